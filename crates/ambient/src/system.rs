@@ -1,0 +1,57 @@
+//! The one place that asks the machine for the time and for randomness.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use domain::{Clock, Entropy, Timestamp};
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic time counts from now.
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
+    pub fn new() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
+    fn now(&self) -> Timestamp {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
+    async fn sleep(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+}
+
+/// The operating system's randomness.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[expect(clippy::panic, reason = "without randomness no token is safe: there is nothing to fall back to")]
+    fn fill(&self, bytes: &mut [u8]) {
+        if let Err(error) = getrandom::fill(bytes) {
+            panic!("the operating system gives no randomness: {error}");
+        }
+    }
+}

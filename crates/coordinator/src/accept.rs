@@ -1,0 +1,143 @@
+//! Accept: a factory takes an offer. Idempotent per nonce, and everything is checked again [I6].
+
+use domain::{Epoch, ErrandState, Job, JobId, Lease, MessageId, Refusal, Stage, StageEvent};
+use fail::fail_point;
+use protocol::{Accept, Accepted, Assignment, PromoteOrder};
+use tracing::info;
+
+use crate::commit::Decision;
+use crate::coordinator::Coordinator;
+use crate::deps::DepsVerdict;
+use crate::error::Error;
+use crate::principal::Principal;
+
+impl Coordinator {
+    /// Grants the offer to its target. The same nonce gives the same answer, however often it is asked for.
+    pub async fn accept(&self, who: &Principal, request: &Accept) -> Result<Accepted, Error> {
+        let factory = who.factory()?.clone();
+        if request.factory_id.as_ref().is_some_and(|given| *given != factory) {
+            return Err(Error::Forbidden(format!("the token is factory `{factory}`'s")));
+        }
+        let granted = self.grant(who, request).await;
+        // Any decided answer ends the message; without one it is delivered again (protocol 6).
+        if !matches!(granted, Err(Error::Store(_) | Error::Broker(_) | Error::Contended(_))) {
+            let message = MessageId { job: request.job_id, seq: request.dispatch_seq };
+            self.inboxes.settle(&factory, message).await;
+        }
+        granted
+    }
+
+    async fn grant(&self, who: &Principal, request: &Accept) -> Result<Accepted, Error> {
+        let factory = who.factory()?;
+        let job = self.look_up(request.job_id).await?;
+        if !who.sees(job.value.product()) {
+            return Err(Error::Forbidden(format!("it does not cover product `{}`", job.value.product())));
+        }
+        self.check_can_start(who, &job.value, request).await?;
+        fail_point!("accept::checked");
+        let now = self.now();
+        let until = now.after(self.settings.errand_within);
+        let actor = who.actor();
+        let granted = self
+            .amend(request.job_id, |job| {
+                if is_answered(&job, request) {
+                    return Ok(Decision::Keep);
+                }
+                let lease = Lease {
+                    factory: factory.clone(),
+                    instance: request.instance,
+                    epoch: job.epoch().next(),
+                    nonce: request.claim_nonce,
+                    seq: request.dispatch_seq,
+                    granted_at: now,
+                };
+                let granted = match job.stage() {
+                    Stage::Review { .. } | Stage::Testing { .. } => StageEvent::ErrandGranted { lease, until },
+                    _ => StageEvent::Granted { lease },
+                };
+                job.apply(granted, now, actor.clone()).map(Decision::Write)
+            })
+            .await?;
+        fail_point!("accept::committed");
+        let epoch = granted.value.epoch();
+        info!(job.id = %request.job_id, lease.epoch = %epoch, factory.id = %factory, "Granted job `{}` to factory `{factory}`", request.job_id);
+        let assignment = self.assignment(&granted.value).await?;
+        let lease_ttl_ms = u64::try_from(self.settings.lease_ttl.as_millis()).unwrap_or(u64::MAX);
+        Ok(Accepted { lease_ttl_ms, lease_epoch: epoch, assignment })
+    }
+
+    /// What may have changed since the offer was made: seats, pause, dependencies, drain (rows 16, 17, 20).
+    async fn check_can_start(&self, who: &Principal, job: &Job, request: &Accept) -> Result<(), Error> {
+        if is_answered(job, request) || job.errand().is_some() {
+            return Ok(());
+        }
+        let factory = who.factory()?;
+        {
+            let desk = self.desk.lock();
+            if desk.products.get(job.product()).is_some_and(|product| product.value.paused) {
+                return Err(Error::NotNow(format!("product `{}` is paused", job.product())));
+            }
+            let Some(known) = desk.factories.get(factory) else { return Err(Error::NoSuchFactory(factory.clone())) };
+            if known.value.instance != request.instance {
+                return Err(Error::Refused(Refusal::NotHolder { factory: factory.clone() }));
+            }
+            if desk.leases.held_by(request.instance) >= known.value.seat_limit as usize {
+                return Err(Error::NotNow(format!(
+                    "all {} seats of factory `{factory}` are taken",
+                    known.value.seat_limit
+                )));
+            }
+        }
+        match self.weigh(job.spec(), &job.submission().deps).await? {
+            DepsVerdict::Met => Ok(()),
+            DepsVerdict::Unmet(deps) => Err(Refusal::DepsUnmet(deps.first().copied().unwrap_or(job.id())).into()),
+            DepsVerdict::Failed(dep) => Err(Refusal::DepsUnmet(dep).into()),
+        }
+    }
+
+    /// Everything that a holder needs to work.
+    async fn assignment(&self, job: &Job) -> Result<Assignment, Error> {
+        let errand = promote_order(job);
+        let body_md = match errand {
+            Some(_) => String::new(),
+            None => self.body(job.id()).await?,
+        };
+        Ok(Assignment {
+            job_id: job.id(),
+            product_id: job.product().clone(),
+            repo: job.spec().repo.clone(),
+            base: job.spec().base.clone(),
+            attempts: job.attempts(),
+            spec: job.spec().clone(),
+            body_md,
+            checkpoint: job.checkpoint().cloned(),
+            errand,
+        })
+    }
+
+    pub(crate) async fn body(&self, id: JobId) -> Result<String, Error> {
+        let body = self.ports.history.body(id).await?.ok_or(Error::NoSuchJob(id))?;
+        Ok(body.0.as_ref().to_owned())
+    }
+}
+
+/// Whether this very claim has won already: its answer was lost, or the commit's outcome was unknown (rows 5 and 32).
+fn is_answered(job: &Job, request: &Accept) -> bool {
+    job.lease().is_some_and(|lease| {
+        lease.nonce == request.claim_nonce && lease.seq == request.dispatch_seq && lease.instance == request.instance
+    })
+}
+
+/// The order that goes with an errand's lease.
+pub(crate) fn promote_order(job: &Job) -> Option<PromoteOrder> {
+    let errand = job.errand()?;
+    let ErrandState::Held { lease, .. } = &errand.state else { return None };
+    let acceptable = job.heads().iter().filter(|head| **head != errand.sha).cloned().collect();
+    Some(PromoteOrder {
+        kind: errand.kind,
+        lease_epoch: lease.epoch,
+        sha: errand.sha.clone(),
+        acceptable,
+        run_epoch: job.completed_epoch().unwrap_or(Epoch(0)),
+    })
+}

@@ -1,0 +1,136 @@
+//! The one loop through which every change of a job goes.
+
+use std::sync::Arc;
+
+use domain::{Commit, CommitError, Expected, Job, JobId, Refusal, Versioned};
+use tracing::warn;
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+
+/// Losing a race is normal; losing this many in a row means that writers are fighting over one job.
+const COMMIT_ATTEMPTS_MAX: u32 = 16;
+
+/// What a decision comes to.
+pub(crate) enum Decision {
+    /// Write this.
+    Write(Job),
+    /// Everything is as it should be already.
+    Keep,
+}
+
+impl Coordinator {
+    /// Reads the job, lets `decide` change it, commits if nobody was faster, and announces it.
+    ///
+    /// The first look may be at the copy in memory; a refusal decided on it is decided again on a fresh read.
+    pub(crate) async fn amend(
+        &self,
+        id: JobId,
+        decide: impl Fn(Job) -> Result<Decision, Refusal>,
+    ) -> Result<Versioned<Arc<Job>>, Error> {
+        let mut current = self.remembered(id);
+        let mut is_fresh = false;
+        for _ in 0..COMMIT_ATTEMPTS_MAX {
+            let before = match current.take() {
+                Some(job) => job,
+                None => {
+                    is_fresh = true;
+                    self.read(id).await?
+                }
+            };
+            let job = match decide((*before.value).clone()) {
+                Ok(Decision::Write(job)) => job,
+                Ok(Decision::Keep) => return Ok(before),
+                Err(_) if !is_fresh => continue,
+                Err(refusal) => return Err(refusal.into()),
+            };
+            let unit = job.commit_at(Expected::At(before.revision), None);
+            match self.commit_one(unit).await {
+                Ok(written) => return Ok(written),
+                Err(CommitError::Stale) => {}
+                Err(CommitError::Unknown) => {
+                    warn!(job.id = %id, "Outcome of a commit of job `{id}` is unknown, reading again")
+                }
+                Err(CommitError::Store(error)) => return Err(error.into()),
+            }
+        }
+        Err(Error::Contended(id))
+    }
+
+    /// Commits one unit and takes the result into memory.
+    pub(crate) async fn commit_one(&self, unit: Commit) -> Result<Versioned<Arc<Job>>, CommitError> {
+        let mut outcomes = self.commit_all(vec![unit]).await;
+        outcomes.pop().unwrap_or(Err(CommitError::Stale))
+    }
+
+    /// Commits independent units together, takes what was written into memory, and wakes whoever waits for it.
+    pub(crate) async fn commit_all(&self, units: Vec<Commit>) -> Vec<Result<Versioned<Arc<Job>>, CommitError>> {
+        let jobs: Vec<Arc<Job>> = units.iter().map(|unit| Arc::new(unit.job.clone())).collect();
+        let results = self.ports.jobs.commit(units).await;
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for (job, result) in jobs.into_iter().zip(results) {
+            let outcome = match result {
+                Ok(revision) => Ok(Versioned { value: job, revision }),
+                Err(CommitError::Unknown) => self.resolve_unknown(job).await,
+                Err(error) => Err(error),
+            };
+            if matches!(outcome, Err(CommitError::Stale)) {
+                self.counters.conflict();
+            }
+            outcomes.push(outcome);
+        }
+        self.announce(outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()));
+        outcomes
+    }
+
+    /// A commit that timed out may have happened: what is there now tells (row 32).
+    async fn resolve_unknown(&self, job: Arc<Job>) -> Result<Versioned<Arc<Job>>, CommitError> {
+        match self.ports.jobs.job(job.id()).await? {
+            Some(found) if found.value == *job => Ok(Versioned { value: job, revision: found.revision }),
+            Some(_) | None => Err(CommitError::Unknown),
+        }
+    }
+
+    /// Takes committed jobs into memory and wakes the dispatcher and the timer.
+    pub(crate) fn announce<'a>(&self, written: impl Iterator<Item = &'a Versioned<Arc<Job>>>) {
+        let moment = self.moment();
+        let mut has_work = false;
+        let is_sooner = {
+            let mut desk = self.desk.lock();
+            let before = desk.timing();
+            for job in written {
+                has_work |= desk.absorb(job.clone(), moment);
+            }
+            desk.timing().is_sooner_than(&before)
+        };
+        if has_work {
+            self.work.notify_one();
+        }
+        if is_sooner {
+            self.timer.notify_one();
+        }
+    }
+
+    /// The job as last committed.
+    pub(crate) async fn read(&self, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
+        let found = self.ports.jobs.job(id).await?.ok_or(Error::NoSuchJob(id))?;
+        Ok(Versioned { value: Arc::new(found.value), revision: found.revision })
+    }
+
+    /// The job from memory if it is open, else from the store.
+    pub(crate) async fn look_up(&self, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
+        match self.remembered(id) {
+            Some(job) => Ok(job),
+            None => self.read(id).await,
+        }
+    }
+
+    fn remembered(&self, id: JobId) -> Option<Versioned<Arc<Job>>> {
+        self.desk.lock().job(id)
+    }
+
+    /// The first write of a job.
+    pub(crate) fn first(job: Job, body: domain::Body) -> Commit {
+        job.commit_at(Expected::Absent, Some(body))
+    }
+}

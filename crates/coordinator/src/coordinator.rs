@@ -1,0 +1,90 @@
+//! The coordinator: what it is made of, and who wakes whom.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use domain::{Actor, Broker, Clock, Entropy, FleetStore, JobHistory, JobId, JobStore, LogStore, Timestamp};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::desk::{Desk, Moment};
+use crate::figures::Counters;
+use crate::inbox::Inboxes;
+use crate::logs::LogBell;
+use crate::settings::Settings;
+use crate::tail::Tail;
+use crate::tokens::TokenBook;
+
+/// Everything outside that a coordinator needs.
+#[derive(Clone)]
+pub struct Ports {
+    /// Durable memory of jobs.
+    pub jobs: Arc<dyn JobStore>,
+    /// What people read.
+    pub history: Arc<dyn JobHistory>,
+    /// Durable memory of the fleet.
+    pub fleet: Arc<dyn FleetStore>,
+    /// What engines print.
+    pub logs: Arc<dyn LogStore>,
+    /// Delivery.
+    pub broker: Arc<dyn Broker>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// Decides who works on what, and keeps the books.
+pub struct Coordinator {
+    pub(crate) ports: Ports,
+    pub(crate) settings: Settings,
+    /// What is kept in memory about open work. Never locked across an await.
+    pub(crate) desk: Mutex<Desk>,
+    pub(crate) inboxes: Inboxes,
+    pub(crate) tokens: TokenBook,
+    pub(crate) tail: Tail,
+    pub(crate) log_bell: LogBell,
+    pub(crate) counters: Counters,
+    /// Something became dispatchable, or a seat came free.
+    pub(crate) work: Notify,
+    /// A deadline came nearer.
+    pub(crate) timer: Notify,
+    /// The mirror of the store in memory may be wrong: compare it now.
+    pub(crate) suspect: AtomicBool,
+    pub(crate) started_at: Timestamp,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Coordinator {
+    /// A job's id, fresh.
+    pub(crate) fn new_job_id(&self) -> JobId {
+        JobId::new(self.ports.clock.now(), self.ports.entropy.bytes())
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.ports.clock.now()
+    }
+
+    /// Now, and when a lease that begins or is found now expires.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { now: self.now(), lease_expires: self.ports.clock.monotonic() + self.settings.lease_ttl }
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether presence is still being learned after the start: no alarms, no re-targeting [I14].
+    pub(crate) fn is_warming(&self) -> bool {
+        self.now().since(self.started_at) < self.settings.renew_every
+    }
+
+    /// Resolves when the coordinator is stopping: held-open streams end then.
+    pub async fn stopped(&self) {
+        self.stopping.cancelled().await;
+    }
+}
+
+pub(crate) const COORDINATOR: Actor = Actor::Coordinator;

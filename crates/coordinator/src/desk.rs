@@ -1,0 +1,257 @@
+//! What the coordinator keeps in memory: open jobs, and everything that follows from them.
+//!
+//! Nothing here is truth. It is rebuilt from the store at the start, kept up with every commit, and compared by the sweep.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{
+    ErrandState, Factory, FactoryId, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage, StageName,
+    Timestamp, Versioned,
+};
+use scheduler::{Fleet, FleetView, Queue, Seat, Waiting, Weights};
+
+use crate::leases::Leases;
+use crate::registry::Pulse;
+
+/// A point in time as the desk needs it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    /// The wall clock.
+    pub(crate) now: Timestamp,
+    /// When a lease that begins now expires, on the monotonic clock.
+    pub(crate) lease_expires: Duration,
+}
+
+/// What the timer has to wake up for.
+pub(crate) struct Timing {
+    deadline: Option<Timestamp>,
+    leases: bool,
+}
+
+impl Timing {
+    /// Whether the timer, asleep for `before`, would wake up too late for this.
+    pub(crate) fn is_sooner_than(&self, before: &Self) -> bool {
+        let has_first_lease = self.leases && !before.leases;
+        let is_nearer = match (self.deadline, before.deadline) {
+            (Some(deadline), Some(former)) => deadline < former,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        has_first_lease || is_nearer
+    }
+}
+
+/// Open jobs and what follows from them.
+#[derive(Default)]
+pub(crate) struct Desk {
+    jobs: HashMap<JobId, Versioned<Arc<Job>>>,
+    shapes: HashMap<ShapeKey, (Arc<Shape>, usize)>,
+    /// When each waiting job began to wait.
+    waiting_since: HashMap<JobId, Timestamp>,
+    /// Dependencies of blocked jobs, turned round.
+    waiters: HashMap<JobId, BTreeSet<JobId>>,
+    deadlines: BTreeSet<(Timestamp, JobId)>,
+    errands: BTreeSet<JobId>,
+    versions: BTreeMap<ProductId, u64>,
+    pub(crate) fleet: Fleet,
+    pub(crate) queue: Queue,
+    pub(crate) products: BTreeMap<ProductId, Versioned<Product>>,
+    pub(crate) product_values: BTreeMap<ProductId, Product>,
+    pub(crate) factories: BTreeMap<FactoryId, Versioned<Factory>>,
+    pub(crate) pulses: HashMap<FactoryId, Pulse>,
+    pub(crate) leases: Leases,
+}
+
+impl Desk {
+    /// An open job, as last committed.
+    pub(crate) fn job(&self, id: JobId) -> Option<Versioned<Arc<Job>>> {
+        self.jobs.get(&id).cloned()
+    }
+
+    /// All open jobs.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Versioned<Arc<Job>>> {
+        self.jobs.values()
+    }
+
+    /// How many jobs are open.
+    pub(crate) fn open_count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// What the scheduler sees.
+    pub(crate) fn view<'a>(&'a self, now: Timestamp, weights: &'a Weights, limit: usize) -> FleetView<'a> {
+        FleetView { now, fleet: &self.fleet, queue: &self.queue, products: &self.product_values, weights, limit }
+    }
+
+    /// Takes a committed job into account. Older news than what is known changes nothing, so commits may be absorbed in
+    /// any order and any number of times. Answers whether the dispatcher or the timer should look.
+    pub(crate) fn absorb(&mut self, job: Versioned<Arc<Job>>, moment: Moment) -> bool {
+        let id = job.value.id();
+        if self.jobs.get(&id).is_some_and(|known| known.revision >= job.revision) {
+            return false;
+        }
+        *self.versions.entry(job.value.product().clone()).or_default() += 1;
+        let was_known = self.forget(id);
+        match job.value.seat() {
+            Some(lease) => {
+                let (factory, epoch) = (lease.factory.clone(), lease.epoch);
+                self.leases.begin(id, factory, lease.instance, epoch, moment.lease_expires);
+            }
+            None => self.leases.end(id),
+        }
+        if job.value.stage().name().is_terminal() {
+            return was_known;
+        }
+        self.place(&job.value, moment.now);
+        self.jobs.insert(id, job);
+        true
+    }
+
+    /// Puts a job where its stage says it belongs.
+    fn place(&mut self, job: &Arc<Job>, now: Timestamp) {
+        let id = job.id();
+        let facts_due = job.facts().due;
+        match job.stage() {
+            Stage::Queued { dispatch: Some(offer), .. } => self.occupy(job, offer.target.clone()),
+            Stage::Queued { dispatch: None, not_before } if not_before.is_none_or(|at| at <= now) => {
+                self.enqueue(job, not_before.unwrap_or_else(|| job.updated_at()));
+            }
+            Stage::Blocked { on: Obstacle::Deps } => {
+                for dep in &job.submission().deps {
+                    self.waiters.entry(*dep).or_default().insert(id);
+                }
+            }
+            Stage::Assigned { lease } | Stage::Building { lease, .. } => self.occupy(job, lease.factory.clone()),
+            Stage::Review { errand: Some(errand), .. } | Stage::Testing { errand: Some(errand), .. } => {
+                if matches!(errand.state, ErrandState::Waiting { not_before } if not_before.is_none_or(|at| at <= now))
+                {
+                    self.errands.insert(id);
+                    return;
+                }
+            }
+            Stage::Queued { .. }
+            | Stage::Blocked { .. }
+            | Stage::Review { .. }
+            | Stage::Testing { .. }
+            | Stage::Shipped
+            | Stage::Failed { .. }
+            | Stage::DeadLetter { .. } => {}
+        }
+        if let Some(due) = facts_due
+            && self.queue.get(&id).is_none()
+        {
+            self.deadlines.insert((due, id));
+        }
+    }
+
+    fn enqueue(&mut self, job: &Arc<Job>, since: Timestamp) {
+        let shape = self.shape(job);
+        let waiting = Waiting { job: job.id(), shape, priority: job.priority(), since, avoid: job.avoid().cloned() };
+        self.waiting_since.insert(job.id(), since);
+        self.queue.insert(waiting);
+    }
+
+    fn occupy(&mut self, job: &Arc<Job>, factory: FactoryId) {
+        let seat = Seat {
+            factory,
+            product: job.product().clone(),
+            repo: job.spec().repo.clone(),
+            engine: job.run().and_then(|run| run.engine.clone()).or_else(|| job.spec().engines.first().cloned()),
+        };
+        self.fleet.occupy(job.id(), seat);
+    }
+
+    /// Takes a job out of everything that was derived from it.
+    fn forget(&mut self, id: JobId) -> bool {
+        let Some(known) = self.jobs.remove(&id) else { return false };
+        self.queue.remove(&id);
+        self.fleet.vacate(&id);
+        self.errands.remove(&id);
+        self.waiting_since.remove(&id);
+        if let Some(due) = known.value.facts().due {
+            self.deadlines.remove(&(due, id));
+        }
+        for dep in &known.value.submission().deps {
+            if let Some(waiters) = self.waiters.get_mut(dep) {
+                waiters.remove(&id);
+                if waiters.is_empty() {
+                    self.waiters.remove(dep);
+                }
+            }
+        }
+        true
+    }
+
+    /// One shared value per shape, however many jobs have it.
+    fn shape(&mut self, job: &Job) -> Arc<Shape> {
+        let shape = job.shape();
+        let (shared, _) = self.shapes.entry(shape.key()).or_insert_with(|| (Arc::new(shape), 0));
+        Arc::clone(shared)
+    }
+
+    /// A backoff or an errand's pause is over: the job may be offered now. Nothing is written.
+    pub(crate) fn ripen(&mut self, id: JobId, now: Timestamp) {
+        let Some(job) = self.jobs.get(&id).cloned() else { return };
+        let (revision, value) = (job.revision, Arc::clone(&job.value));
+        self.forget(id);
+        self.place(&value, now);
+        self.jobs.insert(id, Versioned { value, revision });
+    }
+
+    /// Jobs whose deadline has passed.
+    pub(crate) fn overdue(&self, now: Timestamp, limit: usize) -> Vec<JobId> {
+        self.deadlines.iter().take_while(|(due, _)| *due <= now).take(limit).map(|(_, id)| *id).collect()
+    }
+
+    /// What the timer has to wake up for.
+    pub(crate) fn timing(&self) -> Timing {
+        Timing { deadline: self.next_deadline(), leases: !self.leases.is_empty() }
+    }
+
+    /// The next deadline.
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(due, _)| *due)
+    }
+
+    /// Puts a deadline off: the job is looked at again then, and not before.
+    pub(crate) fn put_off(&mut self, id: JobId, until: Timestamp) {
+        let former: Vec<_> = self.deadlines.iter().filter(|(_, job)| *job == id).copied().collect();
+        for entry in former {
+            self.deadlines.remove(&entry);
+        }
+        self.deadlines.insert((until, id));
+    }
+
+    /// Errands that nobody was asked for yet.
+    pub(crate) fn waiting_errands(&self, limit: usize) -> Vec<JobId> {
+        self.errands.iter().take(limit).copied().collect()
+    }
+
+    /// Blocked jobs that name `dep` among their dependencies.
+    pub(crate) fn waiters(&self, dep: JobId) -> Vec<JobId> {
+        self.waiters.get(&dep).map(|ids| ids.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// Jobs that wait for others.
+    pub(crate) fn blocked(&self) -> Vec<JobId> {
+        let is_blocked =
+            |job: &&Versioned<Arc<Job>>| matches!(job.value.stage(), Stage::Blocked { on: Obstacle::Deps });
+        self.jobs.values().filter(is_blocked).map(|job| job.value.id()).collect()
+    }
+
+    /// Since when a job waits for a seat.
+    pub(crate) fn waiting_since(&self, id: JobId) -> Option<Timestamp> {
+        self.waiting_since.get(&id).copied()
+    }
+
+    /// How often anything of a product changed, and how many of its jobs wait for a seat.
+    pub(crate) fn queue_version(&self, product: &ProductId) -> (u64, u64) {
+        let version = self.versions.get(product).copied().unwrap_or(0);
+        let is_pending = |job: &&Versioned<Arc<Job>>| {
+            job.value.product() == product && job.value.stage().name() == StageName::Queued
+        };
+        (version, self.jobs.values().filter(is_pending).count() as u64)
+    }
+}

@@ -1,0 +1,166 @@
+//! The dispatcher: woken by anything that could make a placement possible, decides purely, stamps, publishes.
+
+use std::sync::Arc;
+
+use domain::{
+    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Published, StageEvent, Versioned,
+};
+use fail::fail_point;
+use scheduler::Placement;
+use tracing::{debug, error, info, warn};
+
+use crate::coordinator::{COORDINATOR, Coordinator};
+
+/// Placements of one round: one flush carries them all. Larger rounds would make the first wait for the last.
+const ROUND_MAX: usize = 256;
+
+impl Coordinator {
+    /// Dispatches for as long as the coordinator lives.
+    pub(crate) async fn run_dispatcher(&self) {
+        loop {
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.work.notified() => {}
+            }
+            while self.dispatch_round().await > 0 && !self.stopping.is_cancelled() {}
+        }
+    }
+
+    /// Places what can be placed now; answers how many offers went out. Safe to run by several at once: the stamp is
+    /// compared and set, and only the target of the stamp that stands can accept (row 12).
+    pub async fn dispatch_round(&self) -> usize {
+        let (mut units, mut offers) = self.plan_round();
+        let (errand_units, errand_offers) = self.plan_errands();
+        units.extend(errand_units);
+        offers.extend(errand_offers);
+        if units.is_empty() {
+            return 0;
+        }
+        fail_point!("dispatch::planned");
+        let stamped = self.commit_all(units).await;
+        fail_point!("dispatch::stamped");
+        let mut sent = 0;
+        for (outcome, id) in stamped.into_iter().zip(offers) {
+            match outcome {
+                Ok(job) => {
+                    self.publish(&job.value).await;
+                    sent += 1;
+                }
+                Err(CommitError::Stale | CommitError::Unknown) => self.refresh(id).await,
+                Err(CommitError::Store(error)) => {
+                    warn!(job.id = %id, %error, "Could not stamp a dispatch of job `{id}`, the sweep will");
+                    self.mark_suspect();
+                    return 0;
+                }
+            }
+        }
+        fail_point!("dispatch::published");
+        sent
+    }
+
+    /// Who gets what, as commits that may lose their race.
+    fn plan_round(&self) -> (Vec<Commit>, Vec<JobId>) {
+        let now = self.now();
+        let desk = self.desk.lock();
+        if desk.queue.len() == 0 {
+            return (Vec::new(), Vec::new());
+        }
+        let plan = scheduler::plan(&desk.view(now, &self.settings.weights, ROUND_MAX));
+        let mut units = Vec::with_capacity(plan.placements.len());
+        let mut offers = Vec::with_capacity(plan.placements.len());
+        for placement in &plan.placements {
+            let Some(job) = desk.job(placement.job) else { continue };
+            if let Some(since) = desk.waiting_since(placement.job) {
+                self.counters.dispatched(now.since(since));
+            }
+            if let Some(unit) = self.stamp(&job, placement.factory.clone(), placement_score(placement)) {
+                offers.push(placement.job);
+                units.push(unit);
+            }
+        }
+        drop(desk);
+        (units, offers)
+    }
+
+    /// Promotions and merges that nobody was asked for yet: short, and they take no seat.
+    fn plan_errands(&self) -> (Vec<Commit>, Vec<JobId>) {
+        let now = self.now();
+        let desk = self.desk.lock();
+        let (mut units, mut offers) = (Vec::new(), Vec::new());
+        let view = desk.view(now, &self.settings.weights, ROUND_MAX);
+        for id in desk.waiting_errands(ROUND_MAX) {
+            let Some(job) = desk.job(id) else { continue };
+            let Some(repo) = &job.value.spec().repo else { continue };
+            let Some(target) = scheduler::errand(&view, repo, job.value.product(), job.value.avoid()) else { continue };
+            if let Some(unit) = self.stamp(&job, target, 0.0) {
+                units.push(unit);
+                offers.push(id);
+            }
+        }
+        (units, offers)
+    }
+
+    fn stamp(&self, job: &Versioned<Arc<Job>>, target: FactoryId, score: f64) -> Option<Commit> {
+        let now = self.now();
+        let dispatch = Dispatch {
+            seq: job.value.dispatch_seq().next(),
+            target,
+            accept_by: now.after(self.settings.accept_within),
+            score,
+        };
+        let id = job.value.id();
+        match (*job.value).clone().apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR) {
+            Ok(stamped) => Some(stamped.commit_at(Expected::At(job.revision), None)),
+            Err(refusal) => {
+                debug!(job.id = %id, %refusal, "Job `{id}` cannot be dispatched any more");
+                None
+            }
+        }
+    }
+
+    /// Hands an offer to the broker. If that fails, the accept deadline brings the job back (protocol 4).
+    pub(crate) async fn publish(&self, job: &Job) {
+        let Some(dispatch) = job.dispatch() else { return };
+        let (id, seq, target) = (job.id(), dispatch.seq, &dispatch.target);
+        match self.ports.broker.publish(message(job, dispatch)).await {
+            Ok(Published::Accepted) => {
+                info!(job.id = %id, dispatch.seq = %seq, factory.id = %target, "Dispatched job `{id}` to factory `{target}`");
+            }
+            Ok(Published::Duplicate) => {
+                self.counters.duplicate_dispatch(id, self.now());
+                error!(job.id = %id, dispatch.seq = %seq, "The broker calls new dispatch {seq} of job `{id}` a duplicate");
+            }
+            Err(error) => {
+                warn!(job.id = %id, %error, "Could not publish dispatch {seq} of job `{id}`, the sweep will take it back");
+            }
+        }
+    }
+
+    /// Reads a job again after losing a race over it, so that memory catches up.
+    pub(crate) async fn refresh(&self, id: JobId) {
+        match self.read(id).await {
+            Ok(job) => self.announce(std::iter::once(&job)),
+            Err(error) => {
+                warn!(job.id = %id, %error, "Could not read job `{id}` again, the sweep will");
+                self.mark_suspect();
+            }
+        }
+    }
+}
+
+fn placement_score(placement: &Placement) -> f64 {
+    placement.score.total
+}
+
+/// What the broker carries: small, and everything but job and number only a hint.
+pub(crate) fn message(job: &Job, dispatch: &Dispatch) -> Message {
+    Message {
+        job_id: job.id(),
+        dispatch_seq: dispatch.seq,
+        product_id: job.product().clone(),
+        repo: job.spec().repo.clone(),
+        caps: job.spec().capabilities.clone(),
+        priority: job.priority(),
+        target_factory_id: dispatch.target.clone(),
+    }
+}

@@ -1,0 +1,89 @@
+//! Why a job is where it is, and where it could go [S4][I9].
+
+use domain::{EventKind, Job, JobEvent, JobId, Obstacle, Position, Scope, Stage};
+use protocol::{Explained, JobView};
+use scheduler::{Demand, Explanation};
+
+use crate::coordinator::Coordinator;
+use crate::deps::DepsVerdict;
+use crate::error::Error;
+use crate::principal::Principal;
+
+impl Coordinator {
+    /// Every factory and why, in words and in figures.
+    pub async fn explain(&self, who: &Principal, id: JobId) -> Result<Explained, Error> {
+        let job = self.visible(who, id).await?;
+        let now = self.forecast(&job.value);
+        let then = self.last_dispatch(&job.value).await?;
+        let summary = self.summary(&job.value, &now).await?;
+        Ok(Explained { job: JobView::of(&job.value, job.revision), summary, now, then })
+    }
+
+    /// Where a job could run as things are.
+    pub(crate) fn forecast(&self, job: &Job) -> Explanation {
+        let now = self.now();
+        let desk = self.desk.lock();
+        let shape = job.shape();
+        let since = desk.waiting_since(job.id()).unwrap_or_else(|| job.updated_at());
+        let demand = Demand { shape: &shape, since, avoid: job.avoid() };
+        scheduler::explain(&desk.view(now, &self.settings.weights, 1), demand)
+    }
+
+    /// The decision as it was taken then.
+    async fn last_dispatch(&self, job: &Job) -> Result<Option<JobEvent>, Error> {
+        if job.dispatch_seq().0 == 0 {
+            return Ok(None);
+        }
+        let mut after = Position(0);
+        let mut last = None;
+        loop {
+            let page = self.ports.history.events(&Scope::Job(job.id()), after, 500).await?;
+            let Some(end) = page.last() else { return Ok(last) };
+            after = end.position;
+            for recorded in &page {
+                if let Ok(event) = serde_json::from_str::<JobEvent>(&recorded.json)
+                    && event.kind == EventKind::Dispatched
+                {
+                    last = Some(event);
+                }
+            }
+        }
+    }
+
+    async fn summary(&self, job: &Job, now: &Explanation) -> Result<String, Error> {
+        Ok(match job.stage() {
+            Stage::Queued { dispatch: Some(offer), .. } => {
+                format!("offered to factory `{}`, which has until {} to accept", offer.target, offer.accept_by)
+            }
+            Stage::Queued { not_before: Some(at), .. } if *at > self.now() => {
+                let message = job.message().unwrap_or("the last attempt failed");
+                format!("waits until {at} before attempt {}: {message}", job.attempts() + 1)
+            }
+            Stage::Queued { .. } => now.text.clone(),
+            Stage::Blocked { on: Obstacle::Question(question) } => format!("waits for an answer: {question}"),
+            Stage::Blocked { on: Obstacle::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
+                DepsVerdict::Unmet(deps) => {
+                    let deps: Vec<_> = deps.iter().map(|dep| format!("`{dep}`")).collect();
+                    format!("waits for {}", deps.join(", "))
+                }
+                DepsVerdict::Met => "its dependencies are met, it is about to be queued".to_owned(),
+                DepsVerdict::Failed(dep) => format!("its dependency `{dep}` failed"),
+            },
+            Stage::Assigned { lease } => format!("factory `{}` has taken it and prepares", lease.factory),
+            Stage::Building { lease, started_at } => {
+                format!("runs on factory `{}` since {started_at}", lease.factory)
+            }
+            Stage::Review { .. } => "waits for its reviewers".to_owned(),
+            Stage::Testing { errand: Some(errand), .. } => format!("its commit is being {}d", errand.kind.name()),
+            Stage::Testing { errand: None, .. } => match job.message() {
+                Some(message) => format!("done; {message}"),
+                None => format!("done: ship it with `giga ship {}`", job.id()),
+            },
+            Stage::Shipped => "shipped".to_owned(),
+            Stage::Failed { reason } | Stage::DeadLetter { reason } => match job.message() {
+                Some(message) => format!("{reason}: {message}"),
+                None => reason.to_string(),
+            },
+        })
+    }
+}

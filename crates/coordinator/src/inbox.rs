@@ -1,0 +1,178 @@
+//! A factory's inbox: offers from the broker and directives, through one held-open stream with credit [D6].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use domain::{Broker, BrokerError, Delivery, FactoryId, InstanceId, MessageId, Subscription};
+use parking_lot::Mutex;
+use protocol::{Directive, InboxEvent};
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::principal::Principal;
+
+/// Directives that wait for a factory to read them. Beyond that they only come with the next renewal.
+const DIRECTIVES_MAX: usize = 256;
+
+/// The inboxes that are open.
+#[derive(Default)]
+pub(crate) struct Inboxes {
+    open: Mutex<HashMap<FactoryId, Arc<Desk>>>,
+}
+
+/// One open inbox, seen from inside the coordinator.
+struct Desk {
+    instance: InstanceId,
+    subscription: Arc<dyn Subscription>,
+    directives: mpsc::Sender<Directive>,
+    /// Offers that were delivered and not yet answered: each costs one credit.
+    unanswered: Mutex<HashMap<MessageId, Delivery>>,
+    answered: Notify,
+    closed: CancellationToken,
+}
+
+/// One open inbox, seen from the stream that feeds it to the factory.
+pub struct Inbox {
+    factory: FactoryId,
+    desk: Arc<Desk>,
+    directives: mpsc::Receiver<Directive>,
+    credit: usize,
+    greeted: bool,
+    coordinator: Arc<Coordinator>,
+}
+
+impl Coordinator {
+    /// Opens a factory's inbox. The newest one replaces the former; unanswered offers of that one come again.
+    pub async fn inbox(
+        self: &Arc<Self>,
+        who: &Principal,
+        factory: &FactoryId,
+        instance: InstanceId,
+        credit: u32,
+    ) -> Result<Inbox, Error> {
+        if who.factory()? != factory {
+            return Err(Error::Forbidden(format!("a token of factory `{factory}` is needed")));
+        }
+        let known = self.factory(factory)?;
+        if known.value.instance != instance {
+            return Err(Error::NotNow(
+                "another process of this factory has registered since: send a heartbeat".to_owned(),
+            ));
+        }
+        let subscription = self.ports.broker.subscribe(factory).await?;
+        let (directives, receiver) = mpsc::channel(DIRECTIVES_MAX);
+        let desk = Arc::new(Desk {
+            instance,
+            subscription,
+            directives,
+            unanswered: Mutex::default(),
+            answered: Notify::new(),
+            closed: CancellationToken::new(),
+        });
+        let former = self.inboxes.open.lock().insert(factory.clone(), Arc::clone(&desk));
+        if let Some(former) = former {
+            former.closed.cancel();
+        }
+        info!(factory.id = %factory, "Factory `{factory}` opened its inbox");
+        Ok(Inbox {
+            factory: factory.clone(),
+            desk,
+            directives: receiver,
+            credit: credit.max(1) as usize,
+            greeted: false,
+            coordinator: Arc::clone(self),
+        })
+    }
+}
+
+impl Inboxes {
+    /// An offer was answered, one way or another: its message is over and its credit comes back.
+    pub(crate) async fn settle(&self, factory: &FactoryId, message: MessageId) {
+        let Some(desk) = self.open.lock().get(factory).cloned() else { return };
+        let Some(delivery) = desk.unanswered.lock().remove(&message) else { return };
+        desk.answered.notify_one();
+        match desk.subscription.complete(&delivery.receipt).await {
+            Ok(()) | Err(BrokerError::Expired | BrokerError::Closed) => {}
+            Err(error) => {
+                warn!(factory.id = %factory, %error, "Could not complete message `{message}`: it may come again")
+            }
+        }
+    }
+
+    /// Asks something of a factory, if its inbox is open. Its next renewal says the same.
+    pub(crate) fn direct(&self, factory: &FactoryId, directive: Directive) {
+        if let Some(desk) = self.open.lock().get(factory)
+            && desk.directives.try_send(directive).is_err()
+        {
+            warn!(factory.id = %factory, "Factory `{factory}` does not read its inbox");
+        }
+    }
+
+    /// Ends a factory's stream.
+    pub(crate) fn close(&self, factory: &FactoryId) {
+        if let Some(desk) = self.open.lock().remove(factory) {
+            desk.closed.cancel();
+        }
+    }
+
+    /// Whether a factory's inbox is open.
+    pub(crate) fn is_open(&self, factory: &FactoryId) -> bool {
+        self.open.lock().contains_key(factory)
+    }
+}
+
+impl Inbox {
+    /// The next thing for the factory; `None` when the stream is over.
+    pub async fn next(&mut self) -> Option<InboxEvent> {
+        if !self.greeted {
+            self.greeted = true;
+            return Some(InboxEvent::Hello);
+        }
+        loop {
+            let has_credit = self.desk.unanswered.lock().len() < self.credit;
+            tokio::select! {
+                biased;
+                () = self.desk.closed.cancelled() => return None,
+                () = self.coordinator.stopped() => return None,
+                directive = self.directives.recv() => return directive.map(InboxEvent::Directive),
+                delivery = self.desk.subscription.receive(), if has_credit => match delivery {
+                    Ok(delivery) => return Some(self.deliver(delivery)),
+                    Err(error) => {
+                        info!(factory.id = %self.factory, %error, "The inbox of factory `{}` ends", self.factory);
+                        return None;
+                    }
+                },
+                () = self.desk.answered.notified(), if !has_credit => {}
+            }
+        }
+    }
+
+    fn deliver(&self, delivery: Delivery) -> InboxEvent {
+        let message = delivery.message.clone();
+        self.desk.unanswered.lock().insert(message.id(), delivery);
+        InboxEvent::Dispatch(message)
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let mut open = self.coordinator.inboxes.open.lock();
+        let is_ours = open.get(&self.factory).is_some_and(|desk| Arc::ptr_eq(desk, &self.desk));
+        if is_ours {
+            info!(factory.id = %self.factory, instance = %self.desk.instance, "Factory `{}` closed its inbox", self.factory);
+            open.remove(&self.factory);
+        }
+    }
+}
+
+/// Offers that the broker holds for the factories.
+pub(crate) async fn depth(broker: &dyn Broker, factories: &[FactoryId]) -> u64 {
+    let mut total = 0;
+    for factory in factories {
+        total += broker.depth(factory).await.unwrap_or(0);
+    }
+    total
+}

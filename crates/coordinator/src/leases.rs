@@ -1,0 +1,193 @@
+//! When leases expire: in memory, on the coordinator's own monotonic clock [§6.4].
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use domain::{Epoch, FactoryId, InstanceId, JobId};
+
+/// A process that leaves a job out of this many lists in a row no longer has it: one list may have crossed the grant.
+const MISSED_MAX: u8 = 2;
+
+/// The leases that are out.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    by_job: HashMap<JobId, Entry>,
+    by_instance: HashMap<InstanceId, BTreeSet<JobId>>,
+    last_tick: Option<Duration>,
+}
+
+/// One lease that is out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) factory: FactoryId,
+    pub(crate) instance: InstanceId,
+    pub(crate) epoch: Epoch,
+    pub(crate) expires: Duration,
+    missed: u8,
+}
+
+impl Leases {
+    /// A lease begins, or is found again after a start.
+    pub(crate) fn begin(
+        &mut self,
+        job: JobId,
+        factory: FactoryId,
+        instance: InstanceId,
+        epoch: Epoch,
+        expires: Duration,
+    ) {
+        let is_newer = self.by_job.get(&job).is_none_or(|entry| entry.epoch < epoch);
+        if is_newer {
+            self.end(job);
+            self.by_instance.entry(instance).or_default().insert(job);
+            self.by_job.insert(job, Entry { factory, instance, epoch, expires, missed: 0 });
+        }
+    }
+
+    /// A lease is over, one way or another.
+    pub(crate) fn end(&mut self, job: JobId) {
+        if let Some(entry) = self.by_job.remove(&job)
+            && let Some(jobs) = self.by_instance.get_mut(&entry.instance)
+        {
+            jobs.remove(&job);
+            if jobs.is_empty() {
+                self.by_instance.remove(&entry.instance);
+            }
+        }
+    }
+
+    /// When a job's lease expires.
+    pub(crate) fn expiry(&self, job: JobId) -> Option<Duration> {
+        self.by_job.get(&job).map(|entry| entry.expires)
+    }
+
+    /// Renews one lease of a process; `false` if it has no such lease.
+    pub(crate) fn renew(&mut self, job: JobId, epoch: Epoch, instance: InstanceId, expires: Duration) -> bool {
+        match self.by_job.get_mut(&job) {
+            Some(entry) if entry.epoch == epoch && entry.instance == instance => {
+                entry.expires = entry.expires.max(expires);
+                entry.missed = 0;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Counts the leases of a process that its list left out, and gives those that were left out too often.
+    pub(crate) fn count_missing(&mut self, instance: InstanceId, listed: &[(JobId, Epoch)]) -> Vec<(JobId, Epoch)> {
+        let mut abandoned = Vec::new();
+        for job in self.by_instance.get(&instance).into_iter().flatten() {
+            let Some(entry) = self.by_job.get_mut(job) else { continue };
+            if listed.contains(&(*job, entry.epoch)) {
+                continue;
+            }
+            entry.missed += 1;
+            if entry.missed >= MISSED_MAX {
+                abandoned.push((*job, entry.epoch));
+            }
+        }
+        abandoned
+    }
+
+    /// The leases of a factory's other processes.
+    pub(crate) fn of_others(&self, factory: &FactoryId, instance: InstanceId) -> Vec<(JobId, Epoch)> {
+        let is_other = |entry: &Entry| entry.factory == *factory && entry.instance != instance;
+        self.by_job.iter().filter(|(_, entry)| is_other(entry)).map(|(job, entry)| (*job, entry.epoch)).collect()
+    }
+
+    /// The leases of a factory.
+    pub(crate) fn of_factory(&self, factory: &FactoryId) -> Vec<(JobId, Epoch)> {
+        let is_its = |entry: &Entry| entry.factory == *factory;
+        self.by_job.iter().filter(|(_, entry)| is_its(entry)).map(|(job, entry)| (*job, entry.epoch)).collect()
+    }
+
+    /// The leases that have expired at `now`. If the reaper itself was away for longer than `gap_max`, nobody could
+    /// renew in the meantime: every lease gets a whole `ttl` from now instead (row 11).
+    pub(crate) fn expired(&mut self, now: Duration, gap_max: Duration, ttl: Duration) -> Vec<(JobId, Epoch)> {
+        let was_away = self.last_tick.is_some_and(|last| now.saturating_sub(last) > gap_max);
+        self.last_tick = Some(now);
+        if was_away {
+            for entry in self.by_job.values_mut() {
+                entry.expires = entry.expires.max(now + ttl);
+            }
+            return Vec::new();
+        }
+        self.by_job.iter().filter(|(_, entry)| entry.expires <= now).map(|(job, entry)| (*job, entry.epoch)).collect()
+    }
+
+    /// How many leases a process has.
+    pub(crate) fn held_by(&self, instance: InstanceId) -> usize {
+        self.by_instance.get(&instance).map_or(0, BTreeSet::len)
+    }
+
+    /// Whether any lease is out.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_job.is_empty()
+    }
+
+    /// The reaper rests: its next tick is not late, whenever it comes.
+    pub(crate) fn rest(&mut self) {
+        self.last_tick = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(90);
+    const GAP: Duration = Duration::from_secs(30);
+
+    fn job(n: u8) -> JobId {
+        JobId::from_bytes([n; 16])
+    }
+
+    fn instance(n: u8) -> InstanceId {
+        InstanceId::from_bytes([n; 16])
+    }
+
+    fn one_lease() -> Leases {
+        let mut leases = Leases::default();
+        leases.begin(job(1), "f".parse().unwrap(), instance(1), Epoch(3), TTL);
+        leases
+    }
+
+    #[test]
+    fn a_lease_expires_when_nobody_renews_it() {
+        let mut leases = one_lease();
+
+        assert_eq!(leases.expired(TTL - GAP, GAP, TTL), vec![]);
+        assert_eq!(leases.expired(TTL, GAP, TTL), vec![(job(1), Epoch(3))]);
+    }
+
+    #[test]
+    fn a_reaper_that_was_away_reaps_nobody_on_return() {
+        let mut leases = one_lease();
+        leases.expired(Duration::from_secs(1), GAP, TTL);
+
+        let back = Duration::from_secs(300);
+
+        assert_eq!(leases.expired(back, GAP, TTL), vec![]);
+        assert_eq!(leases.expired(back + GAP, GAP, TTL), vec![]);
+        assert_eq!(leases.expiry(job(1)), Some(back + TTL));
+    }
+
+    #[test]
+    fn only_the_process_that_holds_a_lease_renews_it() {
+        let mut leases = one_lease();
+
+        assert!(!leases.renew(job(1), Epoch(3), instance(2), TTL * 2));
+        assert!(!leases.renew(job(1), Epoch(2), instance(1), TTL * 2));
+        assert!(leases.renew(job(1), Epoch(3), instance(1), TTL * 2));
+        assert_eq!(leases.expiry(job(1)), Some(TTL * 2));
+    }
+
+    #[test]
+    fn a_job_left_out_of_two_lists_is_revoked_and_of_one_is_not() {
+        let mut leases = one_lease();
+
+        assert_eq!(leases.count_missing(instance(1), &[]), vec![]);
+        assert_eq!(leases.count_missing(instance(1), &[(job(1), Epoch(3))]), vec![]);
+        assert_eq!(leases.count_missing(instance(1), &[]), vec![(job(1), Epoch(3))]);
+    }
+}

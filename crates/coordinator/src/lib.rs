@@ -1,0 +1,40 @@
+//! Use cases: submit, dispatch, grant, renew, report, steer, sweep.
+//!
+//! The coordinator owns policy, the broker owns transport, the store owns truth. Every change of a job goes through one
+//! loop: read, decide, commit if nobody was faster, announce.
+
+mod accept;
+mod alerts;
+mod commit;
+mod coordinator;
+mod deps;
+mod desk;
+mod dispatch;
+mod error;
+mod explain;
+mod figures;
+mod inbox;
+mod leases;
+mod logs;
+mod principal;
+mod products;
+mod queries;
+mod registry;
+mod report;
+mod settings;
+mod start;
+mod steer;
+mod submit;
+mod sweep;
+mod tail;
+mod tokens;
+
+pub use coordinator::{Coordinator, Ports};
+pub use error::Error;
+pub use figures::Figures;
+pub use inbox::Inbox;
+pub use logs::LogFollower;
+pub use principal::Principal;
+pub use settings::Settings;
+pub use tail::{Followed, Follower};
+pub use tokens::Secret;

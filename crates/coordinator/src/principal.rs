@@ -1,0 +1,114 @@
+//! Who is asking, and what they may do [I12].
+
+use std::collections::BTreeSet;
+
+use domain::{Actor, Capability, FactoryId, Grant, ProductId, Token, TokenId};
+
+use crate::error::Error;
+
+/// Who is asking. Made from a token, never from a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// The token.
+    pub token: TokenId,
+    /// Its name: recorded as the author of what it does.
+    pub name: String,
+    /// What it allows.
+    pub grant: Grant,
+}
+
+impl Principal {
+    pub(crate) fn of(token: &Token) -> Self {
+        Self { token: token.id, name: token.name.clone(), grant: token.grant.clone() }
+    }
+
+    /// How events name them.
+    pub(crate) fn actor(&self) -> Actor {
+        match &self.grant {
+            Grant::Factory { factory, .. } => Actor::Factory(factory.clone()),
+            Grant::Admin | Grant::Operator { .. } | Grant::Viewer { .. } | Grant::Join { .. } => {
+                Actor::Person(self.name.clone())
+            }
+        }
+    }
+
+    /// May run the fleet: tokens, products, factories.
+    pub fn administer(&self) -> Result<(), Error> {
+        match self.grant {
+            Grant::Admin => Ok(()),
+            _ => Err(forbidden("an admin token is needed")),
+        }
+    }
+
+    /// May submit and steer jobs of a product.
+    pub fn steer(&self, product: &ProductId) -> Result<(), Error> {
+        match &self.grant {
+            Grant::Admin => Ok(()),
+            Grant::Operator { products } if covers(products, product) => Ok(()),
+            Grant::Operator { .. } => Err(forbidden(&format!("it does not cover product `{product}`"))),
+            _ => Err(forbidden("an operator or admin token is needed")),
+        }
+    }
+
+    /// May look at jobs of a product.
+    pub fn sees(&self, product: &ProductId) -> bool {
+        match &self.grant {
+            Grant::Admin => true,
+            Grant::Operator { products } | Grant::Viewer { products } | Grant::Factory { products, .. } => {
+                covers(products, product)
+            }
+            Grant::Join { .. } => false,
+        }
+    }
+
+    /// May look at the fleet as a whole.
+    pub fn look(&self) -> Result<(), Error> {
+        match self.grant {
+            Grant::Join { .. } => Err(forbidden("a join token can only enrol a factory")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The products it is limited to; all when empty.
+    pub fn products(&self) -> BTreeSet<ProductId> {
+        match &self.grant {
+            Grant::Operator { products } | Grant::Viewer { products } | Grant::Factory { products, .. } => {
+                products.clone()
+            }
+            Grant::Admin | Grant::Join { .. } => BTreeSet::new(),
+        }
+    }
+
+    /// The factory that it works as.
+    pub fn factory(&self) -> Result<&FactoryId, Error> {
+        match &self.grant {
+            Grant::Factory { factory, .. } => Ok(factory),
+            _ => Err(forbidden("a factory token is needed")),
+        }
+    }
+
+    /// May work as this factory, or run the fleet.
+    pub fn factory_or_admin(&self, factory: &FactoryId) -> Result<(), Error> {
+        match &self.grant {
+            Grant::Admin => Ok(()),
+            Grant::Factory { factory: own, .. } if own == factory => Ok(()),
+            _ => Err(forbidden(&format!("a token of factory `{factory}` is needed"))),
+        }
+    }
+
+    /// The capabilities that it may offer; any when empty.
+    pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
+        match &self.grant {
+            Grant::Factory { capabilities, .. } => capabilities.clone(),
+            _ => BTreeSet::new(),
+        }
+    }
+}
+
+fn covers(products: &BTreeSet<ProductId>, product: &ProductId) -> bool {
+    products.is_empty() || products.contains(product)
+}
+
+fn forbidden(why: &str) -> Error {
+    Error::Forbidden(why.to_owned())
+}

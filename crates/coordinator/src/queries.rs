@@ -1,0 +1,227 @@
+//! What people and programs read.
+
+use std::sync::Arc;
+
+use domain::{
+    Cursor, FactoryId, Job, JobEvent, JobFilter, JobId, Position, ProductId, Scope, Stage, StageName, Versioned,
+};
+use protocol::{
+    Dag, DagNode, DeadLetter, DeadLetterList, EventList, FactoryList, FactoryView, JobDetail, JobList, JobView,
+    LeaseView, QueueState, RunList, SeatsInUse,
+};
+
+use crate::coordinator::Coordinator;
+use crate::deps::DepsVerdict;
+use crate::error::Error;
+use crate::principal::Principal;
+
+/// A list is read by people, or by programs that page.
+const PAGE_MAX: u16 = 1_000;
+
+/// A graph that is larger is not looked at as a picture.
+const DAG_NODES_MAX: usize = 2_000;
+
+impl Coordinator {
+    /// A job that the caller may see; one that it may not does not exist for it.
+    pub(crate) async fn visible(&self, who: &Principal, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
+        who.look()?;
+        let job = self.look_up(id).await?;
+        if who.sees(job.value.product()) { Ok(job) } else { Err(Error::NoSuchJob(id)) }
+    }
+
+    /// One job with its manifest.
+    pub async fn job(&self, who: &Principal, id: JobId) -> Result<JobDetail, Error> {
+        let job = self.visible(who, id).await?;
+        let waits_for = match job.value.stage() {
+            Stage::Blocked { .. } => match self.weigh(job.value.spec(), &job.value.submission().deps).await? {
+                DepsVerdict::Unmet(deps) => deps,
+                DepsVerdict::Failed(dep) => vec![dep],
+                DepsVerdict::Met => Vec::new(),
+            },
+            _ => Vec::new(),
+        };
+        Ok(JobDetail {
+            job: JobView::of(&job.value, job.revision),
+            body_md: self.body(id).await?,
+            manifest_snapshot: job.value.spec().clone(),
+            waits_for,
+            expires_at: self.expires_at(id),
+        })
+    }
+
+    /// A page of jobs, newest first.
+    pub async fn jobs(
+        &self,
+        who: &Principal,
+        mut filter: JobFilter,
+        after: Option<String>,
+        limit: u16,
+    ) -> Result<JobList, Error> {
+        who.look()?;
+        filter.products = self.limited_to(who, filter.products)?;
+        let page = self.ports.history.jobs(&filter, after.map(Cursor), limit.clamp(1, PAGE_MAX)).await?;
+        let items = page.items.iter().map(|summary| JobView::of(&summary.job, summary.revision)).collect();
+        Ok(JobList { items, next: page.next.map(|cursor| cursor.0) })
+    }
+
+    /// Which products a list is about: those asked for, as far as the token covers them.
+    pub(crate) fn limited_to(&self, who: &Principal, asked: Vec<ProductId>) -> Result<Vec<ProductId>, Error> {
+        let own = who.products();
+        if let Some(foreign) = asked.iter().find(|product| !who.sees(product)) {
+            return Err(Error::Forbidden(format!("it does not cover product `{foreign}`")));
+        }
+        Ok(if asked.is_empty() { own.into_iter().collect() } else { asked })
+    }
+
+    /// Whose events the caller may follow.
+    pub fn fleet_scope(&self, who: &Principal) -> Result<Scope, Error> {
+        who.look()?;
+        let own = who.products();
+        Ok(if own.is_empty() { Scope::Fleet } else { Scope::Products(own.into_iter().collect()) })
+    }
+
+    /// The scope of one job's events.
+    pub async fn job_scope(&self, who: &Principal, id: JobId) -> Result<Scope, Error> {
+        self.visible(who, id).await?;
+        Ok(Scope::Job(id))
+    }
+
+    /// A page of a job's events, oldest first.
+    pub async fn events(&self, who: &Principal, id: JobId, after: Position, limit: u16) -> Result<EventList, Error> {
+        self.visible(who, id).await?;
+        let limit = limit.clamp(1, PAGE_MAX);
+        let page = self.ports.history.events(&Scope::Job(id), after, limit).await?;
+        let is_full = page.len() == usize::from(limit);
+        let next = page.last().filter(|_| is_full).map(|last| last.position.to_string());
+        let items: Result<Vec<JobEvent>, _> = page.iter().map(|event| serde_json::from_str(&event.json)).collect();
+        let items = items.map_err(|error| domain::StoreError::Corrupt(error.to_string()))?;
+        Ok(EventList { items, next })
+    }
+
+    /// A job's runs; the last may still be going on.
+    pub async fn runs(&self, who: &Principal, id: JobId) -> Result<RunList, Error> {
+        let job = self.visible(who, id).await?;
+        let mut items = self.ports.history.runs(id).await?;
+        if let Some(run) = job.value.run()
+            && items.iter().all(|ended| ended.n != run.n)
+        {
+            items.push(run.clone());
+        }
+        Ok(RunList { items })
+    }
+
+    /// Who holds a job.
+    pub async fn lease(&self, who: &Principal, id: JobId) -> Result<LeaseView, Error> {
+        let job = self.visible(who, id).await?;
+        Ok(LeaseView {
+            lease_epoch: job.value.epoch(),
+            holder_factory_id: job.value.lease().map(|lease| lease.factory.clone()),
+            expires_at: self.expires_at(id),
+        })
+    }
+
+    fn expires_at(&self, id: JobId) -> Option<domain::Timestamp> {
+        let expiry = self.desk.lock().leases.expiry(id)?;
+        Some(self.now().after(expiry.saturating_sub(self.ports.clock.monotonic())))
+    }
+
+    /// A job with everything that it waits for and everything that waits for it.
+    pub async fn dag(&self, who: &Principal, id: JobId) -> Result<Dag, Error> {
+        self.visible(who, id).await?;
+        let mut nodes: Vec<DagNode> = Vec::new();
+        let mut next = vec![id];
+        while let Some(id) = next.pop() {
+            if nodes.len() >= DAG_NODES_MAX || nodes.iter().any(|node| node.id == id) {
+                continue;
+            }
+            let Ok(job) = self.visible(who, id).await else { continue };
+            let deps = job.value.submission().deps.clone();
+            next.extend(&deps);
+            next.extend(self.ports.jobs.dependents(id).await?);
+            let title = job.value.spec().title.clone();
+            nodes.push(DagNode { id, title, stage: job.value.stage().name(), deps });
+        }
+        nodes.sort_by_key(|node| node.id);
+        Ok(Dag { nodes })
+    }
+
+    /// Jobs that are out of the running.
+    pub async fn dead_letters(
+        &self,
+        who: &Principal,
+        after: Option<String>,
+        limit: u16,
+    ) -> Result<DeadLetterList, Error> {
+        let filter = JobFilter { stages: vec![StageName::DeadLetter], ..JobFilter::default() };
+        let page = self.jobs(who, filter, after, limit).await?;
+        let items = page.items.into_iter().filter_map(|job| {
+            let reason = job.reason?;
+            Some(DeadLetter { job, reason })
+        });
+        let mirrored = self.ports.broker.dead_letters(100).await?;
+        let mirrored = mirrored.into_iter().map(|(message, _)| message).filter(|m| who.sees(&m.product_id)).collect();
+        Ok(DeadLetterList { items: items.collect(), next: page.next, mirrored })
+    }
+
+    /// How much has changed and how much waits, by product; no store operation.
+    pub fn queue_state(&self, who: &Principal, asked: Vec<ProductId>) -> Result<Vec<QueueState>, Error> {
+        who.look()?;
+        let asked = self.limited_to(who, asked)?;
+        let desk = self.desk.lock();
+        let products: Vec<_> = if asked.is_empty() { desk.products.keys().cloned().collect() } else { asked };
+        let state = |product_id: ProductId| {
+            let (version, pending_count) = desk.queue_version(&product_id);
+            QueueState { product_id, version, pending_count }
+        };
+        Ok(products.into_iter().map(state).collect())
+    }
+
+    /// All factories.
+    pub fn factories(&self, who: &Principal) -> Result<FactoryList, Error> {
+        who.look()?;
+        let ids: Vec<_> = self.desk.lock().factories.keys().cloned().collect();
+        Ok(FactoryList { items: ids.iter().filter_map(|id| self.factory_view(who, id).ok()).collect() })
+    }
+
+    /// One factory.
+    pub fn factory_view(&self, who: &Principal, id: &FactoryId) -> Result<FactoryView, Error> {
+        who.look()?;
+        let known = self.factory(id)?;
+        let desk = self.desk.lock();
+        let pulse = desk.pulses.get(id);
+        let seats = desk.jobs().filter_map(|job| seat_in_use(who, &job.value, id)).collect();
+        Ok(FactoryView {
+            id: id.clone(),
+            presence: match self.presence(pulse) {
+                scheduler::Presence::Live => protocol::Presence::Live,
+                scheduler::Presence::Warming => protocol::Presence::Warming,
+                scheduler::Presence::Stale | scheduler::Presence::Down => protocol::Presence::Stale,
+            },
+            last_heartbeat_at: pulse.map(|pulse| pulse.last),
+            capabilities: known.value.capabilities,
+            repos: known.value.repos,
+            seat_limit: known.value.seat_limit,
+            seats,
+            load: pulse.map_or(0.0, |pulse| pulse.load),
+            health: self.counters.health(id),
+            disk_free_bytes: pulse.and_then(|pulse| pulse.disk_free_bytes),
+            draining: known.value.draining,
+            connected: self.inboxes.is_open(id),
+            version: known.value.version,
+            joined_at: known.value.joined_at,
+        })
+    }
+}
+
+fn seat_in_use(who: &Principal, job: &Job, factory: &FactoryId) -> Option<SeatsInUse> {
+    let (holder, dispatched_only) = match (job.seat(), job.stage()) {
+        (Some(lease), _) => (&lease.factory, false),
+        (None, Stage::Queued { dispatch: Some(offer), .. }) => (&offer.target, true),
+        (None, _) => return None,
+    };
+    if holder != factory {
+        return None;
+    }
+    let title = if who.sees(job.product()) { job.spec().title.clone() } else { "(another product)".to_owned() };
+    Some(SeatsInUse { job_id: job.id(), title, dispatched_only })
+}

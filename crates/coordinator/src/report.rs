@@ -1,0 +1,251 @@
+//! What holders report. Every write shows its epoch, and any other is refused [I1].
+
+use domain::{
+    Checkpoint, Completion, EngineName, FailureReason, Holder, Job, JobId, Refusal, RunOutcome, Stage, StageEvent,
+    StageName, Timestamp,
+};
+use fail::fail_point;
+use protocol::{
+    CompleteWork, Completed, ErrandOutcome, ErrandReport, FailWork, Failed, Patch, ReleaseWork, StageAnswer, StartWork,
+};
+use tracing::info;
+
+use crate::accept::promote_order;
+use crate::commit::Decision;
+use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::error::Error;
+use crate::principal::Principal;
+use crate::submit::invalid;
+
+/// A message for people is cut to this: it is a summary, the log has the rest.
+const MESSAGE_LEN_MAX: usize = 2_000;
+
+/// Tries of one promotion or merge before it is given up and a person has to look.
+const ERRAND_TRIES_MAX: u32 = 8;
+
+impl Coordinator {
+    /// A factory says that its engine is up.
+    pub async fn start(&self, who: &Principal, id: JobId, request: &StartWork) -> Result<StageAnswer, Error> {
+        let holder = self.holder(who, request.lease_epoch)?;
+        let engine = request.engine.clone();
+        self.move_on(who, id, |job, now| {
+            if is_repeated_start(&job, &holder, &engine) {
+                return Ok(Decision::Keep);
+            }
+            let started = StageEvent::Started { holder: holder.clone(), engine: engine.clone() };
+            job.apply(started, now, who.actor()).map(Decision::Write)
+        })
+        .await
+    }
+
+    /// A holder saves work in progress, or says that its engine is up.
+    pub async fn patch(&self, who: &Principal, id: JobId, request: &Patch) -> Result<StageAnswer, Error> {
+        if let Some(stage) = request.stage {
+            if stage != StageName::Building {
+                let why = format!("a holder can only go to `building` in this way, not to `{stage}`");
+                return Err(invalid("stage", why));
+            }
+            let engine = request.engine.clone().unwrap_or_else(EngineName::command);
+            self.start(who, id, &StartWork { lease_epoch: request.lease_epoch, engine }).await?;
+        }
+        let holder = self.holder(who, request.lease_epoch)?;
+        let Some(checkpoint) = &request.checkpoint else {
+            let job = self.look_up(id).await?;
+            return Ok(answer(&job.value));
+        };
+        self.move_on(who, id, |job, now| job.apply(saved(&holder, checkpoint), now, who.actor()).map(Decision::Write))
+            .await
+    }
+
+    /// A holder's work is done: lease and seat come free, and the holder may move the branch.
+    pub async fn complete(&self, who: &Principal, id: JobId, request: &CompleteWork) -> Result<Completed, Error> {
+        let holder = self.holder(who, request.lease_epoch)?;
+        let completion = Completion {
+            sha: request.sha.clone(),
+            insights: request.insights.clone(),
+            evidence: request.evidence.clone(),
+            message: request.message.as_deref().map(cut),
+        };
+        let until = self.now().after(self.settings.errand_within);
+        fail_point!("complete::before_commit");
+        let job = self
+            .amend(id, |job| {
+                if is_repeated_completion(&job, &holder, &completion) {
+                    return Ok(Decision::Keep);
+                }
+                let completed = StageEvent::Completed {
+                    holder: holder.clone(),
+                    completion: completion.clone(),
+                    promote_until: until,
+                };
+                let now = self.now();
+                let job = job.apply(completed, now, who.actor())?;
+                self.ship_if_wanted(job, now).map(Decision::Write)
+            })
+            .await?;
+        fail_point!("complete::committed");
+        info!(job.id = %id, factory.id = %holder.factory, "Completed job `{id}` on factory `{}`", holder.factory);
+        self.counters.completed(&holder.factory);
+        self.after_report(&job.value).await;
+        Ok(Completed { stage: job.value.stage().name(), promote: promote_order(&job.value) })
+    }
+
+    /// A factory says what became of a promotion or a merge.
+    pub async fn promote(&self, who: &Principal, id: JobId, request: &ErrandReport) -> Result<StageAnswer, Error> {
+        let holder = self.holder(who, request.lease_epoch)?;
+        fail_point!("promote::before_commit");
+        let answer = self
+            .move_on(who, id, |job, now| {
+                let tries = job.errand().map_or(0, |errand| errand.tries);
+                let event = self.errand_event(&holder, &request.outcome, tries, now);
+                let job = job.apply(event, now, who.actor())?;
+                self.ship_if_wanted(job, now).map(Decision::Write)
+            })
+            .await?;
+        fail_point!("promote::committed");
+        Ok(answer)
+    }
+
+    /// A holder's attempt failed: the coordinator alone decides what follows.
+    pub async fn fail(&self, who: &Principal, id: JobId, request: &FailWork) -> Result<Failed, Error> {
+        let holder = self.holder(who, request.lease_epoch)?;
+        if !request.reason.is_a_workers_word() {
+            return Err(Refusal::NotAWorkersReason(request.reason).into());
+        }
+        let jitter = self.ports.entropy.fraction();
+        let message = request.message.as_deref().map(cut);
+        let job = self
+            .amend(id, |job| {
+                let now = self.now();
+                let spec = &job.spec().retry;
+                let verdict = self.settings.retry.after_failure(spec, job.attempts(), request.reason, now, jitter);
+                let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
+                let failed = StageEvent::AttemptFailed {
+                    holder: holder.clone(),
+                    reason: request.reason,
+                    message: message.clone(),
+                    verdict,
+                };
+                job.apply(failed, now, who.actor()).map(Decision::Write)
+            })
+            .await?;
+        fail_point!("fail::committed");
+        let (reason, stage) = (request.reason, job.value.stage().name());
+        info!(job.id = %id, reason = %reason, job.stage = %stage, "Job `{id}` failed on factory `{}`: {reason}", holder.factory);
+        self.counters.failed(&holder.factory, is_the_factorys_fault(reason));
+        self.after_report(&job.value).await;
+        Ok(Failed { stage, not_before: job.value.not_before() })
+    }
+
+    /// A holder gives the job back.
+    pub async fn release(&self, who: &Principal, id: JobId, request: &ReleaseWork) -> Result<StageAnswer, Error> {
+        let holder = self.holder(who, request.lease_epoch)?;
+        let message = request.message.as_deref().map(cut);
+        self.move_on(who, id, |job, now| {
+            let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
+            let released = StageEvent::Released { holder: holder.clone(), message: message.clone() };
+            job.apply(released, now, who.actor()).map(Decision::Write)
+        })
+        .await
+    }
+
+    /// One fenced change, its reactions, and where the job is afterwards.
+    async fn move_on(
+        &self,
+        who: &Principal,
+        id: JobId,
+        decide: impl Fn(Job, Timestamp) -> Result<Decision, Refusal>,
+    ) -> Result<StageAnswer, Error> {
+        who.factory()?;
+        let job = self.amend(id, |job| decide(job, self.now())).await?;
+        self.after_report(&job.value).await;
+        Ok(answer(&job.value))
+    }
+
+    /// What follows a job's coming to rest. Idempotent; the sweep does the same.
+    pub(crate) async fn after_report(&self, job: &Job) {
+        if !job.stage().name().is_terminal() {
+            return;
+        }
+        self.settle_waiters(job.id()).await;
+        if let Stage::DeadLetter { reason } = job.stage() {
+            self.mirror_dead_letter(job, *reason).await;
+        }
+    }
+
+    /// A product that ships by itself asks for the merge as soon as the branch shows the work.
+    pub(crate) fn ship_if_wanted(&self, job: Job, now: Timestamp) -> Result<Job, Refusal> {
+        let ships = self.desk.lock().products.get(job.product()).is_some_and(|product| product.value.auto_ship);
+        match job.stage() {
+            Stage::Testing { errand: None, .. } if ships && job.promoted() == job.completed() => {
+                job.apply(StageEvent::ShipRequested, now, COORDINATOR)
+            }
+            _ => Ok(job),
+        }
+    }
+
+    fn with_checkpoint(
+        &self,
+        job: Job,
+        holder: &Holder,
+        checkpoint: Option<&Checkpoint>,
+        now: Timestamp,
+        who: &Principal,
+    ) -> Result<Job, Refusal> {
+        match checkpoint {
+            Some(checkpoint) => job.apply(saved(holder, checkpoint), now, who.actor()),
+            None => Ok(job),
+        }
+    }
+
+    fn errand_event(&self, holder: &Holder, outcome: &ErrandOutcome, tries: u32, now: Timestamp) -> StageEvent {
+        let holder = holder.clone();
+        match outcome {
+            ErrandOutcome::Done => StageEvent::ErrandDone { holder },
+            ErrandOutcome::Failed { message } => {
+                let retry_at = (tries + 1 < ERRAND_TRIES_MAX).then(|| now.after(self.settings.retry.backoff));
+                StageEvent::ErrandFailed { holder, message: cut(message), retry_at }
+            }
+            ErrandOutcome::Impossible { message } => {
+                StageEvent::ErrandFailed { holder, message: cut(message), retry_at: None }
+            }
+        }
+    }
+
+    fn holder(&self, who: &Principal, epoch: domain::Epoch) -> Result<Holder, Error> {
+        Ok(Holder { epoch, factory: who.factory()?.clone() })
+    }
+}
+
+fn saved(holder: &Holder, checkpoint: &Checkpoint) -> StageEvent {
+    let checkpoint = Checkpoint { epoch: holder.epoch, ..checkpoint.clone() };
+    StageEvent::Checkpointed { holder: holder.clone(), checkpoint }
+}
+
+/// A start whose answer was lost is asked for again.
+fn is_repeated_start(job: &Job, holder: &Holder, engine: &EngineName) -> bool {
+    let is_ours = job.lease().is_some_and(|lease| lease.epoch == holder.epoch && lease.factory == holder.factory);
+    let is_started = job.run().is_some_and(|run| run.started_at.is_some() && run.engine.as_ref() == Some(engine));
+    is_ours && is_started && job.stage().name() == StageName::Building
+}
+
+/// A completion whose answer was lost is asked for again: the branch is still this holder's to move.
+fn is_repeated_completion(job: &Job, holder: &Holder, completion: &Completion) -> bool {
+    let is_same_run = job.run().is_some_and(|run| {
+        run.epoch == holder.epoch && run.outcome == Some(RunOutcome::Completed) && run.sha == completion.sha
+    });
+    is_same_run && job.lease().is_some_and(|lease| lease.factory == holder.factory)
+}
+
+/// Whether a failure says something about the machine rather than about the job.
+fn is_the_factorys_fault(reason: FailureReason) -> bool {
+    matches!(reason, FailureReason::Crash | FailureReason::CapabilityMismatch | FailureReason::NoEngine)
+}
+
+fn answer(job: &Job) -> StageAnswer {
+    StageAnswer { stage: job.stage().name(), lease_epoch: job.epoch() }
+}
+
+fn cut(message: &str) -> String {
+    message.chars().filter(|c| *c == '\n' || domain::is_harmless(*c)).take(MESSAGE_LEN_MAX).collect()
+}

@@ -1,0 +1,89 @@
+//! What can be set about a coordinator, and what is done about settings that contradict each other.
+
+use std::time::Duration;
+
+use domain::RetryPolicy;
+use scheduler::Weights;
+
+/// What can be set about a coordinator.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a lease lasts without renewal.
+    pub lease_ttl: Duration,
+    /// How often a factory renews and gives a sign of life.
+    pub renew_every: Duration,
+    /// How long a factory may be silent before it counts as stale.
+    pub stale_after: Duration,
+    /// How long a factory has to accept an offer.
+    pub accept_within: Duration,
+    /// How long a factory has for a promotion or a merge.
+    pub errand_within: Duration,
+    /// How often the sweep compares memory with the store while there is open work.
+    pub sweep_every: Duration,
+    /// How long a job waits for a seat before that is worth an alert.
+    pub starving_after: Duration,
+    /// How long a rotated token keeps working.
+    pub token_overlap: Duration,
+    /// What follows failures, where a manifest says nothing.
+    pub retry: RetryPolicy,
+    /// The terms of the score.
+    pub weights: Weights,
+    /// Below this much free space a factory gets no new work.
+    pub disk_free_min_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease_ttl: Duration::from_secs(90),
+            renew_every: Duration::from_secs(30),
+            stale_after: Duration::from_secs(90),
+            accept_within: Duration::from_secs(15),
+            errand_within: Duration::from_secs(120),
+            sweep_every: Duration::from_mins(1),
+            starving_after: Duration::from_mins(10),
+            token_overlap: Duration::from_mins(10),
+            retry: RetryPolicy::default(),
+            weights: Weights::default(),
+            disk_free_min_bytes: 1024 * 1024 * 1024,
+        }
+    }
+}
+
+impl Settings {
+    /// The settings with contradictions resolved, and a sentence about each: two renewals must fit into a lease and into
+    /// the time after which a factory counts as stale, or a single lost packet would cost a job [T7].
+    pub fn reconciled(mut self) -> (Self, Vec<String>) {
+        let mut warnings = Vec::new();
+        let shortest = self.lease_ttl.min(self.stale_after);
+        let renew_max = shortest / 3;
+        if self.renew_every > renew_max {
+            warnings.push(format!(
+                "renewing every {:?} contradicts a lease of {:?} and staleness after {:?}: renewing every {renew_max:?}",
+                self.renew_every, self.lease_ttl, self.stale_after
+            ));
+            self.renew_every = renew_max;
+        }
+        (self, warnings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewal_that_is_too_slow_for_the_lease_is_clamped_with_a_warning() {
+        let asked = Settings { renew_every: Duration::from_secs(60), ..Settings::default() };
+
+        let (settings, warnings) = asked.reconciled();
+
+        assert_eq!(settings.renew_every, Duration::from_secs(30));
+        assert_eq!(warnings.len(), 1);
+    }
+
+    #[test]
+    fn the_defaults_agree_with_each_other() {
+        assert!(Settings::default().reconciled().1.is_empty());
+    }
+}

@@ -1,0 +1,104 @@
+//! Start and stop: memory is rebuilt from the store, then everything runs until it is told to stop.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use domain::{Collection, Expected, Factory, Product, ProductId, StoreError, Token, Versioned};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::coordinator::{Coordinator, Ports};
+use crate::desk::Desk;
+use crate::error::Error;
+use crate::settings::Settings;
+
+impl Coordinator {
+    /// A coordinator with what the store knows. Nothing runs yet: [`Coordinator::run`] does that.
+    pub async fn open(ports: Ports, settings: Settings) -> Result<Arc<Self>, Error> {
+        let (settings, warnings) = settings.reconciled();
+        for warning in warnings {
+            warn!("{warning}");
+        }
+        let started_at = ports.clock.now();
+        let coordinator = Arc::new(Self {
+            ports,
+            settings,
+            desk: Mutex::new(Desk::default()),
+            inboxes: Default::default(),
+            tokens: Default::default(),
+            tail: Default::default(),
+            log_bell: Default::default(),
+            counters: Default::default(),
+            work: Notify::new(),
+            timer: Notify::new(),
+            suspect: AtomicBool::new(false),
+            started_at,
+            stopping: CancellationToken::new(),
+        });
+        coordinator.load_fleet().await?;
+        coordinator.sweep().await;
+        coordinator.republish().await;
+        let open = coordinator.desk.lock().open_count();
+        info!(jobs.open = open, "The coordinator knows {open} open jobs");
+        Ok(coordinator)
+    }
+
+    /// Runs the dispatcher, the timer and the sweep until [`Coordinator::stop`].
+    pub async fn run(&self) {
+        self.work.notify_one();
+        tokio::join!(self.run_dispatcher(), self.run_timer(), self.run_sweep());
+    }
+
+    /// Ends everything that runs and every stream that is held open.
+    pub fn stop(&self) {
+        self.stopping.cancel();
+    }
+
+    async fn load_fleet(&self) -> Result<(), Error> {
+        for (_, product) in self.documents::<Product>(Collection::Products).await? {
+            self.know_product(product);
+        }
+        let default = ProductId::default_product();
+        if !self.desk.lock().products.contains_key(&default) {
+            self.write_product(Product::new(default), Expected::Absent).await?;
+        }
+        self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
+        let factories = self.documents::<Factory>(Collection::Factories).await?;
+        let mut desk = self.desk.lock();
+        for (_, factory) in factories {
+            let id = factory.value.id.clone();
+            desk.factories.insert(id.clone(), factory);
+            self.show_to_scheduler(&mut desk, &id);
+        }
+        Ok(())
+    }
+
+    /// Offers that were out when the last process ended may never have reached the broker, and an embedded broker has
+    /// forgotten them: they go out again. One that arrives twice collapses.
+    async fn republish(&self) {
+        let offered: Vec<_> = {
+            let desk = self.desk.lock();
+            desk.jobs().filter(|job| job.value.dispatch().is_some()).map(|job| Arc::clone(&job.value)).collect()
+        };
+        for job in offered {
+            self.publish(&job).await;
+        }
+    }
+
+    async fn documents<T: DeserializeOwned>(
+        &self,
+        collection: Collection,
+    ) -> Result<Vec<(String, Versioned<T>)>, Error> {
+        let documents = self.ports.fleet.documents(collection).await?;
+        let mut read = Vec::with_capacity(documents.len());
+        for (key, document) in documents {
+            let value = serde_json::from_value(document.value)
+                .map_err(|error| StoreError::Corrupt(format!("{} `{key}`: {error}", collection.name())))?;
+            read.push((key, Versioned { value, revision: document.revision }));
+        }
+        Ok(read)
+    }
+}

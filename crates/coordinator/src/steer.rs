@@ -1,0 +1,114 @@
+//! What people do to jobs [J10].
+
+use std::sync::Arc;
+
+use domain::{
+    Dispatch, FailureReason, Job, JobId, KeepCheckpoint, Refusal, Stage, StageEvent, StageName, Timestamp, Versioned,
+};
+use protocol::{Action, ActionRequest, Directive, JobView};
+use tracing::{info, warn};
+
+use crate::commit::Decision;
+use crate::coordinator::Coordinator;
+use crate::dispatch::message;
+use crate::error::Error;
+use crate::principal::Principal;
+use crate::submit::invalid;
+
+impl Coordinator {
+    /// Does what a person asked for.
+    pub async fn act(
+        &self,
+        who: &Principal,
+        id: JobId,
+        action: Action,
+        request: ActionRequest,
+    ) -> Result<JobView, Error> {
+        let before = self.look_up(id).await?;
+        if !who.sees(before.value.product()) {
+            return Err(Error::NoSuchJob(id));
+        }
+        who.steer(before.value.product())?;
+        let after = match action {
+            Action::Cancel => self.cancel(who, &before, request).await?,
+            Action::Ship => self.ship(who, id).await?,
+            Action::Priority => {
+                let priority = request.priority.ok_or_else(|| invalid("priority", "which one?".to_owned()))?;
+                self.change(id, |job, now| Ok(job.with_priority(priority, now, who.actor()))).await?
+            }
+            Action::Pin => {
+                self.change(id, |job, now| Ok(job.with_pin(request.factory_id.clone(), now, who.actor()))).await?
+            }
+            Action::Reject => {
+                let event = StageEvent::Rejected { message: request.message };
+                self.apply_by(who, id, event).await?
+            }
+            Action::RequestChanges => {
+                let event = StageEvent::ChangesRequested { message: request.message };
+                self.apply_by(who, id, event).await?
+            }
+            Action::Requeue | Action::RetryFromCheckpoint => {
+                let checkpoint = if request.fresh { KeepCheckpoint::Drop } else { KeepCheckpoint::Keep };
+                self.apply_by(who, id, StageEvent::Requeued { checkpoint }).await?
+            }
+        };
+        let stage = after.value.stage().name();
+        info!(job.id = %id, job.stage = %stage, by = %who.name, "`{}` did {action:?} to job `{id}`", who.name);
+        self.after_report(&after.value).await;
+        Ok(JobView::of(&after.value, after.revision))
+    }
+
+    async fn cancel(
+        &self,
+        who: &Principal,
+        before: &Versioned<Arc<Job>>,
+        request: ActionRequest,
+    ) -> Result<Versioned<Arc<Job>>, Error> {
+        let id = before.value.id();
+        let after = self.apply_by(who, id, StageEvent::Cancelled { message: request.message }).await?;
+        // The holder also hears of it with its next renewal; this is only quicker.
+        if let Some(lease) = before.value.lease() {
+            let directive = Directive::Cancel { job_id: id, lease_epoch: lease.epoch };
+            self.inboxes.direct(&lease.factory, directive);
+        }
+        Ok(after)
+    }
+
+    async fn ship(&self, who: &Principal, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
+        let now = self.now();
+        self.amend(id, |job| {
+            let is_under_way = matches!(
+                job.stage(),
+                Stage::Testing { errand: Some(errand), .. } if errand.kind == domain::ErrandKind::Ship
+            );
+            if is_under_way || job.stage().name() == StageName::Shipped {
+                return Ok(Decision::Keep);
+            }
+            job.apply(StageEvent::ShipRequested, now, who.actor()).map(Decision::Write)
+        })
+        .await
+    }
+
+    async fn apply_by(&self, who: &Principal, id: JobId, event: StageEvent) -> Result<Versioned<Arc<Job>>, Error> {
+        self.change(id, |job, now| job.apply(event.clone(), now, who.actor())).await
+    }
+
+    async fn change(
+        &self,
+        id: JobId,
+        decide: impl Fn(Job, Timestamp) -> Result<Job, Refusal>,
+    ) -> Result<Versioned<Arc<Job>>, Error> {
+        self.amend(id, |job| decide(job, self.now()).map(Decision::Write)).await
+    }
+
+    /// Shows a dead-lettered job in the broker's own channel too, for those who watch the broker.
+    pub(crate) async fn mirror_dead_letter(&self, job: &Job, reason: FailureReason) {
+        // A message needs a target; this one is the factory that the job ended on.
+        let Some(target) = job.avoid().cloned() else { return };
+        let last = Dispatch { seq: job.dispatch_seq(), target, accept_by: job.updated_at(), score: 0.0 };
+        let message = message(job, &last);
+        if let Err(error) = self.ports.broker.mirror_dead_letter(message, reason.name()).await {
+            warn!(job.id = %job.id(), %error, "Could not mirror the dead letter of job `{}`", job.id());
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Timers and sweeps: whatever a lost wake-up missed is found here, through the same functions.
+//!
+//! Everything sleeps until there is a deadline; with no open work nothing is asked of the store [I14].
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use domain::{ErrandState, JobId, Stage, StageEvent, Timestamp};
+use fail::fail_point;
+use tracing::{debug, info, warn};
+
+use crate::commit::Decision;
+use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::error::Error;
+
+/// Deadlines looked at in one go.
+const OVERDUE_MAX: usize = 500;
+
+/// Jobs read from the store in one page of a sweep.
+const PAGE: u16 = 500;
+
+impl Coordinator {
+    /// Watches deadlines, leases and presence for as long as the coordinator lives.
+    pub(crate) async fn run_timer(&self) {
+        while !self.stopping.is_cancelled() {
+            self.tick().await;
+            let pause = self.until_next_tick();
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.timer.notified() => {}
+                () = self.ports.clock.sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Compares memory with the store, now and then, while there is open work.
+    pub(crate) async fn run_sweep(&self) {
+        loop {
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.ports.clock.sleep(self.settings.sweep_every) => {}
+            }
+            let has_open_work = self.desk.lock().open_count() > 0;
+            if has_open_work || self.suspect.swap(false, Ordering::Relaxed) {
+                self.sweep().await;
+            }
+        }
+    }
+
+    /// One look at everything that time can bring about. Idempotent.
+    pub async fn tick(&self) {
+        self.look_at_presence();
+        self.reap_expired().await;
+        let now = self.now();
+        let overdue = self.desk.lock().overdue(now, OVERDUE_MAX);
+        for id in overdue {
+            if let Err(error) = self.act_on_deadline(id, now).await {
+                warn!(job.id = %id, %error, "Could not act on the deadline of job `{id}`, trying again soon");
+                self.desk.lock().put_off(id, now.after(Duration::from_secs(1)));
+            }
+        }
+    }
+
+    /// One comparison of memory with the store, and of every blocked job with its dependencies. Idempotent.
+    pub async fn sweep(&self) {
+        if let Err(error) = self.compare_open_jobs().await {
+            warn!(%error, "The sweep could not read the store, it will come round again");
+            return;
+        }
+        let blocked = self.desk.lock().blocked();
+        for id in blocked {
+            self.settle(id).await;
+        }
+        self.work.notify_one();
+        self.timer.notify_one();
+    }
+
+    pub(crate) fn mark_suspect(&self) {
+        self.suspect.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes every open job of the store into memory, and looks again at whatever memory believes open and the store
+    /// does not list.
+    async fn compare_open_jobs(&self) -> Result<(), Error> {
+        let known: std::collections::HashSet<JobId> = self.desk.lock().jobs().map(|job| job.value.id()).collect();
+        let mut seen = std::collections::HashSet::with_capacity(known.len());
+        let mut after = None;
+        loop {
+            let page = self.ports.jobs.open(after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.value.id());
+            let page: Vec<_> = page
+                .into_iter()
+                .map(|job| domain::Versioned { value: std::sync::Arc::new(job.value), revision: job.revision })
+                .collect();
+            seen.extend(page.iter().map(|job| job.value.id()));
+            self.announce(page.iter());
+        }
+        for id in known.difference(&seen) {
+            self.refresh(*id).await;
+        }
+        Ok(())
+    }
+
+    /// What a passed deadline means depends on where the job is.
+    async fn act_on_deadline(&self, id: JobId, now: Timestamp) -> Result<(), Error> {
+        let Some(job) = self.desk.lock().job(id) else { return Ok(()) };
+        let is_offered = job.value.dispatch().is_some();
+        if is_offered && self.is_warming() {
+            // The target may only be reconnecting: nobody is re-targeted before everybody had time to be heard.
+            let heard_by = self.started_at.after(self.settings.renew_every.max(self.settings.accept_within));
+            self.desk.lock().put_off(id, heard_by.max(now.after(Duration::from_millis(50))));
+            return Ok(());
+        }
+        match (job.value.stage(), job.value.errand().map(|errand| &errand.state)) {
+            (Stage::Queued { dispatch: Some(offer), .. }, _) => self.take_back(id, offer.seq).await,
+            (Stage::Queued { dispatch: None, .. }, _) | (_, Some(ErrandState::Waiting { .. })) => {
+                self.desk.lock().ripen(id, now);
+                self.work.notify_one();
+                Ok(())
+            }
+            (_, Some(ErrandState::Dispatched { dispatch })) => self.take_errand_back(id, dispatch.seq).await,
+            (_, Some(ErrandState::Held { lease, .. })) => self.take_errand_back(id, lease.seq).await,
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// Nobody accepted in time: no attempt is counted, and another target is preferred (protocol 4).
+    async fn take_back(&self, id: JobId, seq: domain::DispatchSeq) -> Result<(), Error> {
+        fail_point!("take_back::before_commit");
+        let job = self
+            .amend(id, |job| match job.stage() {
+                Stage::Queued { dispatch: Some(offer), .. } if offer.seq == seq => {
+                    let verdict = self.settings.retry.after_expired_dispatch(job.unaccepted());
+                    let expired = StageEvent::DispatchExpired { seq, verdict };
+                    job.apply(expired, self.now(), COORDINATOR).map(Decision::Write)
+                }
+                _ => Ok(Decision::Keep),
+            })
+            .await?;
+        info!(job.id = %id, dispatch.seq = %seq, "Nobody accepted dispatch {seq} of job `{id}` in time");
+        self.after_report(&job.value).await;
+        Ok(())
+    }
+
+    async fn take_errand_back(&self, id: JobId, seq: domain::DispatchSeq) -> Result<(), Error> {
+        self.amend(id, |job| {
+            let is_the_one = match job.errand().map(|errand| &errand.state) {
+                Some(ErrandState::Dispatched { dispatch }) => dispatch.seq == seq,
+                Some(ErrandState::Held { lease, .. }) => lease.seq == seq,
+                Some(ErrandState::Waiting { .. }) | None => false,
+            };
+            if !is_the_one {
+                return Ok(Decision::Keep);
+            }
+            let epoch = job.epoch();
+            job.apply(StageEvent::ErrandExpired { epoch, seq }, self.now(), COORDINATOR).map(Decision::Write)
+        })
+        .await?;
+        info!(job.id = %id, "The promotion or merge of job `{id}` was not finished in time, giving it to another");
+        Ok(())
+    }
+
+    /// Per lease, so that one that cannot be reaped never stops the others (row 9).
+    async fn reap_expired(&self) {
+        let now = self.ports.clock.monotonic();
+        let expired = {
+            let mut desk = self.desk.lock();
+            if desk.leases.is_empty() {
+                desk.leases.rest();
+                return;
+            }
+            desk.leases.expired(now, self.tick_every() * 3, self.settings.lease_ttl)
+        };
+        for (job, epoch) in expired {
+            self.reap(job, epoch).await;
+        }
+    }
+
+    /// Factories that fell silent, or whose warm-up is over, are shown to the scheduler as what they are now.
+    fn look_at_presence(&self) {
+        let mut desk = self.desk.lock();
+        let changed: Vec<_> = desk
+            .factories
+            .keys()
+            .filter(|id| desk.fleet.get(id).is_none_or(|s| s.presence != self.presence(desk.pulses.get(*id))))
+            .cloned()
+            .collect();
+        for id in changed {
+            self.show_to_scheduler(&mut desk, &id);
+            if desk.fleet.get(&id).is_some_and(|state| state.presence == scheduler::Presence::Stale) {
+                warn!(factory.id = %id, "Factory `{id}` has been silent for too long");
+            }
+        }
+    }
+
+    /// While leases are out the reaper's own pauses must be noticed, so it looks several times per lease.
+    fn tick_every(&self) -> Duration {
+        (self.settings.lease_ttl / 9).max(Duration::from_millis(20))
+    }
+
+    fn until_next_tick(&self) -> Duration {
+        let desk = self.desk.lock();
+        let now = self.now();
+        let mut pause = Duration::from_secs(3_600);
+        if !desk.leases.is_empty() {
+            pause = pause.min(self.tick_every());
+        }
+        if let Some(due) = desk.next_deadline() {
+            pause = pause.min(due.since(now));
+        }
+        if desk.open_count() > 0 && self.is_warming() {
+            pause = pause.min(self.settings.renew_every);
+        }
+        let monotonic = self.ports.clock.monotonic();
+        for (id, pulse) in &desk.pulses {
+            let is_live = desk.fleet.get(id).is_some_and(|state| state.presence == scheduler::Presence::Live);
+            if is_live {
+                let silent_at = pulse.heard + self.settings.stale_after;
+                pause = pause.min(silent_at.saturating_sub(monotonic) + Duration::from_millis(1));
+            }
+        }
+        debug!(pause_ms = pause.as_millis(), "The timer sleeps");
+        pause
+    }
+}

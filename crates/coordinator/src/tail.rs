@@ -1,0 +1,173 @@
+//! Following the log of events: replay from any position, then live, without gaps or repeats (row 24).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use domain::{Position, Recorded, Scope, StoreError};
+use parking_lot::Mutex;
+use tracing::warn;
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+
+/// Events kept in memory for those who follow closely; everybody else reads from the store.
+const KEPT_MAX: usize = 16_384;
+
+/// Events read or handed out at once.
+const PAGE: u16 = 512;
+
+/// A reader further behind than this starts over from a snapshot: replaying would take longer than asking.
+const BEHIND_MAX: u64 = 200_000;
+
+/// The end of the log, kept in memory and shared by all who follow.
+#[derive(Default)]
+pub(crate) struct Tail {
+    kept: Mutex<VecDeque<Recorded>>,
+}
+
+/// One reader of the log.
+pub struct Follower {
+    coordinator: Arc<Coordinator>,
+    scope: Scope,
+    /// The last event handed out, or skipped because it concerns others.
+    position: Position,
+    /// How far the log had been looked through without finding anything for this scope.
+    seen: Position,
+    reset: bool,
+}
+
+/// What a reader of the log gets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Followed {
+    /// The next events, in order; at least one.
+    Events(Vec<Recorded>),
+    /// The position is unknown or too far behind: read the state afresh, then go on from here.
+    Reset(Position),
+}
+
+impl Coordinator {
+    /// Follows events after `after`, or from now on.
+    pub async fn follow(self: &Arc<Self>, scope: Scope, after: Option<Position>) -> Result<Follower, Error> {
+        let end = self.log_end().await?;
+        let position = after.unwrap_or(end);
+        let is_unknown = position > end;
+        let is_far_behind = scope_is_wide(&scope) && end.0.saturating_sub(position.0) > BEHIND_MAX;
+        let reset = is_unknown || is_far_behind;
+        let position = if reset { end } else { position };
+        Ok(Follower { coordinator: Arc::clone(self), scope, position, seen: position, reset })
+    }
+
+    /// Where the log ends now.
+    pub(crate) async fn log_end(&self) -> Result<Position, Error> {
+        // Nothing is before position 0, so this answers at once unless the log is empty.
+        let end = tokio::select! {
+            biased;
+            end = self.ports.jobs.changed(Position(0)) => end?,
+            () = std::future::ready(()) => Position(0),
+        };
+        Ok(end)
+    }
+
+    /// Events after a position, from memory where they are recent enough.
+    async fn events_after(&self, scope: &Scope, after: Position) -> Result<(Vec<Recorded>, Position), StoreError> {
+        if let Some(found) = self.tail.after(scope, after) {
+            return Ok(found);
+        }
+        let events = self.ports.history.events(scope, after, PAGE).await?;
+        if *scope == Scope::Fleet {
+            self.tail.keep(&events);
+        }
+        let reached = events.last().map_or(after, |event| event.position);
+        Ok((events, reached))
+    }
+}
+
+impl Tail {
+    /// What memory has after a position, if it reaches back that far and has anything newer.
+    fn after(&self, scope: &Scope, after: Position) -> Option<(Vec<Recorded>, Position)> {
+        let kept = self.kept.lock();
+        let first = kept.front()?.position;
+        let last = kept.back()?.position;
+        if after.0 + 1 < first.0 || after >= last {
+            return None;
+        }
+        let start = kept.partition_point(|event| event.position <= after);
+        let mut events = Vec::new();
+        let mut reached = after;
+        for event in kept.iter().skip(start).take(PAGE.into()) {
+            reached = event.position;
+            if concerns(scope, event) {
+                events.push(event.clone());
+            }
+        }
+        Some((events, reached))
+    }
+
+    /// Adds what was read behind what is kept. A gap starts it over.
+    fn keep(&self, events: &[Recorded]) {
+        let mut kept = self.kept.lock();
+        for event in events {
+            match kept.back().map(|last| last.position) {
+                Some(last) if event.position <= last => continue,
+                Some(last) if event.position.0 != last.0 + 1 => kept.clear(),
+                Some(_) | None => {}
+            }
+            kept.push_back(event.clone());
+        }
+        while kept.len() > KEPT_MAX {
+            kept.pop_front();
+        }
+    }
+}
+
+impl Follower {
+    /// Waits for the next events. `None` when the coordinator is stopping.
+    pub async fn next(&mut self) -> Option<Followed> {
+        if std::mem::take(&mut self.reset) {
+            return Some(Followed::Reset(self.position));
+        }
+        loop {
+            let end = self.coordinator.log_end().await.unwrap_or(self.seen);
+            match self.coordinator.events_after(&self.scope, self.position).await {
+                Ok((events, reached)) => {
+                    let has_moved = reached > self.position;
+                    self.position = reached;
+                    if !events.is_empty() {
+                        return Some(Followed::Events(events));
+                    }
+                    if has_moved {
+                        continue;
+                    }
+                    // Everything up to `end` was there to be read, and nothing of it was ours.
+                    self.seen = end;
+                }
+                Err(error) => warn!(%error, "Could not read events, trying again with the next change"),
+            }
+            self.wait().await?;
+        }
+    }
+
+    async fn wait(&self) -> Option<()> {
+        tokio::select! {
+            () = self.coordinator.stopped() => None,
+            _ = self.coordinator.ports.jobs.changed(self.seen.max(self.position)) => Some(()),
+        }
+    }
+
+    /// Where the reader is.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+}
+
+fn scope_is_wide(scope: &Scope) -> bool {
+    !matches!(scope, Scope::Job(_))
+}
+
+fn concerns(scope: &Scope, event: &Recorded) -> bool {
+    match scope {
+        Scope::Fleet => true,
+        Scope::Products(products) => products.contains(&event.product),
+        Scope::Job(job) => event.job == *job,
+    }
+}

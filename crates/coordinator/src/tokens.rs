@@ -1,0 +1,239 @@
+//! Tokens: made here, shown once, kept as hashes [I12][T3].
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::{Collection, Expected, FactoryId, Grant, Revision, Token, TokenId, Versioned};
+use parking_lot::RwLock;
+use protocol::{Enroll, Enrolled, NewToken, TokenList, TokenMade, TokenRotated, TokenView};
+use sha2::{Digest, Sha256};
+use tracing::info;
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::principal::Principal;
+use crate::registry::settle_put;
+use crate::submit::invalid;
+
+/// How long a join token lives unless its maker says otherwise: long enough to walk to the other machine.
+const JOIN_TTL: Duration = Duration::from_hours(1);
+
+/// A secret that never shows itself in logs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The secret itself, for the one time it is shown.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// The tokens that exist, by the hash of their secret. In memory, so that a request costs no store operation.
+#[derive(Default)]
+pub(crate) struct TokenBook {
+    by_hash: RwLock<HashMap<String, Versioned<Token>>>,
+}
+
+impl TokenBook {
+    pub(crate) fn load(&self, tokens: impl Iterator<Item = (String, Versioned<Token>)>) {
+        self.by_hash.write().extend(tokens);
+    }
+
+    fn find(&self, hash: &str) -> Option<Token> {
+        self.by_hash.read().get(hash).map(|token| token.value.clone())
+    }
+
+    fn matching(&self, wanted: impl Fn(&Token) -> bool) -> Vec<(String, Revision, Token)> {
+        let tokens = self.by_hash.read();
+        let matches = tokens.iter().filter(|(_, token)| wanted(&token.value));
+        matches.map(|(hash, token)| (hash.clone(), token.revision, token.value.clone())).collect()
+    }
+}
+
+impl Coordinator {
+    /// Who a bearer token stands for. The look-up is by hash, so that timing tells nothing about other tokens.
+    pub fn authenticate(&self, secret: &str) -> Result<Principal, Error> {
+        let token = self.tokens.find(&hash(secret)).ok_or(Error::Unauthenticated)?;
+        if token.expires_at.is_some_and(|at| at <= self.now()) {
+            return Err(Error::Unauthenticated);
+        }
+        Ok(Principal::of(&token))
+    }
+
+    /// Whether a token is still good: what a held-open stream asks now and then.
+    pub fn is_valid(&self, who: &Principal) -> bool {
+        let now = self.now();
+        let is_it = |token: &Token| token.id == who.token && token.expires_at.is_none_or(|at| at > now);
+        !self.tokens.matching(is_it).is_empty()
+    }
+
+    /// The first admin token; `None` if there are tokens already.
+    pub async fn first_admin_token(&self) -> Result<Option<Secret>, Error> {
+        if !self.tokens.by_hash.read().is_empty() {
+            return Ok(None);
+        }
+        let (_, secret) = self.make_token("admin".to_owned(), Grant::Admin, None).await?;
+        Ok(Some(secret))
+    }
+
+    /// Makes a token. The secret is in the answer and nowhere else.
+    pub async fn create_token(&self, who: &Principal, request: NewToken) -> Result<TokenMade, Error> {
+        who.administer()?;
+        if request.name.is_empty() || request.name.len() > 100 || !request.name.chars().all(domain::is_harmless) {
+            return Err(invalid("name", "1 to 100 printable characters".to_owned()));
+        }
+        if matches!(request.grant, Grant::Factory { .. }) {
+            return Err(invalid("grant", "a factory's token comes from enrolment: make a join token".to_owned()));
+        }
+        let is_join = matches!(request.grant, Grant::Join { .. });
+        let ttl = request.ttl_seconds.map(Duration::from_secs).or(is_join.then_some(JOIN_TTL));
+        let (token, secret) = self.make_token(request.name, request.grant, ttl).await?;
+        info!(token.id = %token.id, by = %who.name, "`{}` made token `{}`", who.name, token.name);
+        Ok(TokenMade { token: view(&token), secret: secret.0 })
+    }
+
+    /// A join token for one factory, as the local fleet needs it.
+    pub async fn join_token(&self, factory: FactoryId) -> Result<Secret, Error> {
+        let grant = Grant::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let (_, secret) = self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL)).await?;
+        Ok(secret)
+    }
+
+    /// Trades a join token, once, for a factory's own.
+    pub async fn enroll(&self, request: &Enroll) -> Result<Enrolled, Error> {
+        let hash = hash(&request.join_token);
+        let token = self.tokens.find(&hash).ok_or(Error::Unauthenticated)?;
+        let is_expired = token.expires_at.is_some_and(|at| at <= self.now());
+        let Grant::Join { factory, products, capabilities } = token.grant else { return Err(Error::Unauthenticated) };
+        if is_expired {
+            return Err(Error::Unauthenticated);
+        }
+        if factory.as_ref().is_some_and(|fixed| *fixed != request.factory_id) {
+            return Err(Error::Forbidden("the join token is for another factory".to_owned()));
+        }
+        // Removing it first makes it good for one: of two that come at once, one finds it gone.
+        self.remove_token(&hash).await?;
+        let grant = Grant::Factory { factory: request.factory_id.clone(), products, capabilities };
+        let (_, secret) = self.make_token(format!("factory {}", request.factory_id), grant, None).await?;
+        info!(factory.id = %request.factory_id, "Factory `{}` enrolled", request.factory_id);
+        Ok(Enrolled { factory_id: request.factory_id.clone(), token: secret.0 })
+    }
+
+    /// A new token for a factory; the old ones work a little longer.
+    pub async fn rotate_token(&self, who: &Principal, factory: &FactoryId) -> Result<TokenRotated, Error> {
+        who.factory_or_admin(factory)?;
+        let old = self.tokens.matching(|token| is_of(token, factory));
+        let Some((_, _, newest)) = old.iter().max_by_key(|(_, _, token)| token.created_at).cloned() else {
+            return Err(Error::NoSuchFactory(factory.clone()));
+        };
+        let old_until = self.now().after(self.settings.token_overlap);
+        for (hash, revision, token) in old {
+            let ends = token.expires_at.map_or(old_until, |at| at.min(old_until));
+            self.write_token(&hash, Expected::At(revision), Token { expires_at: Some(ends), ..token }).await?;
+        }
+        let (_, secret) = self.make_token(newest.name, newest.grant, None).await?;
+        info!(factory.id = %factory, by = %who.name, "Rotated the token of factory `{factory}`");
+        Ok(TokenRotated { token: secret.0, old_until })
+    }
+
+    /// Ends all tokens of a factory, and its open streams.
+    pub async fn revoke_factory(&self, who: &Principal, factory: &FactoryId) -> Result<(), Error> {
+        who.administer()?;
+        self.revoke_factory_tokens(factory).await?;
+        self.inboxes.close(factory);
+        info!(factory.id = %factory, by = %who.name, "Revoked the tokens of factory `{factory}`");
+        Ok(())
+    }
+
+    pub(crate) async fn revoke_factory_tokens(&self, factory: &FactoryId) -> Result<(), Error> {
+        for (hash, _, _) in self.tokens.matching(|token| is_of(token, factory)) {
+            self.remove_token(&hash).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends a token.
+    pub async fn delete_token(&self, who: &Principal, id: TokenId) -> Result<(), Error> {
+        who.administer()?;
+        let found = self.tokens.matching(|token| token.id == id);
+        let Some((hash, _, token)) = found.into_iter().next() else { return Err(Error::NoSuchToken) };
+        self.remove_token(&hash).await?;
+        if let Grant::Factory { factory, .. } = &token.grant {
+            self.inboxes.close(factory);
+        }
+        Ok(())
+    }
+
+    /// All tokens, without their secrets.
+    pub fn list_tokens(&self, who: &Principal) -> Result<TokenList, Error> {
+        who.administer()?;
+        let mut items: Vec<_> = self.tokens.matching(|_| true).iter().map(|(_, _, token)| view(token)).collect();
+        items.sort_by_key(|token| (token.created_at, token.id));
+        Ok(TokenList { items })
+    }
+
+    async fn make_token(&self, name: String, grant: Grant, ttl: Option<Duration>) -> Result<(Token, Secret), Error> {
+        let now = self.now();
+        let secret =
+            Secret(format!("giga_{}_{}", prefix(&grant), URL_SAFE_NO_PAD.encode(self.ports.entropy.bytes::<32>())));
+        let id = TokenId::new(now, self.ports.entropy.bytes());
+        let token = Token { id, name, grant, created_at: now, expires_at: ttl.map(|ttl| now.after(ttl)) };
+        self.write_token(&hash(secret.reveal()), Expected::Absent, token.clone()).await?;
+        Ok((token, secret))
+    }
+
+    async fn write_token(&self, hash: &str, expected: Expected, token: Token) -> Result<(), Error> {
+        let document = serde_json::to_value(&token).map_err(|error| invalid("token", error.to_string()))?;
+        let put = self.ports.fleet.put(Collection::Tokens, hash, expected, Some(document)).await;
+        let revision = settle_put(put)?;
+        self.tokens.by_hash.write().insert(hash.to_owned(), Versioned { value: token, revision });
+        Ok(())
+    }
+
+    async fn remove_token(&self, hash: &str) -> Result<(), Error> {
+        let Some(revision) = self.tokens.by_hash.read().get(hash).map(|token| token.revision) else {
+            return Err(Error::Unauthenticated);
+        };
+        settle_put(self.ports.fleet.put(Collection::Tokens, hash, Expected::At(revision), None).await)?;
+        self.tokens.by_hash.write().remove(hash);
+        Ok(())
+    }
+}
+
+fn is_of(token: &Token, wanted: &FactoryId) -> bool {
+    matches!(&token.grant, Grant::Factory { factory, .. } if factory == wanted)
+}
+
+fn prefix(grant: &Grant) -> &'static str {
+    match grant {
+        Grant::Admin => "adm",
+        Grant::Operator { .. } => "opr",
+        Grant::Viewer { .. } => "vwr",
+        Grant::Factory { .. } => "fac",
+        Grant::Join { .. } => "join",
+    }
+}
+
+fn view(token: &Token) -> TokenView {
+    TokenView {
+        id: token.id,
+        name: token.name.clone(),
+        grant: token.grant.clone(),
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+    }
+}
+
+fn hash(secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(secret.as_bytes()))
+}

@@ -1,0 +1,123 @@
+//! What happened to a job: append-only, numbered without gaps [J7].
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::ids::{Epoch, EventSeq, JobId, Position};
+use crate::names::{FactoryId, ProductId};
+use crate::stage::StageName;
+use crate::time::Timestamp;
+
+/// One thing that happened to a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JobEvent {
+    /// The job.
+    pub job_id: JobId,
+    /// The job's product.
+    pub product_id: ProductId,
+    /// Its place among the job's events, from 1.
+    pub seq: EventSeq,
+    /// When, by the coordinator's clock.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: EventKind,
+    /// The stage that the job was in afterwards.
+    pub stage: StageName,
+    /// The epoch that the job was at afterwards.
+    pub epoch: Epoch,
+    /// Who did it.
+    pub by: Actor,
+    /// The particulars.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub data: serde_json::Value,
+}
+
+/// An event with its place in the store's commit order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// Its place: what a stream's cursor counts.
+    pub position: Position,
+    /// The event as it was written, in JSON: readers pass it on without reading it.
+    pub json: std::sync::Arc<str>,
+    /// The job it belongs to.
+    pub job: JobId,
+    /// The product it belongs to.
+    pub product: ProductId,
+    /// Its place among the job's events.
+    pub seq: EventSeq,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// The job was written down.
+    Submitted,
+    /// Its dependencies are met, or its question was answered.
+    Unblocked,
+    /// It was offered to a factory.
+    Dispatched,
+    /// Nobody accepted the offer in time.
+    DispatchExpired,
+    /// A factory holds it.
+    Granted,
+    /// The engine runs.
+    Started,
+    /// Work in progress was saved.
+    Checkpointed,
+    /// The work is done and verified.
+    Completed,
+    /// The pull request's branch shows the completed commit.
+    Promoted,
+    /// Promotion or shipping was given to a factory.
+    ErrandGranted,
+    /// Promotion or shipping did not work out.
+    ErrandFailed,
+    /// A person or a policy asked for the merge.
+    ShipRequested,
+    /// The completed commit is merged.
+    Shipped,
+    /// The holder gave it back.
+    Released,
+    /// The holder was not heard of in time.
+    Reaped,
+    /// A more urgent job took the seat.
+    Preempted,
+    /// An attempt failed and another follows.
+    AttemptFailed,
+    /// The job failed for good.
+    Failed,
+    /// The job is out of the running until a person sends it round again.
+    DeadLettered,
+    /// A person sent it round again.
+    Requeued,
+    /// A person stopped it.
+    Cancelled,
+    /// The reviewers agreed.
+    Approved,
+    /// Somebody asked for changes.
+    ChangesRequested,
+    /// Somebody said no.
+    Rejected,
+    /// The agent asked a person.
+    Asked,
+    /// The engine's usage window is used up.
+    QuotaHit,
+    /// Somebody changed how urgent it is.
+    PriorityChanged,
+    /// Somebody tied it to a factory, or let it go.
+    Pinned,
+}
+
+/// Who did it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase", tag = "who", content = "name")]
+pub enum Actor {
+    /// A person or a program, by the name of its token.
+    Person(String),
+    /// A factory.
+    Factory(FactoryId),
+    /// The coordinator itself.
+    Coordinator,
+}

@@ -1,0 +1,178 @@
+//! Identifiers and counters. Each is its own type, so that an epoch can never stand where a revision belongs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::names::ProductId;
+use crate::time::Timestamp;
+
+/// A text that is not a UUID.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an id: expected a UUID such as `0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a`")]
+pub struct IdError(pub String);
+
+macro_rules! uuid_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+        #[serde(transparent)]
+        #[schema(value_type = String, format = "uuid")]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// A UUIDv7: ordered by the time it was made, unique by ten random bytes.
+            pub fn new(now: Timestamp, random: [u8; 10]) -> Self {
+                let millis = u64::try_from(now.as_millis()).unwrap_or(0);
+                Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+            }
+
+            /// The sixteen bytes of the id.
+            pub fn as_bytes(&self) -> &[u8; 16] {
+                self.0.as_bytes()
+            }
+
+            /// The id made of these sixteen bytes, as a store kept them.
+            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(Uuid::from_bytes(bytes))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.hyphenated().fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                // Only the hyphenated form: one id has one spelling, in URLs, refs and folders alike.
+                match Uuid::try_parse(text) {
+                    Ok(id) if text.len() == 36 => Ok(Self(id)),
+                    _ => Err(IdError(text.chars().take(64).collect())),
+                }
+            }
+        }
+    };
+}
+
+uuid_id! {
+    /// One job, for ever: ids are never reused.
+    JobId
+}
+uuid_id! {
+    /// One process of a factory. A restarted factory is a new instance of the same factory.
+    InstanceId
+}
+uuid_id! {
+    /// Random per attempt to accept a dispatch, kept on the factory's disk so that a lost answer can be asked for again.
+    ClaimNonce
+}
+uuid_id! {
+    /// One stored token, named without giving it away.
+    TokenId
+}
+
+impl JobId {
+    /// The id that an idempotency key stands for: the same pair always gives the same id, so "create if absent" is the
+    /// whole check [J3].
+    pub fn derived(product: &ProductId, key: &str) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(product.as_str().as_bytes());
+        hash.update([0]);
+        hash.update(key.as_bytes());
+        let digest = hash.finalize();
+        let mut bytes = [0_u8; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+}
+
+macro_rules! counter {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
+        )]
+        #[serde(transparent)]
+        #[schema(value_type = u64)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// The next one.
+            #[must_use]
+            pub fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+counter! {
+    /// The fence: rises on every grant and on every write that clears a holder, and never falls [I2].
+    Epoch
+}
+counter! {
+    /// Numbers the dispatches of one job; with the job's id it names a broker message [I5].
+    DispatchSeq
+}
+counter! {
+    /// The version of a stored document, compared by every write.
+    Revision
+}
+counter! {
+    /// The place of an event among its job's events, without gaps.
+    EventSeq
+}
+counter! {
+    /// A place in the store's commit order: what the fleet stream's cursor counts.
+    Position
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_id_is_a_uuid_of_version_seven() {
+        let id = JobId::new(Timestamp::from_millis(1_700_000_000_000), [7; 10]);
+
+        assert_eq!(id.0.get_version_num(), 7);
+        assert_eq!(id.to_string().parse::<JobId>(), Ok(id));
+    }
+
+    #[test]
+    fn ids_made_later_sort_later() {
+        let early = JobId::new(Timestamp::from_millis(1_000), [255; 10]);
+        let late = JobId::new(Timestamp::from_millis(1_001), [0; 10]);
+
+        assert!(early < late);
+    }
+
+    #[test]
+    fn one_idempotency_key_is_one_id_per_product() {
+        let notes: ProductId = "notes".parse().unwrap();
+        let tracker: ProductId = "tracker".parse().unwrap();
+
+        assert_eq!(JobId::derived(&notes, "k"), JobId::derived(&notes, "k"));
+        assert_ne!(JobId::derived(&notes, "k"), JobId::derived(&tracker, "k"));
+    }
+
+    #[test]
+    fn an_id_has_one_spelling() {
+        assert!("0190f3a47c1e7b529d0a1f2e3d4c5b6a".parse::<JobId>().is_err());
+        assert!("{0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a}".parse::<JobId>().is_err());
+        assert!("../etc/passwd".parse::<JobId>().is_err());
+    }
+}

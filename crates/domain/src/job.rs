@@ -1,0 +1,294 @@
+//! One piece of work, from submit to its end.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+mod aftermath;
+mod reading;
+
+use crate::event::{Actor, EventKind, JobEvent};
+use crate::facts::{Facts, facts_of};
+use crate::ids::{DispatchSeq, Epoch, EventSeq, JobId, Revision};
+use crate::lease::{Checkpoint, Dispatch, Lease};
+use crate::names::{CommitSha, FactoryId, ProductId};
+use crate::ports::{Body, Commit, Expected};
+use crate::refusal::Refusal;
+use crate::run::Run;
+use crate::spec::{Priority, Spec};
+use crate::stage::{Circumstances, Obstacle, Stage, StageEvent};
+use crate::time::Timestamp;
+
+/// The version of the stored document. Older ones are read for ever.
+const DOCUMENT_VERSION: u16 = 1;
+
+/// How many commits are remembered as ones that the pull request's branch may show.
+const HEADS_MAX: usize = 8;
+
+/// What was submitted: written once, never changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Submission {
+    /// The job.
+    pub id: JobId,
+    /// Whose it is.
+    pub product: ProductId,
+    /// What it asks for.
+    pub spec: Spec,
+    /// Its dependencies, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deps: Vec<JobId>,
+    /// The key under which a repeated submit is the same job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// The digest of the body, so that another body under the same key is noticed.
+    pub body_sha256: String,
+    /// Who submitted it.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// One piece of work. The stage is private: [`Job::apply`] is the only way to change it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    submission: Arc<Submission>,
+    state: State,
+    fresh_events: Vec<JobEvent>,
+    fresh_runs: Vec<Run>,
+}
+
+/// The part of a job that changes: small, because every change writes it again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    v: u16,
+    stage: Stage,
+    priority: Priority,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pin: Option<FactoryId>,
+    lease_epoch: Epoch,
+    dispatch_seq: DispatchSeq,
+    seq: EventSeq,
+    #[serde(default)]
+    attempts: u32,
+    #[serde(default)]
+    lost_leases: u32,
+    #[serde(default)]
+    unaccepted: u32,
+    #[serde(default)]
+    runs: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<Run>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<Checkpoint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    completed: Option<CommitSha>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    completed_epoch: Option<Epoch>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    promoted: Option<CommitSha>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    heads: Vec<CommitSha>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    avoid: Option<FactoryId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+    updated_at: Timestamp,
+}
+
+/// What was out or held before a change.
+struct Before {
+    lease: Option<Lease>,
+    dispatch: Option<Dispatch>,
+}
+
+impl Before {
+    fn holder(&self) -> Option<&FactoryId> {
+        self.lease.as_ref().map(|lease| &lease.factory)
+    }
+}
+
+/// Whether a new job's dependencies are already met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DepsState {
+    /// Nothing holds it back.
+    Met,
+    /// It waits for other jobs.
+    Unmet,
+}
+
+/// A stored document that this version cannot read.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// Written by a newer version.
+    #[error("the document has version {found}, this program reads up to {DOCUMENT_VERSION}: use the newer program")]
+    Newer {
+        /// Its version.
+        found: u16,
+    },
+    /// Not a job.
+    #[error("the document is not a job")]
+    Malformed(#[source] serde_json::Error),
+}
+
+impl Job {
+    /// A job as it is written down for the first time.
+    pub fn submit(submission: Submission, deps: DepsState) -> Self {
+        let stage = match deps {
+            DepsState::Met => Stage::waiting(None),
+            DepsState::Unmet => Stage::Blocked { on: Obstacle::Deps },
+        };
+        let at = submission.at;
+        let by = Actor::Person(submission.by.clone());
+        let state = State {
+            v: DOCUMENT_VERSION,
+            stage,
+            priority: submission.spec.priority,
+            pin: None,
+            lease_epoch: Epoch(0),
+            dispatch_seq: DispatchSeq(0),
+            seq: EventSeq(0),
+            attempts: 0,
+            lost_leases: 0,
+            unaccepted: 0,
+            runs: 0,
+            run: None,
+            checkpoint: None,
+            completed: None,
+            completed_epoch: None,
+            promoted: None,
+            heads: Vec::new(),
+            avoid: None,
+            message: None,
+            answer: None,
+            updated_at: at,
+        };
+        let title = submission.spec.title.clone();
+        let mut job =
+            Self { submission: Arc::new(submission), state, fresh_events: Vec::new(), fresh_runs: Vec::new() };
+        job.record(EventKind::Submitted, at, by, json!({ "title": title }));
+        job
+    }
+
+    /// The only way a job changes stage: the fence first, then the table, then what the change brings with it.
+    pub fn apply(mut self, event: StageEvent, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
+        self.check_fence(&event)?;
+        let before = Before { lease: self.lease().cloned(), dispatch: self.dispatch().cloned() };
+        let around = Circumstances {
+            at,
+            review: self.submission.spec.review.as_ref(),
+            completed: self.state.completed.as_ref(),
+            next_epoch: self.state.lease_epoch.next(),
+        };
+        self.state.stage = self.state.stage.apply(&event, &around)?;
+        self.raise_epoch(before.lease.as_ref());
+        self.follow(&event, &before, at);
+        let (kind, data) = self.describe(&event, &before);
+        self.record(kind, at, by, data);
+        Ok(self)
+    }
+
+    /// Changes how urgent the job is.
+    #[must_use]
+    pub fn with_priority(mut self, priority: Priority, at: Timestamp, by: Actor) -> Self {
+        self.state.priority = priority;
+        self.record(EventKind::PriorityChanged, at, by, json!({ "priority": priority }));
+        self
+    }
+
+    /// Ties the job to one factory, or lets it go.
+    #[must_use]
+    pub fn with_pin(mut self, pin: Option<FactoryId>, at: Timestamp, by: Actor) -> Self {
+        self.record(EventKind::Pinned, at, by, json!({ "factoryId": pin }));
+        self.state.pin = pin;
+        self
+    }
+
+    /// The unit that writes this job over `expected`, with everything that happened since it was read.
+    pub fn commit_at(mut self, expected: Expected, body: Option<Body>) -> Commit {
+        let events = std::mem::take(&mut self.fresh_events);
+        let runs = std::mem::take(&mut self.fresh_runs);
+        let facts = self.facts();
+        Commit { expected, job: self, body, facts, events, runs }
+    }
+
+    /// The changing part, as stores keep it.
+    pub fn state_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(&self.state)
+    }
+
+    /// The job made of its two stored parts.
+    pub fn from_stored(submission: Arc<Submission>, state: &str) -> Result<Self, DocumentError> {
+        let state: State = serde_json::from_str(state).map_err(|error| match version_of(state) {
+            Some(found) if found > DOCUMENT_VERSION => DocumentError::Newer { found },
+            _ => DocumentError::Malformed(error),
+        })?;
+        if state.v > DOCUMENT_VERSION {
+            return Err(DocumentError::Newer { found: state.v });
+        }
+        Ok(Self { submission, state, fresh_events: Vec::new(), fresh_runs: Vec::new() })
+    }
+
+    /// The facts that queries need, computed here so that no store reads a document to answer one.
+    pub fn facts(&self) -> Facts {
+        facts_of(self)
+    }
+
+    fn check_fence(&self, event: &StageEvent) -> Result<(), Refusal> {
+        if let Some(shown) = event.epoch()
+            && shown != self.state.lease_epoch
+        {
+            return Err(Refusal::StaleEpoch { shown, held: self.state.lease_epoch });
+        }
+        if let Some(holder) = event.holder()
+            && self.lease().is_none_or(|lease| lease.factory != holder.factory)
+        {
+            return Err(Refusal::NotHolder { factory: holder.factory.clone() });
+        }
+        Ok(())
+    }
+
+    /// The epoch rises on every grant and on every write that clears a holder [I2].
+    fn raise_epoch(&mut self, held_before: Option<&Lease>) {
+        if self.lease() != held_before {
+            self.state.lease_epoch = self.state.lease_epoch.next();
+        }
+    }
+
+    fn record(&mut self, kind: EventKind, at: Timestamp, by: Actor, data: serde_json::Value) {
+        self.state.seq = self.state.seq.next();
+        self.state.updated_at = at;
+        self.fresh_events.push(JobEvent {
+            job_id: self.submission.id,
+            product_id: self.submission.product.clone(),
+            seq: self.state.seq,
+            at,
+            kind,
+            stage: self.state.stage.name(),
+            epoch: self.state.lease_epoch,
+            by,
+            data,
+        });
+    }
+}
+
+/// A value with the revision it was read at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Versioned<T> {
+    /// The value.
+    pub value: T,
+    /// What a write over it must expect.
+    pub revision: Revision,
+}
+
+fn version_of(state: &str) -> Option<u16> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u16,
+    }
+    serde_json::from_str::<Version>(state).ok().map(|version| version.v)
+}

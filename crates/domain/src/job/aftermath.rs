@@ -1,0 +1,213 @@
+//! What a change of stage brings with it: counters, the run, the checkpoint, and the event that tells of it.
+
+use serde_json::json;
+
+use super::{Before, HEADS_MAX, Job};
+use crate::event::EventKind;
+use crate::lease::Lease;
+use crate::retry::Verdict;
+use crate::run::{Insights, Run, RunOutcome};
+use crate::stage::{Completion, KeepCheckpoint, StageEvent, StageName};
+use crate::time::Timestamp;
+
+impl Job {
+    /// Counters, the run, the checkpoint, the recorded commits.
+    pub(super) fn follow(&mut self, event: &StageEvent, before: &Before, at: Timestamp) {
+        use StageEvent as E;
+        self.state.message = None;
+        match event {
+            E::Dispatched { dispatch } => self.state.dispatch_seq = dispatch.seq,
+            E::DispatchExpired { .. } => {
+                self.state.unaccepted += 1;
+                self.state.avoid = before.dispatch.as_ref().map(|offer| offer.target.clone());
+            }
+            E::Granted { lease } => {
+                self.state.unaccepted = 0;
+                self.begin_run(lease);
+            }
+            E::Started { engine, .. } => {
+                if let Some(run) = &mut self.state.run {
+                    run.engine = Some(engine.clone());
+                    run.started_at = Some(at);
+                }
+            }
+            E::Checkpointed { checkpoint, .. } => self.state.checkpoint = Some(checkpoint.clone()),
+            E::Completed { completion, .. } => self.complete_run(completion, at),
+            E::Asked { .. } => self.end_run(RunOutcome::Asked, None, at),
+            E::QuotaHit { .. } => self.end_run(RunOutcome::QuotaWindow, None, at),
+            E::Released { message, .. } => {
+                self.state.message.clone_from(message);
+                self.end_run(RunOutcome::Released, message.clone(), at);
+            }
+            E::AttemptFailed { reason, message, .. } => {
+                self.state.attempts += u32::from(reason.is_retryable());
+                self.state.avoid = before.holder().cloned();
+                self.state.message.clone_from(message);
+                self.end_run(RunOutcome::Failed(*reason), message.clone(), at);
+            }
+            E::Reaped { .. } => {
+                self.state.lost_leases += 1;
+                self.state.avoid = before.holder().cloned();
+                self.end_run(RunOutcome::LeaseLost, None, at);
+            }
+            E::Preempted { .. } => self.end_run(RunOutcome::Preempted, None, at),
+            E::ErrandDone { .. } => self.errand_done(at),
+            E::ErrandFailed { message, .. } => self.state.message = Some(message.clone()),
+            E::Cancelled { message } => {
+                self.state.message.clone_from(message);
+                self.end_run(RunOutcome::Cancelled, message.clone(), at);
+            }
+            E::ChangesRequested { message } | E::Rejected { message } => {
+                self.state.message.clone_from(message);
+                self.end_run(RunOutcome::Completed, None, at);
+            }
+            E::Requeued { checkpoint } => self.start_over(*checkpoint),
+            E::Unblocked
+            | E::DepFailed { .. }
+            | E::ErrandGranted { .. }
+            | E::ErrandExpired { .. }
+            | E::ShipRequested
+            | E::Approved => {}
+        }
+    }
+
+    fn begin_run(&mut self, lease: &Lease) {
+        self.state.runs += 1;
+        self.state.run = Some(Run {
+            n: self.state.runs,
+            epoch: lease.epoch,
+            factory: lease.factory.clone(),
+            instance: lease.instance,
+            engine: None,
+            granted_at: lease.granted_at,
+            started_at: None,
+            ended_at: None,
+            outcome: None,
+            message: None,
+            sha: None,
+            insights: Insights::default(),
+            evidence: Vec::new(),
+        });
+    }
+
+    /// The work is done, but the run ends only once the branch shows it [J6].
+    fn complete_run(&mut self, completion: &Completion, at: Timestamp) {
+        if let Some(run) = &mut self.state.run {
+            run.outcome = Some(RunOutcome::Completed);
+            run.sha.clone_from(&completion.sha);
+            run.insights = completion.insights.clone();
+            run.evidence.clone_from(&completion.evidence);
+            run.message.clone_from(&completion.message);
+        }
+        self.state.completed.clone_from(&completion.sha);
+        self.state.completed_epoch = self.state.run.as_ref().map(|run| run.epoch);
+        match &completion.sha {
+            Some(sha) => {
+                self.state.heads.retain(|head| head != sha);
+                self.state.heads.push(sha.clone());
+                let surplus = self.state.heads.len().saturating_sub(HEADS_MAX);
+                self.state.heads.drain(..surplus);
+            }
+            None => self.end_run(RunOutcome::Completed, None, at),
+        }
+    }
+
+    fn errand_done(&mut self, at: Timestamp) {
+        if self.state.stage.name() != StageName::Shipped && self.state.promoted != self.state.completed {
+            self.state.promoted.clone_from(&self.state.completed);
+        }
+        self.end_run(RunOutcome::Completed, None, at);
+    }
+
+    fn end_run(&mut self, outcome: RunOutcome, message: Option<String>, at: Timestamp) {
+        if let Some(mut run) = self.state.run.take() {
+            // A run that completed keeps that outcome, whatever happens to the job while its branch is being moved.
+            run.outcome.get_or_insert(outcome);
+            run.message = run.message.or(message);
+            run.ended_at = Some(at);
+            self.fresh_runs.push(run);
+        }
+    }
+
+    fn start_over(&mut self, checkpoint: KeepCheckpoint) {
+        self.state.attempts = 0;
+        self.state.lost_leases = 0;
+        self.state.unaccepted = 0;
+        self.state.avoid = None;
+        if checkpoint == KeepCheckpoint::Drop {
+            self.state.checkpoint = None;
+        }
+    }
+
+    /// The event that tells of the change.
+    pub(super) fn describe(&self, event: &StageEvent, before: &Before) -> (EventKind, serde_json::Value) {
+        use StageEvent as E;
+        let none = serde_json::Value::Null;
+        match event {
+            E::Unblocked => (EventKind::Unblocked, none),
+            E::DepFailed { dep } => (EventKind::Failed, json!({ "reason": "dep_failed", "dep": dep })),
+            E::Dispatched { dispatch } => (
+                EventKind::Dispatched,
+                json!({ "dispatchSeq": dispatch.seq, "targetFactoryId": dispatch.target, "acceptBy": dispatch.accept_by, "score": dispatch.score }),
+            ),
+            E::DispatchExpired { seq, .. } => {
+                let kind = self.unless_dead(EventKind::DispatchExpired);
+                (
+                    kind,
+                    json!({ "dispatchSeq": seq, "unaccepted": self.state.unaccepted, "targetFactoryId": self.state.avoid }),
+                )
+            }
+            E::Granted { lease } => (
+                EventKind::Granted,
+                json!({ "factoryId": lease.factory, "instance": lease.instance, "dispatchSeq": lease.seq, "run": self.state.runs }),
+            ),
+            E::Started { engine, .. } => (EventKind::Started, json!({ "engine": engine })),
+            E::Checkpointed { checkpoint, .. } => (EventKind::Checkpointed, json!(checkpoint)),
+            E::Completed { completion, .. } => {
+                (EventKind::Completed, json!({ "sha": completion.sha, "insights": completion.insights }))
+            }
+            E::Asked { question, .. } => (EventKind::Asked, json!({ "question": question })),
+            E::QuotaHit { until, .. } => (EventKind::QuotaHit, json!({ "until": until })),
+            E::Released { message, .. } => (EventKind::Released, json!({ "message": message })),
+            E::AttemptFailed { reason, message, verdict, .. } => {
+                let kind = match verdict {
+                    Verdict::Retry { .. } => EventKind::AttemptFailed,
+                    Verdict::Fail { .. } => EventKind::Failed,
+                    Verdict::DeadLetter { .. } => EventKind::DeadLettered,
+                };
+                (
+                    kind,
+                    json!({ "reason": reason, "message": message, "attempts": self.state.attempts, "notBefore": self.not_before() }),
+                )
+            }
+            E::Reaped { .. } => {
+                let kind = self.unless_dead(EventKind::Reaped);
+                (kind, json!({ "factoryId": before.holder(), "lostLeases": self.state.lost_leases }))
+            }
+            E::Preempted { .. } => (EventKind::Preempted, json!({ "factoryId": before.holder() })),
+            E::ErrandGranted { lease, .. } => {
+                let errand = self.errand().map(|errand| errand.kind);
+                (EventKind::ErrandGranted, json!({ "errand": errand, "factoryId": lease.factory }))
+            }
+            E::ErrandDone { .. } if self.state.stage.name() == StageName::Shipped => {
+                (EventKind::Shipped, json!({ "sha": self.state.completed }))
+            }
+            E::ErrandDone { .. } => (EventKind::Promoted, json!({ "sha": self.state.promoted })),
+            E::ErrandFailed { message, retry_at, .. } => {
+                (EventKind::ErrandFailed, json!({ "message": message, "notBefore": retry_at }))
+            }
+            E::ErrandExpired { .. } => (EventKind::ErrandFailed, json!({ "message": "not heard of in time" })),
+            E::ShipRequested if self.state.stage.name() == StageName::Shipped => (EventKind::Shipped, none),
+            E::ShipRequested => (EventKind::ShipRequested, json!({ "sha": self.state.completed })),
+            E::Approved => (EventKind::Approved, none),
+            E::ChangesRequested { message } => (EventKind::ChangesRequested, json!({ "message": message })),
+            E::Rejected { message } => (EventKind::Rejected, json!({ "message": message })),
+            E::Cancelled { message } => (EventKind::Cancelled, json!({ "message": message })),
+            E::Requeued { .. } => (EventKind::Requeued, none),
+        }
+    }
+
+    fn unless_dead(&self, kind: EventKind) -> EventKind {
+        if self.state.stage.name() == StageName::DeadLetter { EventKind::DeadLettered } else { kind }
+    }
+}

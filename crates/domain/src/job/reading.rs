@@ -1,0 +1,212 @@
+//! What can be read off a job.
+
+use std::sync::Arc;
+
+use super::{Job, Submission};
+use crate::ids::{DispatchSeq, Epoch, EventSeq, JobId};
+use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
+use crate::names::{CommitSha, FactoryId, ProductId};
+use crate::run::Run;
+use crate::shape::Shape;
+use crate::spec::{Priority, Spec};
+use crate::stage::Stage;
+use crate::time::Timestamp;
+
+impl Job {
+    /// Its id.
+    pub fn id(&self) -> JobId {
+        self.submission.id
+    }
+
+    /// Whose it is.
+    pub fn product(&self) -> &ProductId {
+        &self.submission.product
+    }
+
+    /// What was submitted.
+    pub fn submission(&self) -> &Arc<Submission> {
+        &self.submission
+    }
+
+    /// What it asks for.
+    pub fn spec(&self) -> &Spec {
+        &self.submission.spec
+    }
+
+    /// Where it is.
+    pub fn stage(&self) -> &Stage {
+        &self.state.stage
+    }
+
+    /// How urgent it is now.
+    pub fn priority(&self) -> Priority {
+        self.state.priority
+    }
+
+    /// The one factory that may run it.
+    pub fn pin(&self) -> Option<&FactoryId> {
+        self.state.pin.as_ref()
+    }
+
+    /// The fence.
+    pub fn epoch(&self) -> Epoch {
+        self.state.lease_epoch
+    }
+
+    /// The number of its latest dispatch.
+    pub fn dispatch_seq(&self) -> DispatchSeq {
+        self.state.dispatch_seq
+    }
+
+    /// The number of its latest event.
+    pub fn seq(&self) -> EventSeq {
+        self.state.seq
+    }
+
+    /// Failed attempts that counted.
+    pub fn attempts(&self) -> u32 {
+        self.state.attempts
+    }
+
+    /// Leases that expired under it.
+    pub fn lost_leases(&self) -> u32 {
+        self.state.lost_leases
+    }
+
+    /// Offers in a row that nobody took.
+    pub fn unaccepted(&self) -> u32 {
+        self.state.unaccepted
+    }
+
+    /// The run that is going on.
+    pub fn run(&self) -> Option<&Run> {
+        self.state.run.as_ref()
+    }
+
+    /// How many runs it had, the current one included.
+    pub fn runs(&self) -> u32 {
+        self.state.runs
+    }
+
+    /// Saved work to resume from.
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.state.checkpoint.as_ref()
+    }
+
+    /// The commit that was completed and verified.
+    pub fn completed(&self) -> Option<&CommitSha> {
+        self.state.completed.as_ref()
+    }
+
+    /// The epoch of the run that completed it: its ref holds the commit.
+    pub fn completed_epoch(&self) -> Option<Epoch> {
+        self.state.completed_epoch
+    }
+
+    /// The commit that the pull request's branch shows.
+    pub fn promoted(&self) -> Option<&CommitSha> {
+        self.state.promoted.as_ref()
+    }
+
+    /// The commits that the pull request's branch may show: each was granted a promotion once.
+    pub fn heads(&self) -> &[CommitSha] {
+        &self.state.heads
+    }
+
+    /// The factory that last failed it or did not take it: another is preferred.
+    pub fn avoid(&self) -> Option<&FactoryId> {
+        self.state.avoid.as_ref()
+    }
+
+    /// The latest word on why it is where it is.
+    pub fn message(&self) -> Option<&str> {
+        self.state.message.as_deref()
+    }
+
+    /// When it was submitted.
+    pub fn created_at(&self) -> Timestamp {
+        self.submission.at
+    }
+
+    /// When it last changed.
+    pub fn updated_at(&self) -> Timestamp {
+        self.state.updated_at
+    }
+
+    /// What decides where it can run.
+    pub fn shape(&self) -> Shape {
+        let mut capabilities = self.submission.spec.capabilities.clone();
+        capabilities.sort();
+        capabilities.dedup();
+        Shape {
+            product: self.submission.product.clone(),
+            repo: self.submission.spec.repo.clone(),
+            capabilities,
+            engines: self.submission.spec.engines.clone(),
+            pin: self.state.pin.clone(),
+        }
+    }
+
+    /// The right that is held on it now, for work or for an errand.
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.state.stage {
+            Stage::Assigned { lease } | Stage::Building { lease, .. } => Some(lease),
+            Stage::Review { errand: Some(errand), .. } | Stage::Testing { errand: Some(errand), .. } => errand.lease(),
+            Stage::Queued { .. }
+            | Stage::Blocked { .. }
+            | Stage::Review { .. }
+            | Stage::Testing { .. }
+            | Stage::Shipped
+            | Stage::Failed { .. }
+            | Stage::DeadLetter { .. } => None,
+        }
+    }
+
+    /// The lease that takes up a seat: an errand takes none.
+    pub fn seat(&self) -> Option<&Lease> {
+        match &self.state.stage {
+            Stage::Assigned { lease } | Stage::Building { lease, .. } => Some(lease),
+            _ => None,
+        }
+    }
+
+    /// The errand that is open, in review or under test.
+    pub fn errand(&self) -> Option<&Errand> {
+        match &self.state.stage {
+            Stage::Review { errand, .. } | Stage::Testing { errand, .. } => errand.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The offer that is out, for work or for an errand.
+    pub fn dispatch(&self) -> Option<&Dispatch> {
+        match &self.state.stage {
+            Stage::Queued { dispatch, .. } => dispatch.as_ref(),
+            _ => match self.errand().map(|errand| &errand.state) {
+                Some(ErrandState::Dispatched { dispatch }) => Some(dispatch),
+                _ => None,
+            },
+        }
+    }
+
+    /// The end of the current backoff.
+    pub fn not_before(&self) -> Option<Timestamp> {
+        match &self.state.stage {
+            Stage::Queued { not_before, .. } => *not_before,
+            _ => match self.errand().map(|errand| &errand.state) {
+                Some(ErrandState::Waiting { not_before }) => *not_before,
+                _ => None,
+            },
+        }
+    }
+}
+
+impl Errand {
+    /// The right of the factory that is at it.
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.state {
+            ErrandState::Held { lease, .. } => Some(lease),
+            ErrandState::Waiting { .. } | ErrandState::Dispatched { .. } => None,
+        }
+    }
+}

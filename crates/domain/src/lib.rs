@@ -1,0 +1,44 @@
+//! Words and rules. No tokio, no clock, no I/O: everything here can be decided with values alone.
+
+mod event;
+mod facts;
+mod fleet;
+mod ids;
+mod job;
+mod lease;
+mod manifest;
+mod names;
+mod ports;
+mod reason;
+mod refusal;
+mod retry;
+mod run;
+mod shape;
+mod spec;
+mod stage;
+mod time;
+
+pub use event::{Actor, EventKind, JobEvent, Recorded};
+pub use facts::Facts;
+pub use fleet::{Factory, Grant, Product, Token};
+pub use ids::{ClaimNonce, DispatchSeq, Epoch, EventSeq, IdError, InstanceId, JobId, Position, Revision, TokenId};
+pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
+pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
+pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema};
+pub use names::{
+    BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoName, Tag, is_harmless,
+    printable,
+};
+pub use ports::{
+    Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected, FleetStore, JobFilter,
+    JobHistory, JobStore, LogStore, Message, MessageId, Page, Published, Receipt, Scope, StoreError, Subscription,
+    Summary,
+};
+pub use reason::FailureReason;
+pub use refusal::Refusal;
+pub use retry::{RetryPolicy, Verdict};
+pub use run::{Evidence, Insights, Run, RunOutcome};
+pub use shape::{Shape, ShapeKey};
+pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
+pub use stage::{Completion, Holder, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, UnknownStage};
+pub use time::{Clock, Entropy, Timestamp, TimestampError};

@@ -1,0 +1,138 @@
+//! Reads a manifest: Markdown with YAML front matter in, a [`Spec`] or every reason against it out [J1].
+
+mod duration;
+mod fields;
+mod finding;
+mod form;
+mod front_matter;
+mod nearest;
+mod path;
+mod schema;
+mod tree;
+
+pub use finding::{Finding, Severity};
+pub use schema::manifest_schema;
+
+use crate::spec::Spec;
+
+use form::Form;
+use front_matter::FrontMatter;
+use tree::Tree;
+
+/// A whole manifest: a page of prose is a few kilobytes, so this is generous, and a batch of 1,000 stays in memory.
+const MANIFEST_BYTES_MAX: usize = 1024 * 1024;
+/// The front matter alone. 1,000 dependencies by id take about 40 KiB.
+const FRONT_MATTER_BYTES_MAX: usize = 64 * 1024;
+/// More than anybody reads; beyond it the findings are counted, not listed.
+const FINDINGS_MAX: usize = 100;
+
+/// A manifest that can be submitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// What the job asks for.
+    pub spec: Spec,
+    /// What does not stop the job but somebody should know, by line.
+    pub warnings: Vec<Finding>,
+}
+
+/// What an unknown key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strictness {
+    /// Kept in [`Spec::extra`], with a warning.
+    Lenient,
+    /// An error.
+    Strict,
+}
+
+impl Manifest {
+    /// Reads a manifest; a refusal lists everything that is wrong with it, by line.
+    ///
+    /// The text itself is not part of the result: it is kept byte for byte by whoever submits it.
+    pub fn parse(text: &str, strictness: Strictness) -> Result<Self, Vec<Finding>> {
+        check_size("the manifest", text.len(), MANIFEST_BYTES_MAX)?;
+        let front_matter = FrontMatter::split(text).map_err(|unclosed| vec![unclosed])?;
+        check_size("the front matter", front_matter.yaml.len(), FRONT_MATTER_BYTES_MAX)?;
+
+        let tree = Tree::read(front_matter.yaml, front_matter.lines_before);
+        let mut findings = tree.findings;
+        let mut spec = Spec::default();
+        if let Some(entries) = tree.entries {
+            let form = Form::fill(&entries, front_matter.prompt, strictness);
+            findings.extend(form.findings);
+            spec = form.spec;
+        }
+        let refused = findings.iter().any(|finding| finding.severity == Severity::Error);
+        let findings = in_reading_order(findings);
+        if refused { Err(findings) } else { Ok(Self { spec, warnings: findings }) }
+    }
+
+    /// The Markdown after the front matter: what the engine is asked to do.
+    ///
+    /// All of the text when front matter is absent or never closed.
+    pub fn prompt(text: &str) -> &str {
+        FrontMatter::split(text).map_or(text, |front_matter| front_matter.prompt)
+    }
+}
+
+fn check_size(what: &str, bytes: usize, bytes_max: usize) -> Result<(), Vec<Finding>> {
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(vec![Finding::error(1, None, format!("{what} has {bytes} bytes; at most {bytes_max} are allowed"))])
+}
+
+fn in_reading_order(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let listed = findings.len().min(FINDINGS_MAX);
+    if listed < findings.len() {
+        // What stops the job must not be cut off by what does not.
+        findings.sort_by_key(|finding| (finding.severity, finding.line));
+        let left_out = findings.split_off(listed);
+        let severity = findings.first().map_or(Severity::Error, |finding| finding.severity);
+        let line = left_out.first().map_or(1, |finding| finding.line);
+        let message = format!("{} further findings are not listed", left_out.len());
+        findings.sort_by_key(|finding| finding.line);
+        findings.push(Finding { line, key: None, message, severity });
+    } else {
+        findings.sort_by_key(|finding| finding.line);
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(findings: &[Finding]) -> Vec<String> {
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_manifest_over_the_limit_is_refused_unread() {
+        let text = "x".repeat(MANIFEST_BYTES_MAX + 1);
+
+        let findings = Manifest::parse(&text, Strictness::Lenient).unwrap_err();
+
+        assert_eq!(texts(&findings), ["line 1: the manifest has 1048577 bytes; at most 1048576 are allowed"]);
+    }
+
+    #[test]
+    fn front_matter_over_the_limit_is_refused_unread() {
+        let text = format!("---\ntitle: {}\n---\n", "x".repeat(FRONT_MATTER_BYTES_MAX));
+
+        let findings = Manifest::parse(&text, Strictness::Lenient).unwrap_err();
+
+        assert_eq!(texts(&findings), ["line 1: the front matter has 65544 bytes; at most 65536 are allowed"]);
+    }
+
+    #[test]
+    fn a_flood_of_warnings_never_hides_the_error() {
+        let unknown: String = (0..150).map(|n| format!("unknown-{n}: x\n")).collect();
+        let text = format!("---\n{unknown}title: ''\n---\n");
+
+        let findings = Manifest::parse(&text, Strictness::Lenient).unwrap_err();
+
+        assert_eq!(findings.len(), FINDINGS_MAX + 1);
+        assert_eq!(findings.iter().filter(|finding| finding.key.as_deref() == Some("title")).count(), 1);
+        assert_eq!(findings[FINDINGS_MAX].message, "51 further findings are not listed");
+    }
+}

@@ -1,0 +1,79 @@
+//! Spans of time as people write them: `90s`, `30m`, `1h30m`, `500ms`.
+
+use crate::names::printable;
+
+/// A year. Longer is a slip, and sums of such spans stay far from overflowing.
+const DURATION_MS_MAX: u64 = 366 * 24 * 3_600_000;
+
+/// Units in the order in which they may follow each other.
+const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// What the schema can say about a span; the order of units is checked by [`millis`] alone.
+pub(super) const PATTERN: &str = "^([0-9]+(ms|s|m|h))+$";
+
+/// The milliseconds that a text such as `1h30m` stands for, or what is wrong with it.
+pub(super) fn millis(text: &str) -> Result<u64, String> {
+    let shown = printable(text);
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(format!("`{shown}` has no unit: write `{shown}s`, `{shown}m` or `{shown}h`"));
+    }
+    match parts(text) {
+        Some(total) if total > DURATION_MS_MAX => Err(format!("`{shown}` is longer than a year")),
+        Some(total) => Ok(total),
+        None => {
+            Err(format!("expected a duration such as `90s`, `30m`, `1h30m` or `500ms`, found the text \"{shown}\""))
+        }
+    }
+}
+
+fn parts(text: &str) -> Option<u64> {
+    let mut units = UNITS.iter();
+    let mut rest = text;
+    let mut total = 0_u64;
+    while !rest.is_empty() {
+        let (number, tail) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len()));
+        let (_, unit_ms) = units.find(|(name, _)| *name == unit)?;
+        if number.is_empty() {
+            return None;
+        }
+        // Digits that no longer fit are a span that is too long, not a text that is no span.
+        let number = number.parse().unwrap_or(u64::MAX);
+        total = total.saturating_add(unit_ms.saturating_mul(number));
+        rest = tail;
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_in_milliseconds() {
+        assert_eq!(millis("500ms"), Ok(500));
+        assert_eq!(millis("90s"), Ok(90_000));
+        assert_eq!(millis("30m"), Ok(1_800_000));
+        assert_eq!(millis("2h"), Ok(7_200_000));
+        assert_eq!(millis("1h30m"), Ok(5_400_000));
+        assert_eq!(millis("1h2m3s4ms"), Ok(3_723_004));
+    }
+
+    #[test]
+    fn a_bare_number_is_told_to_have_a_unit() {
+        assert_eq!(millis("30"), Err("`30` has no unit: write `30s`, `30m` or `30h`".to_owned()));
+    }
+
+    #[test]
+    fn units_come_once_and_in_order() {
+        for text in ["", "h", "1x", "30m1h", "1h1h", "1.5h", "-1h", "1 h", "1h ", "1:30", "1H", "1hm", "½h", "1é"] {
+            assert!(millis(text).is_err_and(|message| message.starts_with("expected a duration")), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_span_that_overflows_is_too_long() {
+        assert_eq!(millis("8785h"), Err("`8785h` is longer than a year".to_owned()));
+        assert_eq!(millis("99999999999999999999h"), Err("`99999999999999999999h` is longer than a year".to_owned()));
+    }
+}

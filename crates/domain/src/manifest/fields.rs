@@ -1,0 +1,342 @@
+//! The one table of known keys: what each is for, how it is read, and what the schema says about it.
+
+use serde_json::{Value as Json, json};
+
+use crate::names::{Capability, EngineName, NameError, printable};
+use crate::spec::{DepsMode, Kind, OnDepFailure, Priority, Review, Spec};
+
+use super::duration;
+use super::form::Form;
+use super::tree::{Node, Value};
+
+/// One line in a list on a screen.
+pub(super) const TITLE_CHARS_MAX: usize = 200;
+/// As long as the longest name that the domain allows.
+const LINE_CHARS_MAX: usize = 200;
+/// Far beyond what one job has needed; keeps a match against every factory short.
+const ITEMS_MAX: usize = 100;
+/// One batch of jobs that a last one waits for.
+const DEPS_MAX: usize = 1_000;
+/// A pattern per file of a large change.
+const TOUCHES_MAX: usize = 1_000;
+/// A billion dollars in millionths fits a signed 64-bit sum many times over.
+const USD_MAX: f64 = 1e9;
+/// Exact in JSON for every reader, a browser included.
+const TOKENS_MAX: u64 = 1_000_000_000_000_000;
+/// An attempt costs money: somebody who needs more has another problem.
+const ATTEMPTS_MAX: u64 = 100;
+/// As many as can be named in `reviewers`.
+const QUORUM_MAX: u64 = ITEMS_MAX as u64;
+
+const PRIORITIES: [(&str, Priority); 4] =
+    [("critical", Priority::Critical), ("high", Priority::High), ("normal", Priority::Normal), ("low", Priority::Low)];
+const DEPS_MODES: [(&str, DepsMode); 2] = [("all", DepsMode::All), ("any", DepsMode::Any)];
+const ON_DEP_FAILURES: [(&str, OnDepFailure); 3] =
+    [("block", OnDepFailure::Block), ("fail", OnDepFailure::Fail), ("ignore", OnDepFailure::Ignore)];
+const KINDS: [(&str, Kind); 2] = [("task", Kind::Task), ("composite", Kind::Composite)];
+
+/// A known key.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    /// What it is for, in the words of the schema.
+    pub(super) about: &'static str,
+    /// A value as somebody would write it, in YAML; empty for a group, whose keys have their own.
+    pub(super) example: &'static str,
+    pub(super) shape: Shape,
+}
+
+/// What stands behind a known key.
+pub(super) enum Shape {
+    Value { read: fn(&mut Form, &Node), schema: fn() -> Json },
+    Group { open: fn(&mut Spec), fields: &'static [Field] },
+}
+
+/// Every key of the top level, in the order of the specification.
+pub(super) static FIELDS: &[Field] = &[
+    value(
+        "title",
+        "One line for people. The first heading of the text, or its first line, when absent.",
+        "Add dark mode",
+        |form, node| form.spec.title = form.line(node, TITLE_CHARS_MAX).unwrap_or_default(),
+        || line_schema(TITLE_CHARS_MAX),
+    ),
+    value(
+        "product",
+        "The product that pays for the job and sees it. The submitter's own when absent.",
+        "notes",
+        |form, node| form.spec.product = form.name(node),
+        || line_schema(64),
+    ),
+    value(
+        "repo",
+        "The repository to work in, by the name that factories advertise. Without one the job runs in an empty folder.",
+        "acme/notes",
+        |form, node| form.spec.repo = form.name(node),
+        || line_schema(LINE_CHARS_MAX),
+    ),
+    value(
+        "base",
+        "The branch to start from and merge into. The repository's default when absent.",
+        "main",
+        |form, node| form.spec.base = form.name(node),
+        || line_schema(LINE_CHARS_MAX),
+    ),
+    value(
+        "profile",
+        "The named persona with its defaults, optionally at a version.",
+        "ux-designer@3",
+        |form, node| form.spec.profile = profile(form, node),
+        || line_schema(LINE_CHARS_MAX),
+    ),
+    value(
+        "capabilities",
+        "Tokens that a factory must advertise to be given the job.",
+        "[os:linux, has:docker]",
+        |form, node| {
+            form.spec.capabilities = form.set(node, ITEMS_MAX, |form, item| form.name(item).map(Capability::canonical));
+        },
+        || list_schema(ITEMS_MAX, &line_schema(LINE_CHARS_MAX)),
+    ),
+    value("engine", "The one engine that may run the job.", "claude", engine, || line_schema(64)),
+    value(
+        "engines",
+        "Engines that may run the job, in order of preference; any when absent. Instead of `engine`.",
+        "[claude, codex]",
+        |form, node| form.spec.engines = form.set(node, ITEMS_MAX, Form::name::<EngineName>),
+        || list_schema(ITEMS_MAX, &line_schema(64)),
+    ),
+    value(
+        "model",
+        "The model that the engine is asked to use.",
+        "opus",
+        |form, node| form.spec.model = form.argument(node, LINE_CHARS_MAX),
+        || line_schema(LINE_CHARS_MAX),
+    ),
+    value(
+        "priority",
+        "How urgent the job is; `normal` when absent.",
+        "high",
+        |form, node| form.spec.priority = form.word(node, &PRIORITIES).unwrap_or_default(),
+        || word_schema(&PRIORITIES),
+    ),
+    group("budget", "What the job may cost. The product's own limits when absent.", |_| {}, BUDGET),
+    value(
+        "deps",
+        "Jobs that must end well first: ids, or `key:` and the idempotency key that a job was submitted under.",
+        "[\"key:design\", 0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a]",
+        |form, node| form.spec.deps = form.set(node, DEPS_MAX, |form, item| form.dep(item, LINE_CHARS_MAX)),
+        || list_schema(DEPS_MAX, &line_schema(LINE_CHARS_MAX)),
+    ),
+    value(
+        "depsMode",
+        "Whether all of `deps` are needed or any one; `all` when absent.",
+        "any",
+        |form, node| form.spec.deps_mode = form.word(node, &DEPS_MODES).unwrap_or_default(),
+        || word_schema(&DEPS_MODES),
+    ),
+    value(
+        "onDepFailure",
+        "What a failed dependency does to this job; `block` when absent.",
+        "fail",
+        |form, node| form.spec.on_dep_failure = form.word(node, &ON_DEP_FAILURES).unwrap_or_default(),
+        || word_schema(&ON_DEP_FAILURES),
+    ),
+    value(
+        "kind",
+        "Whether the job is work itself or follows its children; `task` when absent.",
+        "task",
+        |form, node| form.spec.kind = form.word(node, &KINDS).unwrap_or_default(),
+        || word_schema(&KINDS),
+    ),
+    value(
+        "verify",
+        "Commands that must succeed before the work counts as done: a list, or a single one.",
+        "[npm test, npm run lint]",
+        verify,
+        || {
+            let command = json!({"type": "string", "minLength": 1});
+            json!({"oneOf": [command, list_schema(ITEMS_MAX, &command)]})
+        },
+    ),
+    group(
+        "review",
+        "Who must approve before the work is shipped; nobody when absent.",
+        |spec| _ = review(spec),
+        REVIEW,
+    ),
+    group("retry", "How a failure is tried again. The fleet's own policy when absent.", |_| {}, RETRY),
+    value(
+        "preemptible",
+        "Whether a critical job may take this one's seat; `false` when absent.",
+        "true",
+        |form, node| form.spec.preemptible = form.boolean(node).unwrap_or_default(),
+        || json!({"type": "boolean"}),
+    ),
+    value(
+        "touches",
+        "Globs of the files that the job will change: jobs that touch the same files do not run at once.",
+        "[\"src/theme/**\"]",
+        |form, node| form.spec.touches = form.set(node, TOUCHES_MAX, |form, item| form.line(item, LINE_CHARS_MAX)),
+        || list_schema(TOUCHES_MAX, &line_schema(LINE_CHARS_MAX)),
+    ),
+    value(
+        "tags",
+        "Labels for people.",
+        "[ui, theme]",
+        |form, node| form.spec.tags = form.set(node, ITEMS_MAX, Form::name),
+        || list_schema(ITEMS_MAX, &line_schema(64)),
+    ),
+];
+
+static BUDGET: &[Field] = &[
+    value(
+        "usd",
+        "US dollars.",
+        "2.5",
+        |form, node| form.spec.budget.usd = form.amount(node, USD_MAX),
+        || json!({"type": "number", "minimum": 0, "maximum": USD_MAX}),
+    ),
+    value(
+        "wall",
+        "Wall-clock time of the engine, with its unit.",
+        "1h30m",
+        |form, node| {
+            form.spec.budget.wall_ms = form.duration(node);
+            if form.spec.budget.wall_ms == Some(0) {
+                form.refuse(node.line, "must be longer than nothing");
+            }
+        },
+        duration_schema,
+    ),
+    value(
+        "tokens",
+        "Tokens in and out together.",
+        "200000",
+        |form, node| form.spec.budget.tokens = form.whole(node, 1, TOKENS_MAX),
+        || json!({"type": "integer", "minimum": 1, "maximum": TOKENS_MAX}),
+    ),
+];
+
+static REVIEW: &[Field] = &[
+    value(
+        "quorum",
+        "How many approvals are needed; 1 when absent.",
+        "2",
+        |form, node| {
+            let quorum = form.whole(node, 1, QUORUM_MAX).and_then(|quorum| quorum.try_into().ok());
+            review(&mut form.spec).quorum = quorum.unwrap_or(1);
+        },
+        || json!({"type": "integer", "minimum": 1, "maximum": QUORUM_MAX}),
+    ),
+    value(
+        "reviewers",
+        "Who may approve; anybody but the author when absent.",
+        "[ana, ben]",
+        |form, node| {
+            let reviewers = form.set(node, ITEMS_MAX, |form, item| form.line(item, LINE_CHARS_MAX));
+            review(&mut form.spec).reviewers = reviewers;
+        },
+        || list_schema(ITEMS_MAX, &line_schema(LINE_CHARS_MAX)),
+    ),
+];
+
+static RETRY: &[Field] = &[
+    value(
+        "max",
+        "Attempts in all, the first included.",
+        "3",
+        |form, node| form.spec.retry.max = form.whole(node, 1, ATTEMPTS_MAX).and_then(|max| max.try_into().ok()),
+        || json!({"type": "integer", "minimum": 1, "maximum": ATTEMPTS_MAX}),
+    ),
+    value(
+        "backoff",
+        "The first pause, with its unit; each further one is twice as long.",
+        "30s",
+        |form, node| form.spec.retry.backoff_ms = form.duration(node),
+        duration_schema,
+    ),
+];
+
+const fn value(
+    name: &'static str,
+    about: &'static str,
+    example: &'static str,
+    read: fn(&mut Form, &Node),
+    schema: fn() -> Json,
+) -> Field {
+    Field { name, about, example, shape: Shape::Value { read, schema } }
+}
+
+const fn group(name: &'static str, about: &'static str, open: fn(&mut Spec), fields: &'static [Field]) -> Field {
+    Field { name, about, example: "", shape: Shape::Group { open, fields } }
+}
+
+fn engine(form: &mut Form, node: &Node) {
+    if matches!(node.value, Value::List(_)) {
+        form.refuse(node.line, "expected a text, found a list: `engines` takes a list");
+    } else {
+        form.spec.engines = form.name(node).into_iter().collect();
+    }
+}
+
+fn verify(form: &mut Form, node: &Node) {
+    form.spec.verify = match node.value {
+        Value::List(_) => form.list(node, ITEMS_MAX, Form::command),
+        _ => form.command(node).into_iter().collect(),
+    };
+}
+
+fn review(spec: &mut Spec) -> &mut Review {
+    spec.review.get_or_insert_with(|| Review { quorum: 1, reviewers: Vec::new() })
+}
+
+/// A name, alone or with `@` and a version.
+fn profile(form: &mut Form, node: &Node) -> Option<String> {
+    let text = form.text(node)?;
+    let (name, version) = text.split_once('@').unwrap_or((text, "1"));
+    let counted = version.parse::<u32>().is_ok() && version.starts_with(|c: char| matches!(c, '1'..='9'));
+    let why = match name.parse::<EngineName>() {
+        Err(error) => error.why,
+        Ok(_) if !counted => "the version after `@` must be a whole number from 1",
+        Ok(_) => return Some(text.to_owned()),
+    };
+    form.accept(node, Err(NameError { what: "profile", shown: printable(text), why }))
+}
+
+fn line_schema(chars_max: usize) -> Json {
+    json!({"type": "string", "minLength": 1, "maxLength": chars_max})
+}
+
+fn list_schema(items_max: usize, item: &Json) -> Json {
+    json!({"type": "array", "maxItems": items_max, "items": item})
+}
+
+fn word_schema<T>(words: &[(&str, T)]) -> Json {
+    json!({"enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>()})
+}
+
+fn duration_schema() -> Json {
+    json!({"type": "string", "pattern": duration::PATTERN})
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+
+    use super::*;
+
+    fn agree<T: Serialize>(words: &[(&str, T)]) {
+        for (word, value) in words {
+            assert_eq!(serde_json::to_value(value).unwrap(), json!(word));
+        }
+    }
+
+    #[test]
+    fn words_in_manifests_are_the_words_in_json() {
+        agree(&PRIORITIES);
+        agree(&DEPS_MODES);
+        agree(&ON_DEP_FAILURES);
+        agree(&KINDS);
+        assert_eq!(PRIORITIES.map(|(_, priority)| priority), Priority::ALL);
+    }
+}

@@ -1,0 +1,118 @@
+//! Turns the tree into a [`Spec`], key by key, and notes what does not fit.
+
+mod read;
+
+use crate::spec::Spec;
+
+use super::Strictness;
+use super::fields::{FIELDS, Field, Shape};
+use super::finding::{Finding, Severity};
+use super::front_matter::title_of;
+use super::nearest::nearest;
+use super::path::Path;
+use super::tree::{Entry, Node, Value};
+
+/// A spec being filled in.
+pub(super) struct Form {
+    pub(super) spec: Spec,
+    pub(super) findings: Vec<Finding>,
+    path: Path,
+    strictness: Strictness,
+}
+
+impl Form {
+    /// Reads every key, then what can only be judged together.
+    pub(super) fn fill(entries: &[Entry], prompt: &str, strictness: Strictness) -> Self {
+        let mut form = Self { spec: Spec::default(), findings: Vec::new(), path: Path::default(), strictness };
+        form.read_fields(entries, FIELDS);
+        form.require_title(entries, prompt);
+        form.require_one_engine_key(entries);
+        form.require_reachable_quorum(entries);
+        form
+    }
+
+    fn read_fields(&mut self, entries: &[Entry], fields: &'static [Field]) {
+        for Entry { key, node } in entries {
+            match fields.iter().find(|field| field.name == key) {
+                Some(field) => {
+                    let mark = self.path.enter_key(key);
+                    self.read_field(field, node);
+                    self.path.leave(mark);
+                }
+                None => self.keep_unknown(key, node, fields),
+            }
+        }
+    }
+
+    fn read_field(&mut self, field: &Field, node: &Node) {
+        match (&field.shape, &node.value) {
+            (Shape::Value { read, .. }, _) => read(self, node),
+            (Shape::Group { open, fields }, Value::Map(entries)) => {
+                open(&mut self.spec);
+                self.read_fields(entries, fields);
+            }
+            (Shape::Group { fields, .. }, _) => {
+                let keys: Vec<String> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
+                self.expected(&format!("a mapping with {}", keys.join(", ")), node);
+            }
+        }
+    }
+
+    /// Nested keys are kept under their path, such as `budget.euro`.
+    fn keep_unknown(&mut self, key: &str, node: &Node, fields: &'static [Field]) {
+        let kept_as = self.path.key().map_or_else(|| key.to_owned(), |parent| format!("{parent}.{key}"));
+        self.spec.extra.entry(kept_as).or_insert_with(|| node.value.to_json());
+
+        let severity = match self.strictness {
+            Strictness::Lenient => Severity::Warning,
+            Strictness::Strict => Severity::Error,
+        };
+        let message = match nearest(key, fields.iter().map(|field| field.name)) {
+            Some(known) => format!("unknown key; did you mean `{known}`?"),
+            None => "unknown key".to_owned(),
+        };
+        let mark = self.path.enter_key(key);
+        self.findings.push(Finding { line: node.line, key: self.path.key(), message, severity });
+        self.path.leave(mark);
+    }
+
+    fn require_title(&mut self, entries: &[Entry], prompt: &str) {
+        if find(entries, "title").is_some() {
+            return;
+        }
+        match title_of(prompt) {
+            Some(title) => self.spec.title = title,
+            None => self.findings.push(Finding::error(
+                1,
+                Some("title".to_owned()),
+                "there is no title and no text to take one from: add `title:`",
+            )),
+        }
+    }
+
+    fn require_one_engine_key(&mut self, entries: &[Entry]) {
+        if let (Some(one), Some(several)) = (find(entries, "engine"), find(entries, "engines")) {
+            let (key, line) = if one.line > several.line { ("engine", one.line) } else { ("engines", several.line) };
+            let message = "`engine` and `engines` are both given: keep one of them";
+            self.findings.push(Finding::error(line, Some(key.to_owned()), message));
+        }
+    }
+
+    fn require_reachable_quorum(&mut self, entries: &[Entry]) {
+        let Some(review) = &self.spec.review else { return };
+        let named = review.reviewers.len();
+        if named == 0 || usize::try_from(review.quorum).is_ok_and(|quorum| quorum <= named) {
+            return;
+        }
+        let line = match find(entries, "review").map(|node| (&node.value, node.line)) {
+            Some((Value::Map(entries), line)) => find(entries, "quorum").map_or(line, |quorum| quorum.line),
+            _ => 1,
+        };
+        let message = format!("{} approvals can never come from the {named} named in `reviewers`", review.quorum);
+        self.findings.push(Finding::error(line, Some("review.quorum".to_owned()), message));
+    }
+}
+
+fn find<'e>(entries: &'e [Entry], key: &str) -> Option<&'e Node> {
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+}

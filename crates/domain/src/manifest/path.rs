@@ -1,0 +1,37 @@
+//! Where in the front matter a reader stands.
+
+use crate::names::printable;
+
+/// A path such as `budget.usd` or `capabilities[2]`, grown and cut back while a reader walks the tree.
+#[derive(Default)]
+pub(super) struct Path(String);
+
+/// How long the path was before a step, so that the step can be taken back.
+#[derive(Clone, Copy)]
+pub(super) struct Mark(usize);
+
+impl Path {
+    pub(super) fn enter_key(&mut self, key: &str) -> Mark {
+        let mark = Mark(self.0.len());
+        if !self.0.is_empty() {
+            self.0.push('.');
+        }
+        self.0.push_str(&printable(key));
+        mark
+    }
+
+    pub(super) fn enter_item(&mut self, index: usize) -> Mark {
+        let mark = Mark(self.0.len());
+        self.0.push_str(&format!("[{index}]"));
+        mark
+    }
+
+    pub(super) fn leave(&mut self, mark: Mark) {
+        self.0.truncate(mark.0);
+    }
+
+    /// The path as a finding names it; `None` at the root.
+    pub(super) fn key(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| self.0.clone())
+    }
+}

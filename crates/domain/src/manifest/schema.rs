@@ -1,0 +1,44 @@
+//! The JSON Schema of the front matter, drawn from the same table that reads it.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::fields::{FIELDS, Field, Shape};
+use super::tree::Tree;
+
+/// The JSON Schema of the front matter as people write it.
+///
+/// An editor that checks against it is a little stricter than we are: where a text is expected we also take `3`.
+pub fn manifest_schema() -> Json {
+    let mut schema = object_schema(FIELDS);
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["$id"] = json!("urn:gigafactory:schema:job:1");
+    schema["title"] = json!("Gigafactory job");
+    schema["description"] = json!("The front matter of a job's manifest. Unknown keys are kept, with a warning.");
+    schema["not"] = json!({"required": ["engine", "engines"]});
+    schema
+}
+
+fn object_schema(fields: &[Field]) -> Json {
+    let properties: Map<String, Json> =
+        fields.iter().map(|field| (field.name.to_owned(), field_schema(field))).collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": true})
+}
+
+fn field_schema(field: &Field) -> Json {
+    let mut schema = match field.shape {
+        Shape::Value { schema, .. } => schema(),
+        Shape::Group { fields, .. } => object_schema(fields),
+    };
+    schema["description"] = json!(field.about);
+    if !field.example.is_empty() {
+        schema["examples"] = json!([example(field)]);
+    }
+    schema
+}
+
+/// The example as JSON. Examples of texts are not numbers, so the reading without a type gives the right one.
+fn example(field: &Field) -> Json {
+    let yaml = format!("example: {}\n", field.example);
+    let entries = Tree::read(&yaml, 0).entries.unwrap_or_default();
+    entries.first().map_or(Json::Null, |entry| entry.node.value.to_json())
+}

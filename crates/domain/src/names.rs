@@ -1,0 +1,278 @@
+//! Names that reach git, a path or a command line. Our own allow-list, checked once, where the name comes in [T8].
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A name that was refused, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{shown}` is not a {what}: {why}")]
+pub struct NameError {
+    /// What the name was for: "product", "repository", …
+    pub what: &'static str,
+    /// The name with everything that could confuse a terminal taken out.
+    pub shown: String,
+    /// The rule it breaks.
+    pub why: &'static str,
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:path) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+        #[serde(try_from = "String", into = "String")]
+        #[schema(value_type = String)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                match $check(text) {
+                    Ok(()) => Ok(Self(text.into())),
+                    Err(why) => Err(NameError { what: $what, shown: printable(text), why }),
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+
+            fn try_from(text: String) -> Result<Self, NameError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// The tenant: the scope of billing, budgets, tokens and visibility. Never the routing key.
+    ProductId, "product", check_word
+}
+name! {
+    /// A generic worker host.
+    FactoryId, "factory", check_word
+}
+name! {
+    /// A repository, by the name that factories advertise it under: `notes` or `acme/notes`.
+    RepoName, "repository", check_path
+}
+name! {
+    /// A branch that work starts from and merges into.
+    BranchName, "branch", check_path
+}
+name! {
+    /// An agent engine: `claude`, `codex`, `command`, …
+    EngineName, "engine", check_word
+}
+name! {
+    /// A token that a factory advertises and a job may require: `os:linux`, `has:docker`, `repo:notes`.
+    Capability, "capability", check_capability
+}
+name! {
+    /// A label on a job, for people.
+    Tag, "tag", check_word
+}
+name! {
+    /// The full hash of a commit, in lower-case hexadecimal.
+    CommitSha, "commit", check_sha
+}
+
+impl ProductId {
+    /// The product that exists from the start [T1].
+    pub fn default_product() -> Self {
+        Self("default".into())
+    }
+}
+
+impl EngineName {
+    /// The engine that runs any command line by configuration.
+    pub fn command() -> Self {
+        Self("command".into())
+    }
+}
+
+impl Capability {
+    /// The token that says a factory can run an engine.
+    pub fn engine(engine: &EngineName) -> Self {
+        Self(format!("engine:{engine}").into())
+    }
+
+    /// The token that says a factory has a repository.
+    pub fn repo(repo: &RepoName) -> Self {
+        Self(format!("repo:{repo}").into())
+    }
+
+    /// The one spelling of a token that has several: `os:macos` and `os:darwin` are `os:mac`, `os:ubuntu` is `os:linux` [F1].
+    #[must_use]
+    pub fn canonical(self) -> Self {
+        match self.as_str() {
+            "os:macos" | "os:darwin" => Self("os:mac".into()),
+            "os:ubuntu" => Self("os:linux".into()),
+            _ => self,
+        }
+    }
+}
+
+const WORD_LEN_MAX: usize = 64;
+const PATH_LEN_MAX: usize = 200;
+
+fn check_word(text: &str) -> Result<(), &'static str> {
+    check_length(text, WORD_LEN_MAX, "it is longer than 64 characters")?;
+    if text.contains("..") {
+        return Err("it contains `..`");
+    }
+    if !text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')) {
+        return Err("only letters, digits, `.`, `_` and `-` are allowed");
+    }
+    check_first(text)
+}
+
+fn check_path(text: &str) -> Result<(), &'static str> {
+    check_length(text, PATH_LEN_MAX, "it is longer than 200 characters")?;
+    for part in text.split('/') {
+        if part.is_empty() {
+            return Err("a part between slashes is empty");
+        }
+        check_word(part)?;
+        if part.ends_with('.') || part.ends_with(".lock") {
+            return Err("a part ends with `.` or `.lock`, which git refuses");
+        }
+    }
+    Ok(())
+}
+
+fn check_capability(text: &str) -> Result<(), &'static str> {
+    check_length(text, PATH_LEN_MAX, "it is longer than 200 characters")?;
+    let Some((family, value)) = text.split_once(':') else {
+        return Err("expected `family:value`, such as `os:linux` or `has:docker`");
+    };
+    check_word(family)?;
+    check_path(value)
+}
+
+fn check_sha(text: &str) -> Result<(), &'static str> {
+    let hexadecimal = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if hexadecimal && matches!(text.len(), 40 | 64) { Ok(()) } else { Err("expected 40 or 64 hexadecimal digits") }
+}
+
+fn check_length(text: &str, max: usize, too_long: &'static str) -> Result<(), &'static str> {
+    match text.len() {
+        0 => Err("it is empty"),
+        length if length > max => Err(too_long),
+        _ => Ok(()),
+    }
+}
+
+fn check_first(text: &str) -> Result<(), &'static str> {
+    if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        Ok(())
+    } else {
+        Err("it must begin with a letter or a digit")
+    }
+}
+
+/// Text that is safe to show on a terminal: control and direction-changing characters become `�`, long text is cut.
+pub fn printable(text: &str) -> String {
+    const SHOWN_MAX: usize = 80;
+    let mut shown: String = text.chars().take(SHOWN_MAX).map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect();
+    if text.chars().count() > SHOWN_MAX {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Whether a character can be shown on a terminal without moving the cursor, changing direction or starting an escape.
+pub fn is_harmless(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: [&str; 16] = [
+        "",
+        "..",
+        "a..b",
+        "-rf",
+        "--upload-pack=touch",
+        "$(touch canary)",
+        "`touch canary`",
+        "a;b",
+        "a|b",
+        "a b",
+        "a\nb",
+        "a\0b",
+        "\u{1b}]52;c;eA==\u{7}",
+        "../../etc",
+        ".git",
+        "é",
+    ];
+
+    #[test]
+    fn hostile_names_are_refused_everywhere() {
+        for name in HOSTILE {
+            assert!(name.parse::<ProductId>().is_err(), "product {name:?}");
+            assert!(name.parse::<FactoryId>().is_err(), "factory {name:?}");
+            assert!(name.parse::<RepoName>().is_err(), "repo {name:?}");
+            assert!(name.parse::<BranchName>().is_err(), "branch {name:?}");
+            assert!(format!("has:{name}").parse::<Capability>().is_err(), "capability {name:?}");
+        }
+    }
+
+    #[test]
+    fn ordinary_names_pass() {
+        for name in ["notes", "acme/notes", "feature/x-1", "v1.2", "a_b"] {
+            assert_eq!(name.parse::<RepoName>().map(String::from), Ok(name.to_owned()));
+        }
+        assert!("os:linux".parse::<Capability>().is_ok());
+        assert!("node:20".parse::<Capability>().is_ok());
+    }
+
+    #[test]
+    fn git_would_refuse_these_parts_so_we_do_first() {
+        assert!("a.lock".parse::<BranchName>().is_err());
+        assert!("a/".parse::<BranchName>().is_err());
+        assert!("/a".parse::<BranchName>().is_err());
+    }
+
+    #[test]
+    fn a_refusal_never_repeats_an_escape_sequence() {
+        let error = "\u{1b}[2J".parse::<ProductId>().unwrap_err();
+
+        assert!(!error.to_string().contains('\u{1b}'));
+    }
+
+    #[test]
+    fn spellings_of_one_system_are_one_capability() {
+        let canonical = |text: &str| text.parse::<Capability>().unwrap().canonical().to_string();
+
+        assert_eq!(canonical("os:darwin"), "os:mac");
+        assert_eq!(canonical("os:macos"), "os:mac");
+        assert_eq!(canonical("os:ubuntu"), "os:linux");
+        assert_eq!(canonical("has:docker"), "has:docker");
+    }
+}

@@ -1,0 +1,13 @@
+//! What the coordinator needs from the outside, drawn from what the weakest backend can promise.
+
+mod broker;
+mod fleet_store;
+mod job_store;
+mod log_store;
+
+pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, Published, Receipt, Subscription};
+pub use fleet_store::{Collection, FleetStore};
+pub use job_store::{
+    Body, Commit, CommitError, Cursor, Expected, JobFilter, JobHistory, JobStore, Page, Scope, StoreError, Summary,
+};
+pub use log_store::LogStore;

@@ -1,0 +1,50 @@
+//! Durable memory of what the fleet is: factories, products, tokens.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::job_store::{CommitError, Expected, StoreError};
+use crate::ids::Revision;
+use crate::job::Versioned;
+
+/// Small documents by key, compared and set. They change when what something *is* changes, never with its pulse [I14].
+#[async_trait]
+pub trait FleetStore: Send + Sync {
+    /// One document.
+    async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError>;
+    /// Writes a document over what is expected; `None` removes it.
+    async fn put(
+        &self,
+        collection: Collection,
+        key: &str,
+        expected: Expected,
+        document: Option<Value>,
+    ) -> Result<Revision, CommitError>;
+    /// All documents of a collection, in order of key.
+    async fn documents(&self, collection: Collection) -> Result<Vec<(String, Versioned<Value>)>, StoreError>;
+}
+
+/// Which documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Collection {
+    /// Registered factories.
+    Factories,
+    /// Products.
+    Products,
+    /// Tokens, by the hash of their secret.
+    Tokens,
+}
+
+impl Collection {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Factories, Self::Products, Self::Tokens];
+
+    /// The name of its table or container.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Factories => "fleet_factories",
+            Self::Products => "fleet_products",
+            Self::Tokens => "fleet_tokens",
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What follows a failed attempt, a lost lease or an offer that nobody took. The coordinator alone decides, here.
+
+use std::time::Duration;
+
+use crate::reason::FailureReason;
+use crate::spec::Retry;
+use crate::stage::Stage;
+use crate::time::Timestamp;
+
+/// The fleet's own policy, where a manifest says nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Attempts in all, the first included.
+    pub attempts_max: u32,
+    /// The first pause; each further one is twice as long.
+    pub backoff: Duration,
+    /// No pause is longer than this.
+    pub backoff_max: Duration,
+    /// Leases that a job may lose before it counts as a killer of factories.
+    pub lost_leases_max: u32,
+    /// Offers that may expire before a job counts as undeliverable.
+    pub unaccepted_max: u32,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            attempts_max: 3,
+            backoff: Duration::from_secs(30),
+            backoff_max: Duration::from_hours(1),
+            lost_leases_max: 5,
+            unaccepted_max: 20,
+        }
+    }
+}
+
+/// What follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It waits for another try, not before the given time.
+    Retry {
+        /// The end of the backoff.
+        not_before: Option<Timestamp>,
+    },
+    /// It failed for good.
+    Fail {
+        /// Why.
+        reason: FailureReason,
+    },
+    /// A person has to look at it.
+    DeadLetter {
+        /// Why.
+        reason: FailureReason,
+    },
+}
+
+impl Verdict {
+    /// The stage that the verdict leads to.
+    pub fn stage(&self) -> Stage {
+        match *self {
+            Self::Retry { not_before } => Stage::waiting(not_before),
+            Self::Fail { reason } => Stage::Failed { reason },
+            Self::DeadLetter { reason } => Stage::DeadLetter { reason },
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// What follows a failed attempt, when `attempts` failed before it. `jitter` in [0, 1) spreads retries of many jobs.
+    pub fn after_failure(
+        &self,
+        asked: &Retry,
+        attempts: u32,
+        reason: FailureReason,
+        now: Timestamp,
+        jitter: f64,
+    ) -> Verdict {
+        if !reason.is_retryable() {
+            return Verdict::Fail { reason };
+        }
+        if attempts + 1 >= asked.max.unwrap_or(self.attempts_max) {
+            return Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+        }
+        let first = asked.backoff_ms.map_or(self.backoff, Duration::from_millis);
+        let doubled = first.saturating_mul(2_u32.saturating_pow(attempts)).min(self.backoff_max);
+        // Up to a fifth later, never earlier than asked for.
+        let pause = doubled.mul_f64(1.0 + 0.2 * jitter);
+        Verdict::Retry { not_before: Some(now.after(pause)) }
+    }
+
+    /// What follows a lost lease, when `lost` were lost before it.
+    pub fn after_lost_lease(&self, lost: u32) -> Verdict {
+        if lost + 1 >= self.lost_leases_max {
+            return Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+        }
+        Verdict::Retry { not_before: None }
+    }
+
+    /// What follows an offer that nobody took, when `unaccepted` expired before it.
+    pub fn after_expired_dispatch(&self, unaccepted: u32) -> Verdict {
+        if unaccepted + 1 >= self.unaccepted_max {
+            return Verdict::DeadLetter { reason: FailureReason::Undeliverable };
+        }
+        Verdict::Retry { not_before: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+    fn failed(attempts: u32, reason: FailureReason, jitter: f64) -> Verdict {
+        RetryPolicy::default().after_failure(&Retry::default(), attempts, reason, NOW, jitter)
+    }
+
+    #[test]
+    fn pauses_double_and_never_end_early() {
+        let pause = |attempts, jitter| match failed(attempts, FailureReason::Crash, jitter) {
+            Verdict::Retry { not_before: Some(at) } => at.since(NOW).as_millis(),
+            other => panic!("expected a retry, got {other:?}"),
+        };
+
+        assert_eq!((pause(0, 0.0), pause(1, 0.0)), (30_000, 60_000));
+        assert_eq!(pause(0, 0.5), 33_000);
+    }
+
+    #[test]
+    fn the_last_attempt_goes_to_the_dead_letters() {
+        assert_eq!(
+            failed(2, FailureReason::Timeout, 0.0),
+            Verdict::DeadLetter { reason: FailureReason::RetriesExhausted }
+        );
+    }
+
+    #[test]
+    fn what_a_limit_decided_is_not_tried_again() {
+        assert_eq!(
+            failed(0, FailureReason::BudgetExceeded, 0.0),
+            Verdict::Fail { reason: FailureReason::BudgetExceeded }
+        );
+    }
+
+    #[test]
+    fn a_manifest_may_ask_for_its_own_policy() {
+        let asked = Retry { max: Some(1), backoff_ms: Some(10) };
+
+        let verdict = RetryPolicy::default().after_failure(&asked, 0, FailureReason::Crash, NOW, 0.0);
+
+        assert_eq!(verdict, Verdict::DeadLetter { reason: FailureReason::RetriesExhausted });
+    }
+}

@@ -1,0 +1,116 @@
+//! One attempt at a job by one factory under one epoch [J6].
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::ids::{Epoch, InstanceId};
+use crate::names::{CommitSha, EngineName, FactoryId};
+use crate::reason::FailureReason;
+use crate::time::Timestamp;
+
+/// One attempt at a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// Its number among the job's runs, from 1.
+    pub n: u32,
+    /// The epoch it holds the job under.
+    pub epoch: Epoch,
+    /// Who runs it.
+    pub factory: FactoryId,
+    /// Which process of that factory.
+    pub instance: InstanceId,
+    /// The engine, once it started.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub engine: Option<EngineName>,
+    /// When the lease was granted.
+    pub granted_at: Timestamp,
+    /// When the engine started.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub started_at: Option<Timestamp>,
+    /// When everything was over, push and final report included. Absent while anything still goes on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ended_at: Option<Timestamp>,
+    /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub outcome: Option<RunOutcome>,
+    /// Why, in words for people.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub message: Option<String>,
+    /// What it produced.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sha: Option<CommitSha>,
+    /// What it cost and what it changed.
+    #[serde(default)]
+    pub insights: Insights,
+    /// What backs the claim that it is done [B4].
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub evidence: Vec<Evidence>,
+}
+
+/// How a run ended. `fenced` and `preempted` are outcomes of runs, never of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// The work is done, pushed and reported.
+    Completed,
+    /// It failed, for this reason.
+    Failed(FailureReason),
+    /// Its lease expired: nobody heard of it in time.
+    LeaseLost,
+    /// It gave the job back of its own accord.
+    Released,
+    /// A more urgent job took its seat.
+    Preempted,
+    /// An operator stopped the job.
+    Cancelled,
+    /// It waits for a person's answer.
+    Asked,
+    /// Its engine's usage window was used up.
+    QuotaWindow,
+}
+
+/// What a run cost and what it changed. A figure that is not known is absent, never 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Insights {
+    /// Tokens read by the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_in: Option<u64>,
+    /// Tokens written by the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_out: Option<u64>,
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Turns of the conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// Files changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<u32>,
+    /// Lines added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insertions: Option<u32>,
+    /// Lines removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletions: Option<u32>,
+    /// How long the engine itself ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine_ms: Option<u64>,
+}
+
+/// One verify command and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// The command.
+    pub command: String,
+    /// Its exit code; absent when it was stopped.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub exit: Option<i32>,
+    /// The end of its output.
+    pub output: String,
+    /// How long it took.
+    pub took_ms: u64,
+}

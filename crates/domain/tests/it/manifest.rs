@@ -1,0 +1,12 @@
+//! Manifests in, specs or findings out [J1].
+
+mod bad;
+mod good;
+mod property;
+mod schema;
+
+use domain::Finding;
+
+fn texts(findings: &[Finding]) -> Vec<String> {
+    findings.iter().map(|finding| format!("{}: {finding}", finding.severity)).collect()
+}

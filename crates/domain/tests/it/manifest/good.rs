@@ -1,0 +1,155 @@
+use std::collections::BTreeMap;
+
+use domain::{Budget, Dep, DepsMode, Kind, Manifest, OnDepFailure, Priority, Retry, Review, Spec, Strictness};
+use serde_json::json;
+
+use crate::manifest::texts;
+
+const FULL: &str = r#"---
+title: "Add dark mode"
+product: notes
+repo: acme/notes
+base: release/1.10
+profile: ux-designer@3
+capabilities: [os:linux, os:ubuntu, has:docker]
+engines:
+  - claude
+  - codex
+model: opus
+priority: high
+budget: { usd: 2.50, wall: 1h30m, tokens: 200000 }
+deps:
+  - key:design
+  - 0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a
+  - key:design
+depsMode: any
+onDepFailure: fail
+kind: composite
+verify:
+  - npm test
+  - |
+    npm run lint
+    npm run build
+review:
+  quorum: 2
+  reviewers: [ana, ben, ana]
+retry:
+  max: 3
+  backoff: 500ms
+preemptible: true
+touches: ["src/theme/**"]
+tags: [ui, 2024]
+---
+# A heading
+
+Make it dark.
+"#;
+
+fn parse(text: &str) -> Spec {
+    let manifest = Manifest::parse(text, Strictness::Strict).map_err(|findings| texts(&findings)).unwrap();
+    assert_eq!(manifest.warnings, []);
+    manifest.spec
+}
+
+#[test]
+fn every_key_reaches_the_spec() {
+    let spec = parse(FULL);
+
+    assert_eq!(
+        spec,
+        Spec {
+            title: "Add dark mode".into(),
+            product: Some("notes".parse().unwrap()),
+            repo: Some("acme/notes".parse().unwrap()),
+            base: Some("release/1.10".parse().unwrap()),
+            profile: Some("ux-designer@3".into()),
+            capabilities: vec!["os:linux".parse().unwrap(), "has:docker".parse().unwrap()],
+            engines: vec!["claude".parse().unwrap(), "codex".parse().unwrap()],
+            model: Some("opus".into()),
+            priority: Priority::High,
+            budget: Budget { usd: Some(2.5), wall_ms: Some(5_400_000), tokens: Some(200_000) },
+            deps: vec![Dep::Key("design".into()), Dep::Id("0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap())],
+            deps_mode: DepsMode::Any,
+            on_dep_failure: OnDepFailure::Fail,
+            kind: Kind::Composite,
+            verify: vec!["npm test".into(), "npm run lint\nnpm run build".into()],
+            review: Some(Review { quorum: 2, reviewers: vec!["ana".into(), "ben".into()] }),
+            retry: Retry { max: Some(3), backoff_ms: Some(500) },
+            preemptible: true,
+            touches: vec!["src/theme/**".into()],
+            tags: vec!["ui".parse().unwrap(), "2024".parse().unwrap()],
+            extra: BTreeMap::new(),
+        }
+    );
+}
+
+#[test]
+fn windows_line_ends_and_a_byte_order_mark_give_the_same_spec() {
+    let windows = format!("\u{feff}{}", FULL.replace('\n', "\r\n"));
+
+    assert_eq!(parse(&windows), parse(FULL));
+    assert_eq!(Manifest::prompt(&windows), "# A heading\r\n\r\nMake it dark.\r\n");
+}
+
+#[test]
+fn the_prompt_is_the_text_after_the_front_matter() {
+    assert_eq!(Manifest::prompt(FULL), "# A heading\n\nMake it dark.\n");
+    assert_eq!(Manifest::prompt("Make it dark."), "Make it dark.");
+    assert_eq!(Manifest::prompt("---\nnever: closed\n"), "---\nnever: closed\n");
+}
+
+#[test]
+fn prose_alone_is_a_job_titled_by_its_heading() {
+    let spec = parse("Please.\n\n# Add dark mode\n");
+
+    assert_eq!(spec, Spec { title: "Add dark mode".into(), ..Spec::default() });
+}
+
+#[test]
+fn a_text_field_takes_words_that_mean_something_elsewhere() {
+    let spec = parse("---\ntitle: 3\nproduct: no\nmodel: 4.10\nbase: '1.0'\nengine: on\n---\n");
+
+    assert_eq!(
+        spec,
+        Spec {
+            title: "3".into(),
+            product: Some("no".parse().unwrap()),
+            model: Some("4.10".into()),
+            base: Some("1.0".parse().unwrap()),
+            engines: vec!["on".parse().unwrap()],
+            ..Spec::default()
+        }
+    );
+}
+
+#[test]
+fn one_command_may_stand_without_a_list() {
+    assert_eq!(parse("---\ntitle: t\nverify: make test\n---\n").verify, ["make test"]);
+}
+
+#[test]
+fn a_review_without_a_number_needs_one_approval() {
+    let spec = parse("---\ntitle: t\nreview: {}\n---\n");
+
+    assert_eq!(spec.review, Some(Review { quorum: 1, reviewers: Vec::new() }));
+}
+
+#[test]
+fn unknown_keys_are_kept_with_a_warning() {
+    let text = "---\ntitle: t\ncapabilites: [os:linux]\nbudget:\n  euro: 3\nowner:\n  team: \"7\"\n---\n";
+
+    let manifest = Manifest::parse(text, Strictness::Lenient).unwrap();
+
+    assert_eq!(
+        texts(&manifest.warnings),
+        [
+            "warning: line 3, capabilites: unknown key; did you mean `capabilities`?",
+            "warning: line 5, budget.euro: unknown key",
+            "warning: line 6, owner: unknown key",
+        ]
+    );
+    assert_eq!(
+        json!(manifest.spec.extra),
+        json!({"capabilites": ["os:linux"], "budget.euro": 3, "owner": {"team": "7"}})
+    );
+}

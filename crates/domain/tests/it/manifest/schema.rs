@@ -1,0 +1,91 @@
+use std::collections::BTreeSet;
+
+use domain::{Manifest, Strictness, manifest_schema};
+use serde_json::Value;
+
+use crate::golden;
+use crate::manifest::texts;
+
+/// Every key of the specification, nested ones by path.
+const KEYS: [&str; 28] = [
+    "title",
+    "product",
+    "repo",
+    "base",
+    "profile",
+    "capabilities",
+    "engine",
+    "engines",
+    "model",
+    "priority",
+    "budget",
+    "budget.usd",
+    "budget.wall",
+    "budget.tokens",
+    "deps",
+    "depsMode",
+    "onDepFailure",
+    "kind",
+    "verify",
+    "review",
+    "review.quorum",
+    "review.reviewers",
+    "retry",
+    "retry.max",
+    "retry.backoff",
+    "preemptible",
+    "touches",
+    "tags",
+];
+
+/// Every property of the schema by path, with what the schema says about it.
+fn properties(schema: &Value, parent: &str) -> Vec<(String, Value)> {
+    let Some(properties) = schema["properties"].as_object() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (name, property) in properties {
+        let path = if parent.is_empty() { name.clone() } else { format!("{parent}.{name}") };
+        found.extend(self::properties(property, &path));
+        found.push((path, property.clone()));
+    }
+    found
+}
+
+#[test]
+fn the_schema_knows_the_keys_of_the_specification() {
+    let known: BTreeSet<String> = properties(&manifest_schema(), "").into_iter().map(|(path, _)| path).collect();
+
+    assert_eq!(known, KEYS.iter().map(|key| (*key).to_owned()).collect());
+}
+
+#[test]
+fn every_example_of_the_schema_is_accepted() {
+    for (path, property) in properties(&manifest_schema(), "") {
+        let Some(example) = property["examples"].get(0) else {
+            assert!(property["properties"].is_object(), "{path} has no example");
+            continue;
+        };
+        let line = match path.split_once('.') {
+            Some((group, name)) => format!("{group}: {{ {name}: {example} }}"),
+            None => format!("{path}: {example}"),
+        };
+
+        let outcome = Manifest::parse(&format!("---\n{line}\n---\nprose"), Strictness::Strict);
+
+        let findings = outcome.map_or_else(|findings| texts(&findings), |manifest| texts(&manifest.warnings));
+        assert_eq!(findings, [""; 0], "{line}");
+    }
+}
+
+#[test]
+fn every_property_is_described() {
+    for (path, property) in properties(&manifest_schema(), "") {
+        assert!(property["description"].as_str().is_some_and(|text| text.ends_with('.')), "{path}");
+    }
+}
+
+#[test]
+fn the_published_schema_is_fresh() {
+    let schema = serde_json::to_string_pretty(&manifest_schema()).unwrap() + "\n";
+
+    golden::check("job.schema.json", &schema);
+}

@@ -1,0 +1,189 @@
+//! What a factory is told about its host. Plain values; whoever wires the factory reads them from somewhere.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use domain::BranchName;
+use serde::Deserialize;
+
+/// One repository that this factory can work on.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RepoConfig {
+    /// Where it is: `https://…`, `ssh://…`, `user@host:path`, or an absolute path on this machine.
+    pub url: String,
+    /// The branch that work starts from and merges into, when the job names none.
+    #[serde(default = "default_base")]
+    pub base: BranchName,
+    /// Commands that make a new worktree ready, run before the engine.
+    #[serde(default)]
+    pub setup: Vec<String>,
+}
+
+/// One engine that runs a command line.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct EngineConfig {
+    /// The program and its arguments; `{job_id} {epoch} {worktree} {title} {model}` are replaced inside each argument.
+    pub argv: Vec<String>,
+    /// Exit codes after which another attempt may end differently.
+    #[serde(default)]
+    pub retryable_exit_codes: Vec<i32>,
+    /// The model, when the job names none.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// What the engine's environment holds beyond the allow-list.
+    #[serde(default)]
+    pub environment: EnvironmentConfig,
+}
+
+/// What an operator adds to the cleared environment of the programs that a factory runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct EnvironmentConfig {
+    /// The home folder; an empty one of the factory's own when absent.
+    #[serde(default)]
+    pub home: Option<PathBuf>,
+    /// Names of variables that are passed on from the factory's own environment, such as an engine's credential.
+    #[serde(default)]
+    pub pass: Vec<String>,
+    /// Variables with their values.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+}
+
+/// How the factory's own git reaches remotes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct GitConfig {
+    /// The home folder that ssh finds its keys and known hosts in; an empty one when absent.
+    pub home: Option<PathBuf>,
+    /// The socket of the ssh agent, given to fetch and push only.
+    pub ssh_auth_sock: Option<PathBuf>,
+    /// A program that answers git's question for a user name or password, given to fetch and push only.
+    pub askpass: Option<PathBuf>,
+}
+
+/// Who our commits are by.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "RawIdentity")]
+pub struct Identity {
+    name: String,
+    email: String,
+}
+
+/// A name or address that would break the line git writes it on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` cannot be the author of a commit: it is empty, or holds `<`, `>` or a control character")]
+pub struct IdentityError(String);
+
+impl Identity {
+    /// The author `name <email>`.
+    pub fn new(name: &str, email: &str) -> Result<Self, IdentityError> {
+        for text in [name, email] {
+            let broken =
+                text.trim().is_empty() || text.chars().any(|c| matches!(c, '<' | '>') || !domain::is_harmless(c));
+            if broken {
+                return Err(IdentityError(domain::printable(text)));
+            }
+        }
+        Ok(Self { name: name.to_owned(), email: email.to_owned() })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The address.
+    pub fn email(&self) -> &str {
+        &self.email
+    }
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self { name: "Gigafactory".to_owned(), email: "gigafactory@localhost".to_owned() }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawIdentity {
+    name: String,
+    email: String,
+}
+
+impl TryFrom<RawIdentity> for Identity {
+    type Error = IdentityError;
+
+    fn try_from(raw: RawIdentity) -> Result<Self, IdentityError> {
+        Self::new(&raw.name, &raw.email)
+    }
+}
+
+/// How long and how much the programs of a run may take.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Limits {
+    /// An engine, from start to end, when the job's budget names no wall clock.
+    pub engine_wall_ms: u64,
+    /// An engine without a line of output.
+    pub engine_idle_ms: u64,
+    /// All setup or all verify commands of a run together.
+    pub verify_wall_ms: u64,
+    /// Between the polite and the sure end of a process group.
+    pub grace_ms: u64,
+    /// Output of one program that is passed on; the rest is read and dropped.
+    pub output_bytes_max: u64,
+    /// A git command that stays on this machine.
+    pub git_local_ms: u64,
+    /// A git command that talks to a remote.
+    pub git_network_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            engine_wall_ms: 2 * 60 * 60 * 1000,
+            engine_idle_ms: 15 * 60 * 1000,
+            verify_wall_ms: 30 * 60 * 1000,
+            grace_ms: 5_000,
+            output_bytes_max: 64 * 1024 * 1024,
+            git_local_ms: 2 * 60 * 1000,
+            git_network_ms: 10 * 60 * 1000,
+        }
+    }
+}
+
+fn default_base() -> BranchName {
+    match "main".parse() {
+        Ok(branch) => branch,
+        Err(_) => unreachable!("`main` is a branch name"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_needs_only_its_address() {
+        let config: RepoConfig = serde_json::from_str(r#"{"url": "https://forge.example/notes.git"}"#).unwrap();
+
+        let expected = RepoConfig {
+            url: "https://forge.example/notes.git".to_owned(),
+            base: "main".parse().unwrap(),
+            setup: Vec::new(),
+        };
+        assert_eq!(config, expected);
+    }
+
+    #[test]
+    fn an_author_that_would_forge_a_header_is_refused() {
+        for name in ["", " ", "a <b>", "a\nparent 0"] {
+            assert!(Identity::new(name, "a@b").is_err(), "{name:?}");
+            assert!(Identity::new("a", name).is_err(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What this machine can do, found by looking [F1].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Capability, RepoName};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{Engine, Presence};
+use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
+
+/// What cannot be found by looking.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DetectConfig {
+    /// Repositories that are configured.
+    pub repos: BTreeSet<RepoName>,
+    /// A folder whose repositories are offered too (`AQ_FLEET_REPO_BASE`).
+    pub repo_base: Option<PathBuf>,
+    /// Tokens that an operator adds: `gpu:l4`, `site:berlin`, …
+    pub custom: BTreeSet<Capability>,
+}
+
+/// What a factory advertises.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Detected {
+    /// All tokens, in order.
+    pub capabilities: BTreeSet<Capability>,
+    /// All repositories that can be worked on.
+    pub repos: BTreeSet<RepoName>,
+    /// Where those are that were found under the base folder.
+    pub found_repos: BTreeMap<RepoName, PathBuf>,
+}
+
+/// Asking a program for its version is quick, or the program is broken.
+const PROBE_MAX: Duration = Duration::from_secs(5);
+const PROBE_OUTPUT_BYTES_MAX: u64 = 4 * 1024;
+
+/// Each tool with the command lines that show it works, the first that does counts.
+const TOOLS: [(&str, &[&[&str]]); 8] = [
+    ("docker", &[&["docker", "--version"]]),
+    ("git", &[&["git", "--version"]]),
+    ("make", &[&["make", "--version"]]),
+    ("cargo", &[&["cargo", "--version"]]),
+    ("node", &[&["node", "--version"]]),
+    ("python", &[&["python3", "--version"], &["python", "--version"]]),
+    ("go", &[&["go", "version"]]),
+    ("java", &[&["java", "-version"]]),
+];
+
+/// Looks at the machine as a program with `environment` would see it. Asks all programs at once.
+pub async fn detect(
+    config: &DetectConfig,
+    engines: &[Arc<dyn Engine>],
+    environment: &Environment,
+    launcher: &Launcher,
+) -> Detected {
+    let found_repos = config.repo_base.as_deref().map(repos_under).unwrap_or_default();
+    let repos: BTreeSet<RepoName> = config.repos.iter().chain(found_repos.keys()).cloned().collect();
+    let mut capabilities = config.custom.clone();
+    capabilities.extend(platform());
+    capabilities.extend(repos.iter().map(Capability::repo));
+
+    let mut probes = JoinSet::new();
+    for (tool, command_lines) in TOOLS {
+        let (environment, launcher) = (environment.clone(), launcher.clone());
+        probes.spawn(async move { probe_tool(tool, command_lines, &environment, &launcher).await });
+    }
+    for engine in engines.iter().cloned() {
+        probes.spawn(async move { probe_engine(&*engine).await });
+    }
+    while let Some(found) = probes.join_next().await {
+        capabilities.extend(found.unwrap_or_default());
+    }
+    Detected { capabilities, repos, found_repos }
+}
+
+/// The file that a program's name stands for, as `execvp` would find it.
+pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    let runnable =
+        |file: &Path| fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|file| runnable(file));
+    }
+    std::env::split_paths(path?)
+        .filter(|entry| entry.is_absolute())
+        .map(|entry| entry.join(name))
+        .find(|file| runnable(file))
+}
+
+fn platform() -> Vec<Capability> {
+    let os = match std::env::consts::OS {
+        "macos" => "mac",
+        other => other,
+    };
+    let arch = std::env::consts::ARCH;
+    let other_name = match arch {
+        "x86_64" => Some("arch:amd64".to_owned()),
+        "aarch64" => Some("arch:arm64".to_owned()),
+        _ => None,
+    };
+    let tokens = [Some(format!("os:{os}")), Some(format!("arch:{arch}")), other_name];
+    tokens.into_iter().flatten().filter_map(|token| token.parse().ok()).collect()
+}
+
+/// Repositories directly under `base` whose names we allow.
+fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
+    let Ok(entries) = fs::read_dir(base) else { return BTreeMap::new() };
+    let mut repos = BTreeMap::new();
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let is_bare = path.join("HEAD").is_file() && path.join("objects").is_dir();
+        if !is_bare && !path.join(".git").exists() {
+            continue;
+        }
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match name.strip_suffix(".git").unwrap_or(&name).parse() {
+            Ok(repo) => drop(repos.insert(repo, path)),
+            Err(error) => tracing::warn!("A repository is not offered: {error}"),
+        }
+    }
+    repos
+}
+
+async fn probe_engine(engine: &dyn Engine) -> Vec<Capability> {
+    match engine.detect().await {
+        Presence::Ready { .. } => vec![Capability::engine(engine.name())],
+        Presence::Missing { why } => {
+            tracing::info!("Engine `{}` is not offered: {why}", engine.name());
+            Vec::new()
+        }
+    }
+}
+
+async fn probe_tool(
+    tool: &str,
+    command_lines: &[&[&str]],
+    environment: &Environment,
+    launcher: &Launcher,
+) -> Vec<Capability> {
+    for command_line in command_lines {
+        let Some(output) = ask(command_line, environment, launcher).await else { continue };
+        let version = match tool {
+            "node" => major(&output).map(|major| format!("node:{major}")),
+            "python" => major_minor(&output).map(|version| format!("python:{version}")),
+            _ => None,
+        };
+        let tokens = [Some(format!("has:{tool}")), version];
+        return tokens.into_iter().flatten().filter_map(|token| token.parse().ok()).collect();
+    }
+    Vec::new()
+}
+
+/// What a program printed, if it is there and ends well in time.
+async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launcher) -> Option<String> {
+    let (name, args) = command_line.split_first()?;
+    let file = find_program(name, environment.variable("PATH"))?;
+    let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();
+    let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
+    let bounds =
+        Bounds { wall: PROBE_MAX, idle: None, grace: Duration::ZERO, output_bytes_max: PROBE_OUTPUT_BYTES_MAX };
+    let running = launcher.start(program, bounds).ok()?;
+    let (sender, mut lines) = mpsc::channel::<Line>(8);
+    let collect = async {
+        let mut output = String::new();
+        while let Some(line) = lines.recv().await {
+            output.push_str(&line.text);
+            output.push('\n');
+        }
+        output
+    };
+    let never = CancellationToken::new();
+    let (finished, output) = tokio::join!(running.wait(sender, &never), collect);
+    (finished.end == End::Exited(0)).then_some(output)
+}
+
+/// `20` of `v20.11.1`.
+fn major(output: &str) -> Option<u32> {
+    output.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+/// `3.11` of `Python 3.11.2`.
+fn major_minor(output: &str) -> Option<String> {
+    let mut numbers = output.trim().strip_prefix("Python ")?.split('.').map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => Some(format!("{major}.{minor}")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_what_the_tools_print() {
+        assert_eq!(major("v20.11.1\n"), Some(20));
+        assert_eq!(major_minor("Python 3.11.2\n"), Some("3.11".to_owned()));
+        assert_eq!(major("command not found"), None);
+        assert_eq!(major_minor("Python"), None);
+    }
+
+    #[test]
+    fn a_program_is_found_only_where_an_absolute_path_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tool");
+        fs::write(&file, "").unwrap();
+
+        assert_eq!(find_program("tool", Some(folder.path().as_os_str())), None, "it may not be run");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+
+        assert_eq!(find_program("tool", Some(folder.path().as_os_str())), Some(file));
+        assert_eq!(find_program("tool", Some(OsStr::new("."))), None);
+    }
+}

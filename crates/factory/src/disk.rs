@@ -1,0 +1,116 @@
+//! Files that are whole or absent, whatever dies in between, and folders that are gone when we say so.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// Marks a file that is being written; a crash may leave one behind and nobody reads it.
+pub(crate) const UNFINISHED_SUFFIX: &str = ".unfinished";
+
+/// Makes a folder, and those above it, that only our user can enter.
+pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Replaces a file as a whole: after a crash it holds the old bytes or the new ones, on disk.
+pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(UNFINISHED_SUFFIX);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)?;
+    File::open(folder)?.sync_all()
+}
+
+/// Copies git's index. The copy keeps the time of the original: git compares it with those of the files to see which it
+/// must read again.
+pub(crate) fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    let written_at = fs::metadata(from)?.modified()?;
+    File::options().write(true).open(to)?.set_modified(written_at)
+}
+
+/// Removes a file and makes that durable. One that is not there is already removed.
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Ok(()) => File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a folder and all that is in it, also what a tool made read-only. One that is not there is already removed.
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(path)?;
+            fs::remove_dir_all(path)
+        }
+        other => other,
+    }
+}
+
+/// Gives us back the right to change every folder below `path`. Links are not followed.
+fn open_up(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_up(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_holds_the_new_bytes_and_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.json");
+
+        replace_file(&path, b"old").unwrap();
+        replace_file(&path, b"new").unwrap();
+
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn removing_twice_is_removing_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o500)).unwrap();
+
+        remove_folder(&folder.path().join("a")).unwrap();
+        remove_folder(&folder.path().join("a")).unwrap();
+
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn removing_a_link_leaves_its_target() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let link = folder.path().join("link");
+        fs::create_dir(&target).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+
+        remove_folder(&link).unwrap();
+
+        assert!(target.is_dir());
+        assert!(!link.exists());
+    }
+}

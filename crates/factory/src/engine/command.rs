@@ -1,0 +1,250 @@
+//! The engine that runs any command line: the prompt on its standard input, its exit code as the verdict.
+
+use std::ffi::OsString;
+
+use async_trait::async_trait;
+use domain::{EngineName, FailureReason, Insights};
+
+use super::{Again, Engine, EngineError, EngineEvent, EngineRequest, Judgement, Presence, Session};
+use crate::config::EngineConfig;
+use crate::detect::find_program;
+use crate::process::{End, Environment, Finished, Line, Program};
+use crate::run_key::RunKey;
+
+/// Runs a configured command line for each job.
+#[derive(Debug, Clone)]
+pub struct CommandEngine {
+    name: EngineName,
+    argv: Vec<Vec<Piece>>,
+    retryable: Vec<i32>,
+    model: Option<String>,
+    environment: Environment,
+}
+
+/// A command line that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// There is no program.
+    #[error("the command line of engine `{0}` is empty")]
+    Empty(EngineName),
+    /// A placeholder that we do not know.
+    #[error("`{{{0}}}` is not a placeholder: known are job_id, epoch, worktree, title and model")]
+    Unknown(String),
+}
+
+/// Titles come from people; an argument is not the place for a novel.
+const TITLE_CHARS_MAX: usize = 200;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    JobId,
+    Epoch,
+    Worktree,
+    Title,
+    Model,
+}
+
+impl CommandEngine {
+    /// The engine `name`, whose programs find `environment` and the names of their run.
+    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment) -> Result<Self, TemplateError> {
+        let argv = config.argv.iter().map(|arg| parse(arg)).collect::<Result<Vec<_>, _>>()?;
+        if argv.is_empty() {
+            return Err(TemplateError::Empty(name));
+        }
+        let (retryable, model) = (config.retryable_exit_codes.clone(), config.model.clone());
+        Ok(Self { name, argv, retryable, model, environment })
+    }
+}
+
+#[async_trait]
+impl Engine for CommandEngine {
+    fn name(&self) -> &EngineName {
+        &self.name
+    }
+
+    async fn detect(&self) -> Presence {
+        let Some([Piece::Text(program)]) = self.argv.first().map(Vec::as_slice) else {
+            return Presence::Ready { version: None };
+        };
+        match find_program(program, self.environment.variable("PATH")) {
+            Some(_) => Presence::Ready { version: None },
+            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+        }
+    }
+
+    fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
+        let model = plain(request.model.as_deref().or(self.model.as_deref()).unwrap_or_default());
+        let title = plain(&request.title);
+        let fill = |piece: &Piece| -> OsString {
+            match piece {
+                Piece::Text(text) => text.into(),
+                Piece::JobId => request.job.to_string().into(),
+                Piece::Epoch => request.epoch.to_string().into(),
+                Piece::Worktree => request.worktree.clone().into(),
+                Piece::Title => title.clone().into(),
+                Piece::Model => model.clone().into(),
+            }
+        };
+        let run = RunKey { job: request.job, epoch: request.epoch };
+        let program = Program {
+            argv: self.argv.iter().map(|pieces| pieces.iter().map(fill).collect()).collect(),
+            dir: request.worktree.clone(),
+            environment: self.environment.clone().of_run(run, request.attempt),
+            stdin: request.prompt.clone().into_bytes(),
+        };
+        Ok((program, Box::new(CommandSession { retryable: self.retryable.clone(), last_words: String::new() })))
+    }
+}
+
+struct CommandSession {
+    retryable: Vec<i32>,
+    last_words: String,
+}
+
+impl Session for CommandSession {
+    fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
+        if !line.text.trim().is_empty() {
+            self.last_words = domain::printable(line.text.trim());
+        }
+        Vec::new()
+    }
+
+    fn judge(&mut self, finished: &Finished) -> Judgement {
+        let failed = |reason, again, message| Judgement::Failed { reason, again, message };
+        match finished.end {
+            End::Exited(0) => Judgement::EndedWell,
+            End::Exited(code) => {
+                let again = if self.retryable.contains(&code) { Again::Worthwhile } else { Again::Pointless };
+                let message = format!("exit code {code}: {}", self.last_words);
+                failed(FailureReason::EngineError, again, message)
+            }
+            End::TimedOut => failed(FailureReason::Timeout, Again::Worthwhile, "it ran for too long".to_owned()),
+            End::FellSilent => {
+                failed(FailureReason::Timeout, Again::Worthwhile, "it said nothing for too long".to_owned())
+            }
+            End::Cancelled => Judgement::Stopped,
+        }
+    }
+
+    fn insights(&self) -> Insights {
+        Insights::default()
+    }
+}
+
+/// Splits `--id={job_id}` into its pieces. Braces around anything but a lower-case word are text, as in JSON.
+fn parse(arg: &str) -> Result<Vec<Piece>, TemplateError> {
+    let mut pieces = Vec::new();
+    let mut text = String::new();
+    let mut rest = arg;
+    while let Some(open) = rest.find('{') {
+        let (before, after) = (&rest[..open], &rest[open + 1..]);
+        text.push_str(before);
+        let word = after.split_once('}').map(|(word, _)| word).filter(|word| is_word(word));
+        let Some(word) = word else {
+            text.push('{');
+            rest = after;
+            continue;
+        };
+        if !text.is_empty() {
+            pieces.push(Piece::Text(std::mem::take(&mut text)));
+        }
+        pieces.push(match word {
+            "job_id" => Piece::JobId,
+            "epoch" => Piece::Epoch,
+            "worktree" => Piece::Worktree,
+            "title" => Piece::Title,
+            "model" => Piece::Model,
+            unknown => return Err(TemplateError::Unknown(domain::printable(unknown))),
+        });
+        rest = &after[word.len() + 1..];
+    }
+    text.push_str(rest);
+    if !text.is_empty() || pieces.is_empty() {
+        pieces.push(Piece::Text(text));
+    }
+    Ok(pieces)
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}
+
+/// Text of a job as an argument: on one line, and never an option.
+fn plain(text: &str) -> String {
+    let text = text.trim_start_matches(|c: char| c == '-' || c.is_whitespace() || !domain::is_harmless(c));
+    text.chars().take(TITLE_CHARS_MAX).map(|c| if domain::is_harmless(c) { c } else { ' ' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use domain::Epoch;
+
+    use super::*;
+
+    fn engine(argv: &[&str]) -> CommandEngine {
+        let argv: Vec<String> = argv.iter().map(|arg| (*arg).to_owned()).collect();
+        let config: EngineConfig =
+            serde_json::from_value(serde_json::json!({"argv": argv, "retryable-exit-codes": [75]})).unwrap();
+        CommandEngine::new(EngineName::command(), &config, Environment::default()).unwrap()
+    }
+
+    fn request(title: &str) -> EngineRequest {
+        EngineRequest {
+            job: "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap(),
+            epoch: Epoch(4),
+            attempt: 2,
+            title: title.to_owned(),
+            prompt: "do it".to_owned(),
+            model: None,
+            session: None,
+            worktree: "/w".into(),
+        }
+    }
+
+    #[test]
+    fn placeholders_are_replaced_inside_single_arguments() {
+        let engine = engine(&["tool", "--run={job_id}/{epoch}", "{worktree}", "{\"a\": 1}", "{title}"]);
+
+        let (program, _) = engine.command(&request("fix; rm -rf {epoch}")).unwrap();
+
+        let expected =
+            ["tool", "--run=0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a/4", "/w", "{\"a\": 1}", "fix; rm -rf {epoch}"];
+        assert_eq!(program.argv, expected.map(OsString::from));
+        assert_eq!(program.stdin, b"do it");
+    }
+
+    #[test]
+    fn a_title_is_never_an_option() {
+        let (program, _) = engine(&["tool", "{title}"]).command(&request("\u{1b} --yolo\n-x\0")).unwrap();
+
+        assert_eq!(program.argv[1], OsString::from("yolo -x "));
+    }
+
+    #[test]
+    fn an_unknown_placeholder_is_found_before_any_job_is() {
+        assert_eq!(parse("{titel}"), Err(TemplateError::Unknown("titel".to_owned())));
+    }
+
+    #[test]
+    fn exit_codes_are_judged() {
+        let judged = |end| {
+            let (_, mut session) = engine(&["tool"]).command(&request("x")).unwrap();
+            session.translate(&Line { source: crate::Source::Err, text: "no luck".to_owned() });
+            session.judge(&Finished { end, took: Duration::ZERO, output_cut: false })
+        };
+        let failed = |reason, again, message: &str| Judgement::Failed { reason, again, message: message.to_owned() };
+
+        assert_eq!(judged(End::Exited(0)), Judgement::EndedWell);
+        let temporary = failed(FailureReason::EngineError, Again::Worthwhile, "exit code 75: no luck");
+        assert_eq!(judged(End::Exited(75)), temporary);
+        assert_eq!(
+            judged(End::Exited(1)),
+            failed(FailureReason::EngineError, Again::Pointless, "exit code 1: no luck")
+        );
+        assert_eq!(judged(End::TimedOut), failed(FailureReason::Timeout, Again::Worthwhile, "it ran for too long"));
+        assert_eq!(judged(End::Cancelled), Judgement::Stopped);
+    }
+}

@@ -1,0 +1,80 @@
+//! What can go wrong on a host, apart from outcomes that have names of their own.
+
+use std::io;
+use std::path::PathBuf;
+
+use domain::{BranchName, CommitSha, RepoName};
+
+use crate::git::GitError;
+use crate::remote::RemoteError;
+
+/// A fault of this host, its disk or its remotes.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A git command could not be run, or refused.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The disk refused.
+    #[error("cannot {doing} {path}")]
+    Disk {
+        /// What was being done.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A repository's address was refused.
+    #[error("repository `{repo}` has no usable address")]
+    Remote {
+        /// The repository.
+        repo: RepoName,
+        /// Why not.
+        #[source]
+        source: RemoteError,
+    },
+    /// The remote has no such branch.
+    #[error("repository `{repo}` has no branch `{branch}`")]
+    NoSuchBranch {
+        /// The repository.
+        repo: RepoName,
+        /// The branch.
+        branch: BranchName,
+    },
+    /// The remote does not have, or no longer has, a commit that it should have.
+    #[error("repository `{repo}` has no commit `{sha}`")]
+    NoSuchCommit {
+        /// The repository.
+        repo: RepoName,
+        /// The commit.
+        sha: CommitSha,
+    },
+    /// Another process of this host kept a lock for too long.
+    #[error("the lock {path} was held by somebody else for too long")]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The base branch moved each time we had merged onto it.
+    #[error("branch `{branch}` of repository `{repo}` kept moving")]
+    Contended {
+        /// The repository.
+        repo: RepoName,
+        /// The branch.
+        branch: BranchName,
+    },
+    /// The worktree is not the folder that we made.
+    #[error("the worktree {path} was replaced by something else")]
+    NotOurWorktree {
+        /// Where it should be.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    pub(crate) fn disk(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Disk { doing, path, source }
+    }
+}

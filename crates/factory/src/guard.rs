@@ -1,0 +1,227 @@
+//! The process between a factory and a program it runs, so that the program never outlives the factory.
+//!
+//! The factory starts its own binary in this mode, as the leader of a new process group. The guard's standard input is a
+//! pipe whose other end only the factory holds: first it brings what the program is to read, then it stays open for as
+//! long as the factory lives. When it closes, because the factory wants the end or because it was killed, the guard ends
+//! the program, politely and then surely. It also ends whatever the program left behind, groups of their own included.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::AsFd;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::process::{all_processes, exit_code};
+
+/// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
+pub const GUARD_FAILED: u8 = 125;
+/// The exit code when the program is not there.
+pub const PROGRAM_NOT_FOUND: u8 = 127;
+
+/// Prompts are text for a model; none is near this.
+const STDIN_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const LENGTH_BYTES: usize = 8;
+const GRACE_OPTION: &str = "--grace-ms";
+
+/// Runs in the guard process: `args` are what followed the hidden subcommand. Gives the exit code to leave with.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let Some(order) = Order::parse(args) else {
+        return failed(&"expected `--grace-ms <n> -- <program> …`");
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let code = runtime.block_on(watch(&order)).unwrap_or_else(|error| failed(&error));
+    end_descendants();
+    code
+}
+
+/// The command line that runs `argv` below `guard`.
+pub(crate) fn command_line(guard: &[OsString], grace: Duration, argv: &[OsString]) -> Vec<OsString> {
+    let options = [GRACE_OPTION.into(), grace.as_millis().to_string().into(), "--".into()];
+    guard.iter().cloned().chain(options).chain(argv.iter().cloned()).collect()
+}
+
+/// What the guard reads first: how long the program's input is, then the input.
+pub(crate) fn framed(stdin: Vec<u8>) -> Vec<u8> {
+    let mut framed = u64::try_from(stdin.len()).unwrap_or(u64::MAX).to_be_bytes().to_vec();
+    framed.extend(stdin);
+    framed
+}
+
+struct Order {
+    grace: Duration,
+    argv: Vec<OsString>,
+}
+
+impl Order {
+    fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut args = args.into_iter();
+        let option = args.next().filter(|option| option == OsStr::new(GRACE_OPTION));
+        let grace = option.and_then(|_| args.next())?.to_str()?.parse().ok()?;
+        args.next().filter(|end| end == OsStr::new("--"))?;
+        let argv: Vec<OsString> = args.collect();
+        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), argv })
+    }
+}
+
+async fn watch(order: &Order) -> io::Result<u8> {
+    adopt_orphans()?;
+    // Taken before the program starts: a signal to our group must not end us before it.
+    let mut told_to_end = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+    let mut lifeline = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
+    let input = read_input(&mut lifeline).await?;
+    let mut child = match start(order) {
+        Ok(child) => child,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            failed(&error);
+            return Ok(PROGRAM_NOT_FOUND);
+        }
+        Err(error) => return Err(error),
+    };
+    let stdin = child.stdin.take();
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // A program need not read what it is given.
+            let _ = stdin.write_all(&input).await;
+        }
+    };
+    tokio::pin!(feed);
+    let mut feeding = true;
+    let [term, int, hup] = &mut told_to_end;
+    loop {
+        tokio::select! {
+            status = child.wait() => return Ok(code(exit_code(status?))),
+            () = closed(&mut lifeline) => break,
+            () = told(term) => break,
+            () = told(int) => break,
+            () = told(hup) => break,
+            () = &mut feed, if feeding => feeding = false,
+        }
+    }
+    end(&mut child, order.grace).await
+}
+
+fn start(order: &Order) -> io::Result<Child> {
+    let Some((name, args)) = order.argv.split_first() else { return Err(io::ErrorKind::InvalidInput.into()) };
+    Command::new(name).args(args).stdin(Stdio::piped()).spawn()
+}
+
+async fn read_input(lifeline: &mut pipe::Receiver) -> io::Result<Vec<u8>> {
+    let mut length = [0; LENGTH_BYTES];
+    lifeline.read_exact(&mut length).await?;
+    let length = u64::from_be_bytes(length);
+    if length > STDIN_BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut input = Vec::new();
+    lifeline.take(length).read_to_end(&mut input).await?;
+    // Cut short, the factory is gone: a program must not act on half of what it should have read.
+    if u64::try_from(input.len()).ok() == Some(length) { Ok(input) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// Resolves when nobody holds the other end of the pipe any more.
+async fn closed(lifeline: &mut pipe::Receiver) {
+    let mut ignored = [0; 64];
+    while let Ok(1..) = lifeline.read(&mut ignored).await {}
+}
+
+async fn told(signal: &mut io::Result<tokio::signal::unix::Signal>) {
+    match signal {
+        Ok(signal) => {
+            signal.recv().await;
+        }
+        Err(_) => std::future::pending().await,
+    }
+}
+
+async fn end(child: &mut Child, grace: Duration) -> io::Result<u8> {
+    if getpgrp() == getpid() {
+        // We are in this group too, and have handlers for it.
+        let _ = kill_process_group(getpgrp(), Signal::TERM);
+    } else if let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
+    {
+        let _ = rustix::process::kill_process(pid, Signal::TERM);
+    }
+    let polite = tokio::time::timeout(grace, child.wait()).await;
+    let status = match polite {
+        Ok(status) => status,
+        Err(_) => {
+            child.start_kill()?;
+            child.wait().await
+        }
+    };
+    Ok(code(exit_code(status?)))
+}
+
+/// Whoever below us loses its parent becomes our child, also after `setsid`: nobody slips away.
+fn adopt_orphans() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(getpid()))?;
+    Ok(())
+}
+
+/// Kills all that is still below us. Each death may make another orphan ours, so it goes on until there is none.
+fn end_descendants() {
+    loop {
+        let processes = all_processes();
+        let mut below = vec![getpid().as_raw_nonzero().get()];
+        let mut next = 0;
+        while let Some(parent) = below.get(next).copied() {
+            below.extend(processes.iter().filter(|found| found.parent == parent).map(|found| found.pid));
+            next += 1;
+        }
+        for pid in below.into_iter().skip(1).filter_map(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        // Without /proc nobody was killed, and the factory ends the group; waiting could take for ever.
+        let options = if processes.is_empty() {
+            rustix::process::WaitOptions::NOHANG
+        } else {
+            rustix::process::WaitOptions::empty()
+        };
+        match rustix::process::wait(options) {
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => return,
+        }
+    }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> u8 {
+    // The one line of output of our own; it shows up among the program's.
+    let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("guard: {error}\n"));
+    GUARD_FAILED
+}
+
+fn code(exit: i32) -> u8 {
+    u8::try_from(exit).unwrap_or(GUARD_FAILED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
+        let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
+        let line = command_line(&["giga".into(), "__guard".into()], Duration::from_millis(1500), &argv);
+
+        let order = Order::parse(line.into_iter().skip(2)).unwrap();
+
+        assert_eq!((order.grace, order.argv), (Duration::from_millis(1500), argv));
+    }
+
+    #[test]
+    fn a_guard_without_a_program_is_a_mistake() {
+        for args in [&["--grace-ms", "5", "--"][..], &["--", "sh"], &["--grace-ms", "x", "--", "sh"], &[]] {
+            assert!(Order::parse(args.iter().map(OsString::from)).is_none(), "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! One machine's share of the fleet: a state folder, a git, and the worktrees in it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use domain::{Clock, RepoName};
+
+use crate::config::RepoConfig;
+use crate::disk::remove_folder;
+use crate::error::Error;
+use crate::git::Git;
+use crate::mirror::Mirror;
+use crate::refs::RefNames;
+use crate::remote::Remote;
+use crate::run_key::RunKey;
+use crate::state::StateDir;
+use crate::workspace::Worktree;
+
+/// What mirrors and worktrees of this machine have in common. Cheap to clone.
+#[derive(Clone)]
+pub struct Host {
+    pub(crate) state: StateDir,
+    pub(crate) git: Git,
+    pub(crate) refs: RefNames,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Host {
+    /// A host that keeps everything under `state`.
+    pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>) -> Self {
+        Self { state, git, refs, clock }
+    }
+
+    /// The local mirror of a repository. Nothing is fetched yet.
+    pub fn mirror(&self, repo: &RepoName, config: &RepoConfig) -> Result<Mirror, Error> {
+        let remote = Remote::parse(&config.url).map_err(|source| Error::Remote { repo: repo.clone(), source })?;
+        Ok(Mirror::new(self.clone(), repo.clone(), remote))
+    }
+
+    /// The worktree of a run, or `None` if there is none or it was never finished.
+    pub fn worktree(&self, run: RunKey) -> Result<Option<Worktree>, Error> {
+        Worktree::open(&self.state, run)
+    }
+
+    /// Every run that left a worktree here, finished or not, for the sweep at start-up.
+    pub fn worktrees(&self) -> Result<Vec<RunKey>, Error> {
+        let mut found = BTreeSet::new();
+        for folder in [self.state.worktrees(), self.state.desks()] {
+            found.extend(runs_named_in(&folder)?);
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// Removes a run's worktree and our notes on it. Doing it twice, or half before a crash, is the same.
+    pub async fn remove_worktree(&self, run: RunKey) -> Result<(), Error> {
+        let known = self.worktree(run)?;
+        let (tree, desk) = (self.state.worktree(run), self.state.desk(run));
+        let removed = tokio::task::spawn_blocking(move || {
+            // The notes go last: until then a crash leaves something that the listing finds.
+            for folder in [tree, desk] {
+                remove_folder(&folder).map_err(Error::disk("remove", &folder))?;
+            }
+            Ok(())
+        });
+        removed.await.unwrap_or_else(|stopped| Err(Error::disk("remove", self.state.worktree(run))(stopped.into())))?;
+        match known {
+            Some(worktree) => self.forget_head(&worktree).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn forget_head(&self, worktree: &Worktree) -> Result<(), Error> {
+        let mirror = self.state.mirror(worktree.repo());
+        if !mirror.is_dir() {
+            return Ok(());
+        }
+        Ok(self.git.call(&mirror, "update-ref").arg("-d").arg(worktree.head_ref()).done().await?)
+    }
+}
+
+fn runs_named_in(folder: &Path) -> Result<Vec<RunKey>, Error> {
+    let entries = std::fs::read_dir(folder).map_err(Error::disk("list", folder))?;
+    let mut runs = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::disk("list", folder))?;
+        runs.extend(entry.file_name().to_str().and_then(|name| name.parse::<RunKey>().ok()));
+    }
+    Ok(runs)
+}

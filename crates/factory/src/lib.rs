@@ -1,0 +1,54 @@
+//! The host side of a factory: mirrors, worktrees, engines, verification and what must survive a crash.
+//!
+//! The order of a run is `Host::mirror` → `Mirror::refresh` → `Mirror::create` → an engine through `Launcher` →
+//! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Nothing here talks to a coordinator.
+
+mod config;
+mod detect;
+mod disk;
+mod engine;
+mod error;
+mod git;
+pub mod guard;
+mod host;
+mod lock;
+mod mirror;
+mod outbox;
+mod process;
+mod promote;
+mod publish;
+mod refs;
+mod remote;
+mod run_key;
+mod runs;
+mod ship;
+mod snapshot;
+mod state;
+mod verify;
+mod workspace;
+
+pub use config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, RepoConfig};
+pub use detect::{DetectConfig, Detected, detect};
+pub use engine::{
+    Again, CommandEngine, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,
+    Judgement, Presence, Session, TemplateError,
+};
+pub use error::Error;
+pub use git::{Git, GitError};
+pub use host::Host;
+pub use mirror::Mirror;
+pub use outbox::{Outbox, OutboxEntry, OutboxListing};
+pub use process::{
+    Bounds, End, Environment, Finished, Launcher, Line, ProcessMark, Program, Running, Source, StartError,
+    hide_from_siblings, kill_leftovers,
+};
+pub use promote::Promotion;
+pub use publish::{Committed, DiffSummary, Saved};
+pub use refs::{RefName, RefNames};
+pub use remote::{Remote, RemoteError};
+pub use run_key::{RunKey, RunKeyError};
+pub use runs::{LocalStage, RunListing, RunRecord, Runs};
+pub use ship::{AfterShip, BranchEnd, ShipOrder, Shipped};
+pub use state::{StateDir, StateHold};
+pub use verify::{CommandsVerdict, run_commands};
+pub use workspace::{Start, Worktree};

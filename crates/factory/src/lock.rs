@@ -1,0 +1,50 @@
+//! A lock between processes of one host, which the operating system frees when its holder dies.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::Clock;
+
+use crate::error::Error;
+
+/// Holding it is holding the lock; dropping it, or dying, lets go.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    _file: File,
+}
+
+/// How often a taken lock is tried again: short beside a fetch, long beside a system call.
+const RETRY_EVERY: Duration = Duration::from_millis(50);
+
+impl FileLock {
+    /// Takes the lock if nobody has it.
+    pub(crate) fn try_take(path: &Path) -> Result<Option<Self>, Error> {
+        // Every holder opens the file for itself: the lock belongs to that opening, so it also excludes within a process.
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(Error::disk("open the lock", path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(Error::Disk { doing: "lock", path: PathBuf::from(path), source }),
+        }
+    }
+
+    /// Takes the lock as soon as it is free, without holding up the threads that run everybody's tasks.
+    pub(crate) async fn take(path: &Path, clock: &dyn Clock, patience: Duration) -> Result<Self, Error> {
+        let asked_at = clock.monotonic();
+        loop {
+            if let Some(lock) = Self::try_take(path)? {
+                return Ok(lock);
+            }
+            if clock.monotonic().saturating_sub(asked_at) >= patience {
+                return Err(Error::Locked { path: path.to_owned() });
+            }
+            clock.sleep(RETRY_EVERY).await;
+        }
+    }
+}

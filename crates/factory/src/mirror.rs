@@ -1,0 +1,190 @@
+//! A bare copy of a repository, shared by all worktrees of this host and touched only by the factory's own git.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::{BranchName, CommitSha, RepoName};
+
+use crate::disk::{make_private_folder, remove_file, remove_folder, replace_file};
+use crate::error::Error;
+use crate::git::{Call, GitError};
+use crate::host::Host;
+use crate::lock::FileLock;
+use crate::refs::RefName;
+use crate::remote::{Remote, Transport};
+
+/// The local mirror of one repository.
+#[derive(Clone)]
+pub struct Mirror {
+    pub(crate) host: Host,
+    pub(crate) repo: RepoName,
+    path: PathBuf,
+    remote: Remote,
+}
+
+/// A mirror's whole configuration. It names no remote and no program, so there is nothing in it to trust.
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n";
+
+/// Files that would change what git does in a mirror. We make none of them, so whoever did is not one of us.
+const FOREIGN: [&str; 7] =
+    ["config.worktree", "commondir", "gitdir", "hooks", "info", "shallow", "objects/info/alternates"];
+
+/// A first fetch of a large repository may take all of git's own time limit; the next in line waits that long.
+const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+impl Mirror {
+    pub(crate) fn new(host: Host, repo: RepoName, remote: Remote) -> Self {
+        let path = host.state.mirror(&repo);
+        Self { host, repo, path, remote }
+    }
+
+    /// The repository it mirrors.
+    pub fn repo(&self) -> &RepoName {
+        &self.repo
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Brings all branches up to date, but for those that belong to single runs. Makes the mirror the first time.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        let _lock = self.lock().await?;
+        self.seal()?;
+        let mut fetch = self.fetch().arg("--prune").arg("--end-of-options").arg(self.remote.url());
+        fetch = fetch.arg("+refs/heads/*:refs/remotes/origin/*");
+        for pattern in self.host.refs.per_run_patterns() {
+            fetch = fetch.arg(format!("^{pattern}"));
+        }
+        Ok(fetch.done().await?)
+    }
+
+    /// Fetches one ref, and gives the commit it shows now or `None` if the remote has no such ref.
+    pub async fn fetch_ref(&self, name: &RefName) -> Result<Option<CommitSha>, Error> {
+        let Some(shown) = self.remote_ref(name).await? else { return Ok(None) };
+        if !self.has(&shown).await? {
+            let _lock = self.lock().await?;
+            let refspec = format!("+{name}:refs/remotes/origin/{}", name.short());
+            self.fetch().arg("--end-of-options").arg(self.remote.url()).arg(refspec).done().await?;
+        }
+        Ok(Some(shown))
+    }
+
+    /// What the remote shows for a ref at this moment.
+    pub async fn remote_ref(&self, name: &RefName) -> Result<Option<CommitSha>, Error> {
+        self.seal()?;
+        let listing = self
+            .remote_call("ls-remote")
+            .args(["--refs", "--end-of-options", self.remote.url(), name.as_str()])
+            .output()
+            .await?;
+        let listing = String::from_utf8(listing).map_err(|_| GitError::Garbled { verb: "ls-remote" })?;
+        // Git matches the end of a name; only the name itself counts.
+        let line = listing.lines().find_map(|line| line.split_once('\t').filter(|(_, shown)| *shown == name.as_str()));
+        match line {
+            Some((sha, _)) => Ok(Some(sha.parse().map_err(|_| GitError::Garbled { verb: "ls-remote" })?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The head of a branch as last fetched.
+    pub async fn head_of(&self, branch: &BranchName) -> Result<CommitSha, Error> {
+        let name = format!("refs/remotes/origin/{branch}");
+        let answer = self.call("rev-parse").args(["--verify", "--quiet", "--end-of-options", &name]).object().await;
+        match answer {
+            Ok(sha) => Ok(sha),
+            Err(GitError::Failed { code: Some(1), .. }) => {
+                Err(Error::NoSuchBranch { repo: self.repo.clone(), branch: branch.clone() })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes sure that a recorded commit is here, fetching it if need be.
+    pub(crate) async fn require(&self, sha: &CommitSha) -> Result<(), Error> {
+        if self.has(sha).await? {
+            return Ok(());
+        }
+        // Not every server gives out a commit by its name; if this one does not, some branch may still lead to it.
+        let by_name = self.fetch().args(["--end-of-options", self.remote.url(), sha.as_str()]).done().await;
+        if by_name.is_err() {
+            self.refresh().await?;
+        }
+        if self.has(sha).await? {
+            return Ok(());
+        }
+        Err(Error::NoSuchCommit { repo: self.repo.clone(), sha: sha.clone() })
+    }
+
+    pub(crate) async fn has(&self, sha: &CommitSha) -> Result<bool, Error> {
+        let answer = self.call("cat-file").arg("-e").arg(format!("{sha}^{{commit}}")).run().await?;
+        Ok(answer.code() == Some(0))
+    }
+
+    /// A git command on this mirror that talks to nobody.
+    pub(crate) fn call(&self, verb: &'static str) -> Call<'_> {
+        self.host.git.call(&self.path, verb)
+    }
+
+    /// A push to the remote; the caller adds options, then calls [`Mirror::url`] for the address.
+    pub(crate) fn push(&self) -> Call<'_> {
+        self.remote_call("push").args(["--quiet", "--no-verify", "--no-signed", "--no-recurse-submodules"])
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.remote.url()
+    }
+
+    /// A fetch into the mirror from another folder of this host.
+    pub(crate) fn fetch_from_folder(&self) -> Call<'_> {
+        self.quiet_fetch(Transport::Folder)
+    }
+
+    /// Puts back what an agent of the same user could have changed. Making the mirror is the same as repairing it.
+    pub(crate) fn seal(&self) -> Result<(), Error> {
+        for folder in ["refs/heads", "objects/info", "objects/pack"] {
+            let folder = self.path.join(folder);
+            make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        }
+        for (name, content) in [("HEAD", "ref: refs/heads/none\n"), ("config", CONFIG)] {
+            let path = self.path.join(name);
+            if fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
+                replace_file(&path, content.as_bytes()).map_err(Error::disk("write", &path))?;
+            }
+        }
+        for name in FOREIGN {
+            let path = self.path.join(name);
+            match fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => remove_folder(&path),
+                Ok(_) => remove_file(&path),
+                Err(_) => Ok(()),
+            }
+            .map_err(Error::disk("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    async fn lock(&self) -> Result<FileLock, Error> {
+        FileLock::take(&self.host.state.mirror_lock(&self.repo), &*self.host.clock, LOCK_PATIENCE).await
+    }
+
+    fn remote_call(&self, verb: &'static str) -> Call<'_> {
+        self.call(verb).transport(self.remote.transport())
+    }
+
+    fn fetch(&self) -> Call<'_> {
+        self.quiet_fetch(self.remote.transport())
+    }
+
+    fn quiet_fetch(&self, transport: Transport) -> Call<'_> {
+        self.call("fetch").transport(transport).args([
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--no-auto-maintenance",
+        ])
+    }
+}

@@ -1,0 +1,291 @@
+//! Runs programs that we do not trust to end: in a group of their own, within limits, and never left behind.
+
+mod environment;
+mod group;
+mod lines;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Clock;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use environment::Environment;
+pub(crate) use group::{Group, all_processes, exit_code};
+pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
+pub use lines::{Line, Source};
+
+use crate::config::Limits;
+use lines::Tap;
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The program and its arguments. No shell ever sees them.
+    pub argv: Vec<OsString>,
+    /// The working folder.
+    pub dir: PathBuf,
+    /// All it finds in its environment.
+    pub environment: Environment,
+    /// What it reads from its standard input.
+    pub stdin: Vec<u8>,
+}
+
+/// How long a program may run, and how much it may say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// From start to end.
+    pub wall: Duration,
+    /// Without any output; `None` for no limit.
+    pub idle: Option<Duration>,
+    /// Between the polite and the sure end.
+    pub grace: Duration,
+    /// Output that is passed on; the rest is read and dropped.
+    pub output_bytes_max: u64,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// By itself, with this code; 128 + n after signal n.
+    Exited(i32),
+    /// We ended it: it ran for too long.
+    TimedOut,
+    /// We ended it: it said nothing for too long.
+    FellSilent,
+    /// We ended it: somebody asked for it.
+    Cancelled,
+}
+
+/// A program that is over: nothing of its group is left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// How it ended.
+    pub end: End,
+    /// How long it took.
+    pub took: Duration,
+    /// Whether output was dropped.
+    pub output_cut: bool,
+}
+
+/// A program that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start `{program}`")]
+pub struct StartError {
+    /// The program.
+    pub program: String,
+    /// Why not.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Starts programs.
+#[derive(Clone)]
+pub struct Launcher {
+    guard: Option<Vec<OsString>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// A guard may need this long beyond the grace to end what its program left.
+const GUARD_MARGIN: Duration = Duration::from_secs(2);
+/// After the group is dead its pipes are closed; somebody who fled with one of them is not waited for.
+const DRAIN_MAX: Duration = Duration::from_secs(1);
+
+impl Bounds {
+    /// The limits of an engine: its job's own wall clock if it has one.
+    pub fn engine(limits: &Limits, wall_ms: Option<u64>) -> Self {
+        let idle = Duration::from_millis(limits.engine_idle_ms);
+        Self { idle: Some(idle), ..Self::of(limits, wall_ms.unwrap_or(limits.engine_wall_ms)) }
+    }
+
+    /// The limits of setup or verify commands.
+    pub fn commands(limits: &Limits) -> Self {
+        Self::of(limits, limits.verify_wall_ms)
+    }
+
+    fn of(limits: &Limits, wall_ms: u64) -> Self {
+        Self {
+            wall: Duration::from_millis(wall_ms),
+            idle: None,
+            grace: Duration::from_millis(limits.grace_ms),
+            output_bytes_max: limits.output_bytes_max,
+        }
+    }
+}
+
+impl Launcher {
+    /// Starts every program below a guard, so that none outlives this process, however it dies.
+    ///
+    /// `guard` is the command that calls [`crate::guard::run`] with the arguments that follow it.
+    pub fn guarded(guard: Vec<OsString>, clock: Arc<dyn Clock>) -> Self {
+        Self { guard: Some(guard), clock }
+    }
+
+    /// Starts programs directly. They outlive this process if it is killed.
+    pub fn unguarded(clock: Arc<dyn Clock>) -> Self {
+        Self { guard: None, clock }
+    }
+
+    /// Starts a program. Its time runs from now.
+    pub fn start(&self, program: Program, bounds: Bounds) -> Result<Running, StartError> {
+        let shown = program.argv.first().map(|name| domain::printable(&name.to_string_lossy())).unwrap_or_default();
+        let fail = |source| StartError { program: shown.clone(), source };
+        let argv = match &self.guard {
+            Some(guard) => crate::guard::command_line(guard, bounds.grace, &program.argv),
+            None => program.argv,
+        };
+        let Some((name, args)) = argv.split_first() else {
+            return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "the command line is empty")));
+        };
+        let mut command = Command::new(name);
+        command.args(args).current_dir(&program.dir).env_clear().envs(program.environment.variables());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(fail)?;
+        let group = Group::of(&child);
+        let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() };
+        let input = match &self.guard {
+            Some(_) => Input::GuardOpen(crate::guard::framed(program.stdin)),
+            None => Input::ThenClose(program.stdin),
+        };
+        let started_at = self.clock.monotonic();
+        let leash = Leash(group);
+        Ok(Running { leash, child, pipes, input, bounds, clock: Arc::clone(&self.clock), started_at })
+    }
+}
+
+/// A program that runs. Dropping it kills its group.
+pub struct Running {
+    leash: Leash,
+    child: Child,
+    pipes: Pipes,
+    input: Input,
+    bounds: Bounds,
+    clock: Arc<dyn Clock>,
+    started_at: Duration,
+}
+
+struct Pipes {
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+}
+
+/// What goes through the standard input, and whether it stays open afterwards as the guard's sign that we live.
+enum Input {
+    ThenClose(Vec<u8>),
+    GuardOpen(Vec<u8>),
+}
+
+/// The group dies with whoever waits for it.
+struct Leash(Group);
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        self.0.kill();
+    }
+}
+
+impl Running {
+    /// What names the process after a restart of the factory, when its number may be somebody else's.
+    pub fn mark(&self) -> ProcessMark {
+        self.leash.0.mark()
+    }
+
+    /// Waits for the end, which comes by itself, by a limit, or by `cancel`. Lines go to `output` as they come; a slow
+    /// reader slows the program down.
+    pub async fn wait(self, output: mpsc::Sender<Line>, cancel: &CancellationToken) -> Finished {
+        let Self { leash, mut child, pipes, input, bounds, clock, started_at } = self;
+        let guarded = matches!(input, Input::GuardOpen(_));
+        let tap = Tap::new(output, &*clock, bounds.output_bytes_max);
+        let let_go = CancellationToken::new();
+        let streams = async {
+            tokio::join!(
+                feed(pipes.stdin, input, &let_go),
+                tap.run(pipes.stdout, Source::Out),
+                tap.run(pipes.stderr, Source::Err)
+            );
+        };
+        tokio::pin!(streams);
+        let mut streaming = true;
+        let limit = first_limit(&bounds, &*clock, &tap, cancel);
+        tokio::pin!(limit);
+        let end = loop {
+            tokio::select! {
+                status = child.wait() => break ended(status),
+                end = &mut limit => break end,
+                () = &mut streams, if streaming => streaming = false,
+            }
+        };
+        let_go.cancel();
+        if !matches!(end, End::Exited(_)) {
+            // A guard passes the word on when its pipe closes; told twice, some programs drop everything at once.
+            if !guarded {
+                leash.0.terminate();
+            }
+            let patience = clock.sleep(if guarded { bounds.grace + GUARD_MARGIN } else { bounds.grace });
+            tokio::pin!(patience);
+            loop {
+                tokio::select! {
+                    _ = child.wait() => break,
+                    () = &mut patience => break,
+                    () = &mut streams, if streaming => streaming = false,
+                }
+            }
+        }
+        // Whatever is left of the group goes now; the leader is reaped, whoever ended it.
+        drop(leash);
+        let _ = child.wait().await;
+        if streaming {
+            let _ = tokio::time::timeout(DRAIN_MAX, &mut streams).await;
+        }
+        Finished { end, took: clock.monotonic().saturating_sub(started_at), output_cut: tap.was_cut() }
+    }
+}
+
+async fn feed(pipe: Option<ChildStdin>, input: Input, let_go: &CancellationToken) {
+    let Some(mut pipe) = pipe else { return };
+    let (Input::ThenClose(bytes) | Input::GuardOpen(bytes)) = &input;
+    let write = async {
+        // A program need not read what it is given.
+        let _ = pipe.write_all(bytes).await;
+        let _ = pipe.flush().await;
+    };
+    tokio::select! {
+        () = write => {}
+        () = let_go.cancelled() => return,
+    }
+    if let Input::GuardOpen(_) = input {
+        let_go.cancelled().await;
+    }
+}
+
+/// Resolves to the reason why the program must end now.
+async fn first_limit(bounds: &Bounds, clock: &dyn Clock, tap: &Tap<'_>, cancel: &CancellationToken) -> End {
+    let silent = async {
+        let Some(idle) = bounds.idle else { return std::future::pending().await };
+        loop {
+            let quiet = tap.quiet_for();
+            if quiet >= idle {
+                return;
+            }
+            clock.sleep(idle - quiet).await;
+        }
+    };
+    tokio::select! {
+        () = cancel.cancelled() => End::Cancelled,
+        () = clock.sleep(bounds.wall) => End::TimedOut,
+        () = silent => End::FellSilent,
+    }
+}
+
+fn ended(status: io::Result<ExitStatus>) -> End {
+    // A process that cannot be waited for was reaped by somebody else; its code is lost.
+    End::Exited(status.map_or(-1, exit_code))
+}

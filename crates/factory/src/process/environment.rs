@@ -1,0 +1,126 @@
+//! What a program finds in its environment: an allow-list, and what an operator added on purpose [T8].
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::config::EnvironmentConfig;
+use crate::run_key::RunKey;
+
+/// The whole environment of a program.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+}
+
+/// Variables that say where and how, never who.
+const PASSED: [&str; 5] = ["PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR"];
+const PASSED_PREFIX: &str = "LC_";
+/// The factory's own settings, its token among them. Not even an operator passes these on.
+const OURS: [&str; 4] = ["GIGA_", "AQ_", "FLEET_", "POLL_SECONDS"];
+
+impl Environment {
+    /// What remains of `variables` for a program that is not trusted.
+    pub fn cleared(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        empty_home: &Path,
+        config: &EnvironmentConfig,
+    ) -> Self {
+        let passed = |name: &OsStr| {
+            name.to_str().is_some_and(|name| {
+                let asked_for = config.pass.iter().any(|asked| asked == name) && !is_ours(name);
+                PASSED.contains(&name) || name.starts_with(PASSED_PREFIX) || asked_for
+            })
+        };
+        let mut kept: BTreeMap<OsString, OsString> = variables.into_iter().filter(|(name, _)| passed(name)).collect();
+        kept.insert("TERM".into(), "dumb".into());
+        kept.insert("HOME".into(), config.home.as_deref().unwrap_or(empty_home).into());
+        let set = config.set.iter().filter(|(name, _)| !is_ours(name));
+        kept.extend(set.map(|(name, value)| (name.into(), value.into())));
+        Self { variables: kept }
+    }
+
+    /// The same with one more variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// The same with the variables by which a program knows its run, and by which [`crate::kill_leftovers`] finds it.
+    #[must_use]
+    pub fn of_run(self, run: RunKey, attempt: u32) -> Self {
+        self.with("GIGA_JOB_ID", run.job.to_string())
+            .with("GIGA_EPOCH", run.epoch.to_string())
+            .with("GIGA_ATTEMPT", attempt.to_string())
+    }
+
+    /// One variable.
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    pub(crate) fn variables(&self) -> &BTreeMap<OsString, OsString> {
+        &self.variables
+    }
+}
+
+/// Names only: a value may be an engine's credential.
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.variables.keys()).finish()
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    OURS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_listed_variables_remain() {
+        let variables = [
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("HOME", "/root"),
+            ("TERM", "xterm"),
+            ("AQ_FLEET_TOKEN", "secret"),
+            ("SSH_AUTH_SOCK", "/agent"),
+            ("GH_TOKEN", "secret"),
+            ("API_KEY", "wanted"),
+        ];
+        let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let config = EnvironmentConfig {
+            pass: vec!["API_KEY".to_owned(), "AQ_FLEET_TOKEN".to_owned()],
+            set: BTreeMap::from([("CI".to_owned(), "1".to_owned()), ("GIGA_TOKEN".to_owned(), "x".to_owned())]),
+            ..EnvironmentConfig::default()
+        };
+
+        let environment = Environment::cleared(variables, Path::new("/empty"), &config);
+
+        let shown: Vec<(&str, &str)> = environment
+            .variables()
+            .iter()
+            .map(|(name, value)| (name.to_str().unwrap(), value.to_str().unwrap()))
+            .collect();
+        let expected = [
+            ("API_KEY", "wanted"),
+            ("CI", "1"),
+            ("HOME", "/empty"),
+            ("LC_ALL", "C"),
+            ("PATH", "/bin"),
+            ("TERM", "dumb"),
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn printing_an_environment_shows_no_value() {
+        let environment = Environment::default().with("API_KEY", "hunter2");
+
+        assert!(!format!("{environment:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,190 @@
+//! From a worktree to the remote: saved work, commits and the run's own ref.
+
+use domain::{Checkpoint, CommitSha};
+
+use crate::error::Error;
+use crate::git::GitError;
+use crate::mirror::Mirror;
+use crate::refs::RefName;
+use crate::run_key::RunKey;
+use crate::snapshot::Snapshot;
+use crate::workspace::{PR_BODY, Worktree};
+
+/// What came of saving work in progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Saved {
+    /// It is on the remote.
+    Pushed(Checkpoint),
+    /// Nothing differs from what the work started from.
+    NothingToSave,
+}
+
+/// What came of committing a worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Committed {
+    /// The commit to push.
+    Made(CommitSha),
+    /// The work changed nothing.
+    Empty,
+}
+
+/// How much a change changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiffSummary {
+    /// Files changed.
+    pub files: u32,
+    /// Lines added.
+    pub insertions: u32,
+    /// Lines removed.
+    pub deletions: u32,
+}
+
+impl Mirror {
+    /// Saves committed, changed and untracked files to the run's wip ref. Safe while the agent still works.
+    pub async fn checkpoint(&self, worktree: &Worktree) -> Result<Saved, Error> {
+        let snapshot = self.snapshot(worktree).await?;
+        if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree {
+            return Ok(Saved::NothingToSave);
+        }
+        let run = worktree.run();
+        let message = with_trailers("Work in progress", run);
+        // One parent, the agent's last commit: whoever resumes finds both what was committed and what was not.
+        let sha = self.commit_tree(&snapshot.tree, std::slice::from_ref(&snapshot.head), &message).await?;
+        let name = self.host.refs.wip(run);
+        self.push_own(&sha, &name).await?;
+        Ok(Saved::Pushed(Checkpoint { git_ref: name.as_str().to_owned(), sha, session: None, epoch: run.epoch }))
+    }
+
+    /// Commits everything that the work left, with the trailers that name the job and the epoch.
+    ///
+    /// Commits of the agent are kept. Where it left nothing uncommitted its last commit is made again, with the trailers.
+    pub async fn commit_all(&self, worktree: &Worktree, message: &str) -> Result<Committed, Error> {
+        let snapshot = self.snapshot(worktree).await?;
+        if snapshot.tree == snapshot.fork_tree {
+            return Ok(Committed::Empty);
+        }
+        let run = worktree.run();
+        let sha = if self.tells_the_request_text(worktree, &snapshot).await? {
+            let parent = std::slice::from_ref(worktree.fork());
+            self.commit_tree(&snapshot.tree, parent, &with_trailers(message, run)).await?
+        } else if snapshot.tree == snapshot.head_tree {
+            let last = self.described(&snapshot.head).await?;
+            self.commit_tree(&snapshot.tree, &last.parents, &with_trailers(&last.message, run)).await?
+        } else {
+            let parent = std::slice::from_ref(&snapshot.head);
+            self.commit_tree(&snapshot.tree, parent, &with_trailers(message, run)).await?
+        };
+        Ok(Committed::Made(sha))
+    }
+
+    /// Pushes a commit to the run's own ref, and to nothing else.
+    pub async fn push_run(&self, worktree: &Worktree, sha: &CommitSha) -> Result<RefName, Error> {
+        let name = self.host.refs.run(worktree.run());
+        self.push_own(sha, &name).await?;
+        Ok(name)
+    }
+
+    /// How much lies between two commits.
+    pub async fn diff(&self, from: &CommitSha, to: &CommitSha) -> Result<DiffSummary, Error> {
+        self.require(from).await?;
+        self.require(to).await?;
+        let options = ["-r", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv"];
+        let listing = self.call("diff-tree").args(options).args([from.as_str(), to.as_str()]).output().await?;
+        Ok(summed(&listing))
+    }
+
+    pub(crate) async fn commit_tree(
+        &self,
+        tree: &CommitSha,
+        parents: &[CommitSha],
+        message: &str,
+    ) -> Result<CommitSha, Error> {
+        let mut commit = self.call("commit-tree");
+        for parent in parents {
+            commit = commit.args(["-p", parent.as_str()]);
+        }
+        Ok(commit.args(["-F", "-", tree.as_str()]).stdin(message).object().await?)
+    }
+
+    /// A ref of one epoch has one writer, so it may always be overwritten.
+    async fn push_own(&self, sha: &CommitSha, name: &RefName) -> Result<(), Error> {
+        Ok(self.push().args(["--end-of-options", self.url()]).arg(format!("+{sha}:{name}")).done().await?)
+    }
+
+    /// Whether some commit of the agent holds the pull request's text: then its commits become one without it.
+    async fn tells_the_request_text(&self, worktree: &Worktree, snapshot: &Snapshot) -> Result<bool, Error> {
+        let range = format!("{}..{}", worktree.fork(), snapshot.head);
+        let touching = self
+            .call("rev-list")
+            .args(["--max-count=1", "--full-history", "--end-of-options", &range, "--", PR_BODY])
+            .output()
+            .await?;
+        Ok(!touching.is_empty())
+    }
+
+    async fn described(&self, sha: &CommitSha) -> Result<Described, Error> {
+        let garbled = || GitError::Garbled { verb: "rev-list" };
+        let shown = self
+            .call("rev-list")
+            .args(["--max-count=1", "--no-commit-header", "--format=%P%n%B", sha.as_str()])
+            .output()
+            .await?;
+        let shown = String::from_utf8_lossy(&shown);
+        let (parents, message) = shown.split_once('\n').ok_or_else(garbled)?;
+        let parents = parents.split_whitespace().map(str::parse).collect::<Result<_, _>>().map_err(|_| garbled())?;
+        Ok(Described { parents, message: message.to_owned() })
+    }
+}
+
+struct Described {
+    parents: Vec<CommitSha>,
+    message: String,
+}
+
+/// A message whose last paragraph names the job and the epoch, once.
+pub(crate) fn with_trailers(message: &str, run: RunKey) -> String {
+    let own = |line: &&str| !line.starts_with("Gigafactory-Job:") && !line.starts_with("Gigafactory-Epoch:");
+    let lines: Vec<&str> = message.lines().filter(own).collect();
+    // Git reads a message up to a NUL.
+    let text = lines.join("\n").replace('\0', "\u{fffd}");
+    let text = text.trim();
+    let text = if text.is_empty() { "Work of an agent" } else { text };
+    format!("{text}\n\nGigafactory-Job: {}\nGigafactory-Epoch: {}\n", run.job, run.epoch)
+}
+
+/// Sums lines of `added TAB removed TAB path NUL`; binary files show `-` for both counts.
+fn summed(listing: &[u8]) -> DiffSummary {
+    let mut sum = DiffSummary::default();
+    for entry in listing.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+        let mut counts = entry.split(|byte| *byte == b'\t').map(|count| std::str::from_utf8(count).unwrap_or_default());
+        let mut count = || counts.next().and_then(|count| count.parse::<u32>().ok()).unwrap_or(0);
+        sum.files = sum.files.saturating_add(1);
+        sum.insertions = sum.insertions.saturating_add(count());
+        sum.deletions = sum.deletions.saturating_add(count());
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Epoch;
+
+    use super::*;
+
+    #[test]
+    fn a_message_names_its_job_once_whatever_it_said_before() {
+        let run = RunKey { job: "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap(), epoch: Epoch(2) };
+        let once = "Add it\n\nGigafactory-Job: 0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a\nGigafactory-Epoch: 2\n";
+
+        assert_eq!(with_trailers("Add it\n", run), once);
+        assert_eq!(with_trailers(once, run), once);
+        assert_eq!(with_trailers("Add it\n\nGigafactory-Job: another", run), once);
+    }
+
+    #[test]
+    fn binary_files_count_as_files_without_lines() {
+        let sum = summed(b"3\t1\ta b\0-\t-\tlogo.png\0");
+
+        assert_eq!(sum, DiffSummary { files: 2, insertions: 3, deletions: 1 });
+    }
+}

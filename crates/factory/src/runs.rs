@@ -1,0 +1,122 @@
+//! What a factory must know about its runs after it was killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use domain::{ClaimNonce, DispatchSeq, Epoch, JobId, RepoName};
+use serde::{Deserialize, Serialize};
+
+use crate::disk::{UNFINISHED_SUFFIX, remove_file, replace_file};
+use crate::error::Error;
+use crate::process::ProcessMark;
+use crate::state::StateDir;
+
+/// One run as this factory knows it, written before each step that could be interrupted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunRecord {
+    /// The version of this format.
+    pub v: u32,
+    /// The job.
+    pub job: JobId,
+    /// The dispatch that was accepted, or is about to be. With the job it names the record.
+    pub dispatch_seq: DispatchSeq,
+    /// What it is accepted with: asking again with it gives the same answer.
+    pub nonce: ClaimNonce,
+    /// The epoch, once the answer came.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub epoch: Option<Epoch>,
+    /// The repository, once known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub repo: Option<RepoName>,
+    /// The engine's guard, while there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub guard: Option<ProcessMark>,
+    /// Where the engine works.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub worktree: Option<PathBuf>,
+    /// How far the run is.
+    pub stage: LocalStage,
+}
+
+/// How far a run is on this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LocalStage {
+    /// It was asked for; the answer is not known.
+    Accepting,
+    /// The lease is ours; the worktree is being made.
+    Preparing,
+    /// The engine runs.
+    Running,
+    /// The engine ended; verify commands run.
+    Verifying,
+    /// Commit, push, report and promotion are on their way.
+    Finishing,
+    /// It was fenced; the worktree is kept for a person.
+    Quarantined,
+}
+
+/// The records found, and the files that hold none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunListing {
+    /// The records, by file name.
+    pub records: Vec<RunRecord>,
+    /// Files that cannot be read as a record. They are left where they are.
+    pub torn: Vec<PathBuf>,
+}
+
+/// The records of this factory's runs. Calls take as long as the disk needs to be sure.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    folder: PathBuf,
+}
+
+impl Runs {
+    /// The records under a factory's state folder.
+    pub fn under(state: &StateDir) -> Self {
+        Self { folder: state.runs() }
+    }
+
+    /// Writes a record in the place of its predecessor. After a crash the one or the other is there.
+    pub fn save(&self, record: &RunRecord) -> Result<(), Error> {
+        let path = self.path(record.job, record.dispatch_seq);
+        let bytes = serde_json::to_vec_pretty(record).map_err(|error| Error::disk("write", &path)(error.into()))?;
+        replace_file(&path, &bytes).map_err(Error::disk("write", &path))
+    }
+
+    /// Removes a record. One that is not there is already removed.
+    pub fn remove(&self, job: JobId, seq: DispatchSeq) -> Result<(), Error> {
+        let path = self.path(job, seq);
+        remove_file(&path).map_err(Error::disk("remove", &path))
+    }
+
+    /// All records.
+    pub fn list(&self) -> Result<RunListing, Error> {
+        let mut listing = RunListing::default();
+        for path in files_in(&self.folder)? {
+            match fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+                Some(record) => listing.records.push(record),
+                None => listing.torn.push(path),
+            }
+        }
+        Ok(listing)
+    }
+
+    fn path(&self, job: JobId, seq: DispatchSeq) -> PathBuf {
+        self.folder.join(format!("{job}-d{seq}.json"))
+    }
+}
+
+/// Finished files of a folder, in the order of their names.
+pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::disk("list", folder))? {
+        let path = entry.map_err(Error::disk("list", folder))?.path();
+        if !path.to_string_lossy().ends_with(UNFINISHED_SUFFIX) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}

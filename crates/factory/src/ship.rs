@@ -1,0 +1,163 @@
+//! Merging a recorded commit into its base branch, without a working copy [F5].
+
+use domain::{BranchName, CommitSha, JobId};
+
+use crate::error::Error;
+use crate::git::GitError;
+use crate::mirror::Mirror;
+use crate::promote::Leased;
+use crate::refs::RefName;
+
+/// What is to be merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShipOrder {
+    /// The job.
+    pub job: JobId,
+    /// The commit that was completed, verified and reviewed [I15].
+    pub sha: CommitSha,
+    /// The branch it goes into.
+    pub base: BranchName,
+    /// The first lines of the merge commit.
+    pub message: String,
+    /// What becomes of the pull request's branch.
+    pub after: AfterShip,
+}
+
+/// What becomes of the pull request's branch after the merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterShip {
+    /// It is deleted, if it still shows the merged commit.
+    DeleteBranch,
+    /// It stays.
+    KeepBranch,
+}
+
+/// What came of a merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shipped {
+    /// The base branch holds the commit, by this call or an earlier one.
+    Merged {
+        /// The commit of the base branch that brought it in.
+        merge: CommitSha,
+        /// What became of the pull request's branch.
+        branch: BranchEnd,
+    },
+    /// The commit and the base branch changed the same lines. Nothing was changed.
+    Conflict {
+        /// The files in conflict.
+        files: Vec<String>,
+    },
+}
+
+/// What became of the pull request's branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BranchEnd {
+    /// It is gone.
+    Gone,
+    /// It stays, as asked.
+    Kept,
+    /// It shows something that was not merged, so it stays.
+    HoldsMore {
+        /// What it shows.
+        found: CommitSha,
+    },
+    /// The remote refused to delete it. The merge stands.
+    Refused,
+}
+
+/// A base branch that moves while we merge is merged onto again; one that moves this often is a storm.
+const MERGE_ATTEMPTS_MAX: u32 = 5;
+/// A conflict in more files than this is told by the first ones.
+const CONFLICT_FILES_MAX: usize = 100;
+
+impl Mirror {
+    /// Merges the recorded commit into the base branch with a merge commit. Doing it twice is doing it once.
+    pub async fn ship(&self, order: &ShipOrder) -> Result<Shipped, Error> {
+        self.seal()?;
+        let base = RefName::branch(&order.base);
+        for _ in 0..MERGE_ATTEMPTS_MAX {
+            let Some(onto) = self.fetch_ref(&base).await? else {
+                return Err(Error::NoSuchBranch { repo: self.repo.clone(), branch: order.base.clone() });
+            };
+            self.require(&order.sha).await?;
+            if self.contains(&onto, &order.sha).await? {
+                let merge = self.merge_of(&onto, &order.sha).await?;
+                return Ok(Shipped::Merged { merge, branch: self.end_branch(order).await? });
+            }
+            let merge = match self.merge(&onto, order).await? {
+                Merge::Made(merge) => merge,
+                Merge::Conflict(files) => return Ok(Shipped::Conflict { files }),
+            };
+            if let Leased::Done = self.push_leased(&base, Some(&onto), Some(&merge)).await? {
+                return Ok(Shipped::Merged { merge, branch: self.end_branch(order).await? });
+            }
+        }
+        Err(Error::Contended { repo: self.repo.clone(), branch: order.base.clone() })
+    }
+
+    async fn contains(&self, tip: &CommitSha, sha: &CommitSha) -> Result<bool, Error> {
+        Ok(self.call("merge-base").args(["--is-ancestor", sha.as_str(), tip.as_str()]).holds().await?)
+    }
+
+    /// The merge on the base branch that brought `sha` in; `sha` itself if the branch was moved onto it.
+    async fn merge_of(&self, tip: &CommitSha, sha: &CommitSha) -> Result<CommitSha, Error> {
+        let excluded = format!("^{sha}");
+        let listing = self
+            .call("rev-list")
+            .args(["--first-parent", "--merges", "--parents", tip.as_str(), &excluded])
+            .output()
+            .await?;
+        let listing = String::from_utf8_lossy(&listing);
+        let merge = listing.lines().find_map(|line| {
+            let mut shas = line.split(' ');
+            let merge = shas.next()?;
+            shas.any(|parent| parent == sha.as_str()).then(|| merge.parse().ok())?
+        });
+        Ok(merge.unwrap_or_else(|| sha.clone()))
+    }
+
+    async fn merge(&self, onto: &CommitSha, order: &ShipOrder) -> Result<Merge, Error> {
+        let options = ["--write-tree", "--name-only", "--no-messages", "-z"];
+        let answer = self.call("merge-tree").args(options).args([onto.as_str(), order.sha.as_str()]).run().await?;
+        let text = String::from_utf8_lossy(answer.stdout()).into_owned();
+        let mut parts = text.split('\0').filter(|part| !part.is_empty());
+        match answer.code() {
+            Some(0) => {
+                let tree = parts.next().and_then(|tree| tree.trim().parse().ok());
+                let tree: CommitSha = tree.ok_or(GitError::Garbled { verb: "merge-tree" })?;
+                let message =
+                    format!("{}\n\nGigafactory-Job: {}\n", order.message.trim().replace('\0', "\u{fffd}"), order.job);
+                let parents = [onto.clone(), order.sha.clone()];
+                Ok(Merge::Made(self.commit_tree(&tree, &parents, &message).await?))
+            }
+            Some(1) => {
+                let files = parts.skip(1).take(CONFLICT_FILES_MAX).map(domain::printable).collect();
+                Ok(Merge::Conflict(files))
+            }
+            _ => Err(answer.failure().into()),
+        }
+    }
+
+    /// Never deletes what was not merged [I11]: the remote deletes only if the branch still shows the merged commit.
+    async fn end_branch(&self, order: &ShipOrder) -> Result<BranchEnd, Error> {
+        if order.after == AfterShip::KeepBranch {
+            return Ok(BranchEnd::Kept);
+        }
+        let branch = self.host.refs.pr_branch(order.job);
+        match self.remote_ref(&branch).await? {
+            None => Ok(BranchEnd::Gone),
+            Some(found) if found != order.sha => Ok(BranchEnd::HoldsMore { found }),
+            Some(found) => match self.push_leased(&branch, Some(&found), None).await {
+                Ok(Leased::Done | Leased::Lost { found: None }) => Ok(BranchEnd::Gone),
+                Ok(Leased::Lost { found: Some(found) }) => Ok(BranchEnd::HoldsMore { found }),
+                Err(Error::Git(GitError::Failed { .. })) => Ok(BranchEnd::Refused),
+                Err(error) => Err(error),
+            },
+        }
+    }
+}
+
+enum Merge {
+    Made(CommitSha),
+    Conflict(Vec<String>),
+}

@@ -1,0 +1,141 @@
+//! Reading what an agent left, without trusting anything it could have edited.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use domain::CommitSha;
+
+use crate::disk::copy_index;
+use crate::error::Error;
+use crate::git::GitError;
+use crate::mirror::Mirror;
+use crate::workspace::{PR_BODY, Worktree};
+
+/// What a worktree holds at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// The agent's last commit, or where it started if its repository cannot be read or tells another history.
+    pub(crate) head: CommitSha,
+    /// The tree of that commit.
+    pub(crate) head_tree: CommitSha,
+    /// The tree of all files, committed or not, but for those ignored.
+    pub(crate) tree: CommitSha,
+    /// The tree that the work started from.
+    pub(crate) fork_tree: CommitSha,
+}
+
+impl Mirror {
+    /// Takes the agent's commits into the mirror and its files into a tree. The worktree and its index stay untouched.
+    pub(crate) async fn snapshot(&self, worktree: &Worktree) -> Result<Snapshot, Error> {
+        self.seal()?;
+        let is_folder = fs::symlink_metadata(worktree.path()).is_ok_and(|found| found.is_dir());
+        if !is_folder {
+            return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
+        }
+        let head = self.adopt(worktree).await?;
+        let tree = self.tree_of_files(worktree, &head).await?;
+        let head_tree = self.tree_of(&head).await?;
+        let fork_tree = self.tree_of(worktree.fork()).await?;
+        Ok(Snapshot { head, head_tree, tree, fork_tree })
+    }
+
+    pub(crate) async fn tree_of(&self, commit: &CommitSha) -> Result<CommitSha, Error> {
+        let tree = format!("{commit}^{{tree}}");
+        Ok(self.call("rev-parse").args(["--verify", "--end-of-options", &tree]).object().await?)
+    }
+
+    /// Fetches the agent's head as from a stranger: git's serving side runs nothing that a repository asks for.
+    async fn adopt(&self, worktree: &Worktree) -> Result<CommitSha, Error> {
+        let head_ref = worktree.head_ref();
+        let fetched = self
+            .fetch_from_folder()
+            .arg("--end-of-options")
+            .arg(worktree.repository())
+            .arg(format!("+HEAD:{head_ref}"))
+            .done()
+            .await;
+        match fetched {
+            Ok(()) => {}
+            // An agent that broke its repository loses its commits' messages, not its files.
+            Err(GitError::Failed { .. } | GitError::TimedOut { .. }) => return Ok(worktree.start().clone()),
+            Err(error) => return Err(error.into()),
+        }
+        let head = self.call("rev-parse").args(["--verify", "--end-of-options", &head_ref]).object().await?;
+        let related = self.call("merge-base").args([worktree.fork().as_str(), head.as_str()]).holds().await?;
+        Ok(if related { head } else { worktree.start().clone() })
+    }
+
+    async fn tree_of_files(&self, worktree: &Worktree, head: &CommitSha) -> Result<CommitSha, Error> {
+        let index = ScratchIndex::copied(worktree)?;
+        let call = |verb| self.call(verb).work_tree(worktree.path()).index(index.path());
+        call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
+        // Repositories inside the worktree are not entered: they show as folders here, and are left out.
+        let changed =
+            call("diff-files").args(["--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all"]).output().await?;
+        let untracked = call("ls-files").args(["--others", "--exclude-standard", "-z"]).output().await?;
+        let paths = paths_to_take(&changed, &untracked);
+        call("update-index").args(["--add", "--remove", "--replace", "-z", "--stdin"]).stdin(paths).done().await?;
+        self.put_pr_body_back(worktree, &index).await?;
+        Ok(call("write-tree").object().await?)
+    }
+
+    /// An agent that committed the pull request's text did so by mistake: the tree has what the base has, mostly nothing.
+    async fn put_pr_body_back(&self, worktree: &Worktree, index: &ScratchIndex) -> Result<(), Error> {
+        let at_fork = self.call("ls-tree").args(["-z", worktree.fork().as_str(), PR_BODY]).output().await?;
+        let update = self.call("update-index").work_tree(worktree.path()).index(index.path());
+        if at_fork.is_empty() {
+            return Ok(update.args(["--force-remove", PR_BODY]).done().await?);
+        }
+        Ok(update.args(["--add", "-z", "--index-info"]).stdin(at_fork).done().await?)
+    }
+}
+
+/// The names in both lists, but for nested repositories and the pull request's text.
+fn paths_to_take(changed: &[u8], untracked: &[u8]) -> Vec<u8> {
+    let mut taken = Vec::with_capacity(changed.len() + untracked.len());
+    for path in changed.split(|byte| *byte == 0).chain(untracked.split(|byte| *byte == 0)) {
+        if path.is_empty() || path.ends_with(b"/") || path == PR_BODY.as_bytes() {
+            continue;
+        }
+        taken.extend_from_slice(path);
+        taken.push(0);
+    }
+    taken
+}
+
+/// A copy of the desk's index that one snapshot may change, gone when it is done.
+struct ScratchIndex(PathBuf);
+
+impl ScratchIndex {
+    fn copied(worktree: &Worktree) -> Result<Self, Error> {
+        static TAKEN: AtomicU64 = AtomicU64::new(0);
+        let number = TAKEN.fetch_add(1, Ordering::Relaxed);
+        let path = worktree.desk().join(format!("scratch-{}-{number}.index", std::process::id()));
+        copy_index(&worktree.index(), &path).map_err(Error::disk("write", &path))?;
+        Ok(Self(path))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchIndex {
+    fn drop(&mut self) {
+        // What stays behind goes with the desk.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_repositories_and_the_request_text_are_left_out() {
+        let taken = paths_to_take(b"a\0.aq_pr.md\0", b"nested/\0b c\0sub/.aq_pr.md\0");
+
+        assert_eq!(taken, b"a\0b c\0sub/.aq_pr.md\0");
+    }
+}

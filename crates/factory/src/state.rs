@@ -1,0 +1,118 @@
+//! Where a factory keeps its things on disk.
+
+use std::path::{Path, PathBuf};
+
+use domain::RepoName;
+
+use crate::disk::make_private_folder;
+use crate::error::Error;
+use crate::lock::FileLock;
+use crate::run_key::RunKey;
+
+/// The folder that belongs to one factory, and the one place that knows what is where in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateDir {
+    root: PathBuf,
+}
+
+/// Proof that no other process uses the same folder. Dropping it, or dying, lets go.
+#[derive(Debug)]
+pub struct StateHold {
+    _lock: FileLock,
+}
+
+impl StateDir {
+    /// The folder `root`, made if it is not there.
+    pub fn new(root: &Path) -> Result<Self, Error> {
+        let root = std::path::absolute(root).map_err(Error::disk("find", root))?;
+        let state = Self { root };
+        let folders =
+            [state.mirrors(), state.worktrees(), state.desks(), state.runs(), state.outbox(), state.empty_home()];
+        for folder in folders {
+            make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        }
+        Ok(state)
+    }
+
+    /// Takes the folder for this process, or `None` if another process has it.
+    pub fn hold(&self) -> Result<Option<StateHold>, Error> {
+        Ok(FileLock::try_take(&self.root.join("factory.lock"))?.map(|lock| StateHold { _lock: lock }))
+    }
+
+    /// The folder of all worktrees.
+    pub fn worktrees(&self) -> PathBuf {
+        self.root.join("worktrees")
+    }
+
+    /// A home folder that stays empty, for programs that must not find anybody's settings.
+    pub fn empty_home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    pub(crate) fn mirrors(&self) -> PathBuf {
+        self.root.join("mirrors")
+    }
+
+    pub(crate) fn mirror(&self, repo: &RepoName) -> PathBuf {
+        self.mirrors().join(format!("{}.git", flat(repo)))
+    }
+
+    pub(crate) fn mirror_lock(&self, repo: &RepoName) -> PathBuf {
+        self.mirrors().join(format!("{}.lock", flat(repo)))
+    }
+
+    pub(crate) fn worktree(&self, run: RunKey) -> PathBuf {
+        self.worktrees().join(run.to_string())
+    }
+
+    /// Our own notes on a worktree, kept where its agent has no business.
+    pub(crate) fn desk(&self, run: RunKey) -> PathBuf {
+        self.desks().join(run.to_string())
+    }
+
+    pub(crate) fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    pub(crate) fn outbox(&self) -> PathBuf {
+        self.root.join("outbox")
+    }
+
+    pub(crate) fn desks(&self) -> PathBuf {
+        self.root.join("desks")
+    }
+}
+
+/// `acme/notes` as one file name. `+` is in no repository's name, so two names never meet.
+fn flat(repo: &RepoName) -> String {
+    repo.as_str().replace('/', "+")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_repository_lies_inside_another() {
+        let root = tempfile::tempdir().unwrap();
+        let state = StateDir::new(root.path()).unwrap();
+
+        let outer = state.mirror(&"acme".parse().unwrap());
+        let inner = state.mirror(&"acme.git/notes".parse().unwrap());
+
+        assert!(!inner.starts_with(&outer), "{inner:?} is inside {outer:?}");
+    }
+
+    #[test]
+    fn one_process_at_a_time_holds_the_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let state = StateDir::new(root.path()).unwrap();
+
+        let first = state.hold().unwrap();
+        assert!(first.is_some());
+        assert!(state.hold().unwrap().is_none());
+        drop(first);
+
+        assert!(state.hold().unwrap().is_some());
+    }
+}

@@ -1,0 +1,122 @@
+//! Setup and verify commands: the job author's own program, run like the engine is [F5].
+
+use std::path::Path;
+use std::time::Duration;
+
+use domain::Evidence;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
+
+/// What came of a list of commands, with the evidence of those that ran [B4].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandsVerdict {
+    /// Each ended with exit code 0.
+    Passed(Vec<Evidence>),
+    /// The last one of these did not, in time or at all. Those after it were not run.
+    Failed(Vec<Evidence>),
+    /// We were asked to stop.
+    Cancelled(Vec<Evidence>),
+}
+
+/// The end of the output says what failed; the whole of it is in the log.
+const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
+const LINES_IN_FLIGHT_MAX: usize = 64;
+
+/// Runs commands one after the other in a worktree, until one fails. `bounds.wall` is for all of them together.
+///
+/// Each goes through `sh -c`. This is the one place with a shell: the commands come from the job's author, who is
+/// trusted as far as the prompt is, and run in the same cleared environment as the engine.
+pub async fn run_commands(
+    commands: &[String],
+    dir: &Path,
+    environment: &Environment,
+    launcher: &Launcher,
+    bounds: &Bounds,
+    cancel: &CancellationToken,
+) -> CommandsVerdict {
+    let mut evidence = Vec::new();
+    let mut left = bounds.wall;
+    for command in commands {
+        let bounds = Bounds { wall: left, ..bounds.clone() };
+        let (shown, end) = run_one(command, dir, environment, launcher, bounds, cancel).await;
+        left = left.saturating_sub(Duration::from_millis(shown.took_ms));
+        evidence.push(shown);
+        match end {
+            End::Exited(0) => {}
+            End::Cancelled => return CommandsVerdict::Cancelled(evidence),
+            End::Exited(_) | End::TimedOut | End::FellSilent => return CommandsVerdict::Failed(evidence),
+        }
+    }
+    CommandsVerdict::Passed(evidence)
+}
+
+async fn run_one(
+    command: &str,
+    dir: &Path,
+    environment: &Environment,
+    launcher: &Launcher,
+    bounds: Bounds,
+    cancel: &CancellationToken,
+) -> (Evidence, End) {
+    let program = Program {
+        argv: vec!["sh".into(), "-c".into(), command.into()],
+        dir: dir.to_owned(),
+        environment: environment.clone(),
+        stdin: Vec::new(),
+    };
+    let running = match launcher.start(program, bounds) {
+        Ok(running) => running,
+        Err(error) => {
+            let output = format!("{error}: {}", error.source);
+            return (Evidence { command: command.to_owned(), exit: None, output, took_ms: 0 }, End::Exited(-1));
+        }
+    };
+    let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
+    let (finished, output) = tokio::join!(running.wait(sender, cancel), last_lines(lines));
+    let exit = match finished.end {
+        End::Exited(code) => Some(code),
+        End::TimedOut | End::FellSilent | End::Cancelled => None,
+    };
+    let took_ms = u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX);
+    (Evidence { command: command.to_owned(), exit, output, took_ms }, finished.end)
+}
+
+/// The end of the output, safe to show.
+async fn last_lines(mut lines: mpsc::Receiver<Line>) -> String {
+    let mut kept = String::new();
+    while let Some(line) = lines.recv().await {
+        kept.extend(line.text.chars().map(|c| if c == '\t' || domain::is_harmless(c) { c } else { '\u{fffd}' }));
+        kept.push('\n');
+        // Cut rarely, to a half, so that a talkative command costs no more than its output.
+        if kept.len() > 2 * EVIDENCE_BYTES_MAX {
+            cut_front(&mut kept);
+        }
+    }
+    cut_front(&mut kept);
+    kept
+}
+
+fn cut_front(text: &mut String) {
+    let mut surplus = text.len().saturating_sub(EVIDENCE_BYTES_MAX);
+    while !text.is_char_boundary(surplus) {
+        surplus += 1;
+    }
+    text.drain(..surplus);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cutting_keeps_the_end_and_whole_characters() {
+        let mut text = "é".repeat(EVIDENCE_BYTES_MAX) + "x";
+
+        cut_front(&mut text);
+
+        assert!(text.ends_with("éx"));
+        assert!(text.len() <= EVIDENCE_BYTES_MAX);
+    }
+}

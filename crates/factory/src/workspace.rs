@@ -1,0 +1,230 @@
+//! A worktree per job and epoch [F3].
+//!
+//! A worktree is a repository of its own that borrows the mirror's objects. Its agent may do to it what it likes: it has
+//! no remote to push to, shares no configuration with anybody, and the factory never runs git with what it says. What
+//! the factory must remember about it (where it started, an index) lies on its *desk*, outside of the worktree.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use domain::{BranchName, Checkpoint, CommitSha, RepoName};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Identity;
+use crate::disk::{copy_index, make_private_folder, replace_file};
+use crate::error::Error;
+use crate::mirror::Mirror;
+use crate::refs::RefName;
+use crate::run_key::RunKey;
+use crate::state::StateDir;
+
+/// The file that an agent may leave the pull request's text in. It is never committed.
+pub(crate) const PR_BODY: &str = ".aq_pr.md";
+
+/// What a worktree begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// The head of the base branch.
+    Base,
+    /// A commit of an earlier run, to build upon.
+    Commit(CommitSha),
+    /// Saved work: the agent finds its own commits, and its uncommitted files as it left them.
+    Checkpoint(Checkpoint),
+}
+
+/// A finished worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worktree {
+    run: RunKey,
+    path: PathBuf,
+    desk: PathBuf,
+    notes: Notes,
+}
+
+/// What we must know about a worktree after a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Notes {
+    v: u32,
+    repo: RepoName,
+    base: BranchName,
+    /// Where the work left the base branch.
+    fork: CommitSha,
+    /// What was checked out, before the agent.
+    start: CommitSha,
+}
+
+/// Written last: a worktree without it was never finished.
+const NOTES: &str = "start.json";
+
+impl Worktree {
+    /// Where the agent works.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The run it belongs to.
+    pub fn run(&self) -> RunKey {
+        self.run
+    }
+
+    /// The repository it is of.
+    pub fn repo(&self) -> &RepoName {
+        &self.notes.repo
+    }
+
+    /// The branch that the work started from.
+    pub fn base(&self) -> &BranchName {
+        &self.notes.base
+    }
+
+    /// The commit of the base branch that the work builds upon.
+    pub fn fork(&self) -> &CommitSha {
+        &self.notes.fork
+    }
+
+    /// The text that the agent proposes for its pull request, cut at `bytes_max`. A link is not followed.
+    pub fn pr_body(&self, bytes_max: usize) -> Option<String> {
+        let path = self.path.join(PR_BODY);
+        if !fs::symlink_metadata(&path).ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        let file = fs::File::open(&path).ok()?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, u64::try_from(bytes_max).ok()?), &mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(crate) fn open(state: &StateDir, run: RunKey) -> Result<Option<Self>, Error> {
+        let (path, desk) = (state.worktree(run), state.desk(run));
+        let notes = match fs::read(desk.join(NOTES)) {
+            Ok(bytes) => serde_json::from_slice(&bytes).ok(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(source) => return Err(Error::Disk { doing: "read", path: desk.join(NOTES), source }),
+        };
+        Ok(notes.filter(|_| path.is_dir()).map(|notes| Self { run, path, desk, notes }))
+    }
+
+    /// The commit that was checked out before the agent began.
+    pub(crate) fn start(&self) -> &CommitSha {
+        &self.notes.start
+    }
+
+    pub(crate) fn index(&self) -> PathBuf {
+        self.desk.join("index")
+    }
+
+    pub(crate) fn desk(&self) -> &Path {
+        &self.desk
+    }
+
+    /// The agent's own repository. Only ever read through git's server side, which trusts nothing in it.
+    pub(crate) fn repository(&self) -> PathBuf {
+        self.path.join(".git")
+    }
+
+    /// Keeps the agent's commits alive in the mirror.
+    pub(crate) fn head_ref(&self) -> String {
+        format!("refs/gigafactory/{}", self.run)
+    }
+}
+
+impl Mirror {
+    /// Makes the worktree of a run. One that is already finished is given back as it is; an unfinished one is made again.
+    pub async fn create(&self, run: RunKey, base: &BranchName, start: &Start) -> Result<Worktree, Error> {
+        if let Some(worktree) = self.host.worktree(run)? {
+            return Ok(worktree);
+        }
+        self.host.remove_worktree(run).await?;
+        self.seal()?;
+        let layout = self.layout(run, base, start).await?;
+        let notes = Notes { v: 1, repo: self.repo.clone(), base: base.clone(), fork: layout.fork, start: layout.head };
+        let state = &self.host.state;
+        let worktree = Worktree { run, path: state.worktree(run), desk: state.desk(run), notes };
+        for folder in [&worktree.path, &worktree.desk] {
+            make_private_folder(folder).map_err(Error::disk("make", folder))?;
+        }
+        self.check_out(&worktree, &layout.content).await?;
+        self.furnish(&worktree, &layout.content).await?;
+        let written = serde_json::to_vec_pretty(&worktree.notes).unwrap_or_default();
+        let path = worktree.desk.join(NOTES);
+        replace_file(&path, &written).map_err(Error::disk("write", &path))?;
+        Ok(worktree)
+    }
+
+    async fn layout(&self, run: RunKey, base: &BranchName, start: &Start) -> Result<Layout, Error> {
+        let base_head = self.head_of(base).await?;
+        let (head, content) = match start {
+            Start::Base => (base_head.clone(), base_head.clone()),
+            Start::Commit(sha) => {
+                self.require(sha).await?;
+                (sha.clone(), sha.clone())
+            }
+            Start::Checkpoint(saved) => {
+                // The name is made here, not taken from the message: what we were sent is a commit to look for.
+                self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
+                self.require(&saved.sha).await?;
+                let parent = format!("{}^1", saved.sha);
+                let head = self.call("rev-parse").args(["--verify", "--end-of-options", &parent]).object().await?;
+                (head, saved.sha.clone())
+            }
+        };
+        let shared = self.call("merge-base").args([base_head.as_str(), head.as_str()]).object().await;
+        let fork = shared.unwrap_or_else(|_| head.clone());
+        Ok(Layout { head, content, fork })
+    }
+
+    /// Fills the folder, and keeps on the desk the index that knows these very files.
+    async fn check_out(&self, worktree: &Worktree, content: &CommitSha) -> Result<(), Error> {
+        let index = worktree.index();
+        let check_out = self.call("read-tree").work_tree(&worktree.path).index(&index);
+        Ok(check_out.args(["--reset", "-u", content.as_str()]).done().await?)
+    }
+
+    /// Gives the agent a repository in which its work is on a branch of its own.
+    async fn furnish(&self, worktree: &Worktree, content: &CommitSha) -> Result<(), Error> {
+        let head = worktree.start();
+        let branch = self.host.refs.run(worktree.run);
+        let base = RefName::branch(&worktree.notes.base);
+        let repository = worktree.repository();
+        let objects = self.path().join("objects");
+        let files = [
+            ("HEAD".to_owned(), format!("ref: {branch}\n")),
+            ("config".to_owned(), agent_config(self.host.git.identity())),
+            ("objects/info/alternates".to_owned(), format!("{}\n", objects.display())),
+            ("info/exclude".to_owned(), format!("/{PR_BODY}\n")),
+            (branch.as_str().to_owned(), format!("{head}\n")),
+            (format!("refs/remotes/origin/{}", base.short()), format!("{}\n", worktree.fork())),
+        ];
+        for (name, text) in files {
+            let path = repository.join(name);
+            fs::create_dir_all(path.parent().unwrap_or(&repository))
+                .map_err(Error::disk("make the folder of", &path))?;
+            fs::write(&path, text).map_err(Error::disk("write", &path))?;
+        }
+        let index = repository.join("index");
+        copy_index(&worktree.index(), &index).map_err(Error::disk("write", &index))?;
+        if content != head {
+            // Files keep what was saved, the index shows the last commit: what differs is uncommitted again.
+            let unstage = self.call("read-tree").work_tree(&worktree.path).index(&index);
+            unstage.args(["-m", "-i", head.as_str()]).done().await?;
+        }
+        Ok(())
+    }
+}
+
+struct Layout {
+    /// What the agent's branch shows.
+    head: CommitSha,
+    /// Whose files are checked out.
+    content: CommitSha,
+    fork: CommitSha,
+}
+
+fn agent_config(identity: &Identity) -> String {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[user]\n\tname = \"{}\"\n\temail = \"{}\"\n",
+        quoted(identity.name()),
+        quoted(identity.email())
+    )
+}

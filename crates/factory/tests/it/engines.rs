@@ -1,0 +1,186 @@
+//! The command engine, from its template to its judgement.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use domain::{Capability, EngineName, FailureReason};
+use factory::{
+    Again, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,
+    Environment, EnvironmentConfig, Judgement, Launcher, detect,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::stage::{Forge, clock, environment, git, guarded, job, roomy, run};
+
+fn engine(argv: &[&str], environment: Environment) -> CommandEngine {
+    let config = EngineConfig {
+        argv: argv.iter().map(|arg| (*arg).to_owned()).collect(),
+        retryable_exit_codes: vec![75],
+        model: Some("small".to_owned()),
+        environment: EnvironmentConfig::default(),
+    };
+    CommandEngine::new(EngineName::command(), &config, environment).unwrap()
+}
+
+fn request(worktree: &Path, title: &str) -> EngineRequest {
+    EngineRequest {
+        job: job(),
+        epoch: run(3).epoch,
+        attempt: 2,
+        title: title.to_owned(),
+        prompt: "write a haiku\n".to_owned(),
+        model: None,
+        session: None,
+        worktree: worktree.to_owned(),
+    }
+}
+
+async fn play(engine: &CommandEngine, request: &EngineRequest) -> (EngineRunEnd, Vec<String>) {
+    let run = EngineRun::start(engine, request, &guarded(), roomy()).unwrap();
+    let (sender, mut outputs) = mpsc::channel::<EngineOutput>(8);
+    let collect = async {
+        let mut said = Vec::new();
+        while let Some(output) = outputs.recv().await {
+            said.push(output.line.text);
+        }
+        said
+    };
+    let never = CancellationToken::new();
+    tokio::join!(run.wait(sender, &never), collect)
+}
+
+#[tokio::test]
+async fn an_engine_reads_its_prompt_works_in_its_worktree_and_ends_well() {
+    let forge = Forge::new();
+    let (_, worktree) = forge.worktree(&forge.host("host"), run(3)).await;
+    let script =
+        "cat > prompt.txt; echo \"$1 $GIGA_JOB_ID $GIGA_EPOCH $GIGA_ATTEMPT\" > names.txt; git commit -qam x || :";
+    let engine = engine(&["sh", "-c", script, "sh", "{model}:{title}"], environment());
+
+    let (end, _) = play(&engine, &request(worktree.path(), "A haiku")).await;
+
+    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(fs::read_to_string(worktree.path().join("prompt.txt")).unwrap(), "write a haiku\n");
+    let names = fs::read_to_string(worktree.path().join("names.txt")).unwrap();
+    assert_eq!(names, format!("small:A haiku {} 3 2\n", job()));
+    assert!(end.insights.engine_ms.is_some());
+}
+
+#[tokio::test]
+async fn a_configured_exit_code_is_worth_another_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(&["sh", "-c", "echo overloaded >&2; exit 75"], environment());
+
+    let (end, _) = play(&engine, &request(folder.path(), "x")).await;
+
+    let message = "exit code 75: overloaded".to_owned();
+    assert_eq!(
+        end.judgement,
+        Judgement::Failed { reason: FailureReason::EngineError, again: Again::Worthwhile, message }
+    );
+}
+
+#[tokio::test]
+async fn an_engines_environment_holds_no_secret_of_the_factory() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let secrets =
+        ["AQ_FLEET_TOKEN", "GIGA_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "AWS_SECRET_ACCESS_KEY"];
+    let ours = secrets.map(|name| (OsString::from(name), OsString::from("canary-secret")));
+    let config = EnvironmentConfig {
+        home: None,
+        pass: vec!["AQ_FLEET_TOKEN".to_owned(), "GIGA_TOKEN".to_owned()],
+        set: BTreeMap::from([("GIGA_TOKEN".to_owned(), "canary-secret".to_owned())]),
+    };
+    let cleared = Environment::cleared(ours.into_iter().chain(std::env::vars_os()), home.path(), &config);
+    let dump = "env; tr '\\0' '\\n' < /proc/$$/environ; tr '\\0' '\\n' < /proc/$PPID/environ; \
+        tr '\\0' ' ' < /proc/$PPID/cmdline; ls -lR \"$HOME\" /proc/$$/fd; echo \"home=$HOME\"";
+
+    let (end, said) = play(&engine(&["sh", "-c", dump], cleared), &request(folder.path(), "x")).await;
+
+    let said = said.join("\n");
+    assert_eq!(end.judgement, Judgement::EndedWell, "{said}");
+    assert!(said.contains(&format!("home={}", home.path().display())), "{said}");
+    assert!(!said.contains("canary-secret"), "{said}");
+    let names: Vec<&str> = said.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
+    for name in secrets {
+        assert!(!names.contains(&name), "{name} is set");
+    }
+}
+
+#[tokio::test]
+async fn a_title_never_reaches_a_shell_or_becomes_an_option() {
+    let folder = tempfile::tempdir().unwrap();
+    for title in ["$(touch canary)", "`touch canary`", "; touch canary", "| touch canary", "--\n touch canary", "-c"] {
+        let engine = engine(&["printf", "%s\n", "{title}"], environment());
+
+        let (end, _) = play(&engine, &request(folder.path(), title)).await;
+
+        assert_eq!(end.judgement, Judgement::EndedWell, "{title:?}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn capabilities_are_what_the_machine_shows() {
+    let base = tempfile::tempdir().unwrap();
+    for repo in ["tracker", "bad name"] {
+        fs::create_dir(base.path().join(repo)).unwrap();
+        git(&base.path().join(repo), &["init", "--quiet"]);
+    }
+    git(base.path(), &["init", "--quiet", "--bare", "wiki.git"]);
+    fs::create_dir(base.path().join("no-repository")).unwrap();
+    let config = DetectConfig {
+        repos: ["notes".parse().unwrap()].into(),
+        repo_base: Some(base.path().to_owned()),
+        custom: ["gpu:l4".parse().unwrap()].into(),
+    };
+    let named = |name: &str, program: &str| -> Arc<dyn Engine> {
+        let config = EngineConfig {
+            argv: vec![program.to_owned()],
+            retryable_exit_codes: Vec::new(),
+            model: None,
+            environment: EnvironmentConfig::default(),
+        };
+        Arc::new(CommandEngine::new(name.parse().unwrap(), &config, environment()).unwrap())
+    };
+    let engines = [named("here", "sh"), named("absent", "no-such-program")];
+
+    let detected = detect(&config, &engines, &environment(), &Launcher::unguarded(clock())).await;
+
+    let repos: Vec<String> = detected.repos.iter().map(ToString::to_string).collect();
+    assert_eq!(repos, ["notes", "tracker", "wiki"]);
+    let has = |token: &str| detected.capabilities.contains(&token.parse::<Capability>().unwrap());
+    for token in ["os:linux", "has:git", "engine:here", "gpu:l4", "repo:notes", "repo:tracker", "repo:wiki"] {
+        assert!(has(token) || (token == "os:linux" && cfg!(not(target_os = "linux"))), "{token}: {detected:?}");
+    }
+    assert!(!has("engine:absent"));
+    assert!(detected.capabilities.iter().any(|token| token.as_str().starts_with("arch:")));
+}
+
+#[tokio::test]
+async fn a_tool_that_hangs_or_fails_is_not_offered() {
+    let bin = tempfile::tempdir().unwrap();
+    for (tool, script) in [
+        ("node", "#!/bin/sh\necho v20.1.0\n"),
+        ("docker", "#!/bin/sh\nexit 1\n"),
+        ("go", "#!/bin/sh\nexec sleep 600\n"),
+    ] {
+        let file = bin.path().join(tool);
+        fs::write(&file, script).unwrap();
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    // `sleep` and `sh` are named by path or come from the end of the list.
+    let path = std::env::join_paths([bin.path(), Path::new("/bin")]).unwrap();
+    let environment = Environment::default().with("PATH", path);
+
+    let detected = detect(&DetectConfig::default(), &[], &environment, &Launcher::unguarded(clock())).await;
+
+    let has = |token: &str| detected.capabilities.contains(&token.parse::<Capability>().unwrap());
+    assert!(has("has:node") && has("node:20"), "{detected:?}");
+    assert!(!has("has:docker") && !has("has:go"), "{detected:?}");
+}

@@ -1,0 +1,133 @@
+//! A program never outlives its factory, and leftovers are known for what they are.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use domain::Epoch;
+use factory::{Bounds, ProcessMark, RunKey, guard, kill_leftovers};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::stage::{
+    PATIENCE, environment, eventually, guarded, job, myself_as, pid_in, role_arguments, roomy, runs, shell,
+};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+/// A process that stands for a factory running one stubborn engine, whose processes write their numbers down.
+struct Victim {
+    run: RunKey,
+    folder: tempfile::TempDir,
+    process: std::process::Child,
+}
+
+impl Victim {
+    /// Tests run side by side and look for each other's kind of leftovers, so each has an epoch of its own.
+    async fn up(epoch: u64, grace: Duration) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let myself = myself_as("guards::plays_the_factory");
+        let process = Command::new(&myself[0])
+            .args(&myself[1..])
+            .arg(folder.path())
+            .args([grace.as_millis().to_string(), epoch.to_string()])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let victim = Self { run: RunKey { job: job(), epoch: Epoch(epoch) }, folder, process };
+        eventually("the engine being up", || ["guard", "engine", "child", "fled"].iter().all(|name| victim.has(name)))
+            .await;
+        victim
+    }
+
+    fn has(&self, name: &str) -> bool {
+        pid_in(&self.folder.path().join(name)).is_some()
+    }
+
+    fn pid(&self, name: &str) -> i32 {
+        pid_in(&self.folder.path().join(name)).unwrap()
+    }
+
+    fn mark(&self) -> ProcessMark {
+        serde_json::from_slice(&fs::read(self.folder.path().join("mark.json")).unwrap()).unwrap()
+    }
+
+    /// Sends a signal to the guard or the factory.
+    fn signal(&self, pid: i32, signal: Signal) {
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    fn kill_factory(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    async fn wait_until_nothing_is_left(&self) {
+        for name in ["guard", "engine", "child", "fled"] {
+            eventually(&format!("the end of the {name}"), || !runs(self.pid(name))).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_engine_does_not_outlive_its_factory_killed_without_warning() {
+    let mut victim = Victim::up(1, SHORT).await;
+
+    victim.kill_factory();
+
+    victim.wait_until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
+    let mut victim = Victim::up(2, SHORT).await;
+    // Stopped first, so that the factory cannot clean up after the guard.
+    victim.signal(i32::try_from(victim.process.id()).unwrap(), Signal::STOP);
+    victim.signal(victim.pid("guard"), Signal::KILL);
+    victim.kill_factory();
+    eventually("the guard's death", || !runs(victim.pid("guard"))).await;
+    assert!(runs(victim.pid("engine")) && runs(victim.pid("fled")), "there is nothing to sweep");
+
+    let another = RunKey { epoch: Epoch(999), ..victim.run };
+    assert_eq!(kill_leftovers(another, Some(victim.mark())), 0, "another run's processes are not ours to end");
+    let killed = kill_leftovers(victim.run, Some(victim.mark()));
+
+    assert!(killed >= 2, "{killed}");
+    victim.wait_until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_guard_that_still_runs_is_found_by_its_mark() {
+    let mut victim = Victim::up(3, 10 * PATIENCE).await;
+    victim.kill_factory();
+    assert!(victim.mark().is_running() && runs(victim.pid("engine")), "there is nothing to sweep");
+
+    kill_leftovers(victim.run, Some(victim.mark()));
+
+    victim.wait_until_nothing_is_left().await;
+    assert!(!victim.mark().is_running());
+}
+
+#[test]
+#[ignore = "a role for another process"]
+fn plays_the_guard() {
+    let args = role_arguments().expect("a role needs arguments");
+    std::process::exit(guard::run(args).into());
+}
+
+#[tokio::test]
+#[ignore = "a role for another process"]
+async fn plays_the_factory() {
+    let args = role_arguments().expect("a role needs arguments");
+    let folder = std::path::Path::new(&args[0]);
+    let grace = Duration::from_millis(args[1].to_str().unwrap().parse().unwrap());
+    let script = "trap '' TERM; echo $PPID > guard; echo $$ > engine; \
+        setsid sh -c 'echo $$ > fled; sleep 600' & sleep 600 & echo $! > child; wait; wait; wait";
+    let mut program = shell(script, folder);
+    program.environment = environment().with("GIGA_JOB_ID", job().to_string()).with("GIGA_EPOCH", &args[2]);
+    let running = guarded().start(program, Bounds { grace, ..roomy() }).unwrap();
+    fs::write(folder.join("mark.json"), serde_json::to_vec(&running.mark()).unwrap()).unwrap();
+    let (sender, _lines) = mpsc::channel(1);
+    running.wait(sender, &CancellationToken::new()).await;
+}

@@ -1,0 +1,300 @@
+//! Names and repositories that want to run something.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use domain::{BranchName, RepoName};
+use factory::{AfterShip, Committed, Error, Promotion, RepoConfig, Saved, ShipOrder, Shipped, Start};
+
+use crate::stage::{Forge, git, job, main, notes, run};
+
+/// Names that do something in a shell, in a terminal, in a path or on a command line.
+const HOSTILE: [&str; 14] = [
+    "$(touch canary)",
+    "`touch canary`",
+    "; touch canary",
+    "| touch canary",
+    "&& touch canary",
+    "--upload-pack=touch canary",
+    "--exec=touch canary",
+    "-c core.fsmonitor=touch canary",
+    "--output=canary",
+    "ext::sh -c touch% canary",
+    "a\nb",
+    "a'b\"c",
+    ":(exclude)x",
+    "\u{1b}]0;canary\u{7}",
+];
+
+fn no_canary(folder: &Path) {
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let entry = entry.unwrap();
+            assert_ne!(entry.file_name().as_bytes(), b"canary", "a trap went off in {}", folder.display());
+            if entry.file_type().unwrap().is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn hostile_file_names_and_messages_are_only_text() {
+    let forge = Forge::new();
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    for name in HOSTILE {
+        fs::write(worktree.path().join(name.replace('/', "_")), "x").unwrap();
+    }
+
+    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let Committed::Made(sha) = mirror.commit_all(&worktree, &HOSTILE.join("\n")).await.unwrap() else {
+        panic!("empty")
+    };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+    let other = forge.mirror(&forge.host("another")).await;
+    let resumed = other.create(run(2), &main(), &Start::Checkpoint(saved)).await.unwrap();
+    let message = HOSTILE.join(" ");
+    let order = ShipOrder { job: job(), sha: sha.clone(), base: main(), message, after: AfterShip::DeleteBranch };
+    let shipped = other.ship(&order).await.unwrap();
+
+    assert!(matches!(shipped, Shipped::Merged { .. }), "{shipped:?}");
+    for name in HOSTILE {
+        assert!(resumed.path().join(name.replace('/', "_")).exists(), "{name:?} was lost");
+    }
+    assert_eq!(mirror.diff(worktree.fork(), &sha).await.unwrap().files, u32::try_from(HOSTILE.len()).unwrap());
+    no_canary(&forge.path(""));
+}
+
+#[tokio::test]
+async fn hostile_addresses_branches_and_repositories_never_reach_git() {
+    let forge = Forge::new();
+    let host = forge.host("host");
+    for name in HOSTILE {
+        let config = RepoConfig { url: name.to_owned(), base: main(), setup: Vec::new() };
+        let refused = host.mirror(&notes(), &config).map(|_| ());
+        assert!(matches!(refused, Err(Error::Remote { .. })), "{name:?}");
+        assert!(name.parse::<BranchName>().is_err(), "{name:?}");
+        assert!(name.parse::<RepoName>().is_err(), "{name:?}");
+    }
+    no_canary(&forge.path(""));
+}
+
+/// A script that leaves the canary, and passes on what it is given so that nothing else fails.
+fn trap(forge: &Forge) -> String {
+    let script = forge.path("trap.sh");
+    fs::write(&script, format!("#!/bin/sh\ntouch '{}'\ncat\n", forge.path("canary").display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    script.to_str().unwrap().to_owned()
+}
+
+/// Every setting that makes git run a program.
+fn trapped_config(trap: &str) -> String {
+    let ssh = format!("{trap} #");
+    format!(
+        "[core]\n\tfsmonitor = {trap}\n\tsshCommand = {ssh}\n\thooksPath = {trap}-hooks\n\tpager = {trap}\n\teditor = {trap}\n\
+         \talternateRefsCommand = {trap}\n\tgitProxy = {trap}\n\taskPass = {trap}\n\
+         [filter \"evil\"]\n\tclean = {trap}\n\tsmudge = {trap}\n\tprocess = {trap}\n\trequired = true\n\
+         [diff]\n\texternal = {trap}\n[diff \"evil\"]\n\ttextconv = {trap}\n\tcommand = {trap}\n\
+         [merge \"evil\"]\n\tdriver = {trap} %O %A %B\n\
+         [alias]\n\tadd = !{trap}\n\tread-tree = !{trap}\n\tcommit-tree = !{trap}\n\
+         [gpg]\n\tprogram = {trap}\n[commit]\n\tgpgSign = true\n[push]\n\tgpgSign = if-asked\n\
+         [credential]\n\thelper = {trap}\n[uploadpack]\n\tpackObjectsHook = {trap}\n\
+         [remote \"origin\"]\n\turl = ext::{trap}\n\tuploadpack = {trap}\n\treceivepack = {trap}\n\tpromisor = true\n\
+         [extensions]\n\tpartialClone = origin\n\
+         [submodule \"sub\"]\n\turl = ext::{trap}\n\tupdate = !{trap}\n\tactive = true\n\
+         [include]\n\tpath = {trap}.inc\n"
+    )
+}
+
+fn plant_hooks(folder: &Path, trap: &str) {
+    fs::create_dir_all(folder).unwrap();
+    let hooks = [
+        "pre-commit",
+        "post-commit",
+        "post-checkout",
+        "post-merge",
+        "pre-push",
+        "post-index-change",
+        "reference-transaction",
+        "prepare-commit-msg",
+        "commit-msg",
+        "pre-auto-gc",
+        "fsmonitor-watchman",
+        "post-rewrite",
+    ];
+    for hook in hooks {
+        fs::copy(trap, folder.join(hook)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_repository_with_traps_never_runs_its_canary() {
+    let forge = Forge::new();
+    let trap = trap(&forge);
+    // What a hostile author can commit: attributes, a submodule, hooks in the tree.
+    let seed = forge.path("seed");
+    fs::write(seed.join(".gitattributes"), "* filter=evil diff=evil merge=evil\n").unwrap();
+    let modules = format!("[submodule \"sub\"]\n\tpath = sub\n\turl = ext::{trap}\n");
+    fs::write(seed.join(".gitmodules"), &modules).unwrap();
+    plant_hooks(&seed.join("hooks"), &trap);
+    let linked = git(&seed, &["rev-parse", "HEAD"]);
+    fs::create_dir(seed.join("sub")).unwrap();
+    git(&seed, &["update-index", "--add", "--cacheinfo", &format!("160000,{linked},sub")]);
+    git(&seed, &["commit", "--quiet", "-m", "A submodule"]);
+    git(&seed, &["push", "--quiet", "../remote.git", "HEAD:main"]);
+    forge.commit("main", "tracked.txt", "1\n");
+    let host = forge.host("host");
+    let (mirror, worktree) = forge.worktree(&host, run(1)).await;
+
+    // What an agent can do to its own worktree, and to a mirror that its user can write to.
+    let agent = worktree.path();
+    fs::write(
+        agent.join(".git/config"),
+        fs::read_to_string(agent.join(".git/config")).unwrap() + &trapped_config(&trap),
+    )
+    .unwrap();
+    fs::write(format!("{trap}.inc"), trapped_config(&trap).replace("[include]", "[ignored]")).unwrap();
+    plant_hooks(&agent.join(".git/hooks"), &trap);
+    plant_hooks(Path::new(&format!("{trap}-hooks")), &trap);
+    fs::write(agent.join(".git/info/attributes"), "* filter=evil diff=evil merge=evil\n").unwrap();
+    let mirror_config = fs::read_to_string(mirror.path().join("config")).unwrap();
+    fs::write(mirror.path().join("config"), mirror_config + &trapped_config(&trap)).unwrap();
+    plant_hooks(&mirror.path().join("hooks"), &trap);
+    fs::create_dir_all(mirror.path().join("info")).unwrap();
+    fs::write(mirror.path().join("info/attributes"), "* filter=evil diff=evil merge=evil\n").unwrap();
+    for nested in ["nested", "sub"] {
+        let nested = agent.join(nested);
+        fs::create_dir_all(&nested).unwrap();
+        git(&nested, &["init", "--quiet"]);
+        // The very commit that the submodule is recorded at, so that git would look inside for changes.
+        git(&nested, &["fetch", "--quiet", seed.to_str().unwrap(), &linked]);
+        git(&nested, &["checkout", "--quiet", "--detach", &linked]);
+        fs::write(nested.join("readme.md"), "HELLO\n").unwrap();
+        fs::write(nested.join(".gitattributes"), "* filter=evil\n").unwrap();
+        let config = nested.join(".git/config");
+        fs::write(&config, fs::read_to_string(&config).unwrap() + &trapped_config(&trap)).unwrap();
+    }
+    fs::write(agent.join(".gitmodules"), format!("{modules}\tupdate = !{trap}\n")).unwrap();
+    fs::write(agent.join("tracked.txt"), "2\n").unwrap();
+    fs::write(agent.join("new.txt"), "new\n").unwrap();
+
+    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+    assert_eq!(mirror.promote(job(), &sha, &[]).await.unwrap(), Promotion::Promoted);
+    mirror.diff(worktree.fork(), &sha).await.unwrap();
+    forge.commit("main", "other.txt", "3\n");
+    mirror.refresh().await.unwrap();
+    let order = ShipOrder {
+        job: job(),
+        sha: sha.clone(),
+        base: main(),
+        message: "Merge".to_owned(),
+        after: AfterShip::DeleteBranch,
+    };
+    let shipped = mirror.ship(&order).await.unwrap();
+    mirror.create(run(2), &main(), &Start::Checkpoint(saved)).await.unwrap();
+    host.remove_worktree(run(1)).await.unwrap();
+
+    assert!(matches!(shipped, Shipped::Merged { .. }), "{shipped:?}");
+    assert_eq!(forge.file_at(&sha, "tracked.txt").as_deref(), Some("2\n"));
+    assert_eq!(forge.file_at(&sha, "new.txt").as_deref(), Some("new\n"));
+    assert!(!forge.files_at(&sha).iter().any(|file| file == "nested"), "a nested repository was committed");
+    no_canary(&forge.path(""));
+}
+
+#[tokio::test]
+async fn a_submodule_is_never_looked_into() {
+    let forge = Forge::new();
+    let trap = trap(&forge);
+    let seed = forge.path("seed");
+    let linked = git(&seed, &["rev-parse", "HEAD"]);
+    fs::create_dir(seed.join("sub")).unwrap();
+    git(&seed, &["update-index", "--add", "--cacheinfo", &format!("160000,{linked},sub")]);
+    git(&seed, &["commit", "--quiet", "-m", "A submodule"]);
+    git(&seed, &["push", "--quiet", "../remote.git", "HEAD:main"]);
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    let sub = worktree.path().join("sub");
+    git(&sub, &["init", "--quiet"]);
+    git(&sub, &["fetch", "--quiet", seed.to_str().unwrap(), &linked]);
+    git(&sub, &["checkout", "--quiet", "--detach", &linked]);
+    fs::write(sub.join("readme.md"), "HELLO\n").unwrap();
+    fs::write(sub.join(".gitattributes"), "* filter=evil\n").unwrap();
+    git(&sub, &["config", "filter.evil.clean", &trap]);
+    fs::write(worktree.path().join("work.txt"), "x").unwrap();
+
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+
+    assert_eq!(forge.files_at(&sha), ["readme.md", "sub", "work.txt"]);
+    no_canary(&forge.path(""));
+}
+
+#[tokio::test]
+async fn the_traps_do_go_off_for_a_git_that_trusts_its_repository() {
+    let forge = Forge::new();
+    let trap = trap(&forge);
+    let (_, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    let config = worktree.path().join(".git/config");
+    fs::write(&config, fs::read_to_string(&config).unwrap() + &trapped_config(&trap)).unwrap();
+    fs::write(worktree.path().join(".gitattributes"), "* filter=evil\n").unwrap();
+
+    // Whether this fails or not, it ran what the repository told it to.
+    let _ = std::process::Command::new("git").current_dir(worktree.path()).args(["add", "-A"]).output().unwrap();
+
+    assert!(forge.path("canary").exists());
+}
+
+#[tokio::test]
+async fn a_worktree_whose_git_file_points_elsewhere_is_read_as_a_stranger() {
+    let forge = Forge::new();
+    let trap = trap(&forge);
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    let evil = forge.path("evil");
+    fs::create_dir(&evil).unwrap();
+    git(&evil, &["init", "--quiet"]);
+    fs::write(evil.join("stolen.txt"), "x").unwrap();
+    git(&evil, &["add", "-A"]);
+    git(&evil, &["commit", "--quiet", "-m", "Not yours"]);
+    fs::write(evil.join(".git/config"), fs::read_to_string(evil.join(".git/config")).unwrap() + &trapped_config(&trap))
+        .unwrap();
+    plant_hooks(&evil.join(".git/hooks"), &trap);
+    fs::remove_dir_all(worktree.path().join(".git")).unwrap();
+    fs::write(worktree.path().join(".git"), format!("gitdir: {}\n", evil.join(".git").display())).unwrap();
+    fs::write(worktree.path().join("work.txt"), "mine").unwrap();
+
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+
+    assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
+    assert_eq!(git(&forge.remote(), &["rev-parse", &format!("{sha}^")]), worktree.fork().as_str());
+    no_canary(&forge.path(""));
+}
+
+#[tokio::test]
+async fn a_worktree_replaced_by_a_link_is_refused() {
+    let forge = Forge::new();
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    let elsewhere = forge.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("secret"), "s").unwrap();
+    fs::remove_dir_all(worktree.path()).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, worktree.path()).unwrap();
+
+    let refused = mirror.checkpoint(&worktree).await;
+
+    assert!(matches!(refused, Err(Error::NotOurWorktree { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_request_text_that_is_a_link_is_not_followed() {
+    let forge = Forge::new();
+    let (_, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    fs::write(forge.path("secret"), "s").unwrap();
+    std::os::unix::fs::symlink(forge.path("secret"), worktree.path().join(".aq_pr.md")).unwrap();
+
+    assert_eq!(worktree.pr_body(100), None);
+}

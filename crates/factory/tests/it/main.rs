@@ -1,0 +1,16 @@
+//! The factory's host side with real git, real processes and real files.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod engines;
+mod guards;
+mod hostile;
+mod mirrors;
+mod processes;
+mod promotion;
+mod publishing;
+mod records;
+mod shipping;
+mod stage;
+mod verification;
+mod worktrees;

@@ -1,0 +1,97 @@
+//! Mirrors and the lock around them.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use factory::{Error, RefNames, Start};
+
+use crate::stage::{Forge, PATIENCE, eventually, git, main, myself_as, role_arguments, run, runs};
+
+#[tokio::test]
+async fn a_refresh_shows_the_remotes_branches_and_forgets_deleted_ones() {
+    let forge = Forge::new();
+    let mirror = forge.mirror(&forge.host("host")).await;
+    let topic = forge.commit("main", "topic.md", "x");
+    git(&forge.remote(), &["branch", "topic", topic.as_str()]);
+
+    mirror.refresh().await.unwrap();
+    assert_eq!(mirror.head_of(&"topic".parse().unwrap()).await.unwrap(), topic);
+    git(&forge.remote(), &["branch", "-D", "topic"]);
+    mirror.refresh().await.unwrap();
+
+    let gone = mirror.head_of(&"topic".parse().unwrap()).await;
+    assert!(matches!(gone, Err(Error::NoSuchBranch { .. })), "{gone:?}");
+}
+
+#[tokio::test]
+async fn refs_of_single_runs_come_only_when_asked_for() {
+    let forge = Forge::new();
+    let sha = forge.commit("main", "a", "a");
+    let refs = RefNames::under("aq".parse().unwrap());
+    git(&forge.remote(), &["update-ref", refs.run(run(1)).as_str(), sha.as_str()]);
+    let mirror = forge.mirror(&forge.host("host")).await;
+
+    let mirrored = git(mirror.path(), &["for-each-ref", "--format=%(refname)"]);
+    assert_eq!(mirrored, "refs/remotes/origin/main");
+
+    assert_eq!(mirror.fetch_ref(&refs.run(run(1))).await.unwrap(), Some(sha));
+    assert_eq!(mirror.fetch_ref(&refs.run(run(2))).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_branch_that_does_not_exist_is_named() {
+    let forge = Forge::new();
+    let mirror = forge.mirror(&forge.host("host")).await;
+
+    let refused = mirror.create(run(1), &"no-such".parse().unwrap(), &Start::Base).await;
+
+    assert!(matches!(refused, Err(Error::NoSuchBranch { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn many_refreshes_at_once_all_succeed() {
+    let forge = Forge::new();
+    let mirror = forge.mirror_unfetched(&forge.host("host"));
+    let mut refreshes = tokio::task::JoinSet::new();
+    for _ in 0..6 {
+        let mirror = mirror.clone();
+        refreshes.spawn(async move { mirror.refresh().await });
+    }
+
+    while let Some(refreshed) = refreshes.join_next().await {
+        refreshed.unwrap().unwrap();
+    }
+    assert_eq!(Some(mirror.head_of(&main()).await.unwrap()), forge.shows("refs/heads/main"));
+}
+
+#[tokio::test]
+async fn a_mirrors_lock_excludes_other_processes_and_is_freed_by_death() {
+    let forge = Forge::new();
+    let mirror = forge.mirror_unfetched(&forge.host("host"));
+    let lock = forge.path("host/mirrors/notes.lock");
+    let held = forge.path("held");
+    let myself = myself_as("mirrors::plays_the_holder_of_a_lock");
+    let mut holder =
+        Command::new(&myself[0]).args(&myself[1..]).args([&lock, &held]).stdout(Stdio::null()).spawn().unwrap();
+    eventually("the lock being held", || held.exists()).await;
+
+    let refresh = tokio::time::timeout(std::time::Duration::from_millis(500), mirror.refresh());
+    assert!(refresh.await.is_err(), "the mirror was fetched while another process had its lock");
+    assert!(runs(i32::try_from(holder.id()).unwrap()));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+
+    tokio::time::timeout(PATIENCE, mirror.refresh()).await.unwrap().unwrap();
+}
+
+#[test]
+#[ignore = "a role for another process"]
+fn plays_the_holder_of_a_lock() {
+    let args = role_arguments().expect("a role needs arguments");
+    let file = fs::File::create(&args[0]).unwrap();
+    file.lock().unwrap();
+    fs::write(&args[1], "").unwrap();
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,124 @@
+//! Merging what was recorded, once.
+
+use std::fs;
+
+use domain::CommitSha;
+use factory::{AfterShip, BranchEnd, Committed, Mirror, ShipOrder, Shipped};
+
+use crate::stage::{Forge, git, job, main, run};
+
+const BRANCH: &str = "aq/job/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
+
+/// A promoted run that wrote `text` into `file`.
+async fn promoted(forge: &Forge, file: &str, text: &str) -> (Mirror, CommitSha) {
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    fs::write(worktree.path().join(file), text).unwrap();
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("nothing to commit") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+    mirror.promote(job(), &sha, &[]).await.unwrap();
+    (mirror, sha)
+}
+
+fn order(sha: &CommitSha) -> ShipOrder {
+    let message = "Merge the work".to_owned();
+    ShipOrder { job: job(), sha: sha.clone(), base: main(), message, after: AfterShip::DeleteBranch }
+}
+
+#[tokio::test]
+async fn a_ship_merges_onto_a_base_that_moved_and_deletes_the_branch() {
+    let forge = Forge::new();
+    let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
+    let moved = forge.commit("main", "other.txt", "y");
+
+    let shipped = mirror.ship(&order(&sha)).await.unwrap();
+
+    let tip = forge.shows("refs/heads/main").unwrap();
+    assert_eq!(shipped, Shipped::Merged { merge: tip.clone(), branch: BranchEnd::Gone });
+    assert_eq!(git(&forge.remote(), &["log", "-1", "--format=%P", tip.as_str()]), format!("{moved} {sha}"));
+    assert_eq!(forge.files_at(&tip), ["other.txt", "readme.md", "work.txt"]);
+    assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), None);
+}
+
+#[tokio::test]
+async fn a_ship_merges_the_recorded_commit_although_the_branch_moved() {
+    let forge = Forge::new();
+    let (mirror, sha) = promoted(&forge, "work.txt", "reviewed").await;
+    let unreviewed = forge.commit(BRANCH, "work.txt", "sneaked in after the review");
+
+    let shipped = mirror.ship(&order(&sha)).await.unwrap();
+
+    let tip = forge.shows("refs/heads/main").unwrap();
+    assert_eq!(forge.file_at(&tip, "work.txt").as_deref(), Some("reviewed"));
+    assert_eq!(shipped, Shipped::Merged { merge: tip, branch: BranchEnd::HoldsMore { found: unreviewed.clone() } });
+    assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), Some(unreviewed), "unmerged work is never deleted");
+}
+
+#[tokio::test]
+async fn shipping_twice_is_shipping_once() {
+    let forge = Forge::new();
+    let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
+
+    let first = mirror.ship(&order(&sha)).await.unwrap();
+    let merge = forge.shows("refs/heads/main").unwrap();
+    forge.commit("main", "later.txt", "y");
+    let tip = forge.shows("refs/heads/main");
+    let other = forge.mirror(&forge.host("another")).await;
+    let second = other.ship(&order(&sha)).await.unwrap();
+
+    assert_eq!(first, Shipped::Merged { merge, branch: BranchEnd::Gone });
+    assert_eq!(second, first);
+    assert_eq!(forge.shows("refs/heads/main"), tip);
+}
+
+#[tokio::test]
+async fn two_hosts_that_ship_at_once_merge_once() {
+    let forge = Forge::new();
+    let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
+    let other = forge.mirror(&forge.host("another")).await;
+
+    let (here, there) = (order(&sha), order(&sha));
+    let (here, there) = tokio::join!(mirror.ship(&here), other.ship(&there));
+
+    let merges = git(&forge.remote(), &["rev-list", "--merges", "main"]);
+    let merge = |shipped| match shipped {
+        Shipped::Merged { merge, .. } => merge.to_string(),
+        Shipped::Conflict { files } => panic!("conflict in {files:?}"),
+    };
+    assert_eq!(merge(here.unwrap()), merges);
+    assert_eq!(merge(there.unwrap()), merges);
+}
+
+#[tokio::test]
+async fn a_conflicting_ship_is_an_outcome_that_names_the_files_and_changes_nothing() {
+    let forge = Forge::new();
+    let (mirror, sha) = promoted(&forge, "readme.md", "from the job\n").await;
+    let moved = forge.commit("main", "readme.md", "from somebody else\n");
+
+    let shipped = mirror.ship(&order(&sha)).await.unwrap();
+
+    assert_eq!(shipped, Shipped::Conflict { files: vec!["readme.md".to_owned()] });
+    assert_eq!(forge.shows("refs/heads/main"), Some(moved));
+    assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), Some(sha));
+}
+
+#[tokio::test]
+async fn a_branch_is_kept_when_the_order_says_so() {
+    let forge = Forge::new();
+    let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
+
+    let shipped = mirror.ship(&ShipOrder { after: AfterShip::KeepBranch, ..order(&sha) }).await.unwrap();
+
+    assert!(matches!(shipped, Shipped::Merged { branch: BranchEnd::Kept, .. }), "{shipped:?}");
+    assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), Some(sha));
+}
+
+#[tokio::test]
+async fn a_base_that_was_moved_onto_the_commit_by_hand_counts_as_shipped() {
+    let forge = Forge::new();
+    let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
+    git(&forge.remote(), &["update-ref", "refs/heads/main", sha.as_str()]);
+
+    let shipped = mirror.ship(&order(&sha)).await.unwrap();
+
+    assert_eq!(shipped, Shipped::Merged { merge: sha, branch: BranchEnd::Gone });
+}

@@ -1,0 +1,225 @@
+//! The stage that the tests play on: a remote, hosts that work on it, and a program that can be this very binary.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::SystemClock;
+use domain::{BranchName, Clock, CommitSha, Epoch, JobId, RepoName};
+use factory::{
+    Bounds, Environment, EnvironmentConfig, Finished, Git, GitConfig, Host, Identity, Launcher, Limits, Line, Mirror,
+    Program, RefNames, RepoConfig, RunKey, Running, Start, StateDir, Worktree,
+};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// How long a test waits for something that should happen soon, on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A folder with a bare remote in it.
+pub(crate) struct Forge {
+    folder: TempDir,
+}
+
+impl Forge {
+    /// A remote whose branch `main` holds `readme.md`.
+    pub(crate) fn new() -> Self {
+        let forge = Self { folder: tempfile::tempdir().unwrap() };
+        git(forge.folder.path(), &["init", "--quiet", "--bare", "--initial-branch=main", "remote.git"]);
+        let seed = forge.path("seed");
+        fs::create_dir(&seed).unwrap();
+        git(&seed, &["init", "--quiet", "--initial-branch=main"]);
+        fs::write(seed.join("readme.md"), "hello\n").unwrap();
+        git(&seed, &["add", "-A"]);
+        git(&seed, &["commit", "--quiet", "-m", "Begin"]);
+        git(&seed, &["push", "--quiet", "../remote.git", "main"]);
+        forge
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn remote(&self) -> PathBuf {
+        self.path("remote.git")
+    }
+
+    /// A commit on `branch` of the remote, made by somebody else.
+    pub(crate) fn commit(&self, branch: &str, file: &str, text: &str) -> CommitSha {
+        let seed = self.path("seed");
+        git(&seed, &["fetch", "--quiet", "../remote.git", branch]);
+        git(&seed, &["checkout", "--quiet", "--detach", "FETCH_HEAD"]);
+        fs::write(seed.join(file), text).unwrap();
+        git(&seed, &["add", "-A"]);
+        git(&seed, &["commit", "--quiet", "-m", "By somebody else"]);
+        git(&seed, &["push", "--quiet", "../remote.git", &format!("HEAD:refs/heads/{branch}")]);
+        git(&seed, &["rev-parse", "HEAD"]).parse().unwrap()
+    }
+
+    /// What the remote shows for a ref.
+    pub(crate) fn shows(&self, name: &str) -> Option<CommitSha> {
+        let listing = git(&self.remote(), &["for-each-ref", "--format=%(objectname)", name]);
+        listing.lines().next().map(|sha| sha.parse().unwrap())
+    }
+
+    /// The content of a file at a commit of the remote.
+    pub(crate) fn file_at(&self, commit: &CommitSha, file: &str) -> Option<String> {
+        let object = format!("{commit}:{file}");
+        let shown = plain_git(&self.remote()).args(["cat-file", "blob", &object]).output().unwrap();
+        shown.status.success().then(|| String::from_utf8(shown.stdout).unwrap())
+    }
+
+    /// All files at a commit of the remote.
+    pub(crate) fn files_at(&self, commit: &CommitSha) -> Vec<String> {
+        let listing = git(&self.remote(), &["ls-tree", "-r", "--name-only", commit.as_str()]);
+        listing.lines().map(str::to_owned).collect()
+    }
+
+    /// A machine that knows this remote as `notes`.
+    pub(crate) fn host(&self, name: &str) -> Host {
+        let state = StateDir::new(&self.path(name)).unwrap();
+        let git = Git::new(
+            &std::env::var_os("PATH").unwrap(),
+            &state.empty_home(),
+            GitConfig::default(),
+            Identity::default(),
+            &Limits::default(),
+        );
+        Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock())
+    }
+
+    /// That machine's mirror, up to date.
+    pub(crate) async fn mirror(&self, host: &Host) -> Mirror {
+        let mirror = self.mirror_unfetched(host);
+        mirror.refresh().await.unwrap();
+        mirror
+    }
+
+    pub(crate) fn mirror_unfetched(&self, host: &Host) -> Mirror {
+        let config = RepoConfig { url: self.remote().to_str().unwrap().to_owned(), base: main(), setup: Vec::new() };
+        host.mirror(&notes(), &config).unwrap()
+    }
+
+    /// A machine's fresh worktree for a run.
+    pub(crate) async fn worktree(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
+        let mirror = self.mirror(host).await;
+        let worktree = mirror.create(run, &main(), &Start::Base).await.unwrap();
+        (mirror, worktree)
+    }
+}
+
+pub(crate) fn notes() -> RepoName {
+    "notes".parse().unwrap()
+}
+
+pub(crate) fn main() -> BranchName {
+    "main".parse().unwrap()
+}
+
+pub(crate) fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::new())
+}
+
+/// One job's run under `epoch`.
+pub(crate) fn run(epoch: u64) -> RunKey {
+    RunKey { job: job(), epoch: Epoch(epoch) }
+}
+
+pub(crate) fn job() -> JobId {
+    "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap()
+}
+
+/// Git as an agent or a colleague would use it, and what it printed.
+pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
+    let output = plain_git(dir).args(args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+fn plain_git(dir: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.current_dir(dir).env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", "/nonexistent");
+    for role in ["AUTHOR", "COMMITTER"] {
+        command.env(format!("GIT_{role}_NAME"), "Somebody").env(format!("GIT_{role}_EMAIL"), "somebody@example.org");
+    }
+    command
+}
+
+/// The cleared environment that programs of a test get.
+pub(crate) fn environment() -> Environment {
+    Environment::cleared(std::env::vars_os(), Path::new("/nonexistent"), &EnvironmentConfig::default())
+}
+
+/// A launcher whose guard is this test binary, playing its one role of that name.
+pub(crate) fn guarded() -> Launcher {
+    Launcher::guarded(myself_as("guards::plays_the_guard"), clock())
+}
+
+/// The command line that makes this binary play one role; what follows are the role's own arguments.
+pub(crate) fn myself_as(role: &str) -> Vec<OsString> {
+    let myself = std::env::current_exe().unwrap().into_os_string();
+    let mut line = vec![myself];
+    line.extend(["--ignored", "--exact", "--nocapture", role, "--"].map(OsString::from));
+    line
+}
+
+/// What this binary was told to play with, or `None` in an ordinary test run.
+pub(crate) fn role_arguments() -> Option<Vec<OsString>> {
+    let mut args = std::env::args_os();
+    args.by_ref().find(|arg| arg == "--")?;
+    Some(args.collect())
+}
+
+pub(crate) fn shell(script: &str, dir: &Path) -> Program {
+    Program {
+        argv: vec!["sh".into(), "-c".into(), script.into()],
+        dir: dir.to_owned(),
+        environment: environment(),
+        stdin: Vec::new(),
+    }
+}
+
+/// Limits that a test does not reach.
+pub(crate) fn roomy() -> Bounds {
+    Bounds { wall: 10 * PATIENCE, idle: None, grace: Duration::from_millis(300), output_bytes_max: 1 << 20 }
+}
+
+/// Runs a program to its end, and gives what it said on standard output, the test harness's own lines left out.
+pub(crate) async fn finish(running: Running, cancel: &CancellationToken) -> (Finished, Vec<String>) {
+    let (sender, mut lines) = mpsc::channel::<Line>(16);
+    let collect = async {
+        let mut said = Vec::new();
+        while let Some(line) = lines.recv().await {
+            let harness = line.text.is_empty() || line.text == "running 1 test";
+            if !harness {
+                said.push(line.text);
+            }
+        }
+        said
+    };
+    tokio::join!(running.wait(sender, cancel), collect)
+}
+
+/// Waits until a condition holds, or fails the test after a long while.
+pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let clock = clock();
+    while !holds() {
+        assert!(clock.monotonic() < PATIENCE, "{what} did not happen");
+        clock.sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Whether a process of this number runs; one that is dead but not reaped does not.
+pub(crate) fn runs(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
+}
+
+/// The number that a script wrote into a file, once it is there whole.
+pub(crate) fn pid_in(file: &Path) -> Option<i32> {
+    fs::read_to_string(file).ok()?.strip_suffix('\n')?.parse().ok()
+}

@@ -1,0 +1,134 @@
+//! Worktrees: one per job and epoch.
+
+use std::fs;
+
+use domain::Checkpoint;
+use factory::{Saved, Start};
+
+use crate::stage::{Forge, git, main, run};
+
+#[tokio::test]
+async fn a_worktree_holds_the_base_branch_and_is_clean_for_its_agent() {
+    let forge = Forge::new();
+    let (_, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+
+    assert_eq!(fs::read_to_string(worktree.path().join("readme.md")).unwrap(), "hello\n");
+    assert_eq!(git(worktree.path(), &["status", "--porcelain"]), "");
+    let branch = format!("aq/run/{}/e1", run(1).job);
+    assert_eq!(git(worktree.path(), &["symbolic-ref", "--short", "HEAD"]), branch);
+    assert_eq!(git(worktree.path(), &["rev-parse", "HEAD"]), git(worktree.path(), &["rev-parse", "origin/main"]));
+    assert_eq!(git(worktree.path(), &["remote"]), "", "an agent has nowhere to push to");
+    assert_eq!(git(worktree.path(), &["config", "user.name"]), "Gigafactory");
+}
+
+#[tokio::test]
+async fn two_epochs_of_one_job_have_their_own_worktrees() {
+    let forge = Forge::new();
+    let host = forge.host("host");
+    let (mirror, first) = forge.worktree(&host, run(1)).await;
+    fs::write(first.path().join("stale.txt"), "by a worker that came back").unwrap();
+    git(first.path(), &["config", "core.editor", "first"]);
+
+    let second = mirror.create(run(2), &main(), &Start::Base).await.unwrap();
+
+    assert_ne!(first.path(), second.path());
+    assert!(!second.path().join("stale.txt").exists());
+    assert!(!git(second.path(), &["config", "--list"]).contains("first"));
+    assert_eq!(host.worktrees().unwrap(), [run(1), run(2)]);
+}
+
+#[tokio::test]
+async fn making_a_worktree_again_gives_it_back_as_it_is() {
+    let forge = Forge::new();
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    fs::write(worktree.path().join("work.txt"), "dear").unwrap();
+
+    let again = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+
+    assert_eq!(again, worktree);
+    assert_eq!(fs::read_to_string(worktree.path().join("work.txt")).unwrap(), "dear");
+}
+
+#[tokio::test]
+async fn a_worktree_that_a_crash_left_unfinished_is_made_again() {
+    let forge = Forge::new();
+    let host = forge.host("host");
+    let mirror = forge.mirror(&host).await;
+    let half = forge.path("host/worktrees").join(run(1).to_string());
+    fs::create_dir_all(half.join("half")).unwrap();
+    assert_eq!(host.worktree(run(1)).unwrap(), None);
+    assert_eq!(host.worktrees().unwrap(), [run(1)]);
+
+    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+
+    assert_eq!(worktree.path(), half);
+    assert!(!half.join("half").exists());
+    assert!(half.join("readme.md").exists());
+}
+
+#[tokio::test]
+async fn removing_a_worktree_twice_is_removing_it_once() {
+    let forge = Forge::new();
+    let host = forge.host("host");
+    let (mirror, worktree) = forge.worktree(&host, run(1)).await;
+    fs::write(worktree.path().join("a"), "a").unwrap();
+    mirror.checkpoint(&worktree).await.unwrap();
+
+    host.remove_worktree(run(1)).await.unwrap();
+    host.remove_worktree(run(1)).await.unwrap();
+
+    assert_eq!(host.worktrees().unwrap(), []);
+    assert_eq!(host.worktree(run(1)).unwrap(), None);
+    assert_eq!(git(mirror.path(), &["for-each-ref", "--format=%(refname)"]), "refs/remotes/origin/main");
+}
+
+#[tokio::test]
+async fn a_checkpoint_keeps_dirty_untracked_and_committed_work_and_resumes_on_another_host() {
+    let forge = Forge::new();
+    fs::write(forge.path("seed").join("doomed.md"), "old").unwrap();
+    forge.commit("main", ".gitignore", "*.log\n");
+    let (mirror, worktree) = forge.worktree(&forge.host("first"), run(1)).await;
+    let agent = worktree.path();
+    fs::write(agent.join("committed.txt"), "one").unwrap();
+    git(agent, &["add", "-A"]);
+    git(agent, &["commit", "--quiet", "-m", "A step"]);
+    fs::write(agent.join("readme.md"), "changed\n").unwrap();
+    fs::write(agent.join("staged.txt"), "staged").unwrap();
+    git(agent, &["add", "staged.txt"]);
+    fs::create_dir(agent.join("new folder")).unwrap();
+    fs::write(agent.join("new folder/untracked.txt"), "new").unwrap();
+    fs::write(agent.join("noise.log"), "ignored").unwrap();
+    fs::remove_file(agent.join("doomed.md")).unwrap();
+    let step = git(agent, &["rev-parse", "HEAD"]);
+
+    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let elsewhere = forge.mirror(&forge.host("second")).await;
+    let resumed = elsewhere.create(run(3), &main(), &Start::Checkpoint(saved.clone())).await.unwrap();
+
+    let wip = format!("refs/heads/aq/wip/{}", run(1));
+    assert_eq!(
+        saved,
+        Checkpoint { git_ref: wip.clone(), sha: forge.shows(&wip).unwrap(), session: None, epoch: run(1).epoch }
+    );
+    let agent = resumed.path();
+    assert_eq!(git(agent, &["rev-parse", "HEAD"]), step);
+    assert_eq!(git(agent, &["log", "-1", "--format=%s"]), "A step");
+    assert_eq!(fs::read_to_string(agent.join("readme.md")).unwrap(), "changed\n");
+    let dirty = git(agent, &["status", "--porcelain", "--untracked-files=all"]);
+    assert_eq!(dirty, " D doomed.md\n M readme.md\n?? \"new folder/untracked.txt\"\n?? staged.txt");
+    assert!(!agent.join("noise.log").exists());
+}
+
+#[tokio::test]
+async fn a_worktree_that_continues_an_earlier_commit_still_counts_from_the_base_branch() {
+    let forge = Forge::new();
+    let promoted = forge.commit("main", "first.txt", "1");
+    git(&forge.remote(), &["update-ref", "refs/heads/aq/job/x", promoted.as_str()]);
+    git(&forge.remote(), &["update-ref", "refs/heads/main", &format!("{promoted}^")]);
+    let mirror = forge.mirror(&forge.host("host")).await;
+
+    let worktree = mirror.create(run(2), &main(), &Start::Commit(promoted.clone())).await.unwrap();
+
+    assert_eq!(git(worktree.path(), &["rev-parse", "HEAD"]), promoted.as_str());
+    assert_eq!(Some(worktree.fork().clone()), forge.shows("refs/heads/main"));
+}

@@ -1,0 +1,359 @@
+//! The HTTP client that every program of ours talks to a coordinator with.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::ProductId;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::API_PREFIX;
+use crate::problem::Problem;
+use crate::sse::{SseEvent, SseParser};
+
+/// No answer of ours is longer; a longer one is not from a coordinator.
+const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;
+
+/// How long an ordinary request may take. Long enough for a coordinator that is starting up or flushing to a slow disk.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long opening a connection may take.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// A held-open stream that is silent for longer has lost its other end: coordinators send a comment every 15 seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(50);
+
+/// Where a coordinator is, and who we are to it.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// Its base address, such as `http://127.0.0.1:7878`.
+    pub base: String,
+    /// The bearer token.
+    pub token: String,
+    /// The product that requests are about, where they do not say.
+    pub product: Option<ProductId>,
+    /// Whose certificates are believed.
+    pub trust: Trust,
+}
+
+/// Whose certificates are believed.
+#[derive(Clone, Default)]
+pub enum Trust {
+    /// The public authorities.
+    #[default]
+    Public,
+    /// This authority (DER), for a coordinator with a certificate of its own.
+    Authority(Vec<u8>),
+}
+
+/// A connection pool to one coordinator. Clones share it.
+#[derive(Clone)]
+pub struct Client {
+    http: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    base: String,
+    authorization: HeaderValue,
+    product: Option<ProductId>,
+}
+
+/// Why a request did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The coordinator refused it, and says why.
+    #[error("{0}")]
+    Refused(Box<Problem>),
+    /// Nobody answered: it is not known whether the request was carried out.
+    #[error("no answer from {base}: {why}")]
+    NoAnswer {
+        /// Who was asked.
+        base: String,
+        /// What happened instead.
+        why: String,
+    },
+    /// The answer makes no sense.
+    #[error("the answer from {base} is not a coordinator's: {why}")]
+    Garbled {
+        /// Who was asked.
+        base: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The address or the token cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl ClientError {
+    /// The stable code of a refusal.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(problem) => Some(&problem.code),
+            Self::NoAnswer { .. } | Self::Garbled { .. } | Self::Unusable(_) => None,
+        }
+    }
+
+    /// Whether the coordinator has decided: asking again gives the same answer. Otherwise nothing is known.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Refused(problem) => problem.status < 500 && problem.status != 429,
+            Self::Unusable(_) => true,
+            Self::NoAnswer { .. } | Self::Garbled { .. } => false,
+        }
+    }
+}
+
+impl Client {
+    /// A client for a coordinator. Nothing is sent yet.
+    pub fn new(endpoint: Endpoint) -> Result<Self, ClientError> {
+        let base = endpoint.base.trim_end_matches('/').to_owned();
+        let uri: Uri = base.parse().map_err(|_| unusable(format!("`{base}` is not an address")))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
+            return Err(unusable(format!("`{base}` is not an address: expected http://host:port or https://host")));
+        }
+        let mut authorization = HeaderValue::from_str(&format!("Bearer {}", endpoint.token))
+            .map_err(|_| unusable("the token contains characters that cannot be sent".to_owned()))?;
+        authorization.set_sensitive(true);
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIME_MAX));
+        tcp.enforce_http(false);
+        let https = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(tls(&endpoint.trust)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(60))
+            .build(https);
+        Ok(Self { http, base, authorization, product: endpoint.product })
+    }
+
+    /// The address that requests go to.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// `GET` a path under the API.
+    pub async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
+        self.call(Method::GET, path, None::<&()>).await
+    }
+
+    /// `POST` a request to a path under the API.
+    pub async fn post<R: Serialize + Sync, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        request: &R,
+    ) -> Result<A, ClientError> {
+        self.call(Method::POST, path, Some(request)).await
+    }
+
+    /// Any method on a path under the API.
+    pub async fn call<R: Serialize + Sync, A: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        request: Option<&R>,
+    ) -> Result<A, ClientError> {
+        let body = match request {
+            Some(request) => serde_json::to_vec(request).map_err(|error| unusable(error.to_string()))?,
+            None => Vec::new(),
+        };
+        let answer = self.send(method, path, "application/json", body.into()).await?;
+        serde_json::from_slice(&answer).map_err(|error| self.garbled(&error))
+    }
+
+    /// `POST` raw bytes to a path under the API.
+    pub async fn post_bytes<A: DeserializeOwned>(&self, path: &str, bytes: Bytes) -> Result<A, ClientError> {
+        let answer = self.send(Method::POST, path, "application/octet-stream", bytes).await?;
+        serde_json::from_slice(&answer).map_err(|error| self.garbled(&error))
+    }
+
+    /// `GET` a path under the API as text.
+    pub async fn get_text(&self, path: &str) -> Result<String, ClientError> {
+        let answer = self.send(Method::GET, path, "application/json", Bytes::new()).await?;
+        String::from_utf8(answer.into()).map_err(|error| self.garbled(&error))
+    }
+
+    /// Opens a held-open stream of events; `after` resumes behind an event seen before.
+    pub async fn events(&self, path: &str, after: Option<&str>) -> Result<EventStream, ClientError> {
+        let mut request = self.request(Method::GET, path, "application/json", Bytes::new())?;
+        if let Some(id) = after
+            && let Ok(value) = HeaderValue::from_str(id)
+        {
+            request.headers_mut().insert("last-event-id", value);
+        }
+        let body = self.open(request).await?;
+        Ok(EventStream { body, base: self.base.clone(), parser: SseParser::default(), ready: VecDeque::new() })
+    }
+
+    /// Opens a held-open stream of raw bytes.
+    pub async fn bytes(&self, path: &str) -> Result<LogStream, ClientError> {
+        let request = self.request(Method::GET, path, "application/json", Bytes::new())?;
+        Ok(LogStream { body: self.open(request).await?, base: self.base.clone() })
+    }
+
+    async fn send(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, ClientError> {
+        let request = self.request(method, path, kind, body)?;
+        let exchange = async {
+            let response = self.http.request(request).await.map_err(|error| self.no_answer(&error))?;
+            self.read(response).await
+        };
+        match tokio::time::timeout(REQUEST_TIME_MAX, exchange).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ClientError::NoAnswer {
+                base: self.base.clone(),
+                why: format!("nothing for {} seconds", REQUEST_TIME_MAX.as_secs()),
+            }),
+        }
+    }
+
+    async fn open(&self, request: Request<Full<Bytes>>) -> Result<Incoming, ClientError> {
+        let opening = tokio::time::timeout(REQUEST_TIME_MAX, self.http.request(request));
+        let response = match opening.await {
+            Ok(response) => response.map_err(|error| self.no_answer(&error))?,
+            Err(_) => {
+                return Err(ClientError::NoAnswer { base: self.base.clone(), why: "it does not open".to_owned() });
+            }
+        };
+        if response.status().is_success() {
+            return Ok(response.into_body());
+        }
+        match self.read(response).await {
+            Ok(_) => Err(self.garbled(&"expected a stream")),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
+        let prefix = if path.starts_with("/healthz") || path.starts_with("/readyz") { "" } else { API_PREFIX };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{prefix}{path}", self.base))
+            .header(header::AUTHORIZATION, &self.authorization)
+            .header(header::CONTENT_TYPE, kind);
+        if let Some(product) = &self.product {
+            request = request.header("x-product-id", product.as_str());
+        }
+        request.body(Full::new(body)).map_err(|error| unusable(format!("`{path}` is not a path: {error}")))
+    }
+
+    async fn read(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_LEN_MAX)
+            .collect()
+            .await
+            .map_err(|error| self.no_answer(error.as_ref()))?
+            .to_bytes();
+        if status.is_success() {
+            return Ok(body);
+        }
+        match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => Err(ClientError::Refused(Box::new(problem))),
+            Err(_) if status == StatusCode::NOT_FOUND => Err(self.garbled(&"it does not know the path")),
+            Err(_) => Err(self.garbled(&format!("status {status} without an explanation"))),
+        }
+    }
+
+    fn no_answer(&self, error: &(dyn std::error::Error + 'static)) -> ClientError {
+        ClientError::NoAnswer { base: self.base.clone(), why: root_cause(error) }
+    }
+
+    fn garbled(&self, why: &dyn std::fmt::Display) -> ClientError {
+        ClientError::Garbled { base: self.base.clone(), why: why.to_string() }
+    }
+}
+
+/// A held-open stream of events.
+pub struct EventStream {
+    body: Incoming,
+    base: String,
+    parser: SseParser,
+    ready: VecDeque<SseEvent>,
+}
+
+impl EventStream {
+    /// The next event; `None` when the coordinator ended the stream. A stream that falls silent is an error.
+    pub async fn next(&mut self) -> Result<Option<SseEvent>, ClientError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(chunk) = next_chunk(&mut self.body, &self.base).await? else { return Ok(None) };
+            let ready = &mut self.ready;
+            self.parser.feed(&chunk, |event| ready.push_back(event));
+        }
+    }
+}
+
+/// A held-open stream of raw bytes.
+pub struct LogStream {
+    body: Incoming,
+    base: String,
+}
+
+impl LogStream {
+    /// The next bytes; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+        next_chunk(&mut self.body, &self.base).await
+    }
+}
+
+async fn next_chunk(body: &mut Incoming, base: &str) -> Result<Option<Bytes>, ClientError> {
+    loop {
+        let no_answer = |why: String| ClientError::NoAnswer { base: base.to_owned(), why };
+        let frame = tokio::time::timeout(SILENCE_MAX, body.frame())
+            .await
+            .map_err(|_| no_answer("the stream fell silent".to_owned()))?;
+        match frame {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(no_answer(root_cause(&error))),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+fn tls(trust: &Trust) -> Result<rustls::ClientConfig, ClientError> {
+    let mut roots = rustls::RootCertStore::empty();
+    match trust {
+        Trust::Public => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Trust::Authority(der) => roots
+            .add(rustls::pki_types::CertificateDer::from(der.clone()))
+            .map_err(|error| unusable(format!("the certificate authority cannot be used: {error}")))?,
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(error.to_string()))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn unusable(why: String) -> ClientError {
+    ClientError::Unusable(why)
+}
+
+/// The innermost cause: "connection refused" rather than "client error (Connect)".
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,183 @@
+//! Factories as they register and as people see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{Capability, EngineName, FactoryId, InstanceId, JobId, RepoName, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::work::Directive;
+
+/// Trades a one-time join token for a factory's own.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Enroll {
+    /// The one-time token.
+    pub join_token: String,
+    /// The name that the factory takes.
+    pub factory_id: FactoryId,
+}
+
+/// A factory's own token: shown once.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Enrolled {
+    /// The factory.
+    pub factory_id: FactoryId,
+    /// Its token.
+    pub token: String,
+}
+
+/// A new token for a factory; the old one works for a while longer.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenRotated {
+    /// The new token: shown once.
+    pub token: String,
+    /// Until when the old one works.
+    pub old_until: Timestamp,
+}
+
+/// A sign of life with what the factory is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Heartbeat {
+    /// The process. The newest registration wins.
+    pub instance: InstanceId,
+    /// What it can do.
+    pub capabilities: BTreeSet<Capability>,
+    /// Repositories that are there.
+    #[serde(default)]
+    pub repos: BTreeSet<RepoName>,
+    /// Whether it can fetch others.
+    #[serde(default)]
+    pub clones: bool,
+    /// Jobs at one time.
+    pub seat_limit: u32,
+    /// By engine, where fewer.
+    #[serde(default)]
+    pub engine_seats: BTreeMap<EngineName, u32>,
+    /// By repository, where fewer.
+    #[serde(default)]
+    pub repo_seats: BTreeMap<RepoName, u32>,
+    /// Relative cost of a seat, 0 to 100.
+    #[serde(default)]
+    pub cost: u8,
+    /// How busy the machine is: 1 is all it can do.
+    #[serde(default)]
+    pub load: f64,
+    /// Free space where worktrees live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_free_bytes: Option<u64>,
+    /// The program's version.
+    #[serde(default)]
+    pub version: String,
+    /// The wire protocol's version.
+    #[serde(default)]
+    pub protocol: u32,
+}
+
+/// The answer to a sign of life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeartbeatAnswer {
+    /// The factory that the token names.
+    pub factory_id: FactoryId,
+    /// How often to renew and to give a sign of life.
+    pub renew_every_ms: u64,
+    /// How long leases last.
+    pub lease_ttl_ms: u64,
+    /// What the factory should do.
+    pub directives: Vec<Directive>,
+    /// Whether a newer process of this factory has registered: this one should stop.
+    pub superseded: bool,
+}
+
+/// A factory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FactoryView {
+    /// Its name.
+    pub id: FactoryId,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// When it last gave a sign of life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat_at: Option<Timestamp>,
+    /// What it can do.
+    pub capabilities: BTreeSet<Capability>,
+    /// Repositories that are there.
+    pub repos: BTreeSet<RepoName>,
+    /// Jobs at one time.
+    pub seat_limit: u32,
+    /// What its seats are used for.
+    pub seats: Vec<SeatsInUse>,
+    /// How busy the machine is.
+    pub load: f64,
+    /// How well its runs have gone lately: 1 is faultless.
+    pub health: f64,
+    /// Free space where worktrees live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_free_bytes: Option<u64>,
+    /// Takes nothing new.
+    pub draining: bool,
+    /// Whether its inbox is open.
+    pub connected: bool,
+    /// The program's version.
+    pub version: String,
+    /// When it joined.
+    pub joined_at: Timestamp,
+}
+
+/// Whether a factory is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Presence {
+    /// The coordinator has just started and has not heard of it yet.
+    Warming,
+    /// It gave a sign of life.
+    Live,
+    /// It has been silent for too long.
+    Stale,
+}
+
+/// One seat in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SeatsInUse {
+    /// The job.
+    pub job_id: JobId,
+    /// Its title.
+    pub title: String,
+    /// Whether it is only offered so far.
+    pub dispatched_only: bool,
+}
+
+/// All factories.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FactoryList {
+    /// In order of name.
+    pub items: Vec<FactoryView>,
+}
+
+/// Takes a factory out of service, or back in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Drain {
+    /// `true` takes nothing new.
+    #[serde(default = "yes")]
+    pub draining: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Factories that were forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pruned {
+    /// Their names.
+    pub factories: Vec<FactoryId>,
+}

@@ -1,0 +1,36 @@
+//! What travels: requests, answers, streamed events, and the client that sends them.
+
+mod client;
+mod factories;
+mod jobs;
+mod operations;
+mod problem;
+mod sse;
+mod work;
+
+pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
+pub use factories::{
+    Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Presence, Pruned, SeatsInUse,
+    TokenRotated,
+};
+pub use jobs::{
+    Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
+    JobView, LeaseView, RunList, Submit, Submitted,
+};
+pub use operations::{
+    Alert, AlertCode, AlertList, DeadLetter, DeadLetterList, Health, Metrics, NewToken, ProductList, ProductSettings,
+    QueueState, TokenList, TokenMade, TokenView,
+};
+pub use problem::Problem;
+pub use sse::{SseEvent, SseParser};
+pub use work::{
+    Accept, Accepted, Assignment, CompleteWork, Completed, Directive, ErrandOutcome, ErrandReport, FailWork, Failed,
+    Held, InboxEvent, LogAppended, Patch, PromoteOrder, ReleaseWork, Renew, Renewed, StageAnswer, StartWork, Work,
+    WorkAnswer, WorkOperation, WorkOutcome, WorkResult,
+};
+
+/// The version of the wire protocol. A coordinator serves factories of this version and of the one before.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The path that the API lives under.
+pub const API_PREFIX: &str = "/api/fleet";

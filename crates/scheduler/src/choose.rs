@@ -1,0 +1,151 @@
+//! The choice of a factory for a job: the filter and the score, over groups of factories that are alike.
+
+use std::collections::BTreeSet;
+
+use domain::{EngineName, FactoryId, JobId};
+
+use crate::draft::{Alike, Draft};
+use crate::fleet::{Kind, Load, Member, Rank, Standing};
+use crate::gate::{Candidate, Gate, RepoFit};
+use crate::needs::{EnginePick, Needs};
+use crate::plan::Placement;
+use crate::score::{Score, Terms};
+
+/// A factory for a job.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Choice<'d> {
+    pub(crate) factory: &'d FactoryId,
+    pub(crate) engine: Option<&'d EngineName>,
+    pub(crate) score: Score,
+    load: Load,
+}
+
+impl Choice<'_> {
+    /// The higher score wins, then the lower load, then the id.
+    pub(crate) fn beats(&self, other: &Self) -> bool {
+        let by_score = self.score.total.total_cmp(&other.score.total);
+        by_score.then_with(|| (other.load, other.factory).cmp(&(self.load, self.factory))).is_gt()
+    }
+
+    pub(crate) fn placement(&self, job: JobId) -> Placement {
+        Placement { job, factory: self.factory.clone(), engine: self.engine.cloned(), score: self.score }
+    }
+}
+
+impl Draft<'_> {
+    /// The factory that a job should go to. One to avoid is taken only if nobody else will do.
+    pub(crate) fn choose<'d>(&'d self, needs: &Needs<'d>) -> Option<Choice<'d>> {
+        if let Some(pin) = &needs.shape.pin {
+            return self.consider(pin, needs);
+        }
+        self.best(needs).or_else(|| self.consider(needs.avoid?, needs))
+    }
+
+    /// The best of all factories but the one to avoid.
+    pub(crate) fn best<'d>(&'d self, needs: &Needs<'d>) -> Option<Choice<'d>> {
+        let mut best: Option<Choice> = None;
+        if needs.unknown || needs.paused || needs.repo_full || needs.shape.pin.is_some() {
+            return best;
+        }
+        for (id, kind) in self.view.fleet.kinds().offering(&needs.tokens) {
+            for alike in self.ready(id, kind) {
+                // Which repositories are there differs from member to member, and is looked at last.
+                let standing = alike.standing;
+                let candidate = Candidate { kind, standing, repo: RepoFit::WHOLE, pinned_elsewhere: false };
+                if Gate::stopping(&candidate, needs).is_some() {
+                    continue;
+                }
+                for rank in self.least_loaded(&alike, needs).into_iter().flatten() {
+                    let has_repo = needs.shape.repo.as_ref().is_some_and(|repo| alike.cohort.holds(rank, repo));
+                    let choice = self.choice(kind, standing, rank, has_repo, needs);
+                    if best.is_none_or(|best| choice.beats(&best)) {
+                        best = Some(choice);
+                    }
+                }
+            }
+        }
+        best
+    }
+
+    /// One factory, if the job may go there.
+    pub(crate) fn consider<'d>(&'d self, factory: &FactoryId, needs: &Needs<'d>) -> Option<Choice<'d>> {
+        let member = self.view.fleet.member(factory)?;
+        match Gate::stopping(&self.candidate(member, needs), needs) {
+            None => Some(self.assess(member, needs)),
+            Some(_) => None,
+        }
+    }
+
+    /// One factory, with the score that it has whether the job may go there or not.
+    pub(crate) fn assess<'d>(&'d self, member: &'d Member, needs: &Needs<'d>) -> Choice<'d> {
+        let Candidate { kind, standing, .. } = self.candidate(member, needs);
+        let has_repo = needs.shape.repo.as_ref().is_some_and(|repo| member.repos.contains(repo));
+        self.choice(kind, standing, self.rank(member), has_repo, needs)
+    }
+
+    /// How far the foremost of several factories gets with the repositories; `None` if all of them have moved.
+    pub(crate) fn foremost<'d>(&self, alike: &Alike<'d>, needs: &Needs) -> Option<(RepoFit, &'d Rank)> {
+        let Alike { kind, cohort, .. } = *alike;
+        let wanted = needs.held.iter().chain(&needs.shape.repo);
+        let holders = wanted.filter_map(|repo| cohort.holders.get(repo)).flatten();
+        // Those that have none of what is wanted get equally far, unless they can fetch it.
+        let others = cohort.by_load.iter().filter(|rank| !self.moved(alike, rank));
+        let others = others.take(if kind.clones() && needs.held.is_empty() { usize::MAX } else { 1 });
+        let mut foremost: Option<(RepoFit, &Rank)> = None;
+        for rank in holders.filter(|rank| !self.moved(alike, rank)).chain(others) {
+            let fit = self.repo_fit(kind, &rank.factory, needs, |repo| cohort.holds(rank, repo));
+            if foremost.is_none_or(|(furthest, _)| fit > furthest) {
+                foremost = Some((fit, rank));
+            }
+            if fit == RepoFit::WHOLE {
+                break;
+            }
+        }
+        foremost
+    }
+
+    /// The least loaded of those that have the job's repository, and of all if the others can fetch it.
+    fn least_loaded<'d>(&self, alike: &Alike<'d>, needs: &Needs) -> [Option<&'d Rank>; 2] {
+        let Alike { kind, cohort, .. } = *alike;
+        let fits = |rank: &&Rank| {
+            needs.avoid != Some(&rank.factory)
+                && !self.moved(alike, rank)
+                && self.repo_fit(kind, &rank.factory, needs, |repo| cohort.holds(rank, repo)) == RepoFit::WHOLE
+        };
+        let first = |ranks: Option<&'d BTreeSet<Rank>>| ranks.and_then(|ranks| ranks.iter().find(fits));
+        let all = match needs.held.first() {
+            Some(repo) => cohort.holders.get(repo),
+            None => Some(&cohort.by_load),
+        };
+        match &needs.shape.repo {
+            None => [first(all), None],
+            Some(repo) => {
+                let others = if kind.clones() { first(all) } else { None };
+                [first(cohort.holders.get(repo)), others]
+            }
+        }
+    }
+
+    fn choice<'d>(
+        &self,
+        kind: &'d Kind,
+        standing: &Standing,
+        rank: &'d Rank,
+        has_repo: bool,
+        needs: &Needs<'d>,
+    ) -> Choice<'d> {
+        let terms = Terms {
+            spare: self.view.fleet.kinds().spare(kind, &needs.asked),
+            has_repo,
+            load: rank.load.value(),
+            cost: kind.cost(),
+            health: standing.health(),
+            age: needs.age,
+        };
+        let engine = match needs.engine(kind, standing) {
+            EnginePick::One(engine) => Some(engine),
+            EnginePick::Unneeded | EnginePick::Busy | EnginePick::Absent => None,
+        };
+        Choice { factory: &rank.factory, engine, score: Score::of(&terms, self.view.weights), load: rank.load }
+    }
+}

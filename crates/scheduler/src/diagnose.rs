@@ -1,0 +1,103 @@
+//! Why nobody can have a job now.
+
+use std::cmp::Reverse;
+
+use domain::{Capability, FactoryId};
+
+use crate::draft::Draft;
+use crate::fleet::{Member, repo_of_token};
+use crate::gate::{Candidate, Gate};
+use crate::needs::Needs;
+use crate::unfit::{Unfit, missing};
+use crate::unplaced::{Nearest, Unplaced};
+
+/// Why `choose` found no factory: the gate that stopped the factory that got furthest.
+pub(crate) fn diagnose(draft: &Draft, needs: &Needs) -> Unplaced {
+    let shape = needs.shape;
+    if needs.paused {
+        return Unplaced::ProductPaused { product: shape.product.clone() };
+    }
+    if let Some(pin) = &shape.pin {
+        return match draft.view.fleet.member(pin) {
+            Some(member) => pinned(draft, needs, member),
+            None => Unplaced::PinnedToAbsent { factory: pin.clone() },
+        };
+    }
+    match furthest(draft, needs) {
+        Some((gate, factory)) => because(gate, factory, draft, needs),
+        None => Unplaced::NoFactories,
+    }
+}
+
+fn pinned(draft: &Draft, needs: &Needs, member: &Member) -> Unplaced {
+    let candidate = draft.candidate(member, needs);
+    let factory = &member.rank.factory;
+    let gate = Gate::stopping(&candidate, needs).unwrap_or(Gate::Seats);
+    let why = because(gate, factory, draft, needs);
+    if why.is_unplaceable() {
+        return Unplaced::PinnedToUnfit { factory: factory.clone(), why: Unfit::all(member, &candidate, needs) };
+    }
+    why
+}
+
+/// The gate that stopped the factory that got furthest, and that factory.
+fn furthest<'d>(draft: &'d Draft, needs: &Needs) -> Option<(Gate, &'d FactoryId)> {
+    let mut furthest: Option<(Gate, Reverse<&FactoryId>)> = None;
+    for (id, kind) in draft.view.fleet.kinds().iter() {
+        for alike in draft.alike(id, kind) {
+            let Some((repo, rank)) = draft.foremost(&alike, needs) else { continue };
+            let candidate = Candidate { kind, standing: alike.standing, repo, pinned_elsewhere: false };
+            let gate = Gate::stopping(&candidate, needs).unwrap_or(Gate::Seats);
+            furthest = furthest.max(Some((gate, Reverse(&rank.factory))));
+        }
+    }
+    furthest.map(|(gate, Reverse(factory))| (gate, factory))
+}
+
+fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unplaced {
+    let shape = needs.shape;
+    let factory = factory.clone();
+    match (gate, &shape.repo) {
+        (Gate::Product, _) => Unplaced::ProductPaused { product: shape.product.clone() },
+        (Gate::Capabilities, _) => no_factory_offers(draft, needs),
+        (Gate::Engine, _) => Unplaced::NoFactoryRunsEngine { engines: shape.engines.clone() },
+        (Gate::Repo, Some(repo)) => Unplaced::NoFactoryHasRepo { repo: repo.clone() },
+        (Gate::Scope, _) => Unplaced::OutOfScope { product: shape.product.clone() },
+        (Gate::There, _) => Unplaced::Away { factory },
+        (Gate::Heard, _) => Unplaced::Warming,
+        (Gate::Open, _) => Unplaced::Draining { factory },
+        (Gate::Disk, _) => Unplaced::DiskLow { factory },
+        (Gate::EngineSeats, _) => Unplaced::EngineBusy { engines: shape.engines.clone() },
+        (Gate::RepoSeats | Gate::FleetRepoSeats, Some(repo)) => Unplaced::RepoBusy { repo: repo.clone() },
+        (Gate::Seats | Gate::Pin | Gate::Repo | Gate::RepoSeats | Gate::FleetRepoSeats, _) => Unplaced::AllBusy,
+    }
+}
+
+fn no_factory_offers(draft: &Draft, needs: &Needs) -> Unplaced {
+    let nearest = nearest(draft, needs);
+    let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
+    let offered = |token: &Capability| match repo_of_token(token) {
+        Some(repo) => draft.view.fleet.anybody_has(&repo),
+        None => draft.view.fleet.kinds().token(token).is_some(),
+    };
+    let mut nowhere: Vec<Capability> = needed.filter(|token| !offered(token)).collect();
+    if nowhere.is_empty() {
+        nowhere = nearest.as_ref().map(|nearest| nearest.missing.clone()).unwrap_or_default();
+    }
+    Unplaced::NoFactoryOffers { missing: nowhere, nearest }
+}
+
+/// The factory that lacks the fewest tokens; of several a live one, then by id.
+fn nearest(draft: &Draft, needs: &Needs) -> Option<Nearest> {
+    let fleet = draft.view.fleet;
+    let groups = fleet.kinds().iter().flat_map(|(id, kind)| draft.alike(id, kind));
+    let ranks = groups.flat_map(|alike| {
+        let wanted = needs.held.iter().filter_map(move |repo| alike.cohort.holders.get(repo)?.first());
+        alike.cohort.by_load.first().into_iter().chain(wanted).map(move |rank| (alike, rank))
+    });
+    let lacking = ranks.filter_map(|(alike, rank)| {
+        let lacks = missing(fleet.member(&rank.factory)?, alike.kind, needs);
+        Some((lacks.len(), alike.standing.presence, &rank.factory, lacks))
+    });
+    lacking.min().map(|(.., factory, missing)| Nearest { factory: factory.clone(), missing })
+}

@@ -1,0 +1,54 @@
+//! Who does short work that takes no seat.
+
+use domain::{FactoryId, ProductId, RepoName};
+
+use crate::fleet::{Cohort, Kind, Presence, Rank, Standing};
+use crate::view::FleetView;
+
+/// A live factory for a short piece of work on a repository, such as moving a branch [F5].
+///
+/// It takes no seat, so a full factory will do. One that has the repository is preferred to one that would have to
+/// clone it, then the least loaded; `avoid` is taken only if there is nobody else.
+pub fn errand(view: &FleetView, repo: &RepoName, product: &ProductId, avoid: Option<&FactoryId>) -> Option<FactoryId> {
+    let least = |allowed: &dyn Fn(&Rank) -> bool| {
+        let offers = groups(view, product).flat_map(|group| group.offers(repo, allowed));
+        offers.min().map(|(_, rank)| rank.factory.clone())
+    };
+    least(&|rank| Some(&rank.factory) != avoid).or_else(|| least(&|_| true))
+}
+
+/// Who has to do what before the work can begin. The order is the order of preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Effort {
+    Nothing,
+    Clone,
+}
+
+struct Group<'a> {
+    kind: &'a Kind,
+    standing: &'a Standing,
+    cohort: &'a Cohort,
+}
+
+fn groups<'a>(view: &FleetView<'a>, product: &ProductId) -> impl Iterator<Item = Group<'a>> {
+    let kinds = view.fleet.kinds().iter().map(|(_, kind)| kind).filter(|kind| kind.covers(product));
+    let groups =
+        kinds.flat_map(|kind| kind.cohorts.iter().map(move |(standing, cohort)| Group { kind, standing, cohort }));
+    groups.filter(|group| group.standing.presence == Presence::Live && !group.standing.draining)
+}
+
+impl<'a> Group<'a> {
+    /// The least loaded that has the repository, and the least loaded that could clone it.
+    fn offers(
+        &self,
+        repo: &RepoName,
+        allowed: &dyn Fn(&Rank) -> bool,
+    ) -> impl Iterator<Item = (Effort, &'a Rank)> + use<'a> {
+        let first = |mut ranks: std::collections::btree_set::Iter<'a, Rank>| ranks.find(|rank| allowed(rank));
+        let holder = self.cohort.holders.get(repo).and_then(|ranks| first(ranks.iter()));
+        let clones = self.kind.clones() && !self.standing.disk_low;
+        let cloner = if clones { first(self.cohort.by_load.iter()) } else { None };
+        let holder = holder.map(|rank| (Effort::Nothing, rank));
+        holder.into_iter().chain(cloner.map(|rank| (Effort::Clone, rank)))
+    }
+}

@@ -1,0 +1,122 @@
+//! Why a job would go where it would go, or nowhere [S4].
+
+use domain::{EngineName, FactoryId, Shape};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::diagnose::diagnose;
+use crate::draft::Draft;
+use crate::fleet::{Load, Member};
+use crate::needs::Needs;
+use crate::score::{Score, Weights};
+use crate::unfit::Unfit;
+use crate::unplaced::Unplaced;
+use crate::view::{Demand, FleetView};
+
+/// Where a job would go if its turn were now, and what speaks for and against every factory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// What the job needs.
+    pub shape: Shape,
+    /// Where it would go, or why it waits.
+    pub answer: Answer,
+    /// The answer for people.
+    pub text: String,
+    /// What counts how much.
+    pub weights: Weights,
+    /// Every factory, by id.
+    pub factories: Vec<FactoryFit>,
+}
+
+/// Where a job would go.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "answer")]
+pub enum Answer {
+    /// To this factory.
+    Goes {
+        /// The factory.
+        factory: FactoryId,
+        /// The engine whose seat it would take.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        engine: Option<EngineName>,
+    },
+    /// Nowhere, for now.
+    Waits {
+        /// Why.
+        why: Unplaced,
+        /// Whether somebody has to act, because no seat that becomes free will help.
+        unplaceable: bool,
+    },
+}
+
+/// What speaks for and against one factory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FactoryFit {
+    /// The factory.
+    pub factory: FactoryId,
+    /// Whether the job may go there.
+    pub eligible: bool,
+    /// Whether it gets the job only if nobody else can take it.
+    pub avoided: bool,
+    /// Everything that is in the way, the gravest first.
+    pub unfit: Vec<Unfit>,
+    /// How well it suits, in the way or not.
+    pub score: Score,
+    /// Its place among the eligible ones, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+}
+
+/// Explains where a job would go if its turn were now. Looks at every factory: for people, not for decisions.
+pub fn explain(view: &FleetView, demand: Demand) -> Explanation {
+    let draft = Draft::of(view);
+    let needs = draft.needs(demand);
+    let answer = match draft.choose(&needs) {
+        Some(choice) => Answer::Goes { factory: choice.factory.clone(), engine: choice.engine.cloned() },
+        None => {
+            let why = diagnose(&draft, &needs);
+            Answer::Waits { unplaceable: why.is_unplaceable(), why }
+        }
+    };
+    let text = match &answer {
+        Answer::Goes { factory, engine: Some(engine) } => format!("goes to `{factory}`, by `{engine}`"),
+        Answer::Goes { factory, engine: None } => format!("goes to `{factory}`"),
+        Answer::Waits { why, .. } => why.to_string(),
+    };
+    let mut rows: Vec<(Load, FactoryFit)> = view.fleet.members().map(|member| row(&draft, &needs, member)).collect();
+    rank(&mut rows);
+    let factories = rows.into_iter().map(|(_, fit)| fit).collect();
+    Explanation { shape: demand.shape.clone(), answer, text, weights: *view.weights, factories }
+}
+
+fn row(draft: &Draft, needs: &Needs, member: &Member) -> (Load, FactoryFit) {
+    let factory = member.rank.factory.clone();
+    let unfit = Unfit::all(member, &draft.candidate(member, needs), needs);
+    let fit = FactoryFit {
+        eligible: unfit.is_empty(),
+        avoided: needs.avoid == Some(&factory),
+        unfit,
+        score: draft.assess(member, needs).score,
+        rank: None,
+        factory,
+    };
+    (draft.rank(member).load, fit)
+}
+
+/// The order in which the choice is made: avoided ones last, the higher score, the lower load, the id.
+fn rank(rows: &mut [(Load, FactoryFit)]) {
+    let mut eligible: Vec<&mut (Load, FactoryFit)> = rows.iter_mut().filter(|(_, fit)| fit.eligible).collect();
+    eligible.sort_by(|(left_load, left), (right_load, right)| {
+        let by_score = right.score.total.total_cmp(&left.score.total);
+        left.avoided
+            .cmp(&right.avoided)
+            .then(by_score)
+            .then(left_load.cmp(right_load))
+            .then(left.factory.cmp(&right.factory))
+    });
+    for (at, (_, fit)) in eligible.into_iter().enumerate() {
+        fit.rank = u32::try_from(at + 1).ok();
+    }
+}

@@ -1,0 +1,255 @@
+//! The factories as the scheduler sees them, and the seats that are taken.
+
+mod cohort;
+mod kind;
+mod ledger;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{Capability, EngineName, Factory, FactoryId, JobId, ProductId, RepoName};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+pub(crate) use cohort::{Cohort, Cohorts, Load, Rank, Standing};
+pub(crate) use kind::{Kind, KindId, Kinds, Offer, TokenId};
+pub(crate) use ledger::{Tally, Used};
+
+use ledger::Ledger;
+
+/// Whether a factory is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Presence {
+    /// It gave a sign of life lately.
+    Live,
+    /// The coordinator has just started and not heard of it yet: it gets no work, and is not called missing [I14].
+    Warming,
+    /// It has been silent for too long.
+    Stale,
+    /// It said goodbye, or its process is known to be gone.
+    Down,
+}
+
+/// A factory, with what is known about it only while it is watched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FactoryState {
+    /// What it is.
+    pub factory: Factory,
+    /// The products that its token covers; all when empty.
+    pub products: BTreeSet<ProductId>,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// The load that it reports: 0 is idle, 1 is busy, more is overloaded. Nonsense counts as 0.
+    pub load: f64,
+    /// How well its runs end, from 0 to 1. Counts in steps of 0.05.
+    pub health: f64,
+    /// Whether it is short of disk space: it takes nothing new until that is over [B10].
+    pub disk_low: bool,
+}
+
+/// What one held or dispatched job takes up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seat {
+    /// On which factory.
+    pub factory: FactoryId,
+    /// For which product.
+    pub product: ProductId,
+    /// On which repository.
+    pub repo: Option<RepoName>,
+    /// By which engine.
+    pub engine: Option<EngineName>,
+}
+
+/// The factories and the seats that are taken on them, indexed for decisions.
+///
+/// Factories that offer the same form a kind, those of a kind in the same standing a cohort, ordered by load: the cost
+/// of a decision grows with the number of different kinds, not with the number of factories [S8].
+#[derive(Debug, Clone, Default)]
+pub struct Fleet {
+    members: BTreeMap<FactoryId, Member>,
+    kinds: Kinds,
+    /// Who works on a repository as often as it may, by repository.
+    saturated: Saturated,
+    ledger: Ledger,
+}
+
+/// A factory, and where the indexes have it.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) state: FactoryState,
+    pub(crate) repos: BTreeSet<RepoName>,
+    pub(crate) kind: KindId,
+    pub(crate) standing: Standing,
+    pub(crate) rank: Rank,
+}
+
+/// Factories that work on a repository as often as they may, by repository.
+pub(crate) type Saturated = BTreeMap<RepoName, BTreeSet<FactoryId>>;
+
+impl Fleet {
+    /// A fleet without factories.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in a factory, or what has changed about it.
+    pub fn upsert(&mut self, state: FactoryState) {
+        let id = state.factory.id.clone();
+        self.remove(&id);
+        let kind = self.kinds.enlist(Offer::of(&state), state.presence);
+        let used = self.ledger.at(&id);
+        let member = Member {
+            repos: repos_of(&state),
+            kind,
+            standing: Standing::of(&state, used),
+            rank: Rank { load: Load::of(&state, used), factory: id.clone() },
+            state,
+        };
+        self.index(&member);
+        self.members.insert(id, member);
+    }
+
+    /// Forgets a factory. Seats that jobs still hold on it stay taken until they are vacated.
+    pub fn remove(&mut self, id: &FactoryId) -> Option<FactoryState> {
+        let member = self.members.remove(id)?;
+        self.unindex(&member);
+        self.kinds.delist(member.kind, member.state.presence);
+        Some(member.state)
+    }
+
+    /// A factory as it was last taken in.
+    pub fn get(&self, id: &FactoryId) -> Option<&FactoryState> {
+        self.members.get(id).map(|member| &member.state)
+    }
+
+    /// All factories, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &FactoryState> {
+        self.members.values().map(|member| &member.state)
+    }
+
+    /// How many factories there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there is no factory.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// A job takes a seat: it was dispatched, or is held. A job has one seat; the new one replaces a former one.
+    pub fn occupy(&mut self, job: JobId, seat: Seat) {
+        self.vacate(&job);
+        let factory = seat.factory.clone();
+        self.ledger.occupy(job, seat);
+        self.reseat(&factory);
+    }
+
+    /// A job leaves its seat.
+    pub fn vacate(&mut self, job: &JobId) -> Option<Seat> {
+        let seat = self.ledger.vacate(job)?;
+        self.reseat(&seat.factory);
+        Some(seat)
+    }
+
+    /// The seat that a job has taken.
+    pub fn seat(&self, job: &JobId) -> Option<&Seat> {
+        self.ledger.seat(job)
+    }
+
+    /// Seats taken on a factory.
+    pub fn used(&self, factory: &FactoryId) -> u32 {
+        self.ledger.at(factory).seats
+    }
+
+    /// Seats taken on a factory by an engine.
+    pub fn engine_used(&self, factory: &FactoryId, engine: &EngineName) -> u32 {
+        self.ledger.at(factory).engines.of(engine)
+    }
+
+    /// Seats taken on a factory for a repository.
+    pub fn repo_used_at(&self, factory: &FactoryId, repo: &RepoName) -> u32 {
+        self.ledger.at(factory).repos.of(repo)
+    }
+
+    /// Seats taken for a repository in the whole fleet.
+    pub fn repo_used(&self, repo: &RepoName) -> u32 {
+        self.ledger.repos.of(repo)
+    }
+
+    /// Seats taken for a product in the whole fleet.
+    pub fn product_used(&self, product: &ProductId) -> u32 {
+        self.ledger.products.of(product)
+    }
+
+    pub(crate) fn member(&self, id: &FactoryId) -> Option<&Member> {
+        self.members.get(id)
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.values()
+    }
+
+    pub(crate) fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// Whether any factory has a repository.
+    pub(crate) fn anybody_has(&self, repo: &RepoName) -> bool {
+        self.kinds.iter().any(|(_, kind)| kind.cohorts.iter().any(|(_, cohort)| cohort.holders.contains_key(repo)))
+    }
+
+    pub(crate) fn used_at(&self, factory: &FactoryId) -> &Used {
+        self.ledger.at(factory)
+    }
+
+    pub(crate) fn saturated(&self, repo: &RepoName) -> Option<&BTreeSet<FactoryId>> {
+        self.saturated.get(repo)
+    }
+
+    /// Puts a factory where its taken seats now belong.
+    fn reseat(&mut self, id: &FactoryId) {
+        let Some(mut member) = self.members.remove(id) else { return };
+        self.unindex(&member);
+        let used = self.ledger.at(id);
+        member.standing = Standing::of(&member.state, used);
+        member.rank.load = Load::of(&member.state, used);
+        self.index(&member);
+        self.members.insert(id.clone(), member);
+    }
+
+    fn index(&mut self, member: &Member) {
+        self.kinds.cohorts_mut(member.kind).insert(&member.standing, &member.rank, &member.repos);
+        for repo in saturated_repos(&member.state.factory, self.ledger.at(&member.rank.factory)) {
+            self.saturated.entry(repo.clone()).or_default().insert(member.rank.factory.clone());
+        }
+    }
+
+    fn unindex(&mut self, member: &Member) {
+        self.kinds.cohorts_mut(member.kind).remove(&member.standing, &member.rank, &member.repos);
+        for repo in member.state.factory.repo_seats.keys() {
+            if let Some(factories) = self.saturated.get_mut(repo) {
+                factories.remove(&member.rank.factory);
+                if factories.is_empty() {
+                    self.saturated.remove(repo);
+                }
+            }
+        }
+    }
+}
+
+/// The repositories on which a factory already works as often as it may.
+pub(crate) fn saturated_repos<'a>(factory: &'a Factory, used: &'a Used) -> impl Iterator<Item = &'a RepoName> {
+    factory.repo_seats.iter().filter(|(repo, limit)| used.repos.of(repo) >= **limit).map(|(repo, _)| repo)
+}
+
+/// A repository is there if the factory lists it or advertises its token.
+fn repos_of(state: &FactoryState) -> BTreeSet<RepoName> {
+    let advertised = state.factory.capabilities.iter().filter_map(repo_of_token);
+    state.factory.repos.iter().cloned().chain(advertised).collect()
+}
+
+/// The repository that a token of the family `repo` names.
+pub(crate) fn repo_of_token(token: &Capability) -> Option<RepoName> {
+    token.as_str().strip_prefix("repo:")?.parse().ok()
+}

@@ -1,0 +1,35 @@
+//! Which job goes to which factory, and why: a pure function over values [S1].
+//!
+//! What the answer may depend on comes in with the [`FleetView`]: there is no clock, no chance and no I/O in here. Two
+//! indexes are kept up to date by their owner, so that a decision does not look at every factory or every job [S8]:
+//! [`Fleet`] keeps factories that are alike together, ordered by load, and [`Queue`] keeps jobs of one shape together,
+//! in the order of service.
+
+mod choose;
+mod claim;
+mod diagnose;
+mod draft;
+mod errand;
+mod explain;
+mod fleet;
+mod gate;
+mod names;
+mod needs;
+mod plan;
+mod queue;
+mod score;
+mod turn;
+mod unfit;
+mod unplaced;
+mod view;
+
+pub use claim::claim;
+pub use errand::errand;
+pub use explain::{Answer, Explanation, FactoryFit, explain};
+pub use fleet::{FactoryState, Fleet, Presence, Seat};
+pub use plan::{Placement, Plan, UnplacedShape, plan};
+pub use queue::{AGEING_STEP, Queue, Waiting};
+pub use score::{Score, Weights};
+pub use unfit::Unfit;
+pub use unplaced::{Nearest, Unplaced};
+pub use view::{Demand, FleetView};

@@ -1,0 +1,96 @@
+//! What a job needs, in the terms of the fleet's index.
+
+use std::time::Duration;
+
+use domain::{Capability, EngineName, FactoryId, RepoName, Shape};
+
+use crate::fleet::{Fleet, Kind, Standing, TokenId, repo_of_token};
+use crate::view::{Demand, FleetView};
+
+/// What a job needs, looked up once per decision.
+pub(crate) struct Needs<'a> {
+    pub(crate) shape: &'a Shape,
+    pub(crate) avoid: Option<&'a FactoryId>,
+    pub(crate) age: Duration,
+    /// The product starts nothing new.
+    pub(crate) paused: bool,
+    /// As many jobs work on the repository, in the whole fleet, as are allowed.
+    pub(crate) repo_full: bool,
+    /// Tokens that are needed, without those of repositories.
+    pub(crate) tokens: Vec<TokenId>,
+    /// Whether a token is needed that no factory offers.
+    pub(crate) unknown: bool,
+    /// Repositories that must be there because their token is needed.
+    pub(crate) held: Vec<RepoName>,
+    /// Tokens that are put to use: those that are needed, and those of the engines that may run it.
+    pub(crate) asked: Vec<TokenId>,
+}
+
+/// Which engine of a factory a job gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EnginePick<'a> {
+    /// The job names none and the factory offers none.
+    Unneeded,
+    /// This one: the first that has a free seat, in the job's order of preference, or by name if it has none.
+    One(&'a EngineName),
+    /// Every engine that would do has its seats taken.
+    Busy,
+    /// None of the engines that would do is there.
+    Absent,
+}
+
+impl<'a> Needs<'a> {
+    /// `repo_used` says how many jobs work on the job's repository in the whole fleet.
+    pub(crate) fn of(demand: Demand<'a>, view: &FleetView, repo_used: impl Fn(&RepoName) -> u32) -> Self {
+        let shape = demand.shape;
+        let limit = shape.repo.as_ref().and_then(|repo| Some((repo, view.repo_limit(&shape.product, repo)?)));
+        let mut needs = Self {
+            shape,
+            avoid: demand.avoid,
+            age: view.now.since(demand.since),
+            paused: view.paused(&shape.product),
+            repo_full: limit.is_some_and(|(repo, limit)| repo_used(repo) >= limit),
+            tokens: Vec::with_capacity(shape.capabilities.len()),
+            unknown: false,
+            held: Vec::new(),
+            asked: Vec::with_capacity(shape.capabilities.len() + shape.engines.len()),
+        };
+        needs.look_up(view.fleet);
+        needs
+    }
+
+    pub(crate) fn engine<'e>(&self, kind: &'e Kind, standing: &Standing) -> EnginePick<'e>
+    where
+        'a: 'e,
+    {
+        let named = &self.shape.engines;
+        let mut offered = kind.engines().iter();
+        let mut wanted = named.iter().filter(|engine| kind.runs(engine)).peekable();
+        if !named.is_empty() && wanted.peek().is_none() {
+            return EnginePick::Absent;
+        }
+        let free = |engine: &&EngineName| !standing.busy_engines.contains(engine);
+        let pick = match (named.is_empty(), kind.engines().is_empty()) {
+            (true, true) => return EnginePick::Unneeded,
+            (true, false) => offered.find(free),
+            (false, _) => wanted.find(free),
+        };
+        pick.map_or(EnginePick::Busy, EnginePick::One)
+    }
+
+    fn look_up(&mut self, fleet: &Fleet) {
+        for capability in &self.shape.capabilities {
+            if let Some(repo) = repo_of_token(capability) {
+                self.held.push(repo);
+                continue;
+            }
+            match fleet.kinds().token(&capability.clone().canonical()) {
+                Some(token) => self.tokens.push(token),
+                None => self.unknown = true,
+            }
+        }
+        self.asked.extend(&self.tokens);
+        let engines = self.shape.engines.iter().filter_map(|engine| fleet.kinds().token(&Capability::engine(engine)));
+        self.asked.extend(engines);
+    }
+}

@@ -1,0 +1,91 @@
+//! What goes where next.
+
+use std::sync::Arc;
+
+use domain::{EngineName, FactoryId, JobId, Shape, Timestamp};
+
+use crate::diagnose::diagnose;
+use crate::draft::Draft;
+use crate::queue::Place;
+use crate::score::Score;
+use crate::turn::{Service, Turns};
+use crate::unplaced::Unplaced;
+use crate::view::FleetView;
+
+/// A proposal: the coordinator turns each placement into a commit that may lose its race, and plans again.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// What goes where, in the order of service.
+    pub placements: Vec<Placement>,
+    /// The shapes that were looked at and have jobs left waiting. Those behind the limit were not looked at.
+    pub unplaced: Vec<UnplacedShape>,
+}
+
+/// One job for one factory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placement {
+    /// The job.
+    pub job: JobId,
+    /// Where it goes.
+    pub factory: FactoryId,
+    /// The engine whose seat it takes; `None` if the job names none and the factory offers none.
+    pub engine: Option<EngineName>,
+    /// The score that won.
+    pub score: Score,
+}
+
+/// Jobs of one shape that are left waiting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnplacedShape {
+    /// What they need.
+    pub shape: Arc<Shape>,
+    /// Why they wait.
+    pub why: Unplaced,
+    /// How many they are.
+    pub jobs: usize,
+    /// The one that has waited longest.
+    pub oldest: JobId,
+    /// Since when it waits.
+    pub since: Timestamp,
+}
+
+/// Gives the waiting jobs to factories, never beyond a seat, in the order of [S7].
+///
+/// Equal views give equal plans. Of two factories with equal scores the less loaded one wins, then the lower id.
+pub fn plan(view: &FleetView) -> Plan {
+    let mut plan = Plan::default();
+    let mut draft = Draft::of(view);
+    Turns::of(view).serve(|next, turn| {
+        if plan.placements.len() >= view.limit {
+            return None;
+        }
+        let waiting = view.queue.get(&next.job)?;
+        let needs = draft.needs(waiting.demand());
+        if let Some(choice) = draft.choose(&needs) {
+            let placement = choice.placement(next.job);
+            draft.occupy(&placement, &next.shape);
+            plan.placements.push(placement);
+            return Some(Service::Placed);
+        }
+        let why = diagnose(&draft, &needs);
+        plan.unplaced.extend(unplaced(&next.shape, why, turn.left(&next.shape)));
+        Some(Service::SkipShape)
+    });
+    plan.unplaced.extend(paused(view));
+    plan
+}
+
+fn paused<'a>(view: &'a FleetView) -> impl Iterator<Item = UnplacedShape> + 'a {
+    let lines = view.queue.lines().filter(|(product, _)| view.paused(product));
+    lines.flat_map(|(product, line)| {
+        line.shapes().filter_map(|shape| {
+            let why = Unplaced::ProductPaused { product: product.clone() };
+            unplaced(shape, why, (line.len(shape), line.oldest(shape)))
+        })
+    })
+}
+
+fn unplaced(shape: &Arc<Shape>, why: Unplaced, (jobs, oldest): (usize, Option<Place>)) -> Option<UnplacedShape> {
+    let (since, oldest) = oldest?;
+    Some(UnplacedShape { shape: Arc::clone(shape), why, jobs, oldest, since })
+}

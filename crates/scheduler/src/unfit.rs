@@ -1,0 +1,146 @@
+//! Why one factory may not have a job.
+
+use std::fmt;
+
+use domain::{Capability, EngineName, FactoryId, ProductId, RepoName};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::fleet::{Kind, Member, Presence, repo_of_token};
+use crate::gate::{Candidate, Gate};
+use crate::names::Names;
+use crate::needs::Needs;
+
+/// One reason why a factory may not have a job. Shown after the factory's name: "`mac-1` lacks `has:docker`".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case", rename_all_fields = "camelCase", tag = "code")]
+pub enum Unfit {
+    /// The product starts nothing new.
+    ProductPaused {
+        /// The product.
+        product: ProductId,
+    },
+    /// The job belongs to another factory.
+    PinnedElsewhere {
+        /// The one it is pinned to.
+        pin: FactoryId,
+    },
+    /// A token is not advertised.
+    Lacks {
+        /// The token.
+        capability: Capability,
+    },
+    /// None of the engines is offered.
+    RunsNoEngine {
+        /// The engines that would do.
+        engines: Vec<EngineName>,
+    },
+    /// The repository is not there, and cloning is not allowed.
+    NoRepo {
+        /// The repository.
+        repo: RepoName,
+    },
+    /// Its token does not cover the product.
+    OutOfScope {
+        /// The product.
+        product: ProductId,
+    },
+    /// It is gone.
+    Away {
+        /// How it is gone.
+        presence: Presence,
+    },
+    /// It has not been heard of since the coordinator started.
+    Warming,
+    /// It takes nothing new.
+    Draining,
+    /// It is short of disk space.
+    DiskLow,
+    /// All seats are taken.
+    Full {
+        /// How many it has.
+        seats: u32,
+    },
+    /// All seats for the engines that would do are taken.
+    EngineBusy {
+        /// The engines.
+        engines: Vec<EngineName>,
+    },
+    /// It works on the repository as often as it may.
+    RepoBusy {
+        /// The repository.
+        repo: RepoName,
+    },
+    /// The fleet works on the repository as often as it may.
+    FleetRepoBusy {
+        /// The repository.
+        repo: RepoName,
+    },
+}
+
+impl Unfit {
+    /// Every reason why a factory may not have the job, the gravest first; empty if it may.
+    pub(crate) fn all(member: &Member, candidate: &Candidate, needs: &Needs) -> Vec<Self> {
+        let closed = Gate::ALL.into_iter().filter(|gate| !gate.admits(candidate, needs));
+        closed.flat_map(|gate| Self::at(gate, member, candidate, needs)).collect()
+    }
+
+    fn at(gate: Gate, member: &Member, candidate: &Candidate, needs: &Needs) -> Vec<Self> {
+        let shape = needs.shape;
+        let repo = |reason: fn(RepoName) -> Self| shape.repo.clone().map(reason).into_iter().collect();
+        match gate {
+            Gate::Product => vec![Self::ProductPaused { product: shape.product.clone() }],
+            Gate::Pin => shape.pin.clone().map(|pin| Self::PinnedElsewhere { pin }).into_iter().collect(),
+            Gate::Capabilities => {
+                let missing = missing(member, candidate.kind, needs);
+                missing.into_iter().map(|capability| Self::Lacks { capability }).collect()
+            }
+            Gate::Engine => vec![Self::RunsNoEngine { engines: shape.engines.clone() }],
+            Gate::Repo => repo(|repo| Self::NoRepo { repo }),
+            Gate::Scope => vec![Self::OutOfScope { product: shape.product.clone() }],
+            Gate::There => vec![Self::Away { presence: candidate.standing.presence }],
+            Gate::Heard => vec![Self::Warming],
+            Gate::Open => vec![Self::Draining],
+            Gate::Disk => vec![Self::DiskLow],
+            Gate::Seats => vec![Self::Full { seats: member.state.factory.seat_limit }],
+            Gate::EngineSeats => vec![Self::EngineBusy { engines: candidate.standing.busy_engines.clone() }],
+            Gate::RepoSeats => repo(|repo| Self::RepoBusy { repo }),
+            Gate::FleetRepoSeats => repo(|repo| Self::FleetRepoBusy { repo }),
+        }
+    }
+}
+
+/// The tokens that a job needs and a factory does not advertise, in their canonical spelling.
+pub(crate) fn missing(member: &Member, kind: &Kind, needs: &Needs) -> Vec<Capability> {
+    let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
+    let lacks = |token: &Capability| match repo_of_token(token) {
+        Some(repo) => !member.repos.contains(&repo),
+        None => !kind.has(token),
+    };
+    needed.filter(lacks).collect()
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ProductPaused { product } => write!(f, "may not start anything for `{product}`, which is paused"),
+            Self::PinnedElsewhere { pin } => write!(f, "is not `{pin}`, which the job is pinned to"),
+            Self::Lacks { capability } => write!(f, "lacks `{capability}`"),
+            Self::RunsNoEngine { engines } => write!(f, "does not run {}", Names::any(engines)),
+            Self::NoRepo { repo } => write!(f, "does not have `{repo}` and may not clone it"),
+            Self::OutOfScope { product } => write!(f, "may not work for `{product}`"),
+            Self::Away { presence: Presence::Down } => f.write_str("is down"),
+            Self::Away { .. } => f.write_str("has been silent for too long"),
+            Self::Warming => f.write_str("has not been heard of yet"),
+            Self::Draining => f.write_str("is draining"),
+            Self::DiskLow => f.write_str("is short of disk space"),
+            Self::Full { seats: 1 } => f.write_str("has its one seat taken"),
+            Self::Full { seats } => write!(f, "has all {seats} seats taken"),
+            Self::EngineBusy { engines } => write!(f, "has all seats for {} taken", Names::all(engines)),
+            Self::RepoBusy { repo } => write!(f, "works on `{repo}` as often as it may"),
+            Self::FleetRepoBusy { repo } => {
+                write!(f, "may not begin on `{repo}`: the fleet works on it as often as it may")
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Why a job is left waiting, and what would help [I9].
+
+use std::fmt;
+
+use domain::{Capability, EngineName, FactoryId, ProductId, RepoName};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::names::Names;
+use crate::unfit::Unfit;
+
+/// Why a job is left waiting. Shown, it says what is missing and what would help.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case", rename_all_fields = "camelCase", tag = "code")]
+pub enum Unplaced {
+    /// There is no factory.
+    NoFactories,
+    /// No factory advertises every token that is needed.
+    NoFactoryOffers {
+        /// Tokens that no factory advertises; those that the nearest lacks if each is advertised by somebody.
+        missing: Vec<Capability>,
+        /// The factory that lacks the fewest.
+        nearest: Option<Nearest>,
+    },
+    /// Of those that would fit, none offers one of the engines.
+    NoFactoryRunsEngine {
+        /// The engines that would do.
+        engines: Vec<EngineName>,
+    },
+    /// Of those that would fit, none has the repository or may clone it.
+    NoFactoryHasRepo {
+        /// The repository.
+        repo: RepoName,
+    },
+    /// Of those that would fit, none has a token that covers the product.
+    OutOfScope {
+        /// The product.
+        product: ProductId,
+    },
+    /// Those that would fit are stale or down.
+    Away {
+        /// One of them.
+        factory: FactoryId,
+    },
+    /// Those that would fit take nothing new.
+    Draining {
+        /// One of them.
+        factory: FactoryId,
+    },
+    /// Those that would fit are short of disk space.
+    DiskLow {
+        /// One of them.
+        factory: FactoryId,
+    },
+    /// It is pinned to a factory that is not in the fleet.
+    PinnedToAbsent {
+        /// The factory.
+        factory: FactoryId,
+    },
+    /// It is pinned to a factory that cannot run it.
+    PinnedToUnfit {
+        /// The factory.
+        factory: FactoryId,
+        /// What is in the way.
+        why: Vec<Unfit>,
+    },
+    /// Those that would fit have not been heard of since the coordinator started.
+    Warming,
+    /// The product starts nothing new.
+    ProductPaused {
+        /// The product.
+        product: ProductId,
+    },
+    /// Those that would fit have no free seat.
+    AllBusy,
+    /// Those that would fit have no free seat for one of the engines.
+    EngineBusy {
+        /// The engines that would do; all when empty.
+        engines: Vec<EngineName>,
+    },
+    /// As many jobs work on the repository as are allowed.
+    RepoBusy {
+        /// The repository.
+        repo: RepoName,
+    },
+}
+
+/// The factory that comes nearest to what a job needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Nearest {
+    /// The factory.
+    pub factory: FactoryId,
+    /// The tokens that it lacks.
+    pub missing: Vec<Capability>,
+}
+
+impl Unplaced {
+    /// A stable word for programs; the same that the JSON has.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoFactories => "no_factories",
+            Self::NoFactoryOffers { .. } => "no_factory_offers",
+            Self::NoFactoryRunsEngine { .. } => "no_factory_runs_engine",
+            Self::NoFactoryHasRepo { .. } => "no_factory_has_repo",
+            Self::OutOfScope { .. } => "out_of_scope",
+            Self::Away { .. } => "away",
+            Self::Draining { .. } => "draining",
+            Self::DiskLow { .. } => "disk_low",
+            Self::PinnedToAbsent { .. } => "pinned_to_absent",
+            Self::PinnedToUnfit { .. } => "pinned_to_unfit",
+            Self::Warming => "warming",
+            Self::ProductPaused { .. } => "product_paused",
+            Self::AllBusy => "all_busy",
+            Self::EngineBusy { .. } => "engine_busy",
+            Self::RepoBusy { .. } => "repo_busy",
+        }
+    }
+
+    /// Whether nobody can run it as things are: no seat that becomes free will help, somebody has to act.
+    pub fn is_unplaceable(&self) -> bool {
+        match self {
+            Self::NoFactories
+            | Self::NoFactoryOffers { .. }
+            | Self::NoFactoryRunsEngine { .. }
+            | Self::NoFactoryHasRepo { .. }
+            | Self::OutOfScope { .. }
+            | Self::Away { .. }
+            | Self::Draining { .. }
+            | Self::DiskLow { .. }
+            | Self::PinnedToAbsent { .. }
+            | Self::PinnedToUnfit { .. } => true,
+            Self::Warming
+            | Self::ProductPaused { .. }
+            | Self::AllBusy
+            | Self::EngineBusy { .. }
+            | Self::RepoBusy { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Unplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFactories => f.write_str("there is no factory: start one with `giga factory`"),
+            Self::NoFactoryOffers { missing, nearest } => show_offers(f, missing, nearest.as_ref()),
+            Self::NoFactoryRunsEngine { engines } => write!(
+                f,
+                "no factory that fits runs {}: set the engine up on one, or allow another engine",
+                Names::any(engines)
+            ),
+            Self::NoFactoryHasRepo { repo } => write!(
+                f,
+                "no factory that fits has `{repo}` or may clone it: clone it on one, or let one clone what it lacks"
+            ),
+            Self::OutOfScope { product } => {
+                write!(f, "no factory that fits may work for `{product}`: add the product to the token of one")
+            }
+            Self::Away { factory } => {
+                write!(f, "every factory that fits is away, such as `{factory}`: bring it back, or enrol another")
+            }
+            Self::Draining { factory } => write!(
+                f,
+                "every factory that fits is draining, such as `{factory}`: let it take work again, or enrol another"
+            ),
+            Self::DiskLow { factory } => write!(
+                f,
+                "every factory that fits is short of disk space, such as `{factory}`: free some with `giga gc`"
+            ),
+            Self::PinnedToAbsent { factory } => {
+                write!(f, "it is pinned to `{factory}`, which is not in the fleet: enrol it, or unpin the job")
+            }
+            Self::PinnedToUnfit { factory, why } => {
+                write!(f, "it is pinned to `{factory}`, which {}: mend that, or unpin the job", Reasons(why))
+            }
+            Self::Warming => f.write_str("the coordinator has just started and waits to hear from the factories"),
+            Self::ProductPaused { product } => write!(f, "product `{product}` is paused: it starts when that is over"),
+            Self::AllBusy => f.write_str("every factory that fits is busy: it starts when a seat is free"),
+            Self::EngineBusy { engines } if engines.is_empty() => {
+                f.write_str("every seat for an engine is taken: it starts when one is free")
+            }
+            Self::EngineBusy { engines } => {
+                write!(f, "every seat for {} is taken: it starts when one is free", Names::any(engines))
+            }
+            Self::RepoBusy { repo } => {
+                write!(f, "as many jobs work on `{repo}` as are allowed: it starts when one of them ends")
+            }
+        }
+    }
+}
+
+fn show_offers(f: &mut fmt::Formatter<'_>, missing: &[Capability], nearest: Option<&Nearest>) -> fmt::Result {
+    match nearest {
+        Some(Nearest { factory, missing: lacks }) if lacks == missing => {
+            write!(f, "no factory that has the rest offers {}; `{factory}` comes nearest", Names::all(missing))?;
+        }
+        Some(Nearest { factory, missing: lacks }) => {
+            write!(f, "no factory offers {}", Names::any(missing))?;
+            write!(f, "; `{factory}` comes nearest and lacks {}", Names::all(lacks))?;
+        }
+        None => write!(f, "no factory offers {}", Names::any(missing))?,
+    }
+    let them = if missing.len() == 1 { "it" } else { "them" };
+    write!(f, ": add {} to a factory, or drop {them} from the job", Names::all(missing))
+}
+
+/// "lacks `a`, is draining and is short of disk space".
+struct Reasons<'a>(&'a [Unfit]);
+
+impl fmt::Display for Reasons<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, reason) in self.0.iter().enumerate() {
+            match at {
+                0 => {}
+                at if at + 1 == self.0.len() => f.write_str(" and ")?,
+                _ => f.write_str(", ")?,
+            }
+            write!(f, "{reason}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! Which of several factories gets a job.
+
+use scheduler::{FactoryState, Presence, Seat, Waiting, claim, errand};
+
+use crate::scenario::{Scenario, factory, id, job, name, with_shape};
+
+/// The factory that the only job goes to.
+fn goes_to(factories: Vec<FactoryState>, waiting: Waiting) -> Option<String> {
+    let scenario = Scenario { factories, jobs: vec![waiting], ..Scenario::default() };
+    scenario.plan().placements.first().map(|placement| placement.factory.to_string())
+}
+
+fn with_repo(mut state: FactoryState, repo: &str) -> FactoryState {
+    state.factory.repos.insert(name(repo));
+    state
+}
+
+#[test]
+fn two_spellings_of_one_token_are_one_token() {
+    let mac = factory("f1", &["os:darwin"]);
+
+    assert_eq!(goes_to(vec![mac], job(1, &["os:macos"])).as_deref(), Some("f1"));
+}
+
+#[test]
+fn what_few_have_is_kept_for_those_who_need_it() {
+    let rare = || factory("a", &["os:linux", "gpu:l4"]);
+    let plain = || vec![rare(), factory("b", &["os:linux"]), factory("c", &["os:linux"])];
+
+    assert_eq!(goes_to(plain(), job(1, &["os:linux"])).as_deref(), Some("b"));
+    assert_eq!(goes_to(plain(), job(1, &["gpu:l4"])).as_deref(), Some("a"));
+    assert_eq!(goes_to(vec![rare()], job(1, &["os:linux"])).as_deref(), Some("a"));
+}
+
+#[test]
+fn a_factory_that_has_the_repository_is_preferred_to_one_that_can_clone_it() {
+    let wants = with_shape(job(1, &[]), |shape| shape.repo = Some(name("notes")));
+    let mut cloner = factory("a", &[]);
+    cloner.factory.clones = true;
+
+    assert_eq!(
+        goes_to(vec![cloner.clone(), with_repo(factory("b", &[]), "notes")], wants.clone()).as_deref(),
+        Some("b")
+    );
+    assert_eq!(goes_to(vec![cloner, factory("b", &[])], wants.clone()).as_deref(), Some("a"));
+    assert_eq!(goes_to(vec![factory("b", &[])], wants), None);
+}
+
+#[test]
+fn a_factory_to_avoid_is_taken_only_if_nobody_else_will_do() {
+    let wary = || Waiting { avoid: Some(name("a")), ..job(1, &[]) };
+
+    assert_eq!(goes_to(vec![factory("a", &[]), factory("b", &[])], wary()).as_deref(), Some("b"));
+    assert_eq!(goes_to(vec![factory("a", &[])], wary()).as_deref(), Some("a"));
+}
+
+#[test]
+fn a_factory_that_asks_is_not_given_what_avoids_it_while_another_could_take_it() {
+    let mut scenario = Scenario { factories: vec![factory("a", &[]), factory("b", &[])], ..Scenario::default() };
+    scenario.jobs = vec![Waiting { avoid: Some(name("a")), ..job(1, &[]) }, job(2, &[])];
+    let world = scenario.world();
+
+    let claimed = |factory: &str| claim(&world.view(), &name(factory)).map(|placement| placement.job);
+
+    assert_eq!((claimed("a"), claimed("b"), claimed("nobody")), (Some(id(2)), Some(id(1)), None));
+}
+
+#[test]
+fn a_pinned_job_goes_nowhere_else() {
+    let pinned = with_shape(job(1, &[]), |shape| shape.pin = Some(name("b")));
+    let mut busy = factory("b", &[]);
+    busy.load = 9.0;
+
+    assert_eq!(goes_to(vec![factory("a", &[]), busy], pinned.clone()).as_deref(), Some("b"));
+    assert_eq!(goes_to(vec![factory("a", &[])], pinned), None);
+}
+
+#[test]
+fn jobs_spread_over_idle_factories() {
+    let mut scenario =
+        Scenario { factories: ["a", "b", "c"].map(|id| factory(id, &[])).to_vec(), ..Scenario::default() };
+    scenario.jobs = (0..6).map(|number| job(number, &[])).collect();
+
+    let targets: Vec<String> = scenario.plan().placements.iter().map(|placed| placed.factory.to_string()).collect();
+
+    assert_eq!(targets, ["a", "b", "c", "a", "b", "c"]);
+}
+
+#[test]
+fn the_second_engine_is_used_when_the_first_has_no_seat() {
+    let mut one = factory("a", &["engine:claude", "engine:codex"]);
+    one.factory.engine_seats.insert(name("claude"), 1);
+    let both = |number| with_shape(job(number, &[]), |shape| shape.engines = vec![name("claude"), name("codex")]);
+    let scenario = Scenario { factories: vec![one], jobs: vec![both(1), both(2)], ..Scenario::default() };
+
+    let engines: Vec<_> = scenario.plan().placements.into_iter().map(|placed| placed.engine).collect();
+
+    assert_eq!(engines, [Some(name("claude")), Some(name("codex"))]);
+}
+
+#[test]
+fn a_seat_that_is_vacated_can_be_given_again() {
+    let mut scenario = Scenario { factories: vec![factory("a", &[])], jobs: vec![job(1, &[])], ..Scenario::default() };
+    scenario.factories[0].factory.seat_limit = 1;
+    let seat = Seat { factory: name("a"), product: name("default"), repo: None, engine: None };
+    scenario.seats.push((id(9), seat.clone()));
+    let mut world = scenario.world();
+    assert_eq!(scheduler::plan(&world.view()).placements, []);
+
+    assert_eq!(world.fleet.vacate(&id(9)), Some(seat));
+
+    assert_eq!(scheduler::plan(&world.view()).placements.len(), 1);
+    assert_eq!(world.fleet.vacate(&id(9)), None);
+}
+
+#[test]
+fn an_errand_needs_no_seat_and_prefers_who_has_the_repository() {
+    let mut holder = with_repo(factory("b", &[]), "notes");
+    holder.factory.seat_limit = 0;
+    holder.load = 5.0;
+    let mut cloner = factory("a", &[]);
+    cloner.factory.clones = true;
+    let mut gone = with_repo(factory("c", &[]), "notes");
+    gone.presence = Presence::Stale;
+    let scenario = Scenario { factories: vec![holder, cloner, gone], ..Scenario::default() };
+    let world = scenario.world();
+
+    let runs = |avoid: Option<&str>| {
+        errand(&world.view(), &name("notes"), &name("default"), avoid.map(name).as_ref()).map(|id| id.to_string())
+    };
+
+    assert_eq!(runs(None).as_deref(), Some("b"));
+    assert_eq!(runs(Some("b")).as_deref(), Some("a"));
+}

@@ -1,0 +1,11 @@
+//! What the scheduler promises, seen from outside.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
+
+mod choice;
+mod explanation;
+mod golden;
+mod naive;
+mod order;
+mod property;
+mod reason;
+mod scenario;

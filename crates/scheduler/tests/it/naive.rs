@@ -1,0 +1,215 @@
+//! The same decisions by looking at everything: what the indexes must never change.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use domain::{Capability, EngineName, FactoryId, JobId, Product, ProductId, RepoName};
+use scheduler::{FactoryState, Presence, Seat, Waiting};
+
+use crate::scenario::{NOW, Scenario};
+
+/// A fleet that is searched from end to end.
+pub(crate) struct Naive<'a> {
+    scenario: &'a Scenario,
+    pub(crate) seats: Vec<Seat>,
+}
+
+/// What went where, and which job was left for which reason.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct NaivePlan {
+    pub(crate) placements: Vec<(JobId, FactoryId, Option<EngineName>)>,
+    pub(crate) unplaced: Vec<(JobId, &'static str)>,
+}
+
+impl<'a> Naive<'a> {
+    pub(crate) fn of(scenario: &'a Scenario) -> Self {
+        let seats = scenario.seats.iter().map(|(_, seat)| seat.clone()).collect();
+        Self { scenario, seats }
+    }
+
+    pub(crate) fn plan(mut self) -> NaivePlan {
+        let mut plan = NaivePlan::default();
+        let mut left: Vec<&Waiting> = self.scenario.jobs.iter().collect();
+        left.retain(|waiting| !self.product(&waiting.shape.product).paused);
+        while let Some(next) = self.next(&left) {
+            if plan.placements.len() >= self.scenario.limit {
+                return plan;
+            }
+            match self.choose(next) {
+                Some((factory, engine)) => {
+                    left.retain(|waiting| waiting.job != next.job);
+                    self.seats.push(Seat {
+                        factory: factory.clone(),
+                        product: next.shape.product.clone(),
+                        repo: next.shape.repo.clone(),
+                        engine: engine.clone(),
+                    });
+                    plan.placements.push((next.job, factory, engine));
+                }
+                None => {
+                    let alike = left.iter().filter(|waiting| waiting.shape == next.shape);
+                    let oldest = alike.min_by_key(|waiting| (waiting.since, waiting.job)).unwrap();
+                    plan.unplaced.push((oldest.job, self.reason(next)));
+                    left.retain(|waiting| waiting.shape != next.shape);
+                }
+            }
+        }
+        plan
+    }
+
+    /// The first job in the order of service.
+    pub(crate) fn next<'w>(&self, left: &[&'w Waiting]) -> Option<&'w Waiting> {
+        let products: BTreeSet<&ProductId> = left.iter().map(|waiting| &waiting.shape.product).collect();
+        let share = |product: &ProductId| {
+            let seats = self.seats.iter().filter(|seat| seat.product == *product).count();
+            seats as f64 / f64::from(self.product(product).weight.max(1))
+        };
+        let product = products.into_iter().min_by(|a, b| share(a).total_cmp(&share(b)).then(a.cmp(b)))?;
+        let own = left.iter().filter(|waiting| waiting.shape.product == *product);
+        own.min_by_key(|waiting| {
+            let steps = NOW.since(waiting.since).as_secs() / 1_800;
+            (u64::from(waiting.priority.rank()).saturating_sub(steps), waiting.since, waiting.job)
+        })
+        .copied()
+    }
+
+    pub(crate) fn choose(&self, waiting: &Waiting) -> Option<(FactoryId, Option<EngineName>)> {
+        let mut fit: Vec<&FactoryState> = self.eligible(waiting);
+        if fit.iter().any(|state| Some(&state.factory.id) != waiting.avoid.as_ref()) {
+            fit.retain(|state| Some(&state.factory.id) != waiting.avoid.as_ref());
+        }
+        let best = fit.into_iter().max_by(|a, b| {
+            let by_score = self.score(a, waiting).total_cmp(&self.score(b, waiting));
+            by_score.then(self.load(b).total_cmp(&self.load(a))).then(b.factory.id.cmp(&a.factory.id))
+        })?;
+        Some((best.factory.id.clone(), self.engine(best, waiting).unwrap()))
+    }
+
+    pub(crate) fn eligible(&self, waiting: &Waiting) -> Vec<&'a FactoryState> {
+        let all = self.scenario.factories.iter();
+        all.filter(|state| self.gates(state, waiting).iter().all(|(open, _)| *open)).collect()
+    }
+
+    fn reason(&self, waiting: &Waiting) -> &'static str {
+        if let Some(pin) = &waiting.shape.pin {
+            let pinned = self.scenario.factories.iter().find(|state| state.factory.id == *pin);
+            let Some(state) = pinned else { return "pinned_to_absent" };
+            let (_, code) = self.gates(state, waiting).into_iter().find(|(open, _)| !open).unwrap();
+            let passing = ["warming", "all_busy", "engine_busy", "repo_busy"];
+            return if passing.contains(&code) { code } else { "pinned_to_unfit" };
+        }
+        let stops = |state| self.gates(state, waiting).iter().position(|(open, _)| !open).unwrap();
+        let furthest = self.scenario.factories.iter().max_by_key(|state| stops(state));
+        furthest.map_or("no_factories", |state| self.gates(state, waiting)[stops(state)].1)
+    }
+
+    /// Every condition in the order of the filter, with the reason that it gives.
+    fn gates(&self, state: &FactoryState, waiting: &Waiting) -> Vec<(bool, &'static str)> {
+        let (factory, shape) = (&state.factory, &waiting.shape);
+        let repo_limit = |repo: &RepoName| self.product(&shape.product).repo_seats.get(repo).copied();
+        let here = |seat: &&Seat| seat.factory == factory.id;
+        let offered = advertised(state);
+        let needed = shape.capabilities.iter().cloned().map(Capability::canonical);
+        vec![
+            (!self.product(&shape.product).paused, "product_paused"),
+            (shape.pin.as_ref().is_none_or(|pin| *pin == factory.id), "pinned_elsewhere"),
+            (needed.into_iter().all(|token| offered.contains(&token)), "no_factory_offers"),
+            (shape.engines.is_empty() || engines(state).any(|e| shape.engines.contains(&e)), "no_factory_runs_engine"),
+            (factory.clones || shape.repo.as_ref().is_none_or(|repo| has(state, repo)), "no_factory_has_repo"),
+            (state.products.is_empty() || state.products.contains(&shape.product), "out_of_scope"),
+            (!matches!(state.presence, Presence::Stale | Presence::Down), "away"),
+            (state.presence == Presence::Live, "warming"),
+            (!factory.draining, "draining"),
+            (!state.disk_low, "disk_low"),
+            (self.seats.iter().filter(here).count() < factory.seat_limit as usize, "all_busy"),
+            (self.engine(state, waiting).is_some(), "engine_busy"),
+            (
+                shape.repo.as_ref().is_none_or(|repo| {
+                    let used = self.seats.iter().filter(here).filter(|seat| seat.repo.as_ref() == Some(repo)).count();
+                    factory.repo_seats.get(repo).is_none_or(|limit| used < *limit as usize)
+                }),
+                "repo_busy",
+            ),
+            (
+                shape.repo.as_ref().is_none_or(|repo| {
+                    let used = self.seats.iter().filter(|seat| seat.repo.as_ref() == Some(repo)).count();
+                    repo_limit(repo).is_none_or(|limit| used < limit as usize)
+                }),
+                "repo_busy",
+            ),
+        ]
+    }
+
+    /// The engine that the job gets: `None` if it cannot have one.
+    fn engine(&self, state: &FactoryState, waiting: &Waiting) -> Option<Option<EngineName>> {
+        let offered: Vec<EngineName> = engines(state).collect();
+        let wanted = &waiting.shape.engines;
+        if wanted.is_empty() && offered.is_empty() {
+            return Some(None);
+        }
+        let free = |engine: &&EngineName| {
+            let here = self.seats.iter().filter(|seat| seat.factory == state.factory.id);
+            let used = here.filter(|seat| seat.engine.as_ref() == Some(engine)).count();
+            state.factory.engine_seats.get(engine).is_none_or(|limit| used < *limit as usize)
+        };
+        let mut usable: Vec<&EngineName> = wanted.iter().filter(|engine| offered.contains(engine)).collect();
+        if wanted.is_empty() {
+            usable = offered.iter().collect();
+        }
+        usable.into_iter().find(free).cloned().map(Some)
+    }
+
+    fn score(&self, state: &FactoryState, waiting: &Waiting) -> f64 {
+        let weights = &self.scenario.weights;
+        let weigh = |weight: f64, term: f64| weight.max(0.0) * term;
+        let age = NOW.since(waiting.since);
+        let starved = (1.0 - age.as_secs_f64() / Duration::from_secs(1_800).as_secs_f64()).max(0.0);
+        let affinity = waiting.shape.repo.as_ref().is_some_and(|repo| has(state, repo));
+        weigh(weights.capability_fit, 1.0 / (1.0 + self.spare(state, waiting)))
+            + weigh(weights.affinity, if affinity { 1.0 } else { 0.0 })
+            + weigh(weights.idleness, 1.0 / (1.0 + self.load(state)))
+            + weigh(weights.cost_fit, 1.0 - f64::from(state.factory.cost) / 100.0)
+            + weigh(weights.health, state.health)
+            - weigh(weights.starvation_penalty, starved)
+    }
+
+    fn spare(&self, state: &FactoryState, waiting: &Waiting) -> f64 {
+        let live: Vec<&FactoryState> =
+            self.scenario.factories.iter().filter(|state| state.presence == Presence::Live).collect();
+        if live.is_empty() {
+            return 0.0;
+        }
+        let needed = waiting.shape.capabilities.iter().cloned().map(Capability::canonical);
+        let asked: BTreeSet<Capability> = needed.chain(waiting.shape.engines.iter().map(Capability::engine)).collect();
+        let spare = advertised(state).into_iter().filter(|token| !token.as_str().starts_with("repo:"));
+        let without = spare
+            .filter(|token| !asked.contains(token))
+            .map(|token| live.iter().filter(|state| !advertised(state).contains(&token)).count());
+        without.sum::<usize>() as f64 / live.len() as f64
+    }
+
+    fn load(&self, state: &FactoryState) -> f64 {
+        let used = self.seats.iter().filter(|seat| seat.factory == state.factory.id).count();
+        match state.factory.seat_limit {
+            0 => state.load,
+            limit => state.load.max(used as f64 / f64::from(limit)),
+        }
+    }
+
+    fn product(&self, id: &ProductId) -> Product {
+        self.scenario.products.get(id).cloned().unwrap_or_else(|| Product::new(id.clone()))
+    }
+}
+
+fn advertised(state: &FactoryState) -> BTreeSet<Capability> {
+    let tokens = state.factory.capabilities.iter().cloned().map(Capability::canonical);
+    tokens.chain(state.factory.repos.iter().map(Capability::repo)).collect()
+}
+
+fn has(state: &FactoryState, repo: &RepoName) -> bool {
+    advertised(state).contains(&Capability::repo(repo))
+}
+
+fn engines(state: &FactoryState) -> impl Iterator<Item = EngineName> {
+    state.factory.engines()
+}

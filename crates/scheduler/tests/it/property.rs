@@ -1,0 +1,244 @@
+//! Safety and progress, over fleets made by chance.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use domain::{Product, Shape};
+use proptest::prelude::*;
+use scheduler::{Answer, Plan, Unplaced, Waiting, claim, errand, explain, plan};
+
+use crate::naive::{Naive, NaivePlan};
+use crate::scenario::{Scenario, World, ago, factory, id, job, name, scenarios, seat_of, with_shape};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    #[test]
+    fn the_indexes_change_no_decision(scenario in scenarios()) {
+        let indexed = scenario.plan();
+        let expected = Naive::of(&scenario).plan();
+
+        prop_assert_eq!(essence(&indexed), expected);
+    }
+
+    #[test]
+    fn no_seat_of_any_kind_is_given_away_twice(scenario in scenarios()) {
+        let mut world = scenario.world();
+        let plan = plan(&world.view());
+
+        for placement in &plan.placements {
+            world.carry_out(placement);
+            let waiting = scenario.jobs.iter().find(|waiting| waiting.job == placement.job).unwrap();
+            let seat = seat_of(&waiting.shape, placement);
+            let factory = &world.fleet.get(&seat.factory).unwrap().factory;
+            prop_assert!(world.fleet.used(&seat.factory) <= factory.seat_limit);
+            if let Some(engine) = &seat.engine {
+                let limit = factory.engine_seats.get(engine).copied().unwrap_or(u32::MAX);
+                prop_assert!(world.fleet.engine_used(&seat.factory, engine) <= limit);
+            }
+            if let Some(repo) = &seat.repo {
+                let here = factory.repo_seats.get(repo).copied().unwrap_or(u32::MAX);
+                let everywhere = scenario.products[&seat.product].repo_seats.get(repo).copied().unwrap_or(u32::MAX);
+                prop_assert!(world.fleet.repo_used_at(&seat.factory, repo) <= here);
+                prop_assert!(world.fleet.repo_used(repo) <= everywhere);
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_goes_only_to_a_factory_that_may_have_it(scenario in scenarios()) {
+        let mut naive = Naive::of(&scenario);
+
+        for placement in scenario.plan().placements {
+            let waiting = scenario.jobs.iter().find(|waiting| waiting.job == placement.job).unwrap();
+            let eligible: Vec<_> = naive.eligible(waiting).into_iter().map(|state| &state.factory.id).collect();
+            prop_assert!(eligible.contains(&&placement.factory));
+            naive.seats.push(seat_of(&waiting.shape, &placement));
+        }
+    }
+
+    #[test]
+    fn a_paused_product_starts_nothing(scenario in scenarios()) {
+        let world = scenario.world();
+        let plan = plan(&world.view());
+
+        for placement in &plan.placements {
+            prop_assert!(!scenario.products[&world.queue.get(&placement.job).unwrap().shape.product].paused);
+        }
+    }
+
+    #[test]
+    fn the_order_in_which_things_became_known_does_not_matter(scenario in scenarios()) {
+        let mut backwards = scenario.clone();
+        backwards.factories.reverse();
+        backwards.jobs.reverse();
+        backwards.seats.reverse();
+        let mut detour = backwards.world();
+        churn(&mut detour, &scenario);
+
+        let expected = scenario.plan();
+        prop_assert_eq!(&backwards.plan(), &expected);
+        prop_assert_eq!(&plan(&detour.view()), &expected);
+    }
+
+    #[test]
+    fn a_plan_leaves_no_job_waiting_that_could_be_placed(mut scenario in scenarios()) {
+        scenario.limit = 1_000;
+        let mut world = scenario.world();
+        let first = plan(&world.view());
+        for placement in &first.placements {
+            world.carry_out(placement);
+        }
+
+        let second = plan(&world.view());
+        prop_assert_eq!(second.placements, vec![]);
+        let left: usize = first.unplaced.iter().map(|shape| shape.jobs).sum();
+        prop_assert_eq!(left, world.queue.len());
+    }
+
+    #[test]
+    fn a_shape_that_nobody_can_run_holds_nobody_up(scenario in scenarios(), burden in 1_u8..40) {
+        let mut burdened = scenario.clone();
+        for (number, product) in (100..100 + burden).zip(scenario.products.keys().cycle()) {
+            let hopeless = with_shape(job(number, &["has:nobody"]), |shape| shape.product = product.clone());
+            burdened.jobs.push(Waiting { priority: domain::Priority::Critical, since: ago(1_000), ..hopeless });
+        }
+
+        prop_assert_eq!(burdened.plan().placements, scenario.plan().placements);
+    }
+
+    #[test]
+    fn products_get_seats_in_proportion_to_their_weights(alpha in 1_u32..6, beta in 1_u32..6, seats in 0_u32..40) {
+        let mut scenario = Scenario { factories: vec![factory("f1", &[])], ..Scenario::default() };
+        scenario.factories[0].factory.seat_limit = seats;
+        for number in 0..80 {
+            let product = if number < 40 { "alpha" } else { "beta" };
+            scenario.jobs.push(with_shape(job(number, &[]), |shape| shape.product = name(product)));
+        }
+        for (product, weight) in [("alpha", alpha), ("beta", beta)] {
+            let product = Product { weight, ..Product::new(name(product)) };
+            scenario.products.insert(product.id.clone(), product);
+        }
+
+        let placements = scenario.plan().placements;
+        let first = placements.iter().filter(|placement| placement.job < id(40)).count();
+        let second = placements.len() - first;
+        prop_assert_eq!(placements.len(), seats as usize);
+        // Never further apart than one seat of the lighter one is worth, while both have work.
+        let apart = (first as f64 / f64::from(alpha) - second as f64 / f64::from(beta)).abs();
+        prop_assert!(apart <= 1.0 / f64::from(alpha.min(beta)) + 1e-9, "{first} and {second}");
+    }
+
+    #[test]
+    fn an_explanation_says_what_the_plan_does(scenario in scenarios()) {
+        let mut world = scenario.world();
+        let plan = plan(&world.view());
+
+        for placement in &plan.placements {
+            let waiting = world.queue.get(&placement.job).unwrap().clone();
+            let explanation = explain(&world.view(), waiting.demand());
+            let first = explanation.factories.iter().find(|fit| fit.rank == Some(1)).unwrap();
+            prop_assert_eq!((&first.factory, first.score), (&placement.factory, placement.score));
+            let (factory, engine) = (placement.factory.clone(), placement.engine.clone());
+            prop_assert_eq!(explanation.answer, Answer::Goes { factory, engine });
+            world.carry_out(placement);
+        }
+        for left in scheduler::plan(&world.view()).unplaced {
+            let explanation = explain(&world.view(), world.queue.get(&left.oldest).unwrap().demand());
+            if scenario.limit == 1_000 {
+                prop_assert!(explanation.factories.iter().all(|fit| !fit.eligible && fit.rank.is_none()));
+                let unplaceable = left.why.is_unplaceable();
+                prop_assert_eq!(explanation.answer, Answer::Waits { why: left.why, unplaceable });
+            }
+        }
+    }
+
+    #[test]
+    fn a_factory_that_asks_gets_the_first_job_that_it_may_have(scenario in scenarios()) {
+        let world = scenario.world();
+        let naive = Naive::of(&scenario);
+
+        for state in &scenario.factories {
+            let own = &state.factory.id;
+            let mut left: Vec<&Waiting> = scenario.jobs.iter().collect();
+            left.retain(|waiting| !scenario.products[&waiting.shape.product].paused);
+            let expected = loop {
+                let Some(next) = naive.next(&left) else { break None };
+                let eligible: BTreeSet<_> = naive.eligible(next).into_iter().map(|state| &state.factory.id).collect();
+                let avoids = next.avoid.as_ref() == Some(own) && eligible.len() > 1;
+                if eligible.contains(own) && !avoids {
+                    break Some(next.job);
+                }
+                left.retain(|waiting| waiting.job != next.job);
+            };
+            prop_assert_eq!(claim(&world.view(), own).map(|placement| placement.job), expected);
+        }
+    }
+
+    #[test]
+    fn an_errand_goes_to_a_live_factory_that_can_reach_the_repository(scenario in scenarios()) {
+        let world = scenario.world();
+        let (repo, product, avoid) = (name("web"), name("alpha"), name("f1"));
+
+        let chosen = errand(&world.view(), &repo, &product, Some(&avoid));
+        let has = |state: &scheduler::FactoryState| {
+            state.factory.repos.contains(&repo) || state.factory.capabilities.contains(&domain::Capability::repo(&repo))
+        };
+        let able: Vec<_> = world
+            .fleet
+            .iter()
+            .filter(|state| state.presence == scheduler::Presence::Live && !state.factory.draining)
+            .filter(|state| state.products.is_empty() || state.products.contains(&product))
+            .filter(|state| has(state) || (state.factory.clones && !state.disk_low))
+            .collect();
+        let load = |state: &scheduler::FactoryState| match state.factory.seat_limit {
+            0 => state.load,
+            limit => state.load.max(f64::from(world.fleet.used(&state.factory.id)) / f64::from(limit)),
+        };
+        let expected = able.into_iter().min_by(|a, b| {
+            let key = |state: &scheduler::FactoryState| (state.factory.id == avoid, !has(state));
+            key(a).cmp(&key(b)).then(load(a).total_cmp(&load(b))).then(a.factory.id.cmp(&b.factory.id))
+        });
+        prop_assert_eq!(chosen, expected.map(|state| state.factory.id.clone()));
+    }
+}
+
+/// What the naive plan can be compared with.
+fn essence(plan: &Plan) -> NaivePlan {
+    let placements = plan.placements.iter();
+    let unplaced = plan.unplaced.iter().filter(|left| !matches!(left.why, Unplaced::ProductPaused { .. }));
+    NaivePlan {
+        placements: placements.map(|placed| (placed.job, placed.factory.clone(), placed.engine.clone())).collect(),
+        unplaced: unplaced.map(|left| (left.oldest, left.why.code())).collect(),
+    }
+}
+
+/// Puts everything in and takes it out again, in ways that must leave no trace.
+fn churn(world: &mut World, scenario: &Scenario) {
+    for (number, state) in (230..).zip(&scenario.factories) {
+        let mut other = state.clone();
+        other.factory.capabilities = BTreeSet::from([name("has:passing")]);
+        other.load = 7.0;
+        world.fleet.upsert(other);
+        let seat = scheduler::Seat {
+            factory: state.factory.id.clone(),
+            product: name("alpha"),
+            repo: Some(name("web")),
+            engine: Some(name("claude")),
+        };
+        world.fleet.occupy(id(number), seat);
+        world.fleet.remove(&state.factory.id);
+        world.fleet.vacate(&id(number));
+        world.fleet.upsert(state.clone());
+    }
+    let seats: BTreeMap<_, _> = scenario.seats.iter().map(|(job, seat)| (*job, seat.clone())).collect();
+    for (job, seat) in seats {
+        world.fleet.vacate(&job);
+        world.fleet.occupy(job, seat);
+    }
+    for waiting in &scenario.jobs {
+        let shape = Arc::new(Shape { pin: Some(name("f9")), ..(*waiting.shape).clone() });
+        world.queue.insert(Waiting { shape, since: ago(5_000), ..waiting.clone() });
+        world.queue.insert(waiting.clone());
+    }
+}

@@ -1,0 +1,130 @@
+//! Why a job is left waiting, in words that help.
+
+use domain::Product;
+use scheduler::{FactoryState, Presence, Seat, Unplaced, Waiting};
+
+use crate::golden;
+use crate::scenario::{Scenario, factory, id, job, name, with_shape};
+
+fn why(scenario: &Scenario) -> Unplaced {
+    let plan = scenario.plan();
+    assert_eq!(plan.placements, []);
+    plan.unplaced.into_iter().next().expect("a job is left").why
+}
+
+fn alone(change: impl FnOnce(&mut FactoryState), waiting: Waiting) -> Scenario {
+    let mut one = factory("mac-1", &["os:mac", "engine:codex"]);
+    change(&mut one);
+    Scenario { factories: vec![one], jobs: vec![waiting], ..Scenario::default() }
+}
+
+fn on_notes(number: u8) -> Waiting {
+    with_shape(job(number, &[]), |shape| shape.repo = Some(name("notes")))
+}
+
+fn by_claude(number: u8) -> Waiting {
+    with_shape(job(number, &[]), |shape| shape.engines = vec![name("claude")])
+}
+
+fn taken(scenario: Scenario, repo: Option<&str>, engine: Option<&str>) -> Scenario {
+    let seat =
+        Seat { factory: name("mac-1"), product: name("default"), repo: repo.map(name), engine: engine.map(name) };
+    Scenario { seats: vec![(id(99), seat)], ..scenario }
+}
+
+/// One scenario for each reason, in the order of the enum.
+fn every_reason() -> Vec<Scenario> {
+    let pinned = |pin: &str| with_shape(job(1, &["has:xcode"]), |shape| shape.pin = Some(name(pin)));
+    let paused = Product { paused: true, ..Product::new(name("default")) };
+    let mut linux = factory("linux-1", &["os:linux", "has:docker"]);
+    linux.factory.cost = 1;
+    vec![
+        Scenario { jobs: vec![job(1, &[])], ..Scenario::default() },
+        alone(|_| {}, job(1, &["has:xcode", "os:mac"])),
+        Scenario {
+            factories: vec![linux, factory("mac-1", &["os:mac"])],
+            jobs: vec![job(1, &["has:docker", "os:mac"])],
+            ..Scenario::default()
+        },
+        alone(|_| {}, by_claude(1)),
+        alone(|_| {}, on_notes(1)),
+        alone(|one| one.products = [name("tracker")].into(), job(1, &[])),
+        alone(|one| one.presence = Presence::Stale, job(1, &[])),
+        alone(|one| one.factory.draining = true, job(1, &[])),
+        alone(|one| one.disk_low = true, job(1, &[])),
+        alone(|_| {}, pinned("mac-9")),
+        alone(|one| one.factory.draining = true, pinned("mac-1")),
+        alone(|one| one.presence = Presence::Warming, job(1, &[])),
+        Scenario { products: [(paused.id.clone(), paused)].into(), ..alone(|_| {}, job(1, &[])) },
+        alone(|one| one.factory.seat_limit = 0, job(1, &[])),
+        taken(
+            alone(
+                |one| {
+                    one.factory.capabilities.insert(name("engine:claude"));
+                    one.factory.engine_seats.insert(name("claude"), 1);
+                },
+                by_claude(1),
+            ),
+            None,
+            Some("claude"),
+        ),
+        taken(
+            alone(
+                |one| {
+                    one.factory.repos.insert(name("notes"));
+                    one.factory.repo_seats.insert(name("notes"), 1);
+                },
+                on_notes(1),
+            ),
+            Some("notes"),
+            None,
+        ),
+    ]
+}
+
+#[test]
+fn every_reason_says_what_is_missing_and_what_would_help() {
+    let mut text = String::new();
+    for scenario in every_reason() {
+        let why = why(&scenario);
+        let kind = if why.is_unplaceable() { "unplaceable" } else { "waits" };
+        text += &format!("{} ({kind})\n    {why}\n", why.code());
+    }
+
+    golden::check("reasons.txt", &text);
+}
+
+#[test]
+fn the_code_is_the_one_in_the_json() {
+    for scenario in every_reason() {
+        let why = why(&scenario);
+        let json = serde_json::to_value(&why).unwrap();
+
+        assert_eq!(json["code"], why.code());
+        assert_eq!(serde_json::from_value::<Unplaced>(json).unwrap(), why);
+    }
+}
+
+#[test]
+fn a_repository_that_is_limited_in_the_whole_fleet_is_worked_on_that_often() {
+    let mut product = Product::new(name("default"));
+    product.repo_seats.insert(name("notes"), 1);
+    let mut scenario = alone(|one| one.factory.clones = true, on_notes(1));
+    scenario.factories.push(factory("mac-2", &[]));
+    scenario.factories[1].factory.clones = true;
+    scenario.jobs.push(on_notes(2));
+    scenario.products.insert(product.id.clone(), product);
+
+    let plan = scenario.plan();
+
+    assert_eq!(plan.placements.len(), 1);
+    assert_eq!(plan.unplaced[0].why, Unplaced::RepoBusy { repo: name("notes") });
+    assert_eq!((plan.unplaced[0].jobs, plan.unplaced[0].oldest), (1, id(2)));
+}
+
+#[test]
+fn a_warming_factory_is_not_called_missing() {
+    let scenario = alone(|one| one.presence = Presence::Warming, job(1, &["os:mac"]));
+
+    assert_eq!(why(&scenario), Unplaced::Warming);
+}

@@ -1,0 +1,113 @@
+//! Lists: newest first, by pages, of what was asked for.
+
+use std::collections::BTreeSet;
+
+use domain::{Actor, Cursor, DepsState, Job, JobFilter, JobId, Priority, Revision, Spec, StageName, StoreError};
+
+use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds, submission};
+use super::writing::{stored, written};
+use super::{Bench, Stores};
+
+/// A page never repeats or skips a job that was there when the first page was read.
+pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+    written(stores.jobs.commit((0..40).map(|n| create(job(n))).collect()).await);
+    let (mut listed, mut after) = (Vec::new(), None);
+
+    for round in 0.. {
+        let page = stores.history.jobs(&JobFilter::default(), after, 7).await.unwrap();
+        listed.extend(page.items.iter().map(|item| item.job.id()));
+        written(stores.jobs.commit(vec![create(job(100 + round))]).await);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+
+    assert_eq!(listed, (0..40).rev().map(id).collect::<Vec<_>>());
+}
+
+/// Every combination of products, stages, priority and repository, against a filter written out.
+pub async fn a_filter_shows_what_it_names_and_nothing_else(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+    let all = varied(&stores).await;
+    let products = [vec![], vec!["notes"], vec!["notes", "tracker", "notes"], vec!["nobody"]];
+    let stages = [vec![], vec![StageName::Queued], vec![StageName::Failed, StageName::Assigned, StageName::Failed]];
+
+    for products in &products {
+        for stages in &stages {
+            for priority in [None, Some(Priority::High)] {
+                for repo in [None, Some("acme/notes")] {
+                    let filter = JobFilter {
+                        products: products.iter().map(|product| product.parse().unwrap()).collect(),
+                        stages: stages.clone(),
+                        priority,
+                        repo: repo.map(|repo| repo.parse().unwrap()),
+                    };
+                    let expected: Vec<_> = all.iter().filter(|job| fits(job, &filter)).map(Job::id).collect();
+
+                    assert_eq!(pages(&stores, &filter, 3).await, expected, "{filter:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A cursor is only good where it was given out.
+pub async fn a_cursor_from_elsewhere_is_refused(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+
+    for cursor in ["", "7", "not a cursor", "é", &"z".repeat(48)] {
+        let page = stores.history.jobs(&JobFilter::default(), Some(Cursor(cursor.to_owned())), 5).await;
+
+        assert!(matches!(page, Err(StoreError::BadCursor)), "{cursor:?}: {page:?}");
+    }
+}
+
+/// Sixty jobs that differ in everything a filter names, newest first as a list has them. Several share a moment.
+async fn varied(stores: &Stores) -> Vec<Job> {
+    let mut all = Vec::new();
+    for n in 0..60 {
+        let mut sample = submission(n);
+        sample.at = seconds(u64::from(n / 4));
+        sample.product = ["notes", "tracker", "wiki"][n as usize % 3].parse().unwrap();
+        sample.spec = Spec {
+            repo: (n % 5 < 2).then(|| "acme/notes".parse().unwrap()),
+            priority: if n % 4 == 0 { Priority::High } else { Priority::Normal },
+            ..sample.spec
+        };
+        written(stores.jobs.commit(vec![create(Job::submit(sample, DepsState::Met))]).await);
+        let queued = stored(stores, n).await;
+        let moved = match n % 7 {
+            0 | 1 => cancelled(queued),
+            2 => granted(dispatched(queued, seconds(9))),
+            3 => queued.with_priority(Priority::High, seconds(9), Actor::Coordinator),
+            _ => dispatched(queued, seconds(9)),
+        };
+        written(stores.jobs.commit(vec![replace(moved, Revision(1))]).await);
+        all.push(stored(stores, n).await);
+    }
+    all.sort_by_key(|job| std::cmp::Reverse((job.created_at(), job.id())));
+    all
+}
+
+fn fits(job: &Job, filter: &JobFilter) -> bool {
+    let products: BTreeSet<_> = filter.products.iter().collect();
+    let stages: BTreeSet<_> = filter.stages.iter().collect();
+    (products.is_empty() || products.contains(job.product()))
+        && (stages.is_empty() || stages.contains(&job.stage().name()))
+        && (filter.priority.is_none() || filter.priority == Some(job.priority()))
+        && (filter.repo.is_none() || filter.repo == job.submission().spec.repo)
+}
+
+/// Everything that a filter shows, page by page.
+pub(super) async fn pages(stores: &Stores, filter: &JobFilter, limit: u16) -> Vec<JobId> {
+    let (mut listed, mut after) = (Vec::new(), None);
+    loop {
+        let page = stores.history.jobs(filter, after, limit).await.unwrap();
+        assert!(page.items.len() <= usize::from(limit));
+        listed.extend(page.items.iter().map(|item| item.job.id()));
+        let Some(next) = page.next else { return listed };
+        after = Some(next);
+    }
+}

@@ -1,0 +1,169 @@
+//! Reads: what was written comes back, and queries give what they name.
+
+use domain::{
+    Body, DepsState, Expected, Job, JobId, Position, Priority, Revision, Scope, StageName, Submission, Versioned,
+};
+
+use super::Bench;
+use super::sample::{cancelled, create, dispatched, granted, id, job, released, replace, seconds, started, submission};
+use super::writing::{stored, written};
+
+/// An unknown id is an outcome, not an error.
+pub async fn what_was_never_written_is_absent(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+
+    assert_eq!(stores.jobs.job(id(1)).await.unwrap(), None);
+    assert_eq!(stores.history.body(id(1)).await.unwrap(), None);
+    assert_eq!(stores.history.runs(id(1)).await.unwrap(), []);
+    assert_eq!(stores.history.events(&Scope::Job(id(1)), Position(0), 10).await.unwrap(), []);
+    assert_eq!(stores.jobs.dependents(id(1)).await.unwrap(), []);
+    assert_eq!(stores.jobs.open(None, 10).await.unwrap(), []);
+    assert_eq!(stores.history.census().await.unwrap(), []);
+}
+
+/// Through every stage that a holder sees.
+pub async fn a_job_comes_back_as_it_was_written(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+    let mut unit = create(job(1));
+
+    for (revision, next) in
+        (1..).zip([|job| dispatched(job, seconds(9)), granted, started, released, cancelled] as [fn(Job) -> Job; 5])
+    {
+        let expected = Versioned { value: unit.job.clone(), revision: Revision(revision) };
+        written(stores.jobs.commit(vec![unit]).await);
+        assert_eq!(stores.jobs.job(id(1)).await.unwrap(), Some(expected.clone()));
+        unit = replace(next(expected.value), Revision(revision));
+    }
+}
+
+/// Line ends, odd characters, nothing at all: the manifest is kept as it came.
+pub async fn a_body_comes_back_byte_for_byte(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+    let long = "ß\r\n".repeat(100_000);
+    let bodies =
+        ["", "# a\r\n\r\nb\r", "\u{feff}---\n---\n", "\u{202e}\u{1}\t\u{10ffff}e\u{301}", " trailing \n\n", &long];
+
+    for (n, body) in (1..).zip(bodies) {
+        written(stores.jobs.commit(vec![job(n).commit_at(Expected::Absent, Some(Body(body.into())))]).await);
+    }
+
+    for (n, body) in (1..).zip(bodies) {
+        assert_eq!(stores.history.body(id(n)).await.unwrap(), Some(Body(body.into())));
+    }
+}
+
+/// A run is there once it has ended.
+pub async fn runs_come_back_in_order(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+    written(stores.jobs.commit(vec![create(job(1))]).await);
+    let mut ended = Vec::new();
+
+    for round in 0..3 {
+        let held = replace(granted(dispatched(stored(&stores, 1).await, seconds(9))), Revision(2 * round + 1));
+        written(stores.jobs.commit(vec![held]).await);
+        assert_eq!(stores.history.runs(id(1)).await.unwrap(), ended);
+        let over = replace(released(stored(&stores, 1).await), Revision(2 * round + 2));
+        ended.extend(over.runs.clone());
+        written(stores.jobs.commit(vec![over]).await);
+    }
+
+    assert_eq!(ended.iter().map(|run| run.n).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(stores.history.runs(id(1)).await.unwrap(), ended);
+}
+
+/// In order of id, a page at a time, whatever else is stored.
+pub async fn open_lists_exactly_the_jobs_that_are_not_over(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+    let mut expected = Vec::new();
+    for n in 0..40 {
+        written(stores.jobs.commit(vec![create(job(n))]).await);
+        let unit = match n % 4 {
+            0 => replace(cancelled(stored(&stores, n).await), Revision(1)),
+            _ => replace(dispatched(stored(&stores, n).await, seconds(9)), Revision(1)),
+        };
+        if n % 4 != 0 {
+            expected.push(Versioned { value: unit.job.clone(), revision: Revision(2) });
+        }
+        written(stores.jobs.commit(vec![unit]).await);
+    }
+
+    let mut listed: Vec<Versioned<Job>> = Vec::new();
+    loop {
+        let page = stores.jobs.open(listed.last().map(|job| job.value.id()), 7).await.unwrap();
+        assert!(page.len() <= 7);
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page);
+    }
+
+    assert_eq!(listed, expected);
+}
+
+/// Most overdue first; what is due later, or was, is left out.
+pub async fn due_gives_the_overdue_in_order_and_nothing_else(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+    let offers = [(1, 30), (2, 10), (3, 20), (4, 41), (5, 40), (6, 5)];
+    for (n, accept_by) in offers {
+        written(stores.jobs.commit(vec![create(job(n))]).await);
+        let offered = dispatched(stored(&stores, n).await, seconds(accept_by));
+        written(stores.jobs.commit(vec![replace(offered, Revision(1))]).await);
+    }
+    written(stores.jobs.commit(vec![create(job(7))]).await);
+    written(stores.jobs.commit(vec![replace(granted(stored(&stores, 6).await), Revision(2))]).await);
+
+    assert_eq!(stores.jobs.due(seconds(40), 10).await.unwrap(), [2, 3, 1, 5].map(id));
+    assert_eq!(stores.jobs.due(seconds(40), 2).await.unwrap(), [2, 3].map(id));
+    assert_eq!(stores.jobs.due(seconds(9), 10).await.unwrap(), []);
+}
+
+/// Also from a job that is not there yet.
+pub async fn dependents_are_found_from_what_they_wait_for(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+    let waiting =
+        |n: u32, deps: Vec<JobId>| create(Job::submit(Submission { deps, ..submission(n) }, DepsState::Unmet));
+    let units = vec![
+        waiting(2, vec![id(1)]),
+        waiting(3, vec![id(1), id(2)]),
+        waiting(4, vec![id(9), id(1), id(1)]),
+        create(job(1)),
+    ];
+
+    written(stores.jobs.commit(units).await);
+
+    assert_eq!(stores.jobs.dependents(id(1)).await.unwrap(), [2, 3, 4].map(id));
+    assert_eq!(stores.jobs.dependents(id(2)).await.unwrap(), [3].map(id));
+    assert_eq!(stores.jobs.dependents(id(9)).await.unwrap(), [4].map(id));
+    assert_eq!(stores.jobs.dependents(id(3)).await.unwrap(), []);
+}
+
+/// Counts per product and stage, without a stage that nobody is in.
+pub async fn the_census_follows_every_move(bench: &mut dyn Bench) {
+    let stores = bench.open().await;
+    let of = |product: &str, n: u32| {
+        let submission = Submission { product: product.parse().unwrap(), ..submission(n) };
+        create(Job::submit(submission, DepsState::Met))
+    };
+    written(stores.jobs.commit(vec![of("notes", 1), of("notes", 2), of("tracker", 3), of("notes", 4)]).await);
+
+    let stopped = replace(cancelled(stored(&stores, 1).await), Revision(1));
+    let last_of_its_product = replace(cancelled(stored(&stores, 3).await), Revision(1));
+    let offered = replace(dispatched(stored(&stores, 2).await, seconds(9)), Revision(1));
+    let held = replace(granted(offered.job.clone()), Revision(2));
+    let lost = replace(cancelled(offered.job.clone()), Revision(2));
+    let urgent = stored(&stores, 4).await.with_priority(Priority::High, seconds(1), domain::Actor::Coordinator);
+    let units = vec![stopped, last_of_its_product, offered, held, lost, replace(urgent, Revision(1))];
+    let refused = stores.jobs.commit(units).await.into_iter().filter(Result::is_err).count();
+
+    assert_eq!(refused, 1);
+    let count = |product: &str, stage, n| (product.parse().unwrap(), stage, n);
+    assert_eq!(
+        stores.history.census().await.unwrap(),
+        [
+            count("notes", StageName::Queued, 1),
+            count("notes", StageName::Assigned, 1),
+            count("notes", StageName::Failed, 1),
+            count("tracker", StageName::Failed, 1),
+        ]
+    );
+}

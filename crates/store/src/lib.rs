@@ -1,0 +1,17 @@
+//! Durable memory of the fleet: jobs with their events, small documents, and logs. One adapter per feature, one suite for all.
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod cursor;
+mod logs;
+#[cfg(feature = "memory")]
+mod memory;
+mod private;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+pub use logs::DirectoryLogs;
+#[cfg(feature = "memory")]
+pub use memory::Memory;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{OpenError, Operations, Options, Settings, Sqlite};

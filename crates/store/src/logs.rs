@@ -1,0 +1,144 @@
+//! Logs of runs as plain files: one folder per job, one file per epoch.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::{Epoch, JobId, LogStore, StoreError};
+use parking_lot::Mutex;
+
+use crate::private;
+
+/// Logs in a folder: `<dir>/<last two digits of the job's id>/<job>/<epoch>.log`.
+///
+/// Ids begin with the time they were made, so their ends are what spreads jobs over folders.
+#[derive(Debug, Clone)]
+pub struct DirectoryLogs {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    dir: PathBuf,
+    limit: u64,
+    /// Two appends to one log must not both measure it first. Logs share locks by job, so their number is bounded.
+    appending: [Mutex<()>; LOCKS],
+}
+
+/// More than the threads that do blocking work on a machine of ordinary size, so that two jobs seldom share one.
+const LOCKS: usize = 64;
+
+impl DirectoryLogs {
+    /// Logs under `dir`, each cut at `limit_bytes_per_log` with a last line that says so.
+    pub fn new(dir: impl Into<PathBuf>, limit_bytes_per_log: u64) -> Self {
+        let appending = std::array::from_fn(|_| Mutex::new(()));
+        Self { shared: Arc::new(Shared { dir: dir.into(), limit: limit_bytes_per_log, appending }) }
+    }
+
+    async fn off_thread<T: Send + 'static>(
+        &self,
+        job: JobId,
+        work: impl FnOnce(&Shared) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        match tokio::task::spawn_blocking(move || work(&shared)).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(StoreError::Unavailable(format!("the log of job `{job}`: {error}"))),
+            Err(_) => Err(StoreError::Unavailable("the process is shutting down".to_owned())),
+        }
+    }
+}
+
+#[async_trait]
+impl LogStore for DirectoryLogs {
+    async fn append(&self, job: JobId, epoch: Epoch, offset: u64, chunk: &[u8]) -> Result<u64, StoreError> {
+        let chunk = chunk.to_vec();
+        self.off_thread(job, move |shared| shared.append(job, epoch, offset, &chunk)).await
+    }
+
+    async fn read(&self, job: JobId, epoch: Epoch, offset: u64, limit: u32) -> Result<Vec<u8>, StoreError> {
+        self.off_thread(job, move |shared| read(&shared.file(job, epoch), offset, limit)).await
+    }
+
+    async fn logs(&self, job: JobId) -> Result<Vec<(Epoch, u64)>, StoreError> {
+        self.off_thread(job, move |shared| list(&shared.folder(job))).await
+    }
+}
+
+impl Shared {
+    fn folder(&self, job: JobId) -> PathBuf {
+        let name = job.to_string();
+        self.dir.join(&name[name.len() - 2..]).join(name)
+    }
+
+    fn file(&self, job: JobId, epoch: Epoch) -> PathBuf {
+        self.folder(job).join(format!("{epoch}.log"))
+    }
+
+    fn append(&self, job: JobId, epoch: Epoch, offset: u64, chunk: &[u8]) -> io::Result<u64> {
+        let _one_at_a_time = self.appending[usize::from(job.as_bytes()[15]) % LOCKS].lock();
+        private::create_folder(&self.folder(job))?;
+        let mut file = private::file().append(true).create(true).open(self.file(job, epoch))?;
+        let length = file.metadata()?.len();
+        let end = offset.saturating_add(chunk.len() as u64);
+        // A log that was cut takes everything and keeps nothing, or its writer would offer the rest for ever.
+        if length > self.limit {
+            return Ok(end.max(length));
+        }
+        if offset > length || end <= length {
+            return Ok(length);
+        }
+        let fresh = &chunk[position(length - offset)..];
+        let room = position(self.limit - length);
+        if fresh.len() <= room {
+            file.write_all(fresh)?;
+            return Ok(end);
+        }
+        let mut last = fresh[..room].to_vec();
+        last.extend_from_slice(self.mark().as_bytes());
+        file.write_all(&last)?;
+        Ok(end.max(length + last.len() as u64))
+    }
+
+    fn mark(&self) -> String {
+        format!("\n[the log ends here: it reached its limit of {} bytes]\n", self.limit)
+    }
+}
+
+fn read(path: &Path, offset: u64, limit: u32) -> io::Result<Vec<u8>> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::new();
+    file.take(u64::from(limit)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn list(folder: &Path) -> io::Result<Vec<(Epoch, u64)>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut logs = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let epoch = name.to_str().and_then(|name| name.strip_suffix(".log")).and_then(|epoch| epoch.parse().ok());
+        if let Some(epoch) = epoch {
+            logs.push((Epoch(epoch), entry.metadata()?.len()));
+        }
+    }
+    logs.sort_unstable();
+    Ok(logs)
+}
+
+/// A place in memory; beyond what memory can address there is nothing to point at.
+fn position(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

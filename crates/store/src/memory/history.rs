@@ -1,0 +1,72 @@
+//! What people and programs read about jobs, by looking at all of them.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use domain::{
+    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, Recorded, Run, Scope, StageName,
+    StoreError, Summary,
+};
+
+use super::Memory;
+use crate::cursor::Place;
+
+#[async_trait]
+impl JobHistory for Memory {
+    async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError> {
+        Ok(self.fleet.lock().jobs.get(&id).and_then(|kept| kept.body.clone()))
+    }
+
+    async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError> {
+        let (after, limit) = (Place::after(after.as_ref())?, usize::from(limit.max(1)));
+        let fleet = self.fleet.lock();
+        let jobs = fleet.jobs.values().map(|kept| &kept.job);
+        let mut rest: Vec<_> = jobs.filter(|job| place(&job.value) < after && chosen(filter, &job.value)).collect();
+        rest.sort_unstable_by_key(|job| Reverse(place(&job.value)));
+        let more = rest.len() > limit;
+        rest.truncate(limit);
+        let next = rest.last().filter(|_| more).map(|job| place(&job.value).cursor());
+        let items = rest.into_iter().cloned().map(|job| Summary { job: job.value, revision: job.revision });
+        Ok(Page { items: items.collect(), next })
+    }
+
+    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError> {
+        let fleet = self.fleet.lock();
+        let read = usize::try_from(after.0).unwrap_or(usize::MAX);
+        let rest = fleet.log.iter().skip(read).filter(|event| heard(scope, event));
+        Ok(rest.take(usize::from(limit)).cloned().collect())
+    }
+
+    async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError> {
+        Ok(self.fleet.lock().jobs.get(&id).map(|kept| kept.runs.clone()).unwrap_or_default())
+    }
+
+    async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError> {
+        let mut counts = BTreeMap::new();
+        for kept in self.fleet.lock().jobs.values() {
+            let job = &kept.job.value;
+            *counts.entry((job.product().clone(), job.stage().name())).or_default() += 1;
+        }
+        Ok(counts.into_iter().map(|((product, stage), n)| (product, stage, n)).collect())
+    }
+}
+
+fn place(job: &Job) -> Place {
+    Place { created: job.created_at(), id: job.id() }
+}
+
+fn chosen(filter: &JobFilter, job: &Job) -> bool {
+    (filter.products.is_empty() || filter.products.contains(job.product()))
+        && (filter.stages.is_empty() || filter.stages.contains(&job.stage().name()))
+        && filter.priority.is_none_or(|priority| priority == job.priority())
+        && (filter.repo.is_none() || filter.repo == job.spec().repo)
+}
+
+fn heard(scope: &Scope, event: &Recorded) -> bool {
+    match scope {
+        Scope::Fleet => true,
+        Scope::Products(products) => products.contains(&event.product),
+        Scope::Job(job) => *job == event.job,
+    }
+}

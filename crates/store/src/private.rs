@@ -1,0 +1,31 @@
+//! Files and folders that only their owner may read.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::path::Path;
+
+/// Creates the folder, and those above it, for the owner alone. One that exists is left as it is.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Options that create a file for the owner alone.
+pub(crate) fn file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes a new file's name last: a flush of the file does not cover the folders that lead to it.
+pub(crate) fn flush_name(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    for folder in path.ancestors().skip(1).take(2).filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}

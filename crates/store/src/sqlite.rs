@@ -1,0 +1,113 @@
+//! SQLite: one file, one writer that shares its flushes among all who wait, readers beside it.
+
+mod connection;
+mod documents;
+mod fault;
+mod history;
+mod inspect;
+mod jobs;
+mod list;
+mod lock;
+mod meter;
+mod open_error;
+#[cfg(test)]
+mod plans;
+mod readers;
+mod row;
+mod schema;
+mod unit;
+mod writer;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use domain::{Position, StoreError};
+use tokio::sync::watch;
+
+pub use connection::Settings;
+pub use meter::Operations;
+pub use open_error::OpenError;
+
+use connection::Role;
+use lock::DirectoryLock;
+use meter::Meter;
+use readers::Readers;
+use writer::Writer;
+
+/// A store in one SQLite file. It belongs to one process at a time.
+///
+/// [`Sqlite::close`] flushes and lets go of the file; dropping does the same, but holds up its thread meanwhile.
+pub struct Sqlite {
+    // Readers go first: the connection that closes last clears the write-ahead log away.
+    readers: Readers,
+    writer: Writer,
+    end: watch::Receiver<Position>,
+    meter: Arc<Meter>,
+    settings: Vec<Settings>,
+}
+
+/// How much of the machine the store may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Connections that read beside the writer.
+    pub readers: usize,
+    /// Writes that may wait; the next caller waits for room.
+    pub waiting_max: usize,
+    /// The largest size of the database in pages of 4 KiB; as large as the disk allows when absent.
+    pub pages_max: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        // Reads are short; four at once already keep a small machine busy. The queue holds a few flushes' worth of callers.
+        Self { readers: 4, waiting_max: 1024, pages_max: None }
+    }
+}
+
+impl Sqlite {
+    /// Opens the database at `path`, and creates it with its folder when there is nothing.
+    ///
+    /// A file that cannot be ours is refused and left as it is. An older schema is brought up to date in one transaction.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let lock = DirectoryLock::take(path)?;
+        inspect::inspect(path)?;
+        let (mut connection, written_with) = connection::connect(path, Role::Writer, options)?;
+        schema::migrate(&mut connection, schema::MIGRATIONS).map_err(OpenError::sqlite(path))?;
+        let meter = Arc::new(Meter::default());
+        let mut settings = vec![written_with];
+        let mut readers = Vec::new();
+        for _ in 0..options.readers.max(1) {
+            let (reader, read_with) = connection::connect(path, Role::Reader, options)?;
+            readers.push(reader);
+            settings.push(read_with);
+        }
+        let (writer, end) =
+            Writer::start(connection, lock, Arc::clone(&meter), options.waiting_max).map_err(|error| error.at(path))?;
+        Ok(Self { readers: Readers::new(readers), writer, end, meter, settings })
+    }
+
+    /// What the store was asked to do since it was opened.
+    pub fn operations(&self) -> Operations {
+        self.meter.operations()
+    }
+
+    /// What each connection runs with, as read back from it: the writer's first.
+    pub fn settings(&self) -> &[Settings] {
+        &self.settings
+    }
+
+    /// Writes what waits, empties the write-ahead log into the database and lets go of the file. Whatever is asked
+    /// afterwards is answered with `Unavailable`.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.readers.close().await;
+        self.writer.close().await
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqlite").field("operations", &self.operations()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! Jobs: the truth that dispatch rests on.
+
+use async_trait::async_trait;
+use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Timestamp, Versioned};
+use rusqlite::{OptionalExtension, params};
+
+use super::Sqlite;
+use super::fault::closed;
+use super::row::{job_id, versioned_job};
+use super::unit::{JobUnit, Unit};
+
+pub(super) const JOB: &str = "\
+    SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = ?1";
+pub(super) const OPEN: &str = "\
+    SELECT j.rev, j.state, b.submission
+    FROM fleet_jobs j INDEXED BY fleet_jobs_open JOIN fleet_bodies b ON b.n = j.n
+    WHERE j.open = 1 AND j.id > ?1 ORDER BY j.id LIMIT ?2";
+pub(super) const DUE: &str = "\
+    SELECT id FROM fleet_jobs INDEXED BY fleet_jobs_due WHERE due <= ?1 ORDER BY due, id LIMIT ?2";
+pub(super) const DEPENDENTS: &str = "\
+    SELECT j.id FROM fleet_deps d JOIN fleet_jobs j ON j.n = d.job WHERE d.dep = ?1 ORDER BY j.id";
+
+#[async_trait]
+impl JobStore for Sqlite {
+    async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
+        self.meter.job_reads.add(1);
+        self.readers
+            .ask(move |connection| connection.prepare_cached(JOB)?.query_row([id.as_bytes()], versioned_job).optional())
+            .await
+    }
+
+    async fn commit(&self, units: Vec<Commit>) -> Vec<Result<Revision, CommitError>> {
+        let mut ready = Vec::with_capacity(units.len());
+        let mut unready = Vec::new();
+        for (place, unit) in units.into_iter().enumerate() {
+            match JobUnit::prepare(unit) {
+                Ok(unit) => ready.push(Unit::Job(Box::new(unit))),
+                Err(error) => unready.push((place, error)),
+            }
+        }
+        let mut outcomes = if ready.is_empty() { Vec::new() } else { self.writer.write(ready).await };
+        for (place, error) in unready {
+            outcomes.insert(place, Err(error.into()));
+        }
+        outcomes
+    }
+
+    async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        let after = after.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
+        self.readers
+            .ask(move |connection| {
+                connection.prepare_cached(OPEN)?.query_map(params![after, limit], versioned_job)?.collect()
+            })
+            .await
+    }
+
+    async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        self.readers
+            .ask(move |connection| {
+                let mut statement = connection.prepare_cached(DUE)?;
+                statement.query_map(params![now.as_millis(), limit], |row| job_id(row, 0))?.collect()
+            })
+            .await
+    }
+
+    async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        self.readers
+            .ask(move |connection| {
+                let mut statement = connection.prepare_cached(DEPENDENTS)?;
+                statement.query_map([id.as_bytes()], |row| job_id(row, 0))?.collect()
+            })
+            .await
+    }
+
+    async fn changed(&self, after: Position) -> Result<Position, StoreError> {
+        let mut end = self.end.clone();
+        end.wait_for(|end| *end > after).await.map(|end| *end).map_err(|_| closed())
+    }
+}

@@ -1,0 +1,92 @@
+//! How often the store is asked for what, so that "idle costs nothing" is a number [I14].
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the store was asked to do since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Operations {
+    /// Jobs read by id.
+    pub job_reads: u64,
+    /// Pages of open jobs, of overdue jobs and of dependents.
+    pub sweep_reads: u64,
+    /// Bodies, lists, events, runs and counts.
+    pub history_reads: u64,
+    /// Documents read, one by one or a collection at a time.
+    pub document_reads: u64,
+    /// Transactions that were committed: each is one flush.
+    pub transactions: u64,
+    /// Changes of jobs that were asked for.
+    pub job_units: u64,
+    /// Changes of documents that were asked for.
+    pub document_units: u64,
+    /// Changes that lost their race.
+    pub stale_units: u64,
+    /// Events that were written.
+    pub events: u64,
+}
+
+impl Operations {
+    /// How often the database was used at all: every read and every transaction.
+    pub fn total(&self) -> u64 {
+        self.job_reads + self.sweep_reads + self.history_reads + self.document_reads + self.transactions
+    }
+
+    /// Each figure with its name, for metrics.
+    pub fn by_kind(&self) -> [(&'static str, u64); 9] {
+        [
+            ("job_reads", self.job_reads),
+            ("sweep_reads", self.sweep_reads),
+            ("history_reads", self.history_reads),
+            ("document_reads", self.document_reads),
+            ("transactions", self.transactions),
+            ("job_units", self.job_units),
+            ("document_units", self.document_units),
+            ("stale_units", self.stale_units),
+            ("events", self.events),
+        ]
+    }
+}
+
+/// The counters behind [`Operations`].
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    pub(super) job_reads: Counter,
+    pub(super) sweep_reads: Counter,
+    pub(super) history_reads: Counter,
+    pub(super) document_reads: Counter,
+    pub(super) transactions: Counter,
+    pub(super) job_units: Counter,
+    pub(super) document_units: Counter,
+    pub(super) stale_units: Counter,
+    pub(super) events: Counter,
+}
+
+impl Meter {
+    pub(super) fn operations(&self) -> Operations {
+        Operations {
+            job_reads: self.job_reads.count(),
+            sweep_reads: self.sweep_reads.count(),
+            history_reads: self.history_reads.count(),
+            document_reads: self.document_reads.count(),
+            transactions: self.transactions.count(),
+            job_units: self.job_units.count(),
+            document_units: self.document_units.count(),
+            stale_units: self.stale_units.count(),
+            events: self.events.count(),
+        }
+    }
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(super) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,72 @@
+//! Connections that read, used off the threads that run everybody's tasks. They never hold up the writer.
+
+use std::sync::Arc;
+
+use domain::StoreError;
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use super::fault::{closed, fault};
+
+/// A fixed number of connections; who finds none free waits.
+pub(super) struct Readers {
+    free: Arc<Mutex<Vec<Connection>>>,
+    permits: Arc<Semaphore>,
+    count: usize,
+}
+
+impl Readers {
+    pub(super) fn new(connections: Vec<Connection>) -> Self {
+        let count = connections.len();
+        Self { free: Arc::new(Mutex::new(connections)), permits: Arc::new(Semaphore::new(count)), count }
+    }
+
+    /// Runs `question` on a free connection.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| closed())?;
+        let free = Arc::clone(&self.free);
+        let answer = tokio::task::spawn_blocking(move || {
+            let taken = free.lock().pop();
+            let connection = Borrowed { free: &free, connection: taken };
+            let answer = connection.connection.as_ref().map(question);
+            drop(connection);
+            // Only once the connection is back may the next one come for it.
+            drop(permit);
+            answer
+        });
+        match answer.await {
+            Ok(Some(Ok(value))) => Ok(value),
+            Ok(Some(Err(error))) => Err(fault(&error)),
+            Ok(None) | Err(_) => Err(closed()),
+        }
+    }
+
+    /// Waits for the questions that are being answered and closes all connections.
+    pub(super) async fn close(&self) {
+        let all = u32::try_from(self.count).unwrap_or(u32::MAX);
+        // An error says that somebody else has closed them already.
+        if let Ok(permits) = self.permits.acquire_many(all).await {
+            self.free.lock().clear();
+            self.permits.close();
+            drop(permits);
+        }
+    }
+}
+
+/// A connection that goes back when it is no longer used, even by a question that panicked.
+struct Borrowed<'a> {
+    free: &'a Mutex<Vec<Connection>>,
+    connection: Option<Connection>,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.free.lock().push(connection);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The schema, as the ordered list of steps that lead to it.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// What marks a database as ours: "GIGA".
+pub(super) const APPLICATION_ID: i32 = 0x4749_4741;
+
+/// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
+pub(super) const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_fleet.sql")];
+
+/// The newest schema we know.
+pub(super) fn newest() -> u32 {
+    number(MIGRATIONS)
+}
+
+/// Brings the database up to date, in one transaction: afterwards it has the newest schema, or the one it had.
+pub(super) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found == number(migrations) {
+        return Ok(());
+    }
+    for step in migrations.iter().skip(usize::try_from(found).unwrap_or(usize::MAX)) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", number(migrations))?;
+    transaction.commit()
+}
+
+fn number(migrations: &[&str]) -> u32 {
+    u32::try_from(migrations.len()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "CREATE TABLE a (x INTEGER); INSERT INTO a VALUES (1);";
+    const SECOND: &str = "CREATE TABLE b (y INTEGER); INSERT INTO b SELECT x + 1 FROM a;";
+
+    fn version(connection: &Connection) -> u32 {
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_older_schema_takes_only_the_steps_it_lacks() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &[FIRST]).unwrap();
+
+        migrate(&mut connection, &[FIRST, SECOND]).unwrap();
+        migrate(&mut connection, &[FIRST, SECOND]).unwrap();
+
+        let carried: i64 = connection.query_row("SELECT y FROM b", [], |row| row.get(0)).unwrap();
+        assert_eq!((carried, version(&connection)), (2, 2));
+    }
+
+    #[test]
+    fn a_step_that_fails_undoes_those_before_it() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &[FIRST]).unwrap();
+
+        let outcome = migrate(&mut connection, &[FIRST, SECOND, "CREATE TABLE a (x INTEGER)"]);
+
+        assert!(outcome.is_err());
+        assert_eq!(version(&connection), 1);
+        assert!(connection.prepare("SELECT y FROM b").is_err());
+    }
+}

@@ -1,0 +1,261 @@
+//! The one thread that writes. Whatever waits is committed together, so that one flush serves many callers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use domain::{CommitError, Position, Revision, StoreError};
+use parking_lot::Mutex;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{error, warn};
+
+use super::fault::{closed, fault};
+use super::lock::DirectoryLock;
+use super::meter::Meter;
+use super::open_error::OpenError;
+use super::unit::{Applied, Tally, Unit};
+
+/// What a caller learns about one of its units.
+pub(super) type Outcome = Result<Revision, CommitError>;
+
+/// The way to the writing thread. Dropping it writes what waits and joins the thread.
+pub(super) struct Writer {
+    requests: Option<mpsc::Sender<Request>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+enum Request {
+    Write(Write),
+    Close,
+}
+
+struct Write {
+    units: Vec<Unit>,
+    answer: oneshot::Sender<Vec<Outcome>>,
+}
+
+/// A transaction of this many units takes a few milliseconds; more would make the first caller wait for the last.
+const UNITS_MAX: usize = 1024;
+
+/// Why the writer did not start.
+pub(super) enum StartError {
+    Sqlite(rusqlite::Error),
+    Thread(std::io::Error),
+}
+
+impl StartError {
+    pub(super) fn at(self, path: &Path) -> OpenError {
+        match self {
+            Self::Sqlite(error) => OpenError::sqlite(path)(error),
+            Self::Thread(source) => OpenError::Files { path: path.to_owned(), source },
+        }
+    }
+}
+
+impl Writer {
+    /// Starts the thread; the receiver follows the end of the log.
+    pub(super) fn start(
+        connection: Connection,
+        lock: DirectoryLock,
+        meter: Arc<Meter>,
+        waiting_max: usize,
+    ) -> Result<(Self, watch::Receiver<Position>), StartError> {
+        let tally = last(&connection).map_err(StartError::Sqlite)?;
+        let (requests, waiting) = mpsc::channel(waiting_max.max(1));
+        let (end, follow) = watch::channel(tally.end);
+        let scribe = Scribe { connection, lock, waiting, end, meter, tally, failed: None };
+        let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || scribe.run());
+        let thread = Mutex::new(Some(thread.map_err(StartError::Thread)?));
+        Ok((Self { requests: Some(requests), thread }, follow))
+    }
+
+    /// Hands the units over and waits for the flush. Once handed over they are written, even if nobody waits any more.
+    pub(super) async fn write(&self, units: Vec<Unit>) -> Vec<Outcome> {
+        let count = units.len();
+        let (answer, outcomes) = oneshot::channel();
+        let Some(requests) = &self.requests else { return refuse(count, closed) };
+        if requests.send(Request::Write(Write { units, answer })).await.is_err() {
+            return refuse(count, closed);
+        }
+        // Without an answer the thread has died with the units in its hands.
+        outcomes.await.unwrap_or_else(|_| (0..count).map(|_| Err(CommitError::Unknown)).collect())
+    }
+
+    /// Writes what waits, closes the database and ends the thread.
+    pub(super) async fn close(&self) -> Result<(), StoreError> {
+        if let Some(requests) = &self.requests {
+            // An error says that the thread has ended already.
+            let _ = requests.send(Request::Close).await;
+        }
+        let Some(thread) = self.thread.lock().take() else { return Ok(()) };
+        match tokio::task::spawn_blocking(move || thread.join()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                Err(StoreError::Unavailable("the writing thread ended badly: see the log".to_owned()))
+            }
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.get_mut().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn refuse(count: usize, why: impl Fn() -> StoreError) -> Vec<Outcome> {
+    (0..count).map(|_| Err(CommitError::Store(why()))).collect()
+}
+
+pub(super) const LAST: &str =
+    "SELECT (SELECT ifnull(max(pos), 0) FROM fleet_events), (SELECT ifnull(max(n), 0) FROM fleet_jobs)";
+
+/// Where the log and the jobs end.
+fn last(connection: &Connection) -> rusqlite::Result<Tally> {
+    connection
+        .query_row(LAST, [], |row| Ok(Tally::at(Position(super::row::counter(row, 0)?), super::row::counter(row, 1)?)))
+}
+
+/// The writing thread's own.
+struct Scribe {
+    connection: Connection,
+    lock: DirectoryLock,
+    waiting: mpsc::Receiver<Request>,
+    end: watch::Sender<Position>,
+    meter: Arc<Meter>,
+    /// As of the last commit. A transaction works on a copy, so that one that is undone uses up no position.
+    tally: Tally,
+    /// Set by a flush that failed: what is on the disk is then anybody's guess until the file is opened again.
+    failed: Option<String>,
+}
+
+/// Why a transaction was not committed.
+enum Broken {
+    /// It was undone: nothing of it is stored.
+    Undone(rusqlite::Error),
+    /// The flush failed: nobody knows.
+    Unknown(rusqlite::Error),
+}
+
+impl Scribe {
+    fn run(mut self) {
+        while let Some(first) = self.waiting.blocking_recv() {
+            let batch = self.gather(first);
+            self.serve(batch);
+        }
+        self.finish();
+    }
+
+    /// The first request and whatever else waits, up to a bound.
+    fn gather(&mut self, first: Request) -> Vec<Write> {
+        let (mut batch, mut units) = (Vec::new(), 0);
+        let mut next = Some(first);
+        while let Some(request) = next {
+            match request {
+                Request::Write(write) => {
+                    units += write.units.len();
+                    batch.push(write);
+                }
+                // What was handed over before is still written; nothing more comes in.
+                Request::Close => self.waiting.close(),
+            }
+            next = if units < UNITS_MAX { self.waiting.try_recv().ok() } else { None };
+        }
+        batch
+    }
+
+    fn serve(&mut self, batch: Vec<Write>) {
+        let units: Vec<&Unit> = batch.iter().flat_map(|write| &write.units).collect();
+        let mut outcomes = self.write(&units).into_iter();
+        drop(units);
+        for write in batch {
+            let count = write.units.len();
+            // A caller that does not wait any more has no use for the answer; the units are written all the same.
+            let _ = write.answer.send(outcomes.by_ref().take(count).collect());
+        }
+    }
+
+    fn write(&mut self, units: &[&Unit]) -> Vec<Outcome> {
+        if let Some(why) = &self.failed {
+            return refuse(units.len(), || StoreError::Unavailable(why.clone()));
+        }
+        if units.is_empty() {
+            return Vec::new();
+        }
+        match self.transaction(units) {
+            Ok(outcomes) => outcomes,
+            // One of them is at fault: alone, only that one fails.
+            Err(Broken::Undone(_)) if units.len() > 1 => units.iter().flat_map(|unit| self.write(&[unit])).collect(),
+            Err(Broken::Undone(cause)) => {
+                warn!("A change was not written: {cause}");
+                refuse(units.len(), || fault(&cause))
+            }
+            Err(Broken::Unknown(cause)) => {
+                error!("The database could not be flushed, and nothing more is written to it: {cause}");
+                self.failed = Some(format!("the disk failed while flushing: check it, then start again ({cause})"));
+                units.iter().map(|_| Err(CommitError::Unknown)).collect()
+            }
+        }
+    }
+
+    fn transaction(&mut self, units: &[&Unit]) -> Result<Vec<Outcome>, Broken> {
+        let mut tally = self.tally.clone();
+        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begun.map_err(Broken::Undone)?;
+        let mut applied = Vec::with_capacity(units.len());
+        for unit in units {
+            applied.push(unit.apply(&transaction, &mut tally).map_err(Broken::Undone)?);
+        }
+        tally.settle(&transaction).map_err(Broken::Undone)?;
+        transaction.commit().map_err(|cause| match cause.sqlite_error_code() {
+            // The commit mark is written last, so a log without room for it holds no commit.
+            Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => Broken::Undone(cause),
+            _ => Broken::Unknown(cause),
+        })?;
+        self.record(units, &applied, tally);
+        Ok(applied.into_iter().map(outcome).collect())
+    }
+
+    /// What a commit leaves behind in memory: the counters, and a word to those who follow the log.
+    fn record(&mut self, units: &[&Unit], applied: &[Applied], tally: Tally) {
+        self.meter.transactions.add(1);
+        for (unit, applied) in units.iter().zip(applied) {
+            match unit {
+                Unit::Job(_) => self.meter.job_units.add(1),
+                Unit::Document(_) => self.meter.document_units.add(1),
+            }
+            if *applied == Applied::Stale {
+                self.meter.stale_units.add(1);
+            }
+        }
+        self.meter.events.add(tally.end.0 - self.tally.end.0);
+        if tally.end != self.tally.end {
+            self.end.send_replace(tally.end);
+        }
+        self.tally = tally;
+    }
+
+    /// Empties the log into the database, and lets go of the lock only when the file is closed.
+    fn finish(self) {
+        let Self { connection, lock, .. } = self;
+        let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        if let Err(cause) = emptied {
+            warn!("The write-ahead log was not emptied; the next start reads it: {cause}");
+        }
+        if let Err((_, cause)) = connection.close() {
+            warn!("The database was not closed: {cause}");
+        }
+        drop(lock);
+    }
+}
+
+fn outcome(applied: Applied) -> Outcome {
+    match applied {
+        Applied::Written(revision) => Ok(revision),
+        Applied::Stale => Err(CommitError::Stale),
+    }
+}

@@ -1,0 +1,54 @@
+//! SQLite keeps every promise, and some of its own.
+
+mod closing;
+mod crash;
+mod faults;
+mod group_commit;
+mod meter;
+mod refusals;
+mod settings;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store::conformance::{Bench, Stores};
+use store::{Options, Sqlite};
+use tempfile::TempDir;
+
+/// A database in a folder that goes away with it.
+pub(crate) struct Database {
+    folder: TempDir,
+    open: Option<Arc<Sqlite>>,
+}
+
+impl Database {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), open: None }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("data/fleet.db")
+    }
+
+    pub(crate) fn sqlite(&self) -> Sqlite {
+        Sqlite::open(self.path(), Options::default()).unwrap()
+    }
+}
+
+#[async_trait]
+impl Bench for Database {
+    async fn open(&mut self) -> Stores {
+        let sqlite = Arc::new(self.sqlite());
+        self.open = Some(Arc::clone(&sqlite));
+        Stores::of(sqlite)
+    }
+
+    async fn reopen(&mut self) -> Option<Stores> {
+        let sqlite = self.open.take().expect("it was open");
+        sqlite.close().await.unwrap();
+        Some(self.open().await)
+    }
+}
+
+store::store_conformance!(Database::new());

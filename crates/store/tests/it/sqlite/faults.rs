@@ -1,0 +1,45 @@
+//! A full disk and a damaged row fail what they touch, and say what to do.
+
+use domain::{Body, CommitError, Expected, JobStore, Revision, StoreError};
+use store::conformance::sample::{cancelled, create, id, job, replace};
+use store::{Options, Sqlite};
+
+use super::Database;
+
+#[tokio::test]
+async fn a_full_disk_refuses_the_write_and_loses_nothing() {
+    let database = Database::new();
+    let small = Options { pages_max: Some(60), ..Options::default() };
+    let sqlite = Sqlite::open(database.path(), small).unwrap();
+    sqlite.commit(vec![create(job(0))]).await.remove(0).unwrap();
+    let big = |n| job(n).commit_at(Expected::Absent, Some(Body("x".repeat(400_000).into())));
+
+    let outcomes = sqlite.commit(vec![create(job(1)), big(2), create(job(3))]).await;
+
+    let [Ok(Revision(1)), Err(CommitError::Store(StoreError::Unavailable(advice))), Ok(Revision(1))] = &outcomes[..]
+    else {
+        panic!("{outcomes:?}")
+    };
+    assert!(advice.contains("free some space"), "{advice}");
+    assert!(sqlite.job(id(2)).await.unwrap().is_none());
+    sqlite.close().await.unwrap();
+    let roomy = database.sqlite();
+    assert_eq!(roomy.open(None, 10).await.unwrap().len(), 3);
+    assert_eq!(roomy.commit(vec![big(2)]).await.remove(0).unwrap(), Revision(1));
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_fails_alone() {
+    let database = Database::new();
+    let sqlite = database.sqlite();
+    sqlite.commit(vec![create(job(1)), create(job(2))]).await;
+    let vandal = rusqlite::Connection::open(database.path()).unwrap();
+    vandal.execute("UPDATE fleet_jobs SET state = '{}' WHERE id = ?1", [id(1).as_bytes()]).unwrap();
+
+    let damaged = sqlite.job(id(1)).await;
+    let sound = sqlite.job(id(2)).await.unwrap().unwrap();
+
+    assert!(matches!(damaged, Err(StoreError::Corrupt(_))), "{damaged:?}");
+    let outcome = sqlite.commit(vec![replace(cancelled(sound.value), sound.revision)]).await.remove(0);
+    assert_eq!(outcome.unwrap(), Revision(2));
+}

@@ -1,0 +1,50 @@
+//! What durability rests on is in force, and nobody else may read the files.
+
+use std::fs;
+
+use domain::JobStore;
+use store::Settings;
+use store::conformance::sample::{create, job};
+
+use super::Database;
+
+#[test]
+fn every_connection_writes_ahead_and_flushes_fully() {
+    let database = Database::new();
+
+    let sqlite = database.sqlite();
+
+    let writer = Settings {
+        journal_mode: "wal".to_owned(),
+        synchronous: 2,
+        foreign_keys: true,
+        busy_timeout_ms: 5000,
+        query_only: false,
+    };
+    let reader = Settings { query_only: true, ..writer.clone() };
+    assert_eq!(sqlite.settings(), [writer, reader.clone(), reader.clone(), reader.clone(), reader]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_may_read_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let database = Database::new();
+    let sqlite = database.sqlite();
+    sqlite.commit(vec![create(job(1))]).await.remove(0).unwrap();
+    let folder = database.path().parent().unwrap().to_owned();
+
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), mode(&entry.path())))
+        .collect();
+    files.sort();
+
+    assert_eq!(mode(&folder), 0o700);
+    assert_eq!(
+        files,
+        ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock"].map(|name| (name.to_owned(), 0o600))
+    );
+}
