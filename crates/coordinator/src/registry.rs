@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::{
-    Capability, Collection, CommitError, Expected, Factory, FactoryId, JobId, ProductId, StageEvent, Timestamp,
-    Versioned,
+    Capability, Collection, CommitError, Expected, Factory, FactoryId, InstanceId, JobId, ProductId, StageEvent,
+    Timestamp, Versioned,
 };
 use fail::fail_point;
 use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Held, Pruned, Renew, Renewed};
@@ -40,7 +40,7 @@ impl Coordinator {
         let id = who.factory()?.clone();
         check(&beat)?;
         let known = self.desk.lock().factories.get(&id).cloned();
-        if known.as_ref().is_some_and(|known| known.value.instance > beat.instance) {
+        if known.as_ref().is_some_and(|known| self.is_superseded(&known.value, beat.instance)) {
             return Ok(self.heartbeat_answer(id, true, false));
         }
         let (load, disk) = (beat.load, beat.disk_free_bytes);
@@ -55,6 +55,14 @@ impl Coordinator {
             self.revoke_others(&factory).await;
         }
         Ok(self.heartbeat_answer(id, false, draining))
+    }
+
+    /// Whether a process is an older one than the process that stands for its factory. Ids grow with the machine's
+    /// clock, which may have been set back, so an older id only counts while the newer process is alive.
+    fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
+        let desk = self.desk.lock();
+        let is_alive = self.presence(desk.pulses.get(&known.id)) == scheduler::Presence::Live;
+        instance < known.instance && is_alive
     }
 
     /// Renews everything that one process holds, in one call that writes nothing.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A name that was refused, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{shown}` is not a {what}: {why}")]
+#[error("`{shown}` is not a valid {what} name: {why}")]
 pub struct NameError {
     /// What the name was for: "product", "repository", …
     pub what: &'static str,
@@ -135,7 +135,9 @@ impl Capability {
     }
 }
 
+/// Longer than any name that people make up, short enough for every file system and table.
 const WORD_LEN_MAX: usize = 64;
+/// A few words with slashes between them.
 const PATH_LEN_MAX: usize = 200;
 
 fn check_word(text: &str) -> Result<(), &'static str> {
@@ -143,10 +145,11 @@ fn check_word(text: &str) -> Result<(), &'static str> {
     if text.contains("..") {
         return Err("it contains `..`");
     }
+    check_first(text)?;
     if !text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')) {
         return Err("only letters, digits, `.`, `_` and `-` are allowed");
     }
-    check_first(text)
+    Ok(())
 }
 
 fn check_path(text: &str) -> Result<(), &'static str> {

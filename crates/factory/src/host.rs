@@ -1,7 +1,7 @@
 //! One machine's share of the fleet: a state folder, a git, and the worktrees in it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{Clock, RepoName};
@@ -41,6 +41,13 @@ impl Host {
     /// The worktree of a run, or `None` if there is none or it was never finished.
     pub fn worktree(&self, run: RunKey) -> Result<Option<Worktree>, Error> {
         Worktree::open(&self.state, run)
+    }
+
+    /// An empty folder for a run without a repository. It is removed like a worktree.
+    pub fn scratch(&self, run: RunKey) -> Result<PathBuf, Error> {
+        let folder = self.state.worktree(run);
+        crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        Ok(folder)
     }
 
     /// Every run that left a worktree here, finished or not, for the sweep at start-up.

@@ -1,7 +1,8 @@
-//! The host side of a factory: mirrors, worktrees, engines, verification and what must survive a crash.
+//! A worker host: mirrors, worktrees, engines, verification, what must survive a crash, and the station that ties them
+//! to a coordinator.
 //!
 //! The order of a run is `Host::mirror` → `Mirror::refresh` → `Mirror::create` → an engine through `Launcher` →
-//! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Nothing here talks to a coordinator.
+//! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Only [`Station`] talks to a coordinator.
 
 mod config;
 mod detect;
@@ -24,6 +25,7 @@ mod runs;
 mod ship;
 mod snapshot;
 mod state;
+mod station;
 mod verify;
 mod workspace;
 
@@ -50,5 +52,6 @@ pub use run_key::{RunKey, RunKeyError};
 pub use runs::{LocalStage, RunListing, RunRecord, Runs};
 pub use ship::{AfterShip, BranchEnd, ShipOrder, Shipped};
 pub use state::{StateDir, StateHold};
+pub use station::{Station, StationError, StationSettings};
 pub use verify::{CommandsVerdict, run_commands};
 pub use workspace::{Start, Worktree};

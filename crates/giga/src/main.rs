@@ -1,1 +1,68 @@
-fn main() {}
+//! The one binary: command line, configuration, wiring.
+
+mod cli;
+mod command;
+mod config;
+mod connection;
+mod failure;
+mod fleet;
+mod logging;
+mod nearest;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use command::Context;
+use config::Config;
+use failure::Failure;
+use output::Output;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Command::Guard { args } = cli.command {
+        return ExitCode::from(factory::guard::run(args));
+    }
+    let out = Output::new(&cli.global);
+    match run(cli, &out) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            out.failure(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
+    if let Some(done) = command::without_configuration(&cli.command, out) {
+        return done;
+    }
+    let config = Config::load(&cli.global, cli.command.overrides());
+    if let Command::Doctor = cli.command {
+        return runtime(Threads::One)?.block_on(command::doctor(config, out));
+    }
+    let config = config?;
+    let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
+    if threads == Threads::Many || cli.global.verbose > 0 {
+        logging::start(&config.log, cli.global.verbose, out)?;
+    }
+    let context = Context::new(config, out);
+    runtime(threads)?.block_on(command::run(cli.command, &context))
+}
+
+/// A client is over before many threads would have started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    One,
+    Many,
+}
+
+fn runtime(threads: Threads) -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = match threads {
+        Threads::One => tokio::runtime::Builder::new_current_thread(),
+        Threads::Many => tokio::runtime::Builder::new_multi_thread(),
+    };
+    Ok(builder.enable_all().build()?)
+}

@@ -52,11 +52,13 @@ impl Draft<'_> {
                 // Which repositories are there differs from member to member, and is looked at last.
                 let standing = alike.standing;
                 let candidate = Candidate { kind, standing, repo: RepoFit::WHOLE, pinned_elsewhere: false };
-                if Gate::stopping(&candidate, needs).is_some() {
+                if Gate::stopping(&candidate, needs).is_some()
+                    || best.is_some_and(|best| self.trails(&alike, needs, &best))
+                {
                     continue;
                 }
                 for rank in self.least_loaded(&alike, needs).into_iter().flatten() {
-                    let has_repo = needs.shape.repo.as_ref().is_some_and(|repo| alike.cohort.holds(rank, repo));
+                    let has_repo = needs.repo.is_some_and(|repo| alike.cohort.holds(rank, repo));
                     let choice = self.choice(kind, standing, rank, has_repo, needs);
                     if best.is_none_or(|best| choice.beats(&best)) {
                         best = Some(choice);
@@ -65,6 +67,13 @@ impl Draft<'_> {
             }
         }
         best
+    }
+
+    /// Whether not even the least loaded of several factories could win against `best`, with the repository or not.
+    fn trails(&self, alike: &Alike, needs: &Needs, best: &Choice) -> bool {
+        let Some(rank) = alike.cohort.by_load.first() else { return true };
+        let bound = self.score(alike.kind, alike.standing, rank.load, needs.repo.is_some(), needs);
+        bound.total < best.score.total
     }
 
     /// One factory, if the job may go there.
@@ -79,14 +88,14 @@ impl Draft<'_> {
     /// One factory, with the score that it has whether the job may go there or not.
     pub(crate) fn assess<'d>(&'d self, member: &'d Member, needs: &Needs<'d>) -> Choice<'d> {
         let Candidate { kind, standing, .. } = self.candidate(member, needs);
-        let has_repo = needs.shape.repo.as_ref().is_some_and(|repo| member.repos.contains(repo));
+        let has_repo = needs.repo.is_some_and(|repo| member.repos.contains(&repo));
         self.choice(kind, standing, self.rank(member), has_repo, needs)
     }
 
     /// How far the foremost of several factories gets with the repositories; `None` if all of them have moved.
     pub(crate) fn foremost<'d>(&self, alike: &Alike<'d>, needs: &Needs) -> Option<(RepoFit, &'d Rank)> {
         let Alike { kind, cohort, .. } = *alike;
-        let wanted = needs.held.iter().chain(&needs.shape.repo);
+        let wanted = needs.held.iter().chain(&needs.repo);
         let holders = wanted.filter_map(|repo| cohort.holders.get(repo)).flatten();
         // Those that have none of what is wanted get equally far, unless they can fetch it.
         let others = cohort.by_load.iter().filter(|rank| !self.moved(alike, rank));
@@ -117,13 +126,9 @@ impl Draft<'_> {
             Some(repo) => cohort.holders.get(repo),
             None => Some(&cohort.by_load),
         };
-        match &needs.shape.repo {
-            None => [first(all), None],
-            Some(repo) => {
-                let others = if kind.clones() { first(all) } else { None };
-                [first(cohort.holders.get(repo)), others]
-            }
-        }
+        let holders = needs.repo.and_then(|repo| first(cohort.holders.get(&repo)));
+        let any_will_do = kind.clones() || needs.shape.repo.is_none();
+        [holders, if any_will_do { first(all) } else { None }]
     }
 
     fn choice<'d>(
@@ -134,18 +139,23 @@ impl Draft<'_> {
         has_repo: bool,
         needs: &Needs<'d>,
     ) -> Choice<'d> {
-        let terms = Terms {
-            spare: self.view.fleet.kinds().spare(kind, &needs.asked),
-            has_repo,
-            load: rank.load.value(),
-            cost: kind.cost(),
-            health: standing.health(),
-            age: needs.age,
-        };
         let engine = match needs.engine(kind, standing) {
             EnginePick::One(engine) => Some(engine),
             EnginePick::Unneeded | EnginePick::Busy | EnginePick::Absent => None,
         };
-        Choice { factory: &rank.factory, engine, score: Score::of(&terms, self.view.weights), load: rank.load }
+        let score = self.score(kind, standing, rank.load, has_repo, needs);
+        Choice { factory: &rank.factory, engine, score, load: rank.load }
+    }
+
+    fn score(&self, kind: &Kind, standing: &Standing, load: Load, has_repo: bool, needs: &Needs) -> Score {
+        let terms = Terms {
+            spare: self.view.fleet.kinds().spare(kind, &needs.asked),
+            has_repo,
+            load: load.value(),
+            cost: kind.cost(),
+            health: standing.health(),
+            age: needs.age,
+        };
+        Score::of(&terms, self.view.weights)
     }
 }

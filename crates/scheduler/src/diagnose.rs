@@ -77,7 +77,7 @@ fn no_factory_offers(draft: &Draft, needs: &Needs) -> Unplaced {
     let nearest = nearest(draft, needs);
     let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
     let offered = |token: &Capability| match repo_of_token(token) {
-        Some(repo) => draft.view.fleet.anybody_has(&repo),
+        Some(repo) => draft.view.fleet.repo(&repo).is_some(),
         None => draft.view.fleet.kinds().token(token).is_some(),
     };
     let mut nowhere: Vec<Capability> = needed.filter(|token| !offered(token)).collect();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use domain::{FactoryId, RepoName, Shape};
 
 use crate::fleet::{
-    Cohort, Cohorts, Kind, KindId, Load, Member, Rank, Saturated, Seat, Standing, Tally, Used, saturated_repos,
+    Cohort, Cohorts, Kind, KindId, Load, Member, Rank, RepoId, Saturated, Seat, Standing, Tally, Used, saturated_repos,
 };
 use crate::gate::{Candidate, RepoFit};
 use crate::needs::Needs;
@@ -80,7 +80,7 @@ impl<'a> Draft<'a> {
             engine: placement.engine.clone(),
         });
         let standing = Standing::of(&member.state, &used);
-        let rank = Rank { load: Load::of(&member.state, &used), factory: factory.clone() };
+        let rank = Rank::new(Load::of(&member.state, &used), factory.clone());
         cohorts.insert(&standing, &rank, &member.repos);
         for repo in saturated_repos(&member.state.factory, &used) {
             self.saturated.entry(repo.clone()).or_default().insert(factory.clone());
@@ -98,7 +98,7 @@ impl<'a> Draft<'a> {
         Candidate {
             kind,
             standing: self.changed.get(factory).map_or(&member.standing, |changed| &changed.standing),
-            repo: self.repo_fit(kind, factory, needs, |repo| member.repos.contains(repo)),
+            repo: self.repo_fit(kind, factory, needs, |repo| member.repos.contains(&repo)),
             pinned_elsewhere: needs.shape.pin.as_ref().is_some_and(|pin| pin != factory),
         }
     }
@@ -133,12 +133,12 @@ impl<'a> Draft<'a> {
         kind: &Kind,
         factory: &FactoryId,
         needs: &Needs,
-        has: impl Fn(&RepoName) -> bool,
+        has: impl Fn(RepoId) -> bool,
     ) -> RepoFit {
         let repo = needs.shape.repo.as_ref();
         RepoFit {
-            tokens: needs.held.iter().all(&has),
-            there: kind.clones() || repo.is_none_or(&has),
+            tokens: needs.held.iter().copied().all(&has),
+            there: kind.clones() || repo.is_none() || needs.repo.is_some_and(&has),
             free: repo.is_none_or(|repo| !self.is_saturated(factory, repo)),
         }
     }

@@ -2,7 +2,7 @@
 
 use domain::{FactoryId, ProductId, RepoName};
 
-use crate::fleet::{Cohort, Kind, Presence, Rank, Standing};
+use crate::fleet::{Cohort, Kind, Presence, Rank, RepoId, Standing};
 use crate::view::FleetView;
 
 /// A live factory for a short piece of work on a repository, such as moving a branch [F5].
@@ -10,6 +10,7 @@ use crate::view::FleetView;
 /// It takes no seat, so a full factory will do. One that has the repository is preferred to one that would have to
 /// clone it, then the least loaded; `avoid` is taken only if there is nobody else.
 pub fn errand(view: &FleetView, repo: &RepoName, product: &ProductId, avoid: Option<&FactoryId>) -> Option<FactoryId> {
+    let repo = view.fleet.repo(repo);
     let least = |allowed: &dyn Fn(&Rank) -> bool| {
         let offers = groups(view, product).flat_map(|group| group.offers(repo, allowed));
         offers.min().map(|(_, rank)| rank.factory.clone())
@@ -41,11 +42,11 @@ impl<'a> Group<'a> {
     /// The least loaded that has the repository, and the least loaded that could clone it.
     fn offers(
         &self,
-        repo: &RepoName,
+        repo: Option<RepoId>,
         allowed: &dyn Fn(&Rank) -> bool,
     ) -> impl Iterator<Item = (Effort, &'a Rank)> + use<'a> {
         let first = |mut ranks: std::collections::btree_set::Iter<'a, Rank>| ranks.find(|rank| allowed(rank));
-        let holder = self.cohort.holders.get(repo).and_then(|ranks| first(ranks.iter()));
+        let holder = repo.and_then(|repo| self.cohort.holders.get(&repo)).and_then(|ranks| first(ranks.iter()));
         let clones = self.kind.clones() && !self.standing.disk_low;
         let cloner = if clones { first(self.cohort.by_load.iter()) } else { None };
         let holder = holder.map(|rank| (Effort::Nothing, rank));

@@ -31,7 +31,7 @@ pub struct Explanation {
 
 /// Where a job would go.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "answer")]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "outcome")]
 pub enum Answer {
     /// To this factory.
     Goes {

@@ -1,6 +1,7 @@
 //! The factories as the scheduler sees them, and the seats that are taken.
 
 mod cohort;
+mod intern;
 mod kind;
 mod ledger;
 
@@ -11,9 +12,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub(crate) use cohort::{Cohort, Cohorts, Load, Rank, Standing};
-pub(crate) use kind::{Kind, KindId, Kinds, Offer, TokenId};
+pub(crate) use kind::{Kind, KindId, Kinds, TokenId};
 pub(crate) use ledger::{Tally, Used};
 
+use intern::Interner;
+use kind::Offer;
 use ledger::Ledger;
 
 /// Whether a factory is there.
@@ -68,6 +71,7 @@ pub struct Seat {
 pub struct Fleet {
     members: BTreeMap<FactoryId, Member>,
     kinds: Kinds,
+    repo_ids: Interner<RepoName>,
     /// Who works on a repository as often as it may, by repository.
     saturated: Saturated,
     ledger: Ledger,
@@ -77,11 +81,15 @@ pub struct Fleet {
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) state: FactoryState,
-    pub(crate) repos: BTreeSet<RepoName>,
+    /// The repositories that it has.
+    pub(crate) repos: Vec<RepoId>,
     pub(crate) kind: KindId,
     pub(crate) standing: Standing,
     pub(crate) rank: Rank,
 }
+
+/// Names a repository while some factory has it. Decisions never depend on its value.
+pub(crate) type RepoId = usize;
 
 /// Factories that work on a repository as often as they may, by repository.
 pub(crate) type Saturated = BTreeMap<RepoName, BTreeSet<FactoryId>>;
@@ -97,12 +105,13 @@ impl Fleet {
         let id = state.factory.id.clone();
         self.remove(&id);
         let kind = self.kinds.enlist(Offer::of(&state), state.presence);
+        let repos = repos_of(&state).iter().map(|repo| self.repo_ids.take(repo)).collect();
         let used = self.ledger.at(&id);
         let member = Member {
-            repos: repos_of(&state),
+            repos,
             kind,
             standing: Standing::of(&state, used),
-            rank: Rank { load: Load::of(&state, used), factory: id.clone() },
+            rank: Rank::new(Load::of(&state, used), id.clone()),
             state,
         };
         self.index(&member);
@@ -114,6 +123,9 @@ impl Fleet {
         let member = self.members.remove(id)?;
         self.unindex(&member);
         self.kinds.delist(member.kind, member.state.presence);
+        for repo in repos_of(&member.state) {
+            self.repo_ids.give_back(&repo);
+        }
         Some(member.state)
     }
 
@@ -194,9 +206,9 @@ impl Fleet {
         &self.kinds
     }
 
-    /// Whether any factory has a repository.
-    pub(crate) fn anybody_has(&self, repo: &RepoName) -> bool {
-        self.kinds.iter().any(|(_, kind)| kind.cohorts.iter().any(|(_, cohort)| cohort.holders.contains_key(repo)))
+    /// A repository that some factory has.
+    pub(crate) fn repo(&self, repo: &RepoName) -> Option<RepoId> {
+        self.repo_ids.id(repo)
     }
 
     pub(crate) fn used_at(&self, factory: &FactoryId) -> &Used {
@@ -235,6 +247,13 @@ impl Fleet {
                 }
             }
         }
+    }
+}
+
+impl Member {
+    pub(crate) fn has_repo(&self, repo: &RepoName) -> bool {
+        let factory = &self.state.factory;
+        factory.repos.contains(repo) || factory.capabilities.contains(&Capability::repo(repo))
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::{Capability, EngineName, FactoryId, RepoName, Shape};
 
-use crate::fleet::{Fleet, Kind, Standing, TokenId, repo_of_token};
+use crate::fleet::{Fleet, Kind, RepoId, Standing, TokenId, repo_of_token};
 use crate::view::{Demand, FleetView};
 
 /// What a job needs, looked up once per decision.
@@ -18,10 +18,12 @@ pub(crate) struct Needs<'a> {
     pub(crate) repo_full: bool,
     /// Tokens that are needed, without those of repositories.
     pub(crate) tokens: Vec<TokenId>,
-    /// Whether a token is needed that no factory offers.
+    /// Whether a token is needed that no factory offers, or a repository's that no factory has.
     pub(crate) unknown: bool,
     /// Repositories that must be there because their token is needed.
-    pub(crate) held: Vec<RepoName>,
+    pub(crate) held: Vec<RepoId>,
+    /// The job's own repository, if some factory has it.
+    pub(crate) repo: Option<RepoId>,
     /// Tokens that are put to use: those that are needed, and those of the engines that may run it.
     pub(crate) asked: Vec<TokenId>,
 }
@@ -53,6 +55,7 @@ impl<'a> Needs<'a> {
             tokens: Vec::with_capacity(shape.capabilities.len()),
             unknown: false,
             held: Vec::new(),
+            repo: shape.repo.as_ref().and_then(|repo| view.fleet.repo(repo)),
             asked: Vec::with_capacity(shape.capabilities.len() + shape.engines.len()),
         };
         needs.look_up(view.fleet);
@@ -80,14 +83,11 @@ impl<'a> Needs<'a> {
 
     fn look_up(&mut self, fleet: &Fleet) {
         for capability in &self.shape.capabilities {
-            if let Some(repo) = repo_of_token(capability) {
-                self.held.push(repo);
-                continue;
-            }
-            match fleet.kinds().token(&capability.clone().canonical()) {
-                Some(token) => self.tokens.push(token),
-                None => self.unknown = true,
-            }
+            let known = match repo_of_token(capability) {
+                Some(repo) => fleet.repo(&repo).map(|repo| self.held.push(repo)),
+                None => fleet.kinds().token(&capability.clone().canonical()).map(|token| self.tokens.push(token)),
+            };
+            self.unknown |= known.is_none();
         }
         self.asked.extend(&self.tokens);
         let engines = self.shape.engines.iter().filter_map(|engine| fleet.kinds().token(&Capability::engine(engine)));

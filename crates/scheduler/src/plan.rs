@@ -63,7 +63,9 @@ pub fn plan(view: &FleetView) -> Plan {
         let needs = draft.needs(waiting.demand());
         if let Some(choice) = draft.choose(&needs) {
             let placement = choice.placement(next.job);
-            draft.occupy(&placement, &next.shape);
+            if plan.placements.len() + 1 < view.limit {
+                draft.occupy(&placement, &next.shape);
+            }
             plan.placements.push(placement);
             return Some(Service::Placed);
         }

@@ -114,7 +114,7 @@ impl Unfit {
 pub(crate) fn missing(member: &Member, kind: &Kind, needs: &Needs) -> Vec<Capability> {
     let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
     let lacks = |token: &Capability| match repo_of_token(token) {
-        Some(repo) => !member.repos.contains(&repo),
+        Some(repo) => !member.has_repo(&repo),
         None => !kind.has(token),
     };
     needed.filter(lacks).collect()

@@ -190,16 +190,17 @@ impl fmt::Display for Unplaced {
 }
 
 fn show_offers(f: &mut fmt::Formatter<'_>, missing: &[Capability], nearest: Option<&Nearest>) -> fmt::Result {
-    match nearest {
-        Some(Nearest { factory, missing: lacks }) if lacks == missing => {
-            write!(f, "no factory that has the rest offers {}; `{factory}` comes nearest", Names::all(missing))?;
+    let missing = match nearest {
+        Some(Nearest { factory, missing }) => {
+            let lacks = Names::all(missing);
+            write!(f, "no factory offers all that is needed; `{factory}` comes nearest and lacks {lacks}")?;
+            missing
         }
-        Some(Nearest { factory, missing: lacks }) => {
-            write!(f, "no factory offers {}", Names::any(missing))?;
-            write!(f, "; `{factory}` comes nearest and lacks {}", Names::all(lacks))?;
+        None => {
+            write!(f, "no factory offers {}", Names::all(missing))?;
+            missing
         }
-        None => write!(f, "no factory offers {}", Names::any(missing))?,
-    }
+    };
     let them = if missing.len() == 1 { "it" } else { "them" };
     write!(f, ": add {} to a factory, or drop {them} from the job", Names::all(missing))
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(any(feature = "memory", feature = "sqlite"))]
 mod cursor;
 mod logs;
 #[cfg(feature = "memory")]

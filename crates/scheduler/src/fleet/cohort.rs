@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{EngineName, FactoryId, RepoName};
+use domain::{EngineName, FactoryId};
 
-use super::{FactoryState, Presence, Used};
+use super::{FactoryState, Presence, RepoId, Used};
 
 /// Health counts in this many steps, so that its noise does not split factories that are alike.
 const HEALTH_STEPS: f64 = 20.0;
@@ -31,6 +31,9 @@ pub(crate) struct Load(u64);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     pub(crate) load: Load,
+    /// The first bytes of the id as numbers that sort like them: they settle most comparisons without a look at the id
+    /// itself, which lies elsewhere in memory.
+    prefix: [u64; 2],
     pub(crate) factory: FactoryId,
 }
 
@@ -39,7 +42,7 @@ pub(crate) struct Rank {
 pub(crate) struct Cohort {
     pub(crate) by_load: BTreeSet<Rank>,
     /// Those of them that have a repository.
-    pub(crate) holders: BTreeMap<RepoName, BTreeSet<Rank>>,
+    pub(crate) holders: BTreeMap<RepoId, BTreeSet<Rank>>,
 }
 
 /// The factories of one kind, by standing.
@@ -85,32 +88,36 @@ impl Load {
     }
 }
 
+impl Rank {
+    pub(crate) fn new(load: Load, factory: FactoryId) -> Self {
+        let bytes = factory.as_str().as_bytes();
+        let word = |start: usize| {
+            let eight = (start..start + 8).map(|at| bytes.get(at).copied().unwrap_or(0));
+            eight.fold(0, |word, byte| word << 8 | u64::from(byte))
+        };
+        Self { load, prefix: [word(0), word(8)], factory }
+    }
+}
+
 impl Cohort {
-    pub(crate) fn holds(&self, rank: &Rank, repo: &RepoName) -> bool {
-        self.holders.get(repo).is_some_and(|holders| holders.contains(rank))
+    pub(crate) fn holds(&self, rank: &Rank, repo: RepoId) -> bool {
+        self.holders.get(&repo).is_some_and(|holders| holders.contains(rank))
     }
 }
 
 impl Cohorts {
-    pub(crate) fn insert(&mut self, standing: &Standing, rank: &Rank, repos: &BTreeSet<RepoName>) {
+    pub(crate) fn insert(&mut self, standing: &Standing, rank: &Rank, repos: &[RepoId]) {
         if !self.0.contains_key(standing) {
             self.0.insert(standing.clone(), Cohort::default());
         }
         let Some(cohort) = self.0.get_mut(standing) else { return };
         cohort.by_load.insert(rank.clone());
         for repo in repos {
-            match cohort.holders.get_mut(repo) {
-                Some(holders) => {
-                    holders.insert(rank.clone());
-                }
-                None => {
-                    cohort.holders.insert(repo.clone(), BTreeSet::from([rank.clone()]));
-                }
-            }
+            cohort.holders.entry(*repo).or_default().insert(rank.clone());
         }
     }
 
-    pub(crate) fn remove(&mut self, standing: &Standing, rank: &Rank, repos: &BTreeSet<RepoName>) {
+    pub(crate) fn remove(&mut self, standing: &Standing, rank: &Rank, repos: &[RepoId]) {
         let Some(cohort) = self.0.get_mut(standing) else { return };
         cohort.by_load.remove(rank);
         for repo in repos {

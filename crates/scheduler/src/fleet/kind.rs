@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{Capability, EngineName, ProductId};
 
+use super::intern::Interner;
 use super::{Cohorts, FactoryState, Presence, repo_of_token};
 
 /// Names a kind while it has members. Decisions never depend on its value.
@@ -38,9 +39,8 @@ pub(crate) struct Kinds {
     ids: BTreeMap<Offer, KindId>,
     kinds: BTreeMap<KindId, Kind>,
     next: KindId,
-    token_ids: BTreeMap<Capability, TokenId>,
+    token_ids: Interner<Capability>,
     tokens: Vec<Token>,
-    free: Vec<TokenId>,
     live: u32,
 }
 
@@ -116,8 +116,7 @@ impl Kinds {
         if self.count(id, |members| members - 1) == 0
             && let Some(kind) = self.kinds.remove(&id)
         {
-            self.ids.remove(&kind.offer);
-            self.forget_tokens(id, &kind);
+            self.forget(id, &kind);
         }
     }
 
@@ -145,7 +144,7 @@ impl Kinds {
     }
 
     pub(crate) fn token(&self, token: &Capability) -> Option<TokenId> {
-        self.token_ids.get(token).copied()
+        self.token_ids.id(token)
     }
 
     /// How rare the tokens are that a kind offers beyond those asked for: each counts the share of live factories
@@ -175,25 +174,20 @@ impl Kinds {
     }
 
     fn learn(&mut self, token: &Capability) -> TokenId {
-        if let Some(id) = self.token_ids.get(token) {
-            return *id;
-        }
-        let id = self.free.pop().unwrap_or_else(|| {
+        let id = self.token_ids.take(token);
+        if id == self.tokens.len() {
             self.tokens.push(Token::default());
-            self.tokens.len() - 1
-        });
-        self.token_ids.insert(token.clone(), id);
+        }
         id
     }
 
-    fn forget_tokens(&mut self, id: KindId, kind: &Kind) {
+    fn forget(&mut self, id: KindId, kind: &Kind) {
+        self.ids.remove(&kind.offer);
+        for token in &kind.tokens {
+            self.tokens[*token].kinds.remove(&id);
+        }
         for name in &kind.offer.tokens {
-            let Some(token) = self.token_ids.get(name).copied() else { continue };
-            self.tokens[token].kinds.remove(&id);
-            if self.tokens[token].kinds.is_empty() {
-                self.token_ids.remove(name);
-                self.free.push(token);
-            }
+            self.token_ids.give_back(name);
         }
     }
 

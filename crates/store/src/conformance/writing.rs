@@ -54,6 +54,9 @@ pub async fn a_refused_unit_never_fails_its_neighbours(bench: &mut dyn Bench) {
     for (job, revision) in there.into_iter().zip([2, 1, 1, 1]) {
         assert_eq!(job.await.unwrap().unwrap().revision, Revision(revision));
     }
+    let log = stores.history.events(&Scope::Fleet, Position(0), 100).await.unwrap();
+    let positions: Vec<_> = log.iter().map(|event| event.position.0).collect();
+    assert_eq!(positions, [1, 2, 3, 4]);
 }
 
 /// "Create if absent" is the whole check of an idempotent submit.

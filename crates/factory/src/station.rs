@@ -1,0 +1,254 @@
+//! A factory at work: receives offers, holds leases, runs jobs, reports.
+
+mod errand;
+mod holding;
+mod inbox;
+mod logs;
+mod recovery;
+mod renewal;
+mod reports;
+mod run;
+mod settings;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Clock, DispatchSeq, EngineName, Entropy, InstanceId, JobId, RepoName};
+use protocol::{Client, ClientError, Heartbeat, HeartbeatAnswer};
+use tokio::sync::Mutex as AsyncMutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+pub use settings::StationSettings;
+
+use crate::config::RepoConfig;
+use crate::detect::{DetectConfig, Detected, detect};
+use crate::engine::{CommandEngine, Engine, TemplateError};
+use crate::error::Error;
+use crate::git::Git;
+use crate::host::Host;
+use crate::mirror::Mirror;
+use crate::outbox::Outbox;
+use crate::process::{Environment, Launcher};
+use crate::refs::RefNames;
+use crate::runs::Runs;
+use crate::state::{StateDir, StateHold};
+use holding::Holdings;
+
+/// A coordinator that is away is asked again after this; doubled each time up to the maximum.
+const RECONNECT_FIRST: Duration = Duration::from_millis(200);
+const RECONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// How long runs have to save their work and let go when the factory is told to stop.
+const FAREWELL_MAX: Duration = Duration::from_secs(60);
+
+/// One factory, from its start to its end.
+pub struct Station {
+    settings: StationSettings,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    instance: InstanceId,
+    host: Host,
+    launcher: Launcher,
+    environment: Environment,
+    engines: BTreeMap<EngineName, Arc<dyn Engine>>,
+    runs: Runs,
+    outbox: Outbox,
+    /// One delivery at a time, so that reports arrive in the order they were made.
+    delivering: AsyncMutex<()>,
+    detected: parking_lot::Mutex<Detected>,
+    holdings: Holdings,
+    /// Offers that are being taken, so that a repeated message starts nothing twice.
+    taking: parking_lot::Mutex<HashSet<(JobId, DispatchSeq)>>,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+    _hold: StateHold,
+}
+
+/// Why a factory cannot work at all.
+#[derive(Debug, thiserror::Error)]
+pub enum StationError {
+    /// The host is at fault.
+    #[error(transparent)]
+    Host(#[from] Error),
+    /// An engine's command line is not one.
+    #[error(transparent)]
+    Engine(#[from] TemplateError),
+    /// Another process works in the same folder.
+    #[error("another factory process uses this state folder: stop it, or give this one another with `state`")]
+    StateTaken,
+    /// A newer process works under the same name.
+    #[error("a newer process of factory `{0}` has registered: this one stops")]
+    Superseded(domain::FactoryId),
+    /// The coordinator does not want us.
+    #[error("the coordinator refuses this factory: {0}")]
+    Refused(#[source] ClientError),
+}
+
+impl Station {
+    /// A factory that is ready to work. Nothing runs yet, nothing was sent.
+    pub fn open(
+        settings: StationSettings,
+        client: Client,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Arc<Self>, StationError> {
+        let state = StateDir::new(&settings.state)?;
+        let hold = state.hold()?.ok_or(StationError::StateTaken)?;
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let git =
+            Git::new(&path, &state.empty_home(), settings.git.clone(), settings.identity.clone(), &settings.limits);
+        let host = Host::new(state.clone(), git, RefNames::under(settings.ref_prefix.clone()), Arc::clone(&clock));
+        let launcher = match &settings.guard {
+            Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),
+            None => Launcher::unguarded(Arc::clone(&clock)),
+        };
+        let home = state.empty_home();
+        let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
+        let mut engines: BTreeMap<EngineName, Arc<dyn Engine>> = BTreeMap::new();
+        for (name, config) in &settings.engines {
+            let environment = Environment::cleared(std::env::vars_os(), &home, &config.environment);
+            engines.insert(name.clone(), Arc::new(CommandEngine::new(name.clone(), config, environment)?));
+        }
+        let instance = InstanceId::new(clock.now(), entropy.bytes());
+        Ok(Arc::new(Self {
+            client,
+            instance,
+            launcher,
+            environment,
+            engines,
+            runs: Runs::under(&state),
+            outbox: Outbox::open(&state)?,
+            delivering: AsyncMutex::new(()),
+            detected: parking_lot::Mutex::default(),
+            holdings: Holdings::default(),
+            taking: parking_lot::Mutex::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            host,
+            settings,
+            clock,
+            entropy,
+            _hold: hold,
+        }))
+    }
+
+    /// Works until `stop`, then lets running jobs save their work and gives them back.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), StationError> {
+        self.recover().await;
+        *self.detected.lock() = self.look_around().await;
+        let answer = tokio::select! {
+            answer = self.register() => answer?,
+            () = stop.cancelled() => return Ok(()),
+        };
+        let name = &self.settings.name;
+        info!(factory.id = %name, "Factory `{name}` is ready with {} seats", self.settings.seats);
+        let ended = tokio::select! {
+            ended = self.renew_for_ever(answer) => ended,
+            () = self.receive_for_ever() => Ok(()),
+            () = self.watch_leases() => Ok(()),
+            () = self.replay_for_ever() => Ok(()),
+            () = stop.cancelled() => Ok(()),
+        };
+        self.say_farewell().await;
+        ended
+    }
+
+    /// Registers, however long that takes; only a refusal ends it.
+    async fn register(&self) -> Result<HeartbeatAnswer, StationError> {
+        let mut pause = RECONNECT_FIRST;
+        loop {
+            match self.heartbeat().await {
+                Ok(answer) if answer.superseded => return Err(StationError::Superseded(self.settings.name.clone())),
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.is_final() => return Err(StationError::Refused(error)),
+                Err(error) => {
+                    warn!(%error, "The coordinator is not there, asking again in {pause:?}");
+                    self.clock.sleep(pause).await;
+                    pause = (pause * 2).min(RECONNECT_MAX);
+                }
+            }
+        }
+    }
+
+    async fn heartbeat(&self) -> Result<HeartbeatAnswer, ClientError> {
+        let detected = self.detected.lock().clone();
+        let beat = Heartbeat {
+            instance: self.instance,
+            capabilities: detected.capabilities,
+            repos: detected.repos,
+            clones: false,
+            seat_limit: self.settings.seats,
+            engine_seats: self.settings.engine_seats.clone(),
+            repo_seats: BTreeMap::new(),
+            cost: self.settings.cost,
+            load: self.load(),
+            disk_free_bytes: self.disk_free_bytes(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: protocol::PROTOCOL_VERSION,
+        };
+        self.client.post("/factories/heartbeat", &beat).await
+    }
+
+    async fn look_around(&self) -> Detected {
+        let config = DetectConfig {
+            repos: self.settings.repos.keys().cloned().collect(),
+            repo_base: self.settings.repo_base.clone(),
+            custom: self.settings.capabilities.clone(),
+        };
+        let engines: Vec<_> = self.engines.values().cloned().collect();
+        detect(&config, &engines, &self.environment, &self.launcher).await
+    }
+
+    /// The mirror of a repository that this factory has.
+    fn mirror(&self, repo: &RepoName) -> Result<(Mirror, RepoConfig), NoRepo> {
+        let configured = self.settings.repos.get(repo).cloned();
+        let config = match configured {
+            Some(config) => config,
+            None => {
+                let detected = self.detected.lock();
+                let path = detected.found_repos.get(repo).ok_or_else(|| NoRepo::NotHere(repo.clone()))?;
+                let base = self.settings.default_base.clone();
+                RepoConfig { url: path.to_string_lossy().into_owned(), base, setup: Vec::new() }
+            }
+        };
+        let mirror = self.host.mirror(repo, &config).map_err(NoRepo::Unusable)?;
+        Ok((mirror, config))
+    }
+
+    /// Runnable processes per core over the last minute: 1 is all the machine can do.
+    fn load(&self) -> f64 {
+        let one_minute = std::fs::read_to_string("/proc/loadavg")
+            .ok()
+            .and_then(|text| text.split(' ').next().and_then(|first| first.parse::<f64>().ok()));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        one_minute.map_or(0.0, |load| load / cores as f64)
+    }
+
+    fn disk_free_bytes(&self) -> Option<u64> {
+        let stat = rustix::fs::statvfs(&self.settings.state).ok()?;
+        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Every run saves its work and lets go, within limits.
+    async fn say_farewell(&self) {
+        self.stopping.cancel();
+        self.holdings.stop_all(holding::StopCause::Farewell);
+        self.tasks.close();
+        if tokio::time::timeout(FAREWELL_MAX, self.tasks.wait()).await.is_err() {
+            warn!("Some runs did not end in time; what they hold goes back when their leases expire");
+        }
+    }
+}
+
+/// A repository that cannot be worked on here.
+#[derive(Debug, thiserror::Error)]
+enum NoRepo {
+    #[error("this factory does not have repository `{0}`")]
+    NotHere(RepoName),
+    #[error(transparent)]
+    Unusable(Error),
+}

@@ -1,0 +1,160 @@
+//! What this process holds, and until when: counted on its own monotonic clock from before each request was sent [I7].
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use domain::{Epoch, JobId};
+use parking_lot::Mutex;
+use protocol::Held;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// The leases of this process.
+#[derive(Default)]
+pub(super) struct Holdings {
+    held: Mutex<HashMap<JobId, Entry>>,
+    pub(super) changed: Notify,
+}
+
+struct Entry {
+    epoch: Epoch,
+    good_until: Duration,
+    stop: CancellationToken,
+    cause: Option<StopCause>,
+}
+
+/// Why a run has to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StopCause {
+    /// The coordinator says that the job is no longer ours.
+    Lost,
+    /// The lease could not be renewed in time: whether it is still ours is not known.
+    Unrenewed,
+    /// A more urgent job needs the seat.
+    Preempted,
+    /// This factory is told to stop.
+    Farewell,
+}
+
+impl Holdings {
+    /// A lease begins; the token stops whatever is done under it.
+    pub(super) fn begin(&self, job: JobId, epoch: Epoch, good_until: Duration) -> CancellationToken {
+        let stop = CancellationToken::new();
+        let entry = Entry { epoch, good_until, stop: stop.clone(), cause: None };
+        self.held.lock().insert(job, entry);
+        self.changed.notify_one();
+        stop
+    }
+
+    /// A lease is over.
+    pub(super) fn end(&self, job: JobId, epoch: Epoch) {
+        let mut held = self.held.lock();
+        if held.get(&job).is_some_and(|entry| entry.epoch == epoch) {
+            held.remove(&job);
+        }
+    }
+
+    /// Everything held, for the renewal.
+    pub(super) fn list(&self) -> Vec<Held> {
+        self.held.lock().iter().map(|(job, entry)| Held { job_id: *job, lease_epoch: entry.epoch }).collect()
+    }
+
+    /// The leases of a renewal that succeeded are good for longer. Renewals may finish out of order: the later end counts.
+    pub(super) fn renewed(&self, renewed: &[Held], good_until: Duration) {
+        let mut held = self.held.lock();
+        for lease in renewed {
+            if let Some(entry) = held.get_mut(&lease.job_id)
+                && entry.epoch == lease.lease_epoch
+            {
+                entry.good_until = entry.good_until.max(good_until);
+            }
+        }
+    }
+
+    /// Stops one run.
+    pub(super) fn stop(&self, job: JobId, epoch: Epoch, cause: StopCause) {
+        if let Some(entry) = self.held.lock().get_mut(&job)
+            && entry.epoch == epoch
+        {
+            entry.cause.get_or_insert(cause);
+            entry.stop.cancel();
+        }
+    }
+
+    /// Stops every run.
+    pub(super) fn stop_all(&self, cause: StopCause) {
+        for entry in self.held.lock().values_mut() {
+            entry.cause.get_or_insert(cause);
+            entry.stop.cancel();
+        }
+    }
+
+    /// Stops every run whose lease ran out, and says when the next one will.
+    pub(super) fn stop_overdue(&self, now: Duration) -> Option<Duration> {
+        let mut next = None;
+        for entry in self.held.lock().values_mut() {
+            if entry.good_until <= now {
+                entry.cause.get_or_insert(StopCause::Unrenewed);
+                entry.stop.cancel();
+            } else {
+                next = Some(next.map_or(entry.good_until, |next: Duration| next.min(entry.good_until)));
+            }
+        }
+        next
+    }
+
+    /// Why a run was stopped.
+    pub(super) fn cause(&self, job: JobId, epoch: Epoch) -> Option<StopCause> {
+        self.held.lock().get(&job).filter(|entry| entry.epoch == epoch).and_then(|entry| entry.cause)
+    }
+
+    /// How many leases are held.
+    pub(super) fn len(&self) -> usize {
+        self.held.lock().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(n: u8) -> JobId {
+        JobId::from_bytes([n; 16])
+    }
+
+    const fn secs(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn a_run_whose_lease_ran_out_is_stopped_and_others_go_on() {
+        let holdings = Holdings::default();
+        let early = holdings.begin(job(1), Epoch(1), secs(10));
+        let late = holdings.begin(job(2), Epoch(1), secs(20));
+
+        let next = holdings.stop_overdue(secs(10));
+
+        assert_eq!((early.is_cancelled(), late.is_cancelled(), next), (true, false, Some(secs(20))));
+        assert_eq!(holdings.cause(job(1), Epoch(1)), Some(StopCause::Unrenewed));
+    }
+
+    #[test]
+    fn a_renewal_that_answers_late_never_shortens_a_lease() {
+        let holdings = Holdings::default();
+        holdings.begin(job(1), Epoch(1), secs(30));
+
+        holdings.renewed(&[Held { job_id: job(1), lease_epoch: Epoch(1) }], secs(20));
+
+        assert_eq!(holdings.stop_overdue(secs(25)), Some(secs(30)));
+    }
+
+    #[test]
+    fn a_directive_for_an_older_epoch_stops_nothing() {
+        let holdings = Holdings::default();
+        let stop = holdings.begin(job(1), Epoch(5), secs(30));
+
+        holdings.stop(job(1), Epoch(4), StopCause::Lost);
+
+        assert!(!stop.is_cancelled());
+    }
+}

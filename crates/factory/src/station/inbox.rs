@@ -1,0 +1,141 @@
+//! Receiving offers through one held-open stream [D6].
+
+use std::sync::Arc;
+
+use domain::{ClaimNonce, DispatchSeq, JobId, Message};
+use fail::fail_point;
+use protocol::{Accept, Accepted, ClientError, InboxEvent};
+use tracing::{debug, info, warn};
+
+use super::{RECONNECT_FIRST, RECONNECT_MAX, Station};
+use crate::runs::{LocalStage, RunRecord};
+
+/// How often the answer to an accept is asked for again; the nonce makes each asking the same.
+const ACCEPT_TRIES_MAX: u32 = 8;
+
+impl Station {
+    /// Keeps the inbox open, whatever happens to the connection.
+    pub(super) async fn receive_for_ever(self: &Arc<Self>) {
+        let mut pause = RECONNECT_FIRST;
+        loop {
+            match self.receive().await {
+                Ok(()) => pause = RECONNECT_FIRST,
+                Err(error) => {
+                    debug!(%error, "The inbox is closed");
+                    self.clock.sleep(pause).await;
+                    pause = (pause * 2).min(RECONNECT_MAX);
+                    // A coordinator that was restored, or forgot us, learns who we are before we listen again.
+                    if let Err(error) = self.heartbeat().await {
+                        debug!(%error, "No sign of life could be given");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn receive(self: &Arc<Self>) -> Result<(), ClientError> {
+        let name = &self.settings.name;
+        let credit = self.settings.seats.max(1) + 1;
+        let path = format!("/factories/{name}/inbox?instance={}&credit={credit}", self.instance);
+        let mut stream = self.client.events(&path, None).await?;
+        while let Some(event) = stream.next().await? {
+            let parsed = serde_json::from_str(&format!(r#"{{"event":"{}","data":{}}}"#, event.event, event.data));
+            match parsed {
+                Ok(InboxEvent::Hello) => info!(factory.id = %name, "The inbox is open"),
+                Ok(InboxEvent::Dispatch(message)) => self.take(message),
+                Ok(InboxEvent::Directive(directive)) => self.obey(&directive),
+                Err(error) => warn!(%error, "Something unknown came through the inbox"),
+            }
+        }
+        Err(ClientError::NoAnswer { base: self.client.base().to_owned(), why: "the stream ended".to_owned() })
+    }
+
+    /// Takes an offer, in a task of its own. A message that comes twice is taken once.
+    fn take(self: &Arc<Self>, message: Message) {
+        let (job, seq) = (message.job_id, message.dispatch_seq);
+        if self.stopping.is_cancelled() || !self.taking.lock().insert((job, seq)) {
+            return;
+        }
+        let station = Arc::clone(self);
+        self.tasks.spawn(async move {
+            station.accept_and_work(job, seq).await;
+            station.taking.lock().remove(&(job, seq));
+        });
+    }
+
+    async fn accept_and_work(self: &Arc<Self>, job: JobId, seq: DispatchSeq) {
+        let nonce = ClaimNonce::new(self.clock.now(), self.entropy.bytes());
+        let mut record = RunRecord {
+            v: 1,
+            job,
+            dispatch_seq: seq,
+            nonce,
+            epoch: None,
+            repo: None,
+            guard: None,
+            worktree: None,
+            stage: LocalStage::Accepting,
+        };
+        if !self.remember(&record) {
+            return;
+        }
+        fail_point!("factory::nonce_saved", |_| ());
+        let sent_at = self.clock.monotonic();
+        match self.ask_for(job, seq, nonce).await {
+            Ok(accepted) => {
+                fail_point!("factory::accepted", |_| ());
+                let good_until = self.good_until(sent_at, accepted.lease_ttl_ms);
+                record.epoch = Some(accepted.lease_epoch);
+                record.repo.clone_from(&accepted.assignment.repo);
+                record.stage = LocalStage::Preparing;
+                self.remember(&record);
+                match accepted.assignment.errand.clone() {
+                    Some(order) => {
+                        self.run_errand(&accepted.assignment, &order).await;
+                        self.forget(&record);
+                    }
+                    None => self.work(record, accepted, good_until).await,
+                }
+            }
+            Err(error) => {
+                info!(job.id = %job, dispatch.seq = %seq, %error, "Dispatch {seq} of job `{job}` is not ours to take");
+                self.forget(&record);
+            }
+        }
+    }
+
+    async fn ask_for(&self, job: JobId, seq: DispatchSeq, nonce: ClaimNonce) -> Result<Accepted, ClientError> {
+        let request =
+            Accept { job_id: job, dispatch_seq: seq, claim_nonce: nonce, instance: self.instance, factory_id: None };
+        let mut pause = RECONNECT_FIRST;
+        let mut tries = 0;
+        loop {
+            match self.client.post("/accept", &request).await {
+                Err(error) if !error.is_final() && tries < ACCEPT_TRIES_MAX && !self.stopping.is_cancelled() => {
+                    debug!(job.id = %job, %error, "No answer to an accept, asking again with the same nonce");
+                    tries += 1;
+                    self.clock.sleep(pause).await;
+                    pause = (pause * 2).min(RECONNECT_MAX);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Writes a record; `false` if the disk refuses, which ends the run before it does harm.
+    pub(super) fn remember(&self, record: &RunRecord) -> bool {
+        match self.runs.save(record) {
+            Ok(()) => true,
+            Err(error) => {
+                warn!(job.id = %record.job, %error, "Cannot write down what is known about job `{}`", record.job);
+                false
+            }
+        }
+    }
+
+    pub(super) fn forget(&self, record: &RunRecord) {
+        if let Err(error) = self.runs.remove(record.job, record.dispatch_seq) {
+            warn!(job.id = %record.job, %error, "Cannot remove the record of job `{}`", record.job);
+        }
+    }
+}

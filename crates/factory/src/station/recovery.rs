@@ -1,0 +1,83 @@
+//! What an earlier process of this factory left behind: orphans, worktrees, reports [F6].
+
+use std::sync::Arc;
+
+use protocol::ReleaseWork;
+use tracing::{info, warn};
+
+use super::Station;
+use super::reports;
+use crate::process::kill_leftovers;
+use crate::publish::Saved;
+use crate::run_key::RunKey;
+use crate::runs::{LocalStage, RunRecord};
+
+impl Station {
+    /// Ends what still runs, delivers what was not, saves what was begun, and gives the jobs back, so that nobody has
+    /// to wait for a lease to expire. Done before this process registers: registering revokes whatever is left.
+    pub(super) async fn recover(self: &Arc<Self>) {
+        self.replay().await;
+        let listing = match self.runs.list() {
+            Ok(listing) => listing,
+            Err(error) => {
+                warn!(%error, "Cannot read what an earlier process left");
+                return;
+            }
+        };
+        for path in listing.torn {
+            warn!("The record {} cannot be read; its job goes back when its lease expires", path.display());
+        }
+        for record in listing.records {
+            if record.stage != LocalStage::Quarantined {
+                self.give_back(record).await;
+            }
+        }
+    }
+
+    async fn give_back(&self, record: RunRecord) {
+        let Some(epoch) = record.epoch else {
+            // Whether it was granted is not known; if so, registering takes it back.
+            self.forget(&record);
+            return;
+        };
+        let run = RunKey { job: record.job, epoch };
+        let killed = kill_leftovers(run, record.guard);
+        let checkpoint = self.save_leftover(&record, run).await;
+        let message = Some("the factory was restarted".to_owned());
+        let is_saved = checkpoint.is_ok();
+        let request = ReleaseWork { lease_epoch: epoch, message, checkpoint: checkpoint.unwrap_or_default() };
+        let answered = self.report(reports::release(record.job, request)).await;
+        info!(job.id = %record.job, killed, ?answered, "Gave job `{}` back after a restart", record.job);
+        if is_saved {
+            self.clear(run).await;
+            self.forget(&record);
+        } else {
+            self.remember(&RunRecord { stage: LocalStage::Quarantined, guard: None, ..record });
+        }
+    }
+
+    async fn save_leftover(
+        &self,
+        record: &RunRecord,
+        run: RunKey,
+    ) -> Result<Option<domain::Checkpoint>, super::run::Trouble> {
+        let Some(repo) = &record.repo else { return Ok(None) };
+        let Some(worktree) = self.host.worktree(run)? else { return Ok(None) };
+        let (mirror, _) = self.mirror(repo)?;
+        match mirror.checkpoint(&worktree).await {
+            Ok(Saved::Pushed(checkpoint)) => Ok(Some(checkpoint)),
+            Ok(Saved::NothingToSave) => Ok(None),
+            Err(error) => {
+                warn!(job.id = %record.job, %error, "Cannot save what job `{}` left: it is kept for a person", record.job);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Removes a run's folder. What cannot be removed now is left for the next clean-up.
+    pub(super) async fn clear(&self, run: RunKey) {
+        if let Err(error) = self.host.remove_worktree(run).await {
+            warn!(job.id = %run.job, %error, "Cannot remove the worktree of job `{}`", run.job);
+        }
+    }
+}

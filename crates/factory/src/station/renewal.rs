@@ -1,0 +1,119 @@
+//! Renewing everything that is held, in one call, and stopping what could not be renewed [I7].
+
+use std::time::Duration;
+
+use protocol::{ClientError, Directive, HeartbeatAnswer, Renew, Renewed};
+use tracing::{debug, info, warn};
+
+use super::holding::StopCause;
+use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
+
+impl Station {
+    /// Renews and gives signs of life until the coordinator no longer wants this process.
+    pub(super) async fn renew_for_ever(&self, mut terms: HeartbeatAnswer) -> Result<(), StationError> {
+        let mut looked_at = self.clock.monotonic();
+        let mut trouble = None;
+        loop {
+            let every = Duration::from_millis(terms.renew_every_ms);
+            self.clock.sleep(trouble.unwrap_or(every)).await;
+            if self.clock.monotonic().saturating_sub(looked_at) >= self.settings.detect_every {
+                looked_at = self.clock.monotonic();
+                if let Some(answer) = self.look_again().await? {
+                    terms = answer;
+                }
+            }
+            trouble = match self.renew().await {
+                Ok(()) => None,
+                Err(ClientError::Refused(problem)) if problem.code == "no_such_factory" => {
+                    terms = self.register().await?;
+                    None
+                }
+                Err(ClientError::Refused(problem)) if matches!(problem.status, 401 | 403) => {
+                    self.holdings.stop_all(StopCause::Lost);
+                    return Err(StationError::Refused(ClientError::Refused(problem)));
+                }
+                Err(error) => {
+                    warn!(%error, "Could not renew");
+                    let pause = trouble.map_or(RECONNECT_FIRST, |pause: Duration| pause * 2);
+                    Some(pause.min(RECONNECT_MAX).min(every))
+                }
+            };
+        }
+    }
+
+    async fn renew(&self) -> Result<(), ClientError> {
+        let held = self.holdings.list();
+        let sent_at = self.clock.monotonic();
+        let request = Renew {
+            instance: self.instance,
+            held: held.clone(),
+            load: self.load(),
+            disk_free_bytes: self.disk_free_bytes(),
+        };
+        let path = format!("/factories/{}/renew", self.settings.name);
+        let answer: Renewed = self.client.post(&path, &request).await?;
+        let good_until = self.good_until(sent_at, answer.lease_ttl_ms);
+        let kept: Vec<_> = held.into_iter().filter(|lease| !answer.lost.contains(lease)).collect();
+        self.holdings.renewed(&kept, good_until);
+        for lease in &answer.lost {
+            let (job, epoch) = (lease.job_id, lease.lease_epoch);
+            info!(job.id = %job, lease.epoch = %epoch, "Job `{job}` is no longer ours");
+            self.holdings.stop(job, epoch, StopCause::Lost);
+        }
+        for directive in &answer.directives {
+            self.obey(directive);
+        }
+        debug!(held = self.holdings.len(), "Renewed");
+        Ok(())
+    }
+
+    /// Does what the coordinator asks.
+    pub(super) fn obey(&self, directive: &Directive) {
+        match directive {
+            Directive::Cancel { job_id, lease_epoch } => self.holdings.stop(*job_id, *lease_epoch, StopCause::Lost),
+            Directive::Preempt { job_id, lease_epoch } => {
+                self.holdings.stop(*job_id, *lease_epoch, StopCause::Preempted);
+            }
+            // The coordinator offers nothing more to a draining factory; what runs goes on to its end.
+            Directive::Drain | Directive::Resume => debug!(?directive, "The coordinator says so"),
+        }
+    }
+
+    /// Until when a lease is good, counted from before the request for it was sent. The margin leaves time to end a
+    /// process group politely before anybody else may start.
+    pub(super) fn good_until(&self, sent_at: Duration, lease_ttl_ms: u64) -> Duration {
+        let ttl = Duration::from_millis(lease_ttl_ms);
+        let margin = (Duration::from_millis(self.settings.limits.grace_ms) + ttl / 10).min(ttl / 3);
+        sent_at + ttl - margin
+    }
+
+    /// Stops each run whose lease could not be renewed in time.
+    pub(super) async fn watch_leases(&self) {
+        loop {
+            let now = self.clock.monotonic();
+            match self.holdings.stop_overdue(now) {
+                Some(next) => tokio::select! {
+                    () = self.clock.sleep(next.saturating_sub(now)) => {}
+                    () = self.holdings.changed.notified() => {}
+                },
+                None => self.holdings.changed.notified().await,
+            }
+        }
+    }
+
+    /// Registers again if the machine can do something else than before.
+    async fn look_again(&self) -> Result<Option<HeartbeatAnswer>, StationError> {
+        let found = self.look_around().await;
+        let is_changed = {
+            let mut detected = self.detected.lock();
+            let is_changed = *detected != found;
+            *detected = found;
+            is_changed
+        };
+        if !is_changed {
+            return Ok(None);
+        }
+        info!("This machine offers something else than before");
+        self.register().await.map(Some)
+    }
+}

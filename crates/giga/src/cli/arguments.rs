@@ -1,0 +1,291 @@
+//! The arguments of single commands.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use domain::{Capability, FactoryId, ProductId, RepoName, StageName};
+
+use crate::config::{Overrides, Span};
+
+/// Arguments of `serve`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ServeArgs {
+    /// Listen here; off this machine it takes TLS or --behind-proxy
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The certificate chain to serve with, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A proxy in front of the coordinator speaks TLS
+    #[arg(long)]
+    pub(crate) behind_proxy: bool,
+    /// A name that clients may call the coordinator by; can be repeated
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+}
+
+impl ServeArgs {
+    pub(super) fn overrides(&self) -> Overrides {
+        Overrides {
+            listen: self.listen,
+            tls_cert: self.tls_cert.clone(),
+            tls_key: self.tls_key.clone(),
+            behind_proxy: self.behind_proxy.then_some(true),
+            hosts: given(&self.hosts),
+            ..Overrides::default()
+        }
+    }
+}
+
+/// Arguments of `up`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct UpArgs {
+    /// Use a repository and an engine that come with the program, and run a job on them
+    #[arg(long)]
+    pub(crate) demo: bool,
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
+/// Arguments of `factory`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct FactoryArgs {
+    /// Enrol with this one-time token, from `giga token create --join`
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) join: Option<String>,
+    /// The factory's name; the machine's when absent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<FactoryId>,
+    /// How many jobs to run at one time
+    #[arg(long, value_name = "N")]
+    pub(crate) seats: Option<u32>,
+    /// Keep mirrors, worktrees and records in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+    /// Offer the repositories in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo_base: Option<PathBuf>,
+    /// Offer this too, such as gpu:l4; can be repeated
+    #[arg(long = "capability", value_name = "FAMILY:VALUE")]
+    pub(crate) capabilities: Vec<Capability>,
+}
+
+impl FactoryArgs {
+    pub(super) fn overrides(&self) -> Overrides {
+        Overrides {
+            factory_name: self.name.clone(),
+            seats: self.seats,
+            state: self.state.clone(),
+            repo_base: self.repo_base.clone(),
+            capabilities: given(&self.capabilities),
+            ..Overrides::default()
+        }
+    }
+}
+
+/// Arguments of `submit`.
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    /// Manifests; `-` reads one from standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Submit once: the same key gives back the same job
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Treat unknown keys in the manifest as errors
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Say where the jobs could run, and submit nothing
+    #[arg(long, conflicts_with_all = ["wait", "batch"])]
+    pub(crate) dry_run: bool,
+    /// Wait until the jobs have come to rest
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Submit everything in one request; one bad manifest stops none of the others
+    #[arg(long)]
+    pub(crate) batch: bool,
+}
+
+/// Arguments of `wait`.
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// Ids, or their first characters (at least 8)
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Give up after this long, such as 90s or 10m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<Span>,
+    /// What to wait for
+    #[arg(long, value_enum, default_value_t = Until::Rest)]
+    pub(crate) until: Until,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Until {
+    /// The work is done and verified
+    Testing,
+    /// It is merged
+    Shipped,
+    /// Nothing happens any more unless a person acts
+    Rest,
+}
+
+/// Arguments of `jobs`.
+#[derive(Debug, Args)]
+pub(crate) struct JobsArgs {
+    /// Only jobs in this stage; can be repeated
+    #[arg(long = "stage", value_name = "STAGE")]
+    pub(crate) stages: Vec<StageName>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) limit: u16,
+    /// All of them
+    #[arg(long, conflicts_with = "limit")]
+    pub(crate) all: bool,
+}
+
+/// Arguments of `logs`.
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The job's id, or its first characters (at least 8)
+    pub(crate) id: String,
+    /// Go on while the job runs, into its next run if there is one
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Of the run with this epoch; of the latest when absent
+    #[arg(long, value_name = "N")]
+    pub(crate) epoch: Option<u64>,
+    /// Leave control characters in: they can change your terminal
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+/// Arguments of `factories`.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct FactoriesArgs {
+    /// Let this factory finish what it has and take nothing new
+    #[arg(long, value_name = "NAME")]
+    pub(crate) drain: Option<FactoryId>,
+    /// Let this factory take work again
+    #[arg(long, value_name = "NAME")]
+    pub(crate) resume: Option<FactoryId>,
+    /// Forget factories that have gone silent
+    #[arg(long)]
+    pub(crate) prune: bool,
+}
+
+/// Arguments of `cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// Ids, or their first characters (at least 8)
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Why, for the record
+    #[arg(short, long, value_name = "WHY")]
+    pub(crate) message: Option<String>,
+}
+
+/// Arguments of `requeue`.
+#[derive(Debug, Args)]
+pub(crate) struct RequeueArgs {
+    /// Ids, or their first characters (at least 8)
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Throw saved work away and begin again
+    #[arg(long)]
+    pub(crate) fresh: bool,
+}
+
+/// Arguments of `ship`.
+#[derive(Debug, Args)]
+pub(crate) struct ShipArgs {
+    /// Ids, or their first characters (at least 8)
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Wait until they are merged
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+/// Arguments of `products set`.
+#[derive(Debug, Args)]
+pub(crate) struct ProductSetArgs {
+    /// The product
+    pub(crate) name: ProductId,
+    /// Start nothing new
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) pause: bool,
+    /// Start work again
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Ship by itself what is ready, or not
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) auto_ship: Option<bool>,
+    /// The repositories it owns, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) repos: Option<Vec<RepoName>>,
+    /// Its share of the seats, relative to other products
+    #[arg(long, value_name = "N")]
+    pub(crate) weight: Option<u32>,
+}
+
+/// Arguments of `token create`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("kind").required(true).args(["role", "join"]))]
+pub(crate) struct TokenCreateArgs {
+    /// What a person or a program may do with it
+    #[arg(long, value_enum)]
+    pub(crate) role: Option<RoleName>,
+    /// A one-time token that enrols one factory
+    #[arg(long)]
+    pub(crate) join: bool,
+    /// The name that the factory must take
+    #[arg(long, value_name = "NAME", requires = "join")]
+    pub(crate) factory: Option<FactoryId>,
+    /// Only these products, separated by commas; all when absent
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) products: Vec<ProductId>,
+    /// What the factory may offer, separated by commas; anything when absent
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',', requires = "join")]
+    pub(crate) capabilities: Vec<Capability>,
+    /// Whose it is, for people
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) name: Option<String>,
+    /// How long it lives, such as 12h or 30d; for ever when absent, one hour for --join
+    #[arg(long, value_name = "TIME")]
+    pub(crate) ttl: Option<Span>,
+}
+
+/// The roles of people and programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleName {
+    /// Look
+    Viewer,
+    /// Submit and steer jobs
+    Operator,
+    /// Everything
+    Admin,
+}
+
+/// Arguments of `events`.
+#[derive(Debug, Args)]
+pub(crate) struct EventsArgs {
+    /// Only of this job: its id, or its first characters (at least 8)
+    pub(crate) id: Option<String>,
+    /// Go on as things happen
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// At most this many of what has happened already
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: usize,
+}
+
+fn given<T: Clone>(values: &[T]) -> Option<Vec<T>> {
+    (!values.is_empty()).then(|| values.to_vec())
+}
