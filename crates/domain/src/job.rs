@@ -175,6 +175,7 @@ impl Job {
     }
 
     /// The only way a job changes stage: the fence first, then the table, then what the change brings with it.
+    #[expect(clippy::needless_pass_by_value, reason = "an event happens once: it is handed over, not lent")]
     pub fn apply(mut self, event: StageEvent, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
         self.check_fence(&event)?;
         let before = Before { lease: self.lease().cloned(), dispatch: self.dispatch().cloned() };

@@ -6,7 +6,7 @@ use domain::{Capability, FactoryId};
 
 use crate::draft::Draft;
 use crate::fleet::{Member, repo_of_token};
-use crate::gate::{Candidate, Gate};
+use crate::gate::{Candidate, Gate, RepoFit};
 use crate::needs::Needs;
 use crate::unfit::{Unfit, missing};
 use crate::unplaced::{Nearest, Unplaced};
@@ -40,18 +40,29 @@ fn pinned(draft: &Draft, needs: &Needs, member: &Member) -> Unplaced {
     why
 }
 
-/// The gate that stopped the factory that got furthest, and that factory.
+/// The gate that stopped the factory that got furthest, and that factory: of several the one with the lowest id, where
+/// the reason names one.
 fn furthest<'d>(draft: &'d Draft, needs: &Needs) -> Option<(Gate, &'d FactoryId)> {
     let mut furthest: Option<(Gate, Reverse<&FactoryId>)> = None;
     for (id, kind) in draft.view.fleet.kinds().iter() {
         for alike in draft.alike(id, kind) {
+            let whole = Candidate { kind, standing: alike.standing, repo: RepoFit::WHOLE, pinned_elsewhere: false };
+            let bound = Gate::stopping(&whole, needs).unwrap_or(Gate::FleetRepoSeats);
+            let gains = |(gate, _): (Gate, _)| bound > gate || (bound == gate && names_factory(gate));
+            if !furthest.is_none_or(gains) {
+                continue;
+            }
             let Some((repo, rank)) = draft.foremost(&alike, needs) else { continue };
-            let candidate = Candidate { kind, standing: alike.standing, repo, pinned_elsewhere: false };
-            let gate = Gate::stopping(&candidate, needs).unwrap_or(Gate::Seats);
+            let gate = Gate::stopping(&Candidate { repo, ..whole }, needs).unwrap_or(Gate::Seats);
             furthest = furthest.max(Some((gate, Reverse(&rank.factory))));
         }
     }
     furthest.map(|(gate, Reverse(factory))| (gate, factory))
+}
+
+/// Whether the reason that a gate gives names a factory.
+fn names_factory(gate: Gate) -> bool {
+    matches!(gate, Gate::There | Gate::Open | Gate::Disk)
 }
 
 fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unplaced {

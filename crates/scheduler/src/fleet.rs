@@ -70,11 +70,16 @@ pub struct Seat {
 #[derive(Debug, Clone, Default)]
 pub struct Fleet {
     members: BTreeMap<FactoryId, Member>,
-    kinds: Kinds,
+    index: Index,
     repo_ids: Interner<RepoName>,
-    /// Who works on a repository as often as it may, by repository.
-    saturated: Saturated,
     ledger: Ledger,
+}
+
+/// Where factories are found.
+#[derive(Debug, Clone, Default)]
+struct Index {
+    kinds: Kinds,
+    saturated: Saturated,
 }
 
 /// A factory, and where the indexes have it.
@@ -104,7 +109,7 @@ impl Fleet {
     pub fn upsert(&mut self, state: FactoryState) {
         let id = state.factory.id.clone();
         self.remove(&id);
-        let kind = self.kinds.enlist(Offer::of(&state), state.presence);
+        let kind = self.index.kinds.enlist(Offer::of(&state), state.presence);
         let repos = repos_of(&state).iter().map(|repo| self.repo_ids.take(repo)).collect();
         let used = self.ledger.at(&id);
         let member = Member {
@@ -114,15 +119,15 @@ impl Fleet {
             rank: Rank::new(Load::of(&state, used), id.clone()),
             state,
         };
-        self.index(&member);
+        self.index.insert(&member, used);
         self.members.insert(id, member);
     }
 
     /// Forgets a factory. Seats that jobs still hold on it stay taken until they are vacated.
     pub fn remove(&mut self, id: &FactoryId) -> Option<FactoryState> {
         let member = self.members.remove(id)?;
-        self.unindex(&member);
-        self.kinds.delist(member.kind, member.state.presence);
+        self.index.remove(&member);
+        self.index.kinds.delist(member.kind, member.state.presence);
         for repo in repos_of(&member.state) {
             self.repo_ids.give_back(&repo);
         }
@@ -203,7 +208,7 @@ impl Fleet {
     }
 
     pub(crate) fn kinds(&self) -> &Kinds {
-        &self.kinds
+        &self.index.kinds
     }
 
     /// A repository that some factory has.
@@ -216,28 +221,29 @@ impl Fleet {
     }
 
     pub(crate) fn saturated(&self, repo: &RepoName) -> Option<&BTreeSet<FactoryId>> {
-        self.saturated.get(repo)
+        self.index.saturated.get(repo)
     }
 
     /// Puts a factory where its taken seats now belong.
     fn reseat(&mut self, id: &FactoryId) {
-        let Some(mut member) = self.members.remove(id) else { return };
-        self.unindex(&member);
+        let Some(member) = self.members.get_mut(id) else { return };
+        self.index.remove(member);
         let used = self.ledger.at(id);
         member.standing = Standing::of(&member.state, used);
         member.rank.load = Load::of(&member.state, used);
-        self.index(&member);
-        self.members.insert(id.clone(), member);
+        self.index.insert(member, used);
     }
+}
 
-    fn index(&mut self, member: &Member) {
+impl Index {
+    fn insert(&mut self, member: &Member, used: &Used) {
         self.kinds.cohorts_mut(member.kind).insert(&member.standing, &member.rank, &member.repos);
-        for repo in saturated_repos(&member.state.factory, self.ledger.at(&member.rank.factory)) {
+        for repo in saturated_repos(&member.state.factory, used) {
             self.saturated.entry(repo.clone()).or_default().insert(member.rank.factory.clone());
         }
     }
 
-    fn unindex(&mut self, member: &Member) {
+    fn remove(&mut self, member: &Member) {
         self.kinds.cohorts_mut(member.kind).remove(&member.standing, &member.rank, &member.repos);
         for repo in member.state.factory.repo_seats.keys() {
             if let Some(factories) = self.saturated.get_mut(repo) {

@@ -1,1 +1,26 @@
-//! .
+//! The coordinator over HTTP: routes, held-open streams, authentication, and errors as problem details.
+//!
+//! Handlers are translation only: what may happen is decided in the coordinator.
+
+mod api;
+mod app;
+mod caller;
+mod connection;
+mod exposition;
+mod extract;
+mod failures;
+mod gate;
+mod held_open;
+mod hosts;
+mod openapi;
+mod options;
+mod patience;
+mod problem;
+mod routes;
+mod server;
+mod streams;
+mod tls;
+
+pub use options::{Limits, Options, Tls};
+pub use server::{BindError, Server};
+pub use tls::CertificateError;

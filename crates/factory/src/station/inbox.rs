@@ -42,7 +42,7 @@ impl Station {
             let parsed = serde_json::from_str(&format!(r#"{{"event":"{}","data":{}}}"#, event.event, event.data));
             match parsed {
                 Ok(InboxEvent::Hello) => info!(factory.id = %name, "The inbox is open"),
-                Ok(InboxEvent::Dispatch(message)) => self.take(message),
+                Ok(InboxEvent::Dispatch(message)) => self.take(&message),
                 Ok(InboxEvent::Directive(directive)) => self.obey(&directive),
                 Err(error) => warn!(%error, "Something unknown came through the inbox"),
             }
@@ -51,7 +51,7 @@ impl Station {
     }
 
     /// Takes an offer, in a task of its own. A message that comes twice is taken once.
-    fn take(self: &Arc<Self>, message: Message) {
+    fn take(self: &Arc<Self>, message: &Message) {
         let (job, seq) = (message.job_id, message.dispatch_seq);
         if self.stopping.is_cancelled() || !self.taking.lock().insert((job, seq)) {
             return;

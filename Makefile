@@ -1,0 +1,38 @@
+# Two commands are enough: `make up` runs the fleet, `make test` runs every check there is.
+
+CARGO ?= cargo
+# Tests stop real processes at named steps; only this build has the steps in it.
+TEST_FEATURES := --features giga/failpoints
+
+.PHONY: up build test check fmt lint unit tools clean-demo
+
+up: build
+	@exec target/release/giga up --demo
+
+build: tools
+	$(CARGO) build --release --locked -p giga
+
+test: tools fmt lint unit
+
+check: test
+
+fmt:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked $(TEST_FEATURES) -- -D warnings
+
+# nextest runs each test in a process of its own, several at a time; plain `cargo test` does when it is not there.
+unit:
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	  $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	else \
+	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
+	  $(CARGO) test --workspace --locked $(TEST_FEATURES); \
+	fi
+
+# What cannot be had from Cargo, named clearly.
+tools:
+	@command -v $(CARGO) >/dev/null || { echo "error: Rust is needed: install it with rustup, then run this again" >&2; exit 1; }
+	@command -v git >/dev/null || { echo "error: git 2.38 or newer is needed: install it with your package manager" >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "error: a C compiler is needed to build the embedded database: install gcc or clang" >&2; exit 1; }

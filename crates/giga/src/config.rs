@@ -1,0 +1,208 @@
+//! Every setting, with where it came from: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
+
+mod client;
+mod coordinator;
+mod data;
+mod environment;
+mod factory;
+mod file;
+mod log;
+mod overrides;
+mod resolver;
+mod secret;
+mod setting;
+mod span;
+
+use std::path::PathBuf;
+
+pub(crate) use client::{ClientConfig, TokenSource};
+pub(crate) use coordinator::CoordinatorConfig;
+pub(crate) use data::DataDir;
+pub(crate) use environment::Environment;
+pub(crate) use factory::FactoryConfig;
+pub(crate) use log::{LogConfig, LogFormat};
+pub(crate) use overrides::Overrides;
+pub(crate) use secret::Secret;
+pub(crate) use setting::{Listed, Origin, Setting};
+pub(crate) use span::Span;
+
+use crate::cli::GlobalArgs;
+use crate::failure::Failure;
+
+use file::File;
+use resolver::{Ask, Resolver};
+
+/// Everything that can be set, resolved.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// The file that was read, if there is one.
+    pub(crate) file: Option<PathBuf>,
+    /// Where data lives.
+    pub(crate) data: DataDir,
+    /// How clients reach the coordinator.
+    pub(crate) client: ClientConfig,
+    /// How a coordinator behaves.
+    pub(crate) coordinator: CoordinatorConfig,
+    /// What a factory offers and how it works.
+    pub(crate) factory: FactoryConfig,
+    /// What is logged, and how.
+    pub(crate) log: LogConfig,
+    /// Every setting for people, in the order of the file.
+    pub(crate) listing: Vec<Listed>,
+    /// `GIGA_*` variables that are set and mean nothing.
+    pub(crate) strangers: Vec<Stranger>,
+}
+
+/// A variable that looks like one of ours and is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stranger {
+    /// Its name.
+    pub(crate) name: String,
+    /// The one that was probably meant.
+    pub(crate) meant: Option<&'static str>,
+}
+
+impl Config {
+    /// Reads the flags, the environment and the file of this process.
+    pub(crate) fn load(global: &GlobalArgs, own: Overrides) -> Result<Self, Failure> {
+        let environment = Environment::of_this_process();
+        let file = File::find(global.config.as_deref(), &environment)?;
+        Self::resolve(own.with_global(global)?, environment, file)
+    }
+
+    fn resolve(flags: Overrides, environment: Environment, file: File) -> Result<Self, Failure> {
+        let File { path, text, content } = file;
+        let mut resolver = Resolver::new(environment, path.clone(), text);
+        let data = data(&mut resolver, flags.data.clone(), content.data)?;
+        let client = ClientConfig::resolve(&mut resolver, &flags, content.client, &data)?;
+        let coordinator = CoordinatorConfig::resolve(&mut resolver, &flags, content.coordinator)?;
+        let factory = FactoryConfig::resolve(&mut resolver, &flags, content.factory, &data)?;
+        let log = LogConfig::resolve(&mut resolver, content.log)?;
+        let (listing, strangers) = resolver.finish();
+        Ok(Self { file: path, data, client, coordinator, factory, log, listing, strangers })
+    }
+}
+
+fn data(
+    resolver: &mut Resolver,
+    flag: Option<PathBuf>,
+    file: Option<toml::Spanned<PathBuf>>,
+) -> Result<DataDir, Failure> {
+    let default = resolver.environment().data_folder();
+    let ask = Ask::new("data").flag("--data", flag).env(&["GIGA_DATA"]).file(resolver.placed(file));
+    Ok(DataDir::new(resolver.setting(ask, || default)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn resolve(flags: Overrides, env: &[(&str, &str)], text: &str) -> Result<Config, Failure> {
+        let home = [("HOME", "/home/ada")];
+        let environment = Environment::of(home.iter().chain(env).map(|(name, value)| (*name, *value)));
+        Config::resolve(flags, environment, File::parse(Path::new("/etc/giga/giga.toml"), text.to_owned())?)
+    }
+
+    fn listed<'c>(config: &'c Config, key: &str) -> (&'c str, &'c str) {
+        let row = config.listing.iter().find(|row| row.key == key).unwrap();
+        (&row.value, &row.origin)
+    }
+
+    #[test]
+    fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+        let file = "[coordinator]\n\nlisten = \"127.0.0.1:1\"\n";
+        let env = [("GIGA_LISTEN", "127.0.0.1:2")];
+        let flag = |port: u16| Overrides { listen: Some(SocketAddr::from(([127, 0, 0, 1], port))), ..Default::default() };
+
+        let by_default = resolve(Overrides::default(), &[], "").unwrap();
+        let by_file = resolve(Overrides::default(), &[], file).unwrap();
+        let by_env = resolve(Overrides::default(), &env, file).unwrap();
+        let by_flag = resolve(flag(3), &env, file).unwrap();
+
+        assert_eq!(listed(&by_default, "coordinator.listen"), ("127.0.0.1:7878", "default"));
+        assert_eq!(listed(&by_file, "coordinator.listen"), ("127.0.0.1:1", "/etc/giga/giga.toml:3"));
+        assert_eq!(listed(&by_env, "coordinator.listen"), ("127.0.0.1:2", "GIGA_LISTEN"));
+        assert_eq!(listed(&by_flag, "coordinator.listen"), ("127.0.0.1:3", "--listen"));
+    }
+
+    #[test]
+    fn names_from_older_scripts_work_below_ours() {
+        let old = [
+            ("AQ_FLEET_API", "http://old:1"),
+            ("AQ_PRODUCT_ID", "notes"),
+            ("AQ_FLEET_REPO_BASE", "/src"),
+            ("AQ_FLEET_LEASE_RENEW_SEC", "20"),
+        ];
+        let both = [("AQ_FLEET_API", "http://old:1"), ("GIGA_API", "http://new:1")];
+
+        let config = resolve(Overrides::default(), &old, "[client]\napi = \"http://file:1\"\n").unwrap();
+        let newer = resolve(Overrides::default(), &both, "").unwrap();
+
+        assert_eq!(listed(&config, "client.api"), ("http://old:1", "AQ_FLEET_API"));
+        assert_eq!(listed(&config, "client.product"), ("notes", "AQ_PRODUCT_ID"));
+        assert_eq!(listed(&config, "factory.repo_base"), ("/src", "AQ_FLEET_REPO_BASE"));
+        assert_eq!(config.coordinator.renew_every.value, Span(Duration::from_secs(20)));
+        assert_eq!(listed(&newer, "client.api"), ("http://new:1", "GIGA_API"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line_and_the_one_that_was_meant() {
+        let failure = resolve(Overrides::default(), &[], "[coordinator]\nlissten = \"127.0.0.1:1\"\n").unwrap_err();
+
+        assert_eq!(failure.message(), "/etc/giga/giga.toml:2: unknown key `lissten`");
+        assert_eq!(failure.hint_text(), Some("did you mean `listen`?"));
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_line_or_its_variable() {
+        let in_file = resolve(Overrides::default(), &[], "\n[coordinator]\nlease_ttl = \"soon\"\n").unwrap_err();
+        let in_env = resolve(Overrides::default(), &[("GIGA_LEASE_TTL", "30")], "").unwrap_err();
+
+        let expected = "/etc/giga/giga.toml:3: `soon` is not a span of time: write `90s`, `2m` or `1h30m`";
+        assert_eq!(in_file.message(), expected);
+        assert_eq!(in_env.message(), "GIGA_LEASE_TTL: `30` has no unit: write `30s`, `30m` or `30h`");
+    }
+
+    #[test]
+    fn paths_in_a_file_are_seen_from_the_file() {
+        let text = "data = \"~/fleet\"\n[coordinator]\ntls_cert = \"cert.pem\"\ntls_key = \"/k.pem\"\n";
+
+        let config = resolve(Overrides::default(), &[], text).unwrap();
+
+        assert_eq!(config.data.path(), Path::new("/home/ada/fleet"));
+        assert_eq!(config.coordinator.tls_cert.value.as_deref(), Some(Path::new("/etc/giga/cert.pem")));
+        assert_eq!(config.coordinator.tls_key.value.as_deref(), Some(Path::new("/k.pem")));
+    }
+
+    #[test]
+    fn a_token_never_shows_more_than_its_kind() {
+        let env = [("GIGA_TOKEN", "giga_adm_c2VjcmV0c2VjcmV0")];
+
+        let config = resolve(Overrides::default(), &env, "").unwrap();
+
+        assert_eq!(listed(&config, "client.token"), ("giga_adm_…", "GIGA_TOKEN"));
+        assert!(!format!("{config:?}").contains("c2VjcmV0"));
+    }
+
+    #[test]
+    fn the_coordinators_own_token_is_for_this_machine_alone() {
+        let near = resolve(Overrides::default(), &[("GIGA_API", "http://[::1]:7878")], "").unwrap();
+        let far = resolve(Overrides::default(), &[("GIGA_API", "https://127.0.0.1.example.com")], "").unwrap();
+
+        let expected = TokenSource::Beside("/home/ada/.local/share/gigafactory/admin.token".into());
+        assert_eq!(near.client.token.value, expected);
+        assert_eq!(far.client.token.value, TokenSource::Nowhere);
+    }
+
+    #[test]
+    fn a_variable_that_means_nothing_is_noticed() {
+        let config = resolve(Overrides::default(), &[("GIGA_LISTN", "127.0.0.1:1"), ("GIGANTIC", "1")], "").unwrap();
+
+        let expected = Stranger { name: "GIGA_LISTN".to_owned(), meant: Some("GIGA_LISTEN") };
+        assert_eq!(config.strangers, [expected]);
+    }
+}

@@ -1,0 +1,148 @@
+//! `[coordinator]`: how a coordinator behaves.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use coordinator::Settings;
+use domain::RetryPolicy;
+
+use crate::failure::Failure;
+
+use super::file;
+use super::overrides::Overrides;
+use super::resolver::{Ask, Resolver};
+use super::setting::Setting;
+use super::span::Span;
+
+/// Where a coordinator listens when nobody says otherwise.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7878);
+
+/// How a coordinator behaves.
+#[derive(Debug)]
+pub(crate) struct CoordinatorConfig {
+    /// Where it listens.
+    pub(crate) listen: Setting<SocketAddr>,
+    /// Its certificate chain, in PEM.
+    pub(crate) tls_cert: Setting<Option<PathBuf>>,
+    /// The certificate's key, in PEM.
+    pub(crate) tls_key: Setting<Option<PathBuf>>,
+    /// Whether a proxy in front of it speaks TLS.
+    pub(crate) behind_proxy: Setting<bool>,
+    /// Names that clients may call it by.
+    pub(crate) hosts: Setting<Vec<String>>,
+    /// How long a lease lasts without renewal.
+    pub(crate) lease_ttl: Setting<Span>,
+    /// How often a factory renews.
+    pub(crate) renew_every: Setting<Span>,
+    /// How long a factory may be silent.
+    pub(crate) stale_after: Setting<Span>,
+    /// How long a factory has to accept an offer.
+    pub(crate) accept_within: Setting<Span>,
+    /// How long a factory has for a promotion or a merge.
+    pub(crate) errand_within: Setting<Span>,
+    /// How long a job waits before that is worth an alert.
+    pub(crate) starving_after: Setting<Span>,
+    /// What follows failures.
+    pub(crate) retry: RetryConfig,
+}
+
+/// `[coordinator.retry]`: what follows failures, where a manifest says nothing.
+#[derive(Debug)]
+pub(crate) struct RetryConfig {
+    /// Attempts in all.
+    pub(crate) attempts_max: Setting<u32>,
+    /// The first pause.
+    pub(crate) backoff: Setting<Span>,
+    /// The longest pause.
+    pub(crate) backoff_max: Setting<Span>,
+    /// Leases that a job may lose.
+    pub(crate) lost_leases_max: Setting<u32>,
+    /// Offers that may expire.
+    pub(crate) unaccepted_max: Setting<u32>,
+}
+
+impl CoordinatorConfig {
+    pub(super) fn resolve(
+        resolver: &mut Resolver,
+        flags: &Overrides,
+        file: file::Coordinator,
+    ) -> Result<Self, Failure> {
+        let default = Settings::default();
+        let cert = Ask::new("coordinator.tls_cert")
+            .flag("--tls-cert", flags.tls_cert.clone())
+            .env(&["GIGA_TLS_CERT"])
+            .file(resolver.placed(file.tls_cert));
+        let key = Ask::new("coordinator.tls_key")
+            .flag("--tls-key", flags.tls_key.clone())
+            .env(&["GIGA_TLS_KEY"])
+            .file(resolver.placed(file.tls_key));
+        let listen =
+            Ask::new("coordinator.listen").flag("--listen", flags.listen).env(&["GIGA_LISTEN"]).file(file.listen);
+        let proxy = Ask::new("coordinator.behind_proxy")
+            .flag("--behind-proxy", flags.behind_proxy)
+            .env(&["GIGA_BEHIND_PROXY"])
+            .file(file.behind_proxy);
+        let hosts =
+            Ask::new("coordinator.hosts").flag("--host", flags.hosts.clone()).env(&["GIGA_HOSTS"]).file(file.hosts);
+        let lease_ttl = Ask::new("coordinator.lease_ttl").env(&["GIGA_LEASE_TTL"]).file(file.lease_ttl);
+        let renew_every = Ask::new("coordinator.renew_every")
+            .env(&["GIGA_RENEW_EVERY", "AQ_FLEET_LEASE_RENEW_SEC"])
+            .file(file.renew_every);
+        let stale_after = Ask::new("coordinator.stale_after").env(&["GIGA_STALE_AFTER"]).file(file.stale_after);
+        let accept_within = Ask::new("coordinator.accept_within").env(&["GIGA_ACCEPT_WITHIN"]).file(file.accept_within);
+        let errand_within = Ask::new("coordinator.errand_within").env(&["GIGA_ERRAND_WITHIN"]).file(file.errand_within);
+        let starving = Ask::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
+        Ok(Self {
+            listen: resolver.setting(listen, || LISTEN)?,
+            tls_cert: resolver.optional(cert)?,
+            tls_key: resolver.optional(key)?,
+            behind_proxy: resolver.setting(proxy, || false)?,
+            hosts: resolver.setting(hosts, Vec::new)?,
+            lease_ttl: resolver.setting(lease_ttl, || Span(default.lease_ttl))?,
+            renew_every: resolver.setting(renew_every, || Span(default.renew_every))?,
+            stale_after: resolver.setting(stale_after, || Span(default.stale_after))?,
+            accept_within: resolver.setting(accept_within, || Span(default.accept_within))?,
+            errand_within: resolver.setting(errand_within, || Span(default.errand_within))?,
+            starving_after: resolver.setting(starving, || Span(default.starving_after))?,
+            retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
+        })
+    }
+
+    /// What a coordinator is told.
+    pub(crate) fn settings(&self) -> Settings {
+        let retry = RetryPolicy {
+            attempts_max: self.retry.attempts_max.value,
+            backoff: self.retry.backoff.value.0,
+            backoff_max: self.retry.backoff_max.value.0,
+            lost_leases_max: self.retry.lost_leases_max.value,
+            unaccepted_max: self.retry.unaccepted_max.value,
+        };
+        Settings {
+            lease_ttl: self.lease_ttl.value.0,
+            renew_every: self.renew_every.value.0,
+            stale_after: self.stale_after.value.0,
+            accept_within: self.accept_within.value.0,
+            errand_within: self.errand_within.value.0,
+            starving_after: self.starving_after.value.0,
+            retry,
+            ..Settings::default()
+        }
+    }
+}
+
+impl RetryConfig {
+    fn resolve(resolver: &mut Resolver, file: file::Retry, default: &RetryPolicy) -> Result<Self, Failure> {
+        let attempts = Ask::new("coordinator.retry.attempts_max").file(file.attempts_max);
+        let backoff = Ask::new("coordinator.retry.backoff").file(file.backoff);
+        let backoff_max = Ask::new("coordinator.retry.backoff_max").file(file.backoff_max);
+        let lost = Ask::new("coordinator.retry.lost_leases_max").file(file.lost_leases_max);
+        let unaccepted = Ask::new("coordinator.retry.unaccepted_max").file(file.unaccepted_max);
+        Ok(Self {
+            attempts_max: resolver.setting(attempts, || default.attempts_max)?,
+            backoff: resolver.setting(backoff, || Span(default.backoff))?,
+            backoff_max: resolver.setting(backoff_max, || Span(default.backoff_max))?,
+            lost_leases_max: resolver.setting(lost, || default.lost_leases_max)?,
+            unaccepted_max: resolver.setting(unaccepted, || default.unaccepted_max)?,
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! The data folder: what lies where.
+
+use std::path::{Path, PathBuf};
+
+use super::setting::Setting;
+
+/// The data folder of a coordinator and its clients on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct DataDir(Setting<PathBuf>);
+
+impl DataDir {
+    pub(super) fn new(folder: Setting<PathBuf>) -> Self {
+        Self(folder)
+    }
+
+    /// The folder itself.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.value
+    }
+
+    /// The database of the coordinator.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path().join("fleet.db")
+    }
+
+    /// The first admin's token, readable by its user alone.
+    pub(crate) fn admin_token(&self) -> PathBuf {
+        self.path().join("admin.token")
+    }
+
+    /// The address of the coordinator that runs on this folder.
+    pub(crate) fn endpoint(&self) -> PathBuf {
+        self.path().join("endpoint")
+    }
+
+    /// Where a factory keeps its state unless it is told otherwise.
+    pub(crate) fn factory_state(&self) -> PathBuf {
+        self.path().join("factory")
+    }
+}

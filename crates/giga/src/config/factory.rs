@@ -1,0 +1,120 @@
+//! `[factory]`: what a factory offers and how it works.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use domain::{Capability, EngineName, FactoryId, RepoName};
+use factory::{EngineConfig, GitConfig, Identity, Limits, RepoConfig};
+
+use crate::failure::Failure;
+
+use super::data::DataDir;
+use super::file;
+use super::overrides::Overrides;
+use super::resolver::{Ask, Resolver};
+use super::setting::{Setting, Shown};
+
+/// Two agents at a time is what an ordinary laptop bears beside its owner.
+const SEATS: u32 = 2;
+
+/// The name of a machine that does not know its own.
+const NAMELESS: &str = "factory-1";
+
+/// What a factory offers and how it works.
+#[derive(Debug)]
+pub(crate) struct FactoryConfig {
+    /// Its name in the fleet.
+    pub(crate) name: Setting<FactoryId>,
+    /// Jobs at one time.
+    pub(crate) seats: Setting<u32>,
+    /// Where mirrors, worktrees and records are kept.
+    pub(crate) state: Setting<PathBuf>,
+    /// A folder whose repositories are offered.
+    pub(crate) repo_base: Setting<Option<PathBuf>>,
+    /// What it offers beyond what it finds by looking.
+    pub(crate) capabilities: Setting<Vec<Capability>>,
+    /// Whether it may fetch repositories that are not there yet.
+    pub(crate) clones: Setting<bool>,
+    /// Engines that run a command line.
+    pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
+    /// Repositories that it can work on.
+    pub(crate) repos: Setting<BTreeMap<RepoName, RepoConfig>>,
+    /// How its git reaches remotes.
+    pub(crate) git: Setting<GitConfig>,
+    /// Who its commits are by.
+    pub(crate) author: Setting<Identity>,
+    /// How long and how much its programs may take.
+    pub(crate) limits: Setting<Limits>,
+}
+
+impl FactoryConfig {
+    pub(super) fn resolve(
+        resolver: &mut Resolver,
+        flags: &Overrides,
+        file: file::Factory,
+        data: &DataDir,
+    ) -> Result<Self, Failure> {
+        let name = Ask::new("factory.name")
+            .flag("--name", flags.factory_name.clone())
+            .env(&["GIGA_FACTORY_NAME"])
+            .file(file.name);
+        let seats = Ask::new("factory.seats").flag("--seats", flags.seats).env(&["GIGA_SEATS"]).file(file.seats);
+        let state = Ask::new("factory.state")
+            .flag("--state", flags.state.clone())
+            .env(&["GIGA_STATE"])
+            .file(resolver.placed(file.state));
+        let repo_base = Ask::new("factory.repo_base")
+            .flag("--repo-base", flags.repo_base.clone())
+            .env(&["GIGA_REPO_BASE", "AQ_FLEET_REPO_BASE"])
+            .file(resolver.placed(file.repo_base));
+        let capabilities = Ask::new("factory.capabilities")
+            .flag("--capability", flags.capabilities.clone())
+            .env(&["GIGA_CAPABILITIES"])
+            .file(file.capabilities);
+        let clones = Ask::new("factory.clones").env(&["GIGA_CLONES"]).file(file.clones);
+        Ok(Self {
+            name: resolver.setting(name, machine_name)?,
+            seats: resolver.setting(seats, || SEATS)?,
+            state: resolver.setting(state, || data.factory_state())?,
+            repo_base: resolver.optional(repo_base)?,
+            capabilities: resolver.setting(capabilities, Vec::new)?,
+            clones: resolver.setting(clones, || false)?,
+            engines: resolver.table("factory.engines", file.engines, Shown::shown),
+            repos: resolver.table("factory.repos", file.repos, Shown::shown),
+            git: resolver.table("factory.git", file.git, how_git_reaches_remotes),
+            author: resolver.table("factory.author", file.author, |by| format!("{} <{}>", by.name(), by.email())),
+            limits: resolver.table("factory.limits", file.limits, |limits| {
+                let wall = std::time::Duration::from_millis(limits.engine_wall_ms);
+                format!("engine {}", super::Span(wall))
+            }),
+        })
+    }
+}
+
+fn how_git_reaches_remotes(git: &GitConfig) -> String {
+    let ways = [
+        git.home.is_some().then_some("home"),
+        git.ssh_auth_sock.is_some().then_some("ssh agent"),
+        git.askpass.is_some().then_some("askpass"),
+    ];
+    let ways: Vec<&str> = ways.into_iter().flatten().collect();
+    if ways.is_empty() { "-".to_owned() } else { ways.join(", ") }
+}
+
+/// What the machine is called, as far as it can name a factory.
+fn machine_name() -> FactoryId {
+    let written_down = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+    let found = written_down.iter().find_map(|path| std::fs::read_to_string(path).ok());
+    let found = found.or_else(asked_machine_name).unwrap_or_default();
+    let label = found.trim().split('.').next().unwrap_or_default().to_ascii_lowercase();
+    match label.parse().or_else(|_| NAMELESS.parse()) {
+        Ok(name) => name,
+        Err(_) => unreachable!("`{NAMELESS}` is a name"),
+    }
+}
+
+/// Where no file says it, a program does.
+fn asked_machine_name() -> Option<String> {
+    let answer = std::process::Command::new("hostname").output().ok()?;
+    String::from_utf8(answer.stdout).ok()
+}

@@ -1,0 +1,161 @@
+//! `giga.toml`: where it is found and what may be in it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use domain::{Capability, EngineName, FactoryId, ProductId, RepoName};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::failure::Failure;
+use crate::nearest::nearest;
+
+use super::environment::Environment;
+use super::log::LogFormat;
+use super::secret::Secret;
+use super::span::Span;
+
+/// The name of the file, wherever it lies.
+const NAME: &str = "giga.toml";
+
+/// The configuration file, read.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    pub(super) path: Option<PathBuf>,
+    pub(super) text: String,
+    pub(super) content: Content,
+}
+
+/// What may be in the file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Content {
+    pub(super) data: Option<Spanned<PathBuf>>,
+    pub(super) client: Client,
+    pub(super) coordinator: Coordinator,
+    pub(super) factory: Factory,
+    pub(super) log: Log,
+}
+
+/// `[client]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Client {
+    pub(super) api: Option<Spanned<String>>,
+    pub(super) token: Option<Spanned<Secret>>,
+    pub(super) token_file: Option<Spanned<PathBuf>>,
+    pub(super) product: Option<Spanned<ProductId>>,
+    pub(super) ca: Option<Spanned<PathBuf>>,
+}
+
+/// `[coordinator]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Coordinator {
+    pub(super) listen: Option<Spanned<SocketAddr>>,
+    pub(super) tls_cert: Option<Spanned<PathBuf>>,
+    pub(super) tls_key: Option<Spanned<PathBuf>>,
+    pub(super) behind_proxy: Option<Spanned<bool>>,
+    pub(super) hosts: Option<Spanned<Vec<String>>>,
+    pub(super) lease_ttl: Option<Spanned<Span>>,
+    pub(super) renew_every: Option<Spanned<Span>>,
+    pub(super) stale_after: Option<Spanned<Span>>,
+    pub(super) accept_within: Option<Spanned<Span>>,
+    pub(super) errand_within: Option<Spanned<Span>>,
+    pub(super) starving_after: Option<Spanned<Span>>,
+    pub(super) retry: Retry,
+}
+
+/// `[coordinator.retry]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Retry {
+    pub(super) attempts_max: Option<Spanned<u32>>,
+    pub(super) backoff: Option<Spanned<Span>>,
+    pub(super) backoff_max: Option<Spanned<Span>>,
+    pub(super) lost_leases_max: Option<Spanned<u32>>,
+    pub(super) unaccepted_max: Option<Spanned<u32>>,
+}
+
+/// `[factory]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Factory {
+    pub(super) name: Option<Spanned<FactoryId>>,
+    pub(super) seats: Option<Spanned<u32>>,
+    pub(super) state: Option<Spanned<PathBuf>>,
+    pub(super) repo_base: Option<Spanned<PathBuf>>,
+    pub(super) capabilities: Option<Spanned<Vec<Capability>>>,
+    pub(super) clones: Option<Spanned<bool>>,
+    pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
+    pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,
+    pub(super) git: Option<factory::GitConfig>,
+    pub(super) author: Option<factory::Identity>,
+    pub(super) limits: Option<factory::Limits>,
+}
+
+/// `[log]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Log {
+    pub(super) format: Option<Spanned<LogFormat>>,
+    pub(super) level: Option<Spanned<String>>,
+}
+
+impl File {
+    /// The file that was asked for, or the first there is: in the working directory, in the configuration directory.
+    pub(super) fn find(asked: Option<&Path>, environment: &Environment) -> Result<Self, Failure> {
+        if let Some(path) = asked.or(environment.get("GIGA_CONFIG").map(Path::new)) {
+            return Self::read(path)?.ok_or_else(|| Failure::usage(format!("there is no {}", path.display())));
+        }
+        let in_config_folder = environment.config_folder().map(|folder| folder.join(NAME));
+        for path in [Some(PathBuf::from(NAME)), in_config_folder].into_iter().flatten() {
+            if let Some(file) = Self::read(&path)? {
+                return Ok(file);
+            }
+        }
+        Ok(Self::default())
+    }
+
+    fn read(path: &Path) -> Result<Option<Self>, Failure> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(path, text).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::usage(format!("cannot read {}: {error}", path.display()))),
+        }
+    }
+
+    pub(super) fn parse(path: &Path, text: String) -> Result<Self, Failure> {
+        match toml::from_str(&text) {
+            Ok(content) => Ok(Self { path: Some(path.to_owned()), text, content }),
+            Err(error) => Err(refusal(path, &text, &error)),
+        }
+    }
+}
+
+fn refusal(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
+    let place = match error.span() {
+        Some(span) => format!("{}:{}", path.display(), line_at(text, span.start)),
+        None => path.display().to_string(),
+    };
+    let message = error.message();
+    let Some(rest) = message.strip_prefix("unknown field `") else {
+        return Failure::usage(format!("{place}: {message}"));
+    };
+    // serde's own words: "unknown field `a`, expected one of `b`, `c`".
+    let mut words = rest.split('`').step_by(2);
+    let unknown = words.next().unwrap_or_default();
+    let known: Vec<&str> = rest.split('`').skip(2).step_by(2).collect();
+    let failure = Failure::usage(format!("{place}: unknown key `{}`", domain::printable(unknown)));
+    match nearest(unknown, known.iter().copied()) {
+        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+        None if known.is_empty() => failure,
+        None => failure.hint(format!("known keys here: {}", known.join(", "))),
+    }
+}
+
+/// The line of a byte, counted from 1.
+pub(super) fn line_at(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}

@@ -1,0 +1,211 @@
+//! Takes each setting from the first place that has it, and keeps the list of what came from where.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use toml::Spanned;
+
+use crate::failure::Failure;
+use crate::nearest::nearest;
+
+use super::Stranger;
+use super::environment::Environment;
+use super::file::line_at;
+use super::setting::{Listed, Origin, Setting, Shown};
+
+/// Variables that are read elsewhere.
+const ELSEWHERE: [&str; 1] = ["GIGA_CONFIG"];
+
+/// Where one setting may come from, and its name.
+pub(super) struct Ask<T> {
+    key: &'static str,
+    flag: Option<(&'static str, T)>,
+    variables: &'static [&'static str],
+    file: Option<Spanned<T>>,
+}
+
+impl<T> Ask<T> {
+    pub(super) fn new(key: &'static str) -> Self {
+        Self { key, flag: None, variables: &[], file: None }
+    }
+
+    pub(super) fn flag(mut self, name: &'static str, value: Option<T>) -> Self {
+        self.flag = value.map(|value| (name, value));
+        self
+    }
+
+    /// Variables, the first that is set counts.
+    pub(super) fn env(mut self, variables: &'static [&'static str]) -> Self {
+        self.variables = variables;
+        self
+    }
+
+    pub(super) fn file(mut self, value: Option<Spanned<T>>) -> Self {
+        self.file = value;
+        self
+    }
+}
+
+/// A value that a variable can hold.
+pub(super) trait FromVariable: Sized {
+    fn from_variable(text: &str) -> Result<Self, String>;
+}
+
+/// Takes settings from where they are.
+pub(super) struct Resolver {
+    environment: Environment,
+    path: Option<PathBuf>,
+    text: String,
+    listing: Vec<Listed>,
+    variables: Vec<&'static str>,
+}
+
+impl Resolver {
+    pub(super) fn new(environment: Environment, path: Option<PathBuf>, text: String) -> Self {
+        Self { environment, path, text, listing: Vec::new(), variables: ELSEWHERE.to_vec() }
+    }
+
+    pub(super) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// A setting that always has a value.
+    pub(super) fn setting<T: FromVariable + Shown>(
+        &mut self,
+        ask: Ask<T>,
+        default: impl FnOnce() -> T,
+    ) -> Result<Setting<T>, Failure> {
+        let key = ask.key;
+        let setting = self.find(ask)?.unwrap_or_else(|| Setting { value: default(), origin: Origin::Default });
+        self.list(key, setting.value.shown(), &setting.origin);
+        Ok(setting)
+    }
+
+    /// A setting that may be absent.
+    pub(super) fn optional<T: FromVariable + Shown>(&mut self, ask: Ask<T>) -> Result<Setting<Option<T>>, Failure> {
+        let key = ask.key;
+        let setting = match self.find(ask)? {
+            Some(Setting { value, origin }) => Setting { value: Some(value), origin },
+            None => Setting { value: None, origin: Origin::Default },
+        };
+        self.list(key, setting.value.shown(), &setting.origin);
+        Ok(setting)
+    }
+
+    /// A table, which only the file can give.
+    pub(super) fn table<T>(&mut self, key: &'static str, value: Option<T>, shown: fn(&T) -> String) -> Setting<T>
+    where
+        T: Default,
+    {
+        let setting = match (value, &self.path) {
+            (Some(value), Some(path)) => Setting { value, origin: Origin::File { path: path.clone(), line: None } },
+            (value, _) => Setting { value: value.unwrap_or_default(), origin: Origin::Default },
+        };
+        self.list(key, shown(&setting.value), &setting.origin);
+        setting
+    }
+
+    /// The first place that has a value. Not listed yet.
+    pub(super) fn find<T: FromVariable>(&mut self, ask: Ask<T>) -> Result<Option<Setting<T>>, Failure> {
+        self.variables.extend(ask.variables);
+        if let Some((name, value)) = ask.flag {
+            return Ok(Some(Setting { value, origin: Origin::Flag(name) }));
+        }
+        for name in ask.variables {
+            if let Some(text) = self.environment.get(name) {
+                let value = T::from_variable(&in_units(name, text));
+                let value = value.map_err(|why| Failure::usage(format!("{name}: {why}")))?;
+                return Ok(Some(Setting { value, origin: Origin::Variable(name) }));
+            }
+        }
+        let (Some(found), Some(path)) = (ask.file, &self.path) else { return Ok(None) };
+        let line = Some(line_at(&self.text, found.span().start));
+        Ok(Some(Setting { value: found.into_inner(), origin: Origin::File { path: path.clone(), line } }))
+    }
+
+    /// Remembers a setting for people.
+    pub(super) fn list(&mut self, key: &'static str, value: String, origin: &Origin) {
+        self.listing.push(Listed { key, value, origin: origin.to_string() });
+    }
+
+    /// A path from the file as seen from the file's folder, with `~` for the home folder.
+    pub(super) fn placed(&self, path: Option<Spanned<PathBuf>>) -> Option<Spanned<PathBuf>> {
+        let path = path?;
+        let (span, path) = (path.span(), path.into_inner());
+        let placed = match (path.strip_prefix("~"), self.environment.home()) {
+            (Ok(rest), Some(home)) => home.join(rest),
+            _ => self.path.as_deref().and_then(std::path::Path::parent).map_or(path.clone(), |folder| folder.join(&path)),
+        };
+        Some(Spanned::new(span, placed))
+    }
+
+    /// The list of all settings, and the variables that nobody asked for.
+    pub(super) fn finish(self) -> (Vec<Listed>, Vec<Stranger>) {
+        let ours = self.variables.iter().copied().filter(|name| name.starts_with("GIGA_"));
+        let strangers = self.environment.names().filter(|name| name.starts_with("GIGA_") && !self.variables.contains(name));
+        let strangers = strangers
+            .map(|name| Stranger { name: name.to_owned(), meant: nearest(name, ours.clone()) })
+            .collect();
+        (self.listing, strangers)
+    }
+}
+
+/// A number in a variable whose name says its unit, as one with a unit.
+fn in_units(name: &str, text: &str) -> String {
+    if name.ends_with("_SEC") { format!("{text}s") } else { text.to_owned() }
+}
+
+/// Reads any value that has a text form.
+pub(super) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.trim().parse().map_err(|error: T::Err| error.to_string())
+}
+
+macro_rules! from_variable {
+    ($($kind:ty),*) => {
+        $(impl FromVariable for $kind {
+            fn from_variable(text: &str) -> Result<Self, String> {
+                parsed(text)
+            }
+        })*
+    };
+}
+
+from_variable!(
+    String,
+    u32,
+    std::net::SocketAddr,
+    super::span::Span,
+    super::log::LogFormat,
+    domain::ProductId,
+    domain::FactoryId,
+    domain::Capability
+);
+
+impl FromVariable for PathBuf {
+    fn from_variable(text: &str) -> Result<Self, String> {
+        Ok(Self::from(text))
+    }
+}
+
+impl FromVariable for super::secret::Secret {
+    fn from_variable(text: &str) -> Result<Self, String> {
+        Ok(Self::new(text))
+    }
+}
+
+impl FromVariable for bool {
+    fn from_variable(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "1" | "true" | "yes" | "on" => Ok(true),
+            "0" | "false" | "no" | "off" => Ok(false),
+            other => Err(format!("`{}` is neither `true` nor `false`", domain::printable(other))),
+        }
+    }
+}
+
+impl<T: FromVariable> FromVariable for Vec<T> {
+    fn from_variable(text: &str) -> Result<Self, String> {
+        text.split(',').filter(|part| !part.trim().is_empty()).map(T::from_variable).collect()
+    }
+}

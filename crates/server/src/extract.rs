@@ -1,0 +1,232 @@
+//! What a handler takes out of a request: parsed once, here, or refused as a problem.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use bytes::Bytes;
+use domain::ProductId;
+use http::request::Parts;
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use protocol::{Action, Submit};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IntoDeserializer};
+
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Ordinary requests are a few hundred bytes; a heartbeat with a thousand capabilities is the longest.
+pub(crate) const ORDINARY_LEN_MAX: usize = 256 * 1024;
+
+/// One manifest: the parser takes 1 MiB, and JSON may escape every other byte of it.
+pub(crate) const MANIFEST_LEN_MAX: usize = 2 * 1024 * 1024;
+
+/// A thousand manifests or operations of ordinary size.
+pub(crate) const BATCH_LEN_MAX: usize = 32 * 1024 * 1024;
+
+/// One chunk of a log, as the coordinator takes it.
+pub(crate) const CHUNK_LEN_MAX: usize = 1024 * 1024;
+
+/// How much of a body that is too long is read and thrown away, so that its sender gets to read the refusal instead of
+/// a broken connection.
+const SKIPPED_LEN_MAX: u64 = 16 * 1024 * 1024;
+
+/// A JSON body of at most `LEN_MAX` bytes. No body at all stands for `{}`.
+pub(crate) struct Sent<T, const LEN_MAX: usize = ORDINARY_LEN_MAX>(pub(crate) T);
+
+impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for Sent<T, LEN_MAX> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let is_json = content_type(request.headers()).is_some_and(is_json);
+        let body = read(request, app.limits.body_time_max, LEN_MAX).await?;
+        match body.as_ref() {
+            b"" => parse(b"{}").map(Self),
+            _ if !is_json => Err(Problem::content_type("application/json")),
+            bytes => parse(bytes).map(Self),
+        }
+    }
+}
+
+/// A body of at most `LEN_MAX` bytes, as it is.
+pub(crate) struct SentBytes<const LEN_MAX: usize>(pub(crate) Bytes);
+
+impl<const LEN_MAX: usize> FromRequest<App> for SentBytes<LEN_MAX> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        read(request, app.limits.body_time_max, LEN_MAX).await.map(Self)
+    }
+}
+
+/// One job to submit: JSON, or the manifest itself with the rest in headers.
+pub(crate) struct SentJob(pub(crate) Submit);
+
+impl FromRequest<App> for SentJob {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let product = product(request.headers())?;
+        let key = text_header(request.headers(), "idempotency-key")?;
+        let kind = content_type(request.headers()).map(str::to_owned).unwrap_or_default();
+        let body = read(request, app.limits.body_time_max, MANIFEST_LEN_MAX).await?;
+        let mut submit = if is_json(&kind) {
+            parse::<Submit>(&body)?
+        } else if matches!(kind.as_str(), "text/markdown" | "text/x-markdown") {
+            let body_md = String::from_utf8(body.into())
+                .map_err(|error| Problem::invalid(format!("the manifest is not UTF-8: {error}")))?;
+            Submit { body_md, ..Submit::default() }
+        } else {
+            return Err(Problem::content_type("application/json or text/markdown"));
+        };
+        submit.product_id = submit.product_id.or(product);
+        submit.idempotency_key = submit.idempotency_key.or(key);
+        Ok(Self(submit))
+    }
+}
+
+/// The `{id}` of the path.
+pub(crate) struct Id<T>(pub(crate) T);
+
+impl<S, T> FromRequestParts<S> for Id<T>
+where
+    S: Send + Sync,
+    T: FromStr,
+    T::Err: Display,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let text = path_part(parts, state, "id").await?;
+        text.parse().map(Self).map_err(|error: T::Err| Problem::invalid(error.to_string()))
+    }
+}
+
+/// The `{action}` of the path.
+pub(crate) struct ActionName(pub(crate) Action);
+
+impl<S: Send + Sync> FromRequestParts<S> for ActionName {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let text = path_part(parts, state, "action").await?;
+        let name: serde::de::value::StrDeserializer<'_, serde::de::value::Error> = text.as_str().into_deserializer();
+        Action::deserialize(name).map(Self).map_err(|error| Problem::invalid(error.to_string()))
+    }
+}
+
+/// What stands behind the `?`.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(rejection) => Err(Problem::invalid(rejection.body_text())),
+        }
+    }
+}
+
+/// The product of `x-product-id`: what a request is about where it does not say.
+pub(crate) struct DefaultProduct(pub(crate) Option<ProductId>);
+
+impl<S: Send + Sync> FromRequestParts<S> for DefaultProduct {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        product(&parts.headers).map(Self)
+    }
+}
+
+/// The names in a list with commas; an absent or empty list has none.
+pub(crate) fn names<T>(list: Option<&str>) -> Result<Vec<T>, Problem>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    let parts = list.unwrap_or_default().split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().map_err(|error: T::Err| Problem::invalid(error.to_string()))).collect()
+}
+
+async fn path_part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Result<String, Problem> {
+    let params = RawPathParams::from_request_parts(parts, state)
+        .await
+        .map_err(|rejection| Problem::invalid(rejection.body_text()))?;
+    let found = params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned());
+    found.ok_or_else(|| Problem::no_such_route(parts.uri.path()))
+}
+
+async fn read(request: Request, time_max: Duration, len_max: usize) -> Result<Bytes, Problem> {
+    let mut body = request.into_body();
+    match tokio::time::timeout(time_max, read_all(&mut body, len_max)).await {
+        Ok(read) => read,
+        Err(_) => {
+            let seconds = time_max.as_secs_f32();
+            Err(Problem::unfinished_body(format!("the body did not arrive within {seconds} seconds")))
+        }
+    }
+}
+
+async fn read_all(body: &mut Body, len_max: usize) -> Result<Bytes, Problem> {
+    let len_min = body.size_hint().lower();
+    let is_too_large = len_min > len_max as u64;
+    if is_too_large {
+        skip(body, len_min).await;
+        return Err(Problem::too_large(len_max));
+    }
+    match Limited::new(&mut *body, len_max).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            skip(body, 0).await;
+            Err(Problem::too_large(len_max))
+        }
+        Err(error) => Err(Problem::unfinished_body(format!("the body broke off: {error}"))),
+    }
+}
+
+async fn skip(body: &mut Body, len_min: u64) {
+    let mut left = SKIPPED_LEN_MAX;
+    if len_min > left {
+        return;
+    }
+    while let Some(Ok(frame)) = body.frame().await {
+        let len = frame.data_ref().map_or(0, |data| data.len() as u64);
+        if len > left {
+            return;
+        }
+        left -= len;
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| Problem::json(&error))
+}
+
+fn content_type(headers: &HeaderMap) -> Option<&str> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    Some(kind.split(';').next().unwrap_or_default().trim())
+}
+
+fn is_json(kind: &str) -> bool {
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+fn product(headers: &HeaderMap) -> Result<Option<ProductId>, Problem> {
+    match text_header(headers, "x-product-id")? {
+        Some(text) => text.parse().map(Some).map_err(|error: domain::NameError| Problem::invalid(error.to_string())),
+        None => Ok(None),
+    }
+}
+
+fn text_header(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, Problem> {
+    match headers.get(name).map(|value| value.to_str()) {
+        None => Ok(None),
+        Some(Ok(text)) => Ok(Some(text.to_owned())),
+        Some(Err(_)) => Err(Problem::invalid(format!("the header `{name}` is not plain text"))),
+    }
+}

@@ -1,0 +1,296 @@
+//! The one place where what went wrong becomes an answer: RFC 9457 problem details with a stable code.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use coordinator::Error;
+use domain::{BrokerError, Refusal, StoreError};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+use tracing::info;
+
+/// What the client is told, and what only the log is.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    told: protocol::Problem,
+    cause: Option<String>,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+/// Why an answer is a 5xx: carried beside it to the one place that logs requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Cause(pub(crate) String);
+
+impl Problem {
+    /// A problem with a stable code.
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        let told = protocol::Problem {
+            kind: format!("urn:gigafactory:problem:{code}"),
+            title: code.replace('_', " "),
+            status: status.as_u16(),
+            detail: detail.into(),
+            code: code.to_owned(),
+            more: Value::Null,
+        };
+        Self { told, cause: None, header: None }
+    }
+
+    /// A value that is not what it should be.
+    pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
+    }
+
+    /// JSON that cannot be read, or that says something else than expected, with the line and the column.
+    pub(crate) fn json(error: &serde_json::Error) -> Self {
+        use serde_json::error::Category;
+        match error.classify() {
+            Category::Data => Self::invalid(error.to_string()),
+            Category::Io | Category::Syntax | Category::Eof => {
+                Self::new(StatusCode::BAD_REQUEST, "bad_json", error.to_string())
+            }
+        }
+    }
+
+    /// A body of another kind than the route takes.
+    pub(crate) fn content_type(expected: &str) -> Self {
+        let detail = format!("send the body as {expected}, and say so in `Content-Type`");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
+    }
+
+    /// A body that is longer than the route takes.
+    pub(crate) fn too_large(len_max: usize) -> Self {
+        let detail = format!("the body is longer than {len_max} bytes, which is the most that this route takes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+    }
+
+    /// A body that did not arrive in time, or broke off.
+    pub(crate) fn unfinished_body(why: impl Into<String>) -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "unfinished_body", why)
+    }
+
+    /// A path that leads nowhere.
+    pub(crate) fn no_such_route(path: &str) -> Self {
+        let detail = format!("there is nothing at `{}`: see /openapi.json", domain::printable(path));
+        Self::new(StatusCode::NOT_FOUND, "no_such_route", detail)
+    }
+
+    /// A path that is there, with another method.
+    pub(crate) fn method_not_allowed() -> Self {
+        let detail = "this path takes other methods: see the `Allow` header";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+    }
+
+    /// An answer that took too long: what was asked may still happen.
+    pub(crate) fn timed_out() -> Self {
+        let detail = "the answer took too long: what was asked may or may not have happened";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "timed_out", detail).because("the request ran into its time limit")
+    }
+
+    /// A bug of ours.
+    pub(crate) fn panicked(message: String) -> Self {
+        let detail = "the coordinator made a mistake: its log says more";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).because(format!("panicked: {message}"))
+    }
+
+    /// Too much of something from one caller.
+    pub(crate) fn rate_limited(detail: impl Into<String>, wait: Duration) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(wait)
+    }
+
+    /// A name that the server is not known by: a web page may have pointed its own name at us.
+    pub(crate) fn foreign_host(host: &str) -> Self {
+        let host = domain::printable(host);
+        let detail = format!("this server is not `{host}`: call it by its address, or add the name to its allowed hosts");
+        Self::new(StatusCode::FORBIDDEN, "foreign_host", detail)
+    }
+
+    /// A change asked for by a page of another site.
+    pub(crate) fn foreign_origin(origin: &str) -> Self {
+        let detail = format!("pages of `{}` may not change anything here", domain::printable(origin));
+        Self::new(StatusCode::FORBIDDEN, "foreign_origin", detail)
+    }
+
+    /// What the client is told; the rest is logged, for there is no answer of its own to carry it.
+    pub(crate) fn into_told(self) -> protocol::Problem {
+        if let Some(cause) = &self.cause {
+            info!(problem.code = %self.told.code, cause, "One operation of many failed: {cause}");
+        }
+        self.told
+    }
+
+    /// The HTTP status.
+    pub(crate) fn status(&self) -> u16 {
+        self.told.status
+    }
+
+    fn with(mut self, more: Value) -> Self {
+        self.told.more = more;
+        self
+    }
+
+    fn because(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    fn retry_after(mut self, wait: Duration) -> Self {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        self.header = Some((header::RETRY_AFTER, HeaderValue::from(seconds.max(1))));
+        self
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        use StatusCode as S;
+        let detail = error.to_string();
+        let cause = chain(&error);
+        match error {
+            Error::Refused(refusal) => refused(refusal, detail),
+            Error::NoSuchJob(_) => Self::new(S::NOT_FOUND, "no_such_job", detail),
+            Error::NoSuchFactory(_) => Self::new(S::NOT_FOUND, "no_such_factory", detail),
+            Error::NoSuchToken => Self::new(S::NOT_FOUND, "no_such_token", detail),
+            Error::Manifest(findings) => {
+                Self::new(S::UNPROCESSABLE_ENTITY, "bad_manifest", detail).with(json!({ "findings": findings }))
+            }
+            Error::UnknownProduct { known, .. } => {
+                Self::new(S::UNPROCESSABLE_ENTITY, "unknown_product", detail).with(json!({ "known": known }))
+            }
+            Error::RepoOwned { owner, .. } => {
+                Self::new(S::UNPROCESSABLE_ENTITY, "repo_owned", detail).with(json!({ "owner": owner }))
+            }
+            Error::IdempotencyConflict { job, .. } => {
+                Self::new(S::CONFLICT, "idempotency_conflict", detail).with(json!({ "jobId": job }))
+            }
+            Error::NoSuchDep(_) => Self::new(S::UNPROCESSABLE_ENTITY, "no_such_dep", detail),
+            Error::DependencyCycle(_) => Self::new(S::UNPROCESSABLE_ENTITY, "dependency_cycle", detail),
+            Error::Invalid { .. } => Self::invalid(detail),
+            Error::NotNow(_) => Self::new(S::CONFLICT, "not_now", detail),
+            Error::Unauthenticated => {
+                let mut problem = Self::new(S::UNAUTHORIZED, "unauthenticated", detail);
+                problem.header = Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
+                problem
+            }
+            Error::Forbidden(_) => Self::new(S::FORBIDDEN, "forbidden", detail),
+            Error::Contended(_) => Self::new(S::CONFLICT, "contended", detail),
+            Error::OldProtocol { .. } => Self::new(S::UPGRADE_REQUIRED, "old_protocol", detail),
+            Error::Store(StoreError::BadCursor) => {
+                Self::new(S::BAD_REQUEST, "bad_cursor", StoreError::BadCursor.to_string())
+            }
+            Error::Store(StoreError::Unavailable(_)) => {
+                Self::new(S::SERVICE_UNAVAILABLE, "store_unavailable", detail).because(cause).retry_after(AGAIN)
+            }
+            Error::Store(StoreError::Corrupt(_)) => {
+                let detail = "the store holds something unreadable: the coordinator's log says what";
+                Self::new(S::INTERNAL_SERVER_ERROR, "corrupt", detail).because(cause)
+            }
+            Error::Broker(BrokerError::Unavailable(_) | BrokerError::Closed | BrokerError::Expired) => {
+                Self::new(S::SERVICE_UNAVAILABLE, "broker_unavailable", detail).because(cause).retry_after(AGAIN)
+            }
+        }
+    }
+}
+
+/// When to ask again for what a store or a broker could not do: they come back by themselves, or somebody looks.
+const AGAIN: Duration = Duration::from_secs(1);
+
+fn refused(refusal: Refusal, detail: String) -> Problem {
+    use StatusCode as S;
+    match refusal {
+        Refusal::StaleEpoch { held, .. } => {
+            Problem::new(S::CONFLICT, "fenced", detail).with(json!({ "leaseEpoch": held }))
+        }
+        Refusal::NotHolder { .. } => Problem::new(S::CONFLICT, "fenced", detail),
+        Refusal::IllegalTransition { stage, allowed, .. } => {
+            let more = json!({ "stage": stage, "allowed": allowed });
+            Problem::new(S::CONFLICT, "illegal_transition", detail).with(more)
+        }
+        Refusal::SupersededDispatch { current, .. } => {
+            Problem::new(S::CONFLICT, "superseded_dispatch", detail).with(json!({ "dispatchSeq": current }))
+        }
+        Refusal::NotTarget { .. } => Problem::new(S::CONFLICT, "not_target", detail),
+        Refusal::AlreadyGranted => Problem::new(S::CONFLICT, "already_granted", detail),
+        Refusal::DepsUnmet(dep) => Problem::new(S::CONFLICT, "deps_unmet", detail).with(json!({ "jobId": dep })),
+        Refusal::NotAWorkersReason(_) => Problem::new(S::UNPROCESSABLE_ENTITY, "not_a_workers_reason", detail),
+    }
+}
+
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text.push_str(": ");
+        text.push_str(&deeper.to_string());
+        cause = deeper.source();
+    }
+    text
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.told.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self.told).unwrap_or_default();
+        let mut response = (status, [(header::CONTENT_TYPE, "application/problem+json")], body).into_response();
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
+        }
+        if let Some(cause) = self.cause {
+            response.extensions_mut().insert(Cause(cause));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::StageName;
+
+    use super::*;
+
+    #[test]
+    fn a_fault_of_the_store_is_told_to_the_log_and_not_to_the_client() {
+        let fault = Error::Store(StoreError::Unavailable("disk of host db-7 is full".to_owned()));
+
+        let response = Problem::from(fault).into_response();
+
+        let cause = response.extensions().get::<Cause>().map(|cause| cause.0.clone());
+        assert_eq!(
+            cause.as_deref(),
+            Some("the store did not answer: the store is not available: disk of host db-7 is full")
+        );
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+    }
+
+    #[test]
+    fn the_details_of_a_fault_stay_inside() {
+        let fault = Error::Store(StoreError::Corrupt("row 7: secret".to_owned()));
+
+        let told = Problem::from(fault).into_told();
+
+        assert_eq!((told.status, told.code.as_str()), (500, "corrupt"));
+        assert!(!told.detail.contains("secret"));
+    }
+
+    #[test]
+    fn a_refused_move_names_the_allowed_ones() {
+        let refusal = Refusal::IllegalTransition {
+            stage: StageName::Shipped,
+            event: "started",
+            allowed: vec![StageName::Queued],
+        };
+
+        let told = Problem::from(Error::Refused(refusal)).into_told();
+
+        assert_eq!(told.code, "illegal_transition");
+        assert_eq!(told.more, json!({ "stage": "shipped", "allowed": ["queued"] }));
+    }
+
+    #[test]
+    fn a_part_of_a_second_is_waited_for_as_a_whole_one() {
+        let problem = Problem::rate_limited("slowly", Duration::from_millis(1_200));
+
+        assert_eq!(problem.into_response().headers()[header::RETRY_AFTER], "2");
+    }
+}
