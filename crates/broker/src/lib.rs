@@ -1,1 +1,9 @@
-//! .
+//! Delivery of dispatches to factories. One adapter per feature, one suite for all.
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+#[cfg(feature = "embedded")]
+mod embedded;
+
+#[cfg(feature = "embedded")]
+pub use embedded::{Embedded, Settings};

@@ -71,6 +71,11 @@ impl Coordinator {
         Moment { now: self.now(), lease_expires: self.ports.clock.monotonic() + self.settings.lease_ttl }
     }
 
+    /// The clock that everything here goes by.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.ports.clock
+    }
+
     /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::{
-    Capability, Collection, CommitError, Expected, Factory, FactoryId, InstanceId, JobId, ProductId, StageEvent,
-    Timestamp, Versioned,
+    Capability, Collection, CommitError, Expected, Factory, FactoryId, InstanceId, JobId, ProductId, Refusal,
+    StageEvent, Timestamp, Versioned,
 };
 use fail::fail_point;
-use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Held, Pruned, Renew, Renewed};
+use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Held, LeaseView, Pruned, Renew, Renewed};
 use scheduler::FactoryState;
 use tracing::{info, warn};
 
@@ -88,6 +88,22 @@ impl Coordinator {
         }
         let directives = if draining { vec![Directive::Drain] } else { Vec::new() };
         Ok(Renewed { lease_ttl_ms: millis(self.settings.lease_ttl), lost: self.really_lost(lost).await, directives })
+    }
+
+    /// Renews one lease, for a holder that keeps no list.
+    pub async fn renew_lease(&self, who: &Principal, held: Held, instance: InstanceId) -> Result<LeaseView, Error> {
+        let factory = who.factory()?;
+        let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
+        let is_renewed = {
+            let mut desk = self.desk.lock();
+            let is_its = desk.leases.of_factory(factory).contains(&(held.job_id, held.lease_epoch));
+            is_its && desk.leases.renew(held.job_id, held.lease_epoch, instance, expires)
+        };
+        if !is_renewed {
+            let job = self.read(held.job_id).await?;
+            return Err(Refusal::StaleEpoch { shown: held.lease_epoch, held: job.value.epoch() }.into());
+        }
+        self.lease(who, held.job_id).await
     }
 
     /// A lease that memory does not know may be one whose grant is being committed right now: the store decides.

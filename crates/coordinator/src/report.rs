@@ -1,7 +1,7 @@
 //! What holders report. Every write shows its epoch, and any other is refused [I1].
 
 use domain::{
-    Checkpoint, Completion, EngineName, FailureReason, Holder, Job, JobId, Refusal, RunOutcome, Stage, StageEvent,
+    Account, Checkpoint, Completion, EngineName, FailureReason, Holder, Job, JobId, Refusal, RunOutcome, Stage, StageEvent,
     StageName, Timestamp,
 };
 use fail::fail_point;
@@ -113,7 +113,11 @@ impl Coordinator {
             return Err(Refusal::NotAWorkersReason(request.reason).into());
         }
         let jitter = self.ports.entropy.fraction();
-        let message = request.message.as_deref().map(cut);
+        let account = Account {
+            insights: request.insights.clone(),
+            evidence: request.evidence.clone(),
+            message: request.message.as_deref().map(cut),
+        };
         let job = self
             .amend(id, |job| {
                 let now = self.now();
@@ -123,7 +127,7 @@ impl Coordinator {
                 let failed = StageEvent::AttemptFailed {
                     holder: holder.clone(),
                     reason: request.reason,
-                    message: message.clone(),
+                    account: account.clone(),
                     verdict,
                 };
                 job.apply(failed, now, who.actor()).map(Decision::Write)

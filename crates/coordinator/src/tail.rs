@@ -62,7 +62,8 @@ impl Coordinator {
         // Nothing is before position 0, so this answers at once unless the log is empty.
         let end = tokio::select! {
             biased;
-            end = self.ports.jobs.changed(Position(0)) => end?,
+            // Not even a task that has used up its turn may be told here to come back later.
+            end = tokio::task::unconstrained(self.ports.jobs.changed(Position(0))) => end?,
             () = std::future::ready(()) => Position(0),
         };
         Ok(end)

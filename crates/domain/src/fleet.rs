@@ -32,7 +32,7 @@ pub struct Factory {
     /// Jobs at one time by repository on this factory, where fewer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repo_seats: BTreeMap<RepoName, u32>,
-    /// Relative cost of a seat: 0 is free, 1 is the dearest.
+    /// Relative cost of a seat: 0 is free, 100 is the dearest.
     #[serde(default)]
     pub cost: u8,
     /// Takes nothing new.

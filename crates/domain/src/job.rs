@@ -110,6 +110,11 @@ impl Before {
     fn holder(&self) -> Option<&FactoryId> {
         self.lease.as_ref().map(|lease| &lease.factory)
     }
+
+    /// The factory that had it or was offered it.
+    fn asked(&self) -> Option<&FactoryId> {
+        self.holder().or_else(|| self.dispatch.as_ref().map(|offer| &offer.target))
+    }
 }
 
 /// Whether a new job's dependencies are already met.

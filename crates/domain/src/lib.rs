@@ -40,5 +40,5 @@ pub use retry::{RetryPolicy, Verdict};
 pub use run::{Evidence, Insights, Run, RunOutcome};
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
-pub use stage::{Completion, Holder, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, UnknownStage};
+pub use stage::{Account, Completion, Holder, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, UnknownStage};
 pub use time::{Clock, Entropy, Timestamp, TimestampError};

@@ -191,6 +191,17 @@ pub struct Completion {
     pub message: Option<String>,
 }
 
+/// What a holder reports when its attempt failed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Account {
+    /// What it cost and changed.
+    pub insights: Insights,
+    /// What backs it: the verify command that failed.
+    pub evidence: Vec<Evidence>,
+    /// Why, in words for people.
+    pub message: Option<String>,
+}
+
 /// Everything that can happen to a job.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "each field is the value that its variant speaks of")]
@@ -218,7 +229,7 @@ pub enum StageEvent {
     /// The holder gives the job back.
     Released { holder: Holder, message: Option<String> },
     /// The holder's attempt failed; the coordinator's verdict says what follows.
-    AttemptFailed { holder: Holder, reason: FailureReason, message: Option<String>, verdict: Verdict },
+    AttemptFailed { holder: Holder, reason: FailureReason, account: Account, verdict: Verdict },
     /// The holder was not heard of in time.
     Reaped { epoch: Epoch, verdict: Verdict },
     /// A more urgent job needs the seat.
@@ -527,11 +538,12 @@ impl Errand {
                 Ok(Some(Self { state: ErrandState::Waiting { not_before: Some(*at) }, tries: tries + 1, ..self }))
             }
             (ErrandState::Held { .. }, E::ErrandFailed { retry_at: None, .. }) => Ok(None),
+            // Only tries that were reported count: a factory that died says nothing about the merge.
             (ErrandState::Dispatched { dispatch }, E::ErrandExpired { seq, .. }) if dispatch.seq == *seq => {
-                Ok(Some(Self { state: ErrandState::Waiting { not_before: None }, tries: tries + 1, ..self }))
+                Ok(in_state(ErrandState::Waiting { not_before: None }))
             }
             (ErrandState::Held { lease, .. }, E::ErrandExpired { seq, .. }) if lease.seq == *seq => {
-                Ok(Some(Self { state: ErrandState::Waiting { not_before: None }, tries: tries + 1, ..self }))
+                Ok(in_state(ErrandState::Waiting { not_before: None }))
             }
             (_, event) => Err(Refusal::IllegalTransition {
                 stage: StageName::Testing,

@@ -138,23 +138,33 @@ impl Station {
 
     /// Works until `stop`, then lets running jobs save their work and gives them back.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), StationError> {
-        self.recover().await;
         *self.detected.lock() = self.look_around().await;
         let answer = tokio::select! {
-            answer = self.register() => answer?,
+            answer = self.come_back() => answer?,
             () = stop.cancelled() => return Ok(()),
         };
         let name = &self.settings.name;
         info!(factory.id = %name, "Factory `{name}` is ready with {} seats", self.settings.seats);
         let ended = tokio::select! {
             ended = self.renew_for_ever(answer) => ended,
-            () = self.receive_for_ever() => Ok(()),
+            ended = self.receive_for_ever() => ended,
             () = self.watch_leases() => Ok(()),
             () = self.replay_for_ever() => Ok(()),
             () = stop.cancelled() => Ok(()),
         };
         self.say_farewell().await;
         ended
+    }
+
+    /// Gives back what an earlier process held, then registers. In this order, because registering revokes whatever
+    /// the earlier process still holds, and with it the word on where its work was saved.
+    async fn come_back(self: &Arc<Self>) -> Result<HeartbeatAnswer, StationError> {
+        self.recover().await;
+        while !self.is_outbox_empty() {
+            self.clock.sleep(RECONNECT_FIRST).await;
+            self.replay().await;
+        }
+        self.register().await
     }
 
     /// Registers, however long that takes; only a refusal ends it.

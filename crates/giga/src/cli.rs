@@ -148,6 +148,9 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Play the agent of the demo.
+    #[command(name = "__demo-agent", hide = true)]
+    DemoAgent,
 }
 
 /// What can be done with products.

@@ -16,10 +16,10 @@ mod span;
 use std::path::PathBuf;
 
 pub(crate) use client::{ClientConfig, TokenSource};
-pub(crate) use coordinator::CoordinatorConfig;
+pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use data::DataDir;
 pub(crate) use environment::Environment;
-pub(crate) use factory::FactoryConfig;
+pub(crate) use self::factory::FactoryConfig;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use overrides::Overrides;
 pub(crate) use secret::Secret;

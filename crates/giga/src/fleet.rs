@@ -1,20 +1,73 @@
 //! The long-lived commands: everything that a coordinator and a factory are made of is put together here.
 
+mod board;
+mod coordinator;
+mod demo;
+pub(crate) mod demo_agent;
+mod factory;
+#[cfg(feature = "failpoints")]
+pub(crate) mod kill_at;
+mod signals;
+mod workers;
+
 use crate::cli::UpArgs;
 use crate::config::Config;
 use crate::output::Output;
 
+use coordinator::Coordination;
+use workers::Worker;
+
+/// Whether a factory ends when its standard input does: how a local fleet's factories follow their fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lifeline {
+    /// It ends by signal only.
+    None,
+    /// It ends when standard input is closed.
+    Stdin,
+}
+
 /// Runs a coordinator until it is told to stop.
-pub(crate) async fn serve(_config: &Config, _out: &Output) -> anyhow::Result<()> {
-    anyhow::bail!("this build has no coordinator in it")
+pub(crate) async fn serve(config: &Config, out: &Output) -> anyhow::Result<()> {
+    let stop = signals::stop_on_signal();
+    let coordination = Coordination::open(config).await?;
+    out.note(&format!("the coordinator serves at {}; stop it with Ctrl-C", coordination.api));
+    coordination.run(stop).await
 }
 
 /// Runs a factory until it is told to stop; `join` is the one-time token it enrols with.
-pub(crate) async fn factory(_config: &Config, _join: Option<&str>, _out: &Output) -> anyhow::Result<()> {
-    anyhow::bail!("this build has no factory in it")
+pub(crate) async fn factory(
+    config: &Config,
+    join: Option<&str>,
+    lifeline: Lifeline,
+    _out: &Output,
+) -> anyhow::Result<()> {
+    let stop = signals::stop_on_signal();
+    if lifeline == Lifeline::Stdin {
+        signals::stop_when_stdin_closes(stop.clone());
+    }
+    factory::run(config, join, stop).await
 }
 
-/// Runs a coordinator and a factory in one process.
-pub(crate) async fn up(_config: &Config, _args: &UpArgs, _out: &Output) -> anyhow::Result<()> {
-    anyhow::bail!("this build has no coordinator in it")
+/// Runs a coordinator with local factories; `--demo` brings work along.
+pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::Result<()> {
+    if args.demo {
+        return demo::run(args, out).await;
+    }
+    let stop = signals::stop_on_signal();
+    let coordination = Coordination::open(config).await?;
+    let worker = Worker::new(config.factory.name.value.clone());
+    let (coordinator, api) = (std::sync::Arc::clone(&coordination.coordinator), coordination.api.clone());
+    out.note(&format!("the fleet is up: coordinator at {api}, factory `{}`", worker.name()));
+    if config.factory.engines.value.is_empty() {
+        out.note("no engine is configured yet: see `giga init` for a giga.toml with one, and `giga doctor`");
+    }
+    // The coordinator outlives its factories, so that they can give back what they hold.
+    let served = tokio_util::sync::CancellationToken::new();
+    let work = async {
+        let worked = worker.run(config, &coordinator, &api, stop.clone()).await;
+        served.cancel();
+        worked
+    };
+    let (ran, worked) = tokio::join!(coordination.run(served.clone()), work);
+    ran.and(worked)
 }

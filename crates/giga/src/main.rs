@@ -1,9 +1,9 @@
 //! The one binary: command line, configuration, wiring.
 
+mod api;
 mod cli;
 mod command;
 mod config;
-mod connection;
 mod failure;
 mod fleet;
 mod logging;
@@ -22,8 +22,10 @@ use output::Output;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Command::Guard { args } = cli.command {
-        return ExitCode::from(factory::guard::run(args));
+    match cli.command {
+        Command::Guard { args } => return ExitCode::from(factory::guard::run(args)),
+        Command::DemoAgent => return fleet::demo_agent::run(),
+        _ => {}
     }
     let out = Output::new(&cli.global);
     match run(cli, &out) {
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
+    #[cfg(feature = "failpoints")]
+    fleet::kill_at::arm()?;
     if let Some(done) = command::without_configuration(&cli.command, out) {
         return done;
     }

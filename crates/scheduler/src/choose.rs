@@ -93,20 +93,23 @@ impl Draft<'_> {
     }
 
     /// How far the foremost of several factories gets with the repositories; `None` if all of them have moved.
+    ///
+    /// Only for factories of which none was chosen: one that may not work on the repository once more is as good a
+    /// reason as any other.
     pub(crate) fn foremost<'d>(&self, alike: &Alike<'d>, needs: &Needs) -> Option<(RepoFit, &'d Rank)> {
         let Alike { kind, cohort, .. } = *alike;
+        let stayed = |rank: &&Rank| !self.moved(alike, rank);
         let wanted = needs.held.iter().chain(&needs.repo);
-        let holders = wanted.filter_map(|repo| cohort.holders.get(repo)).flatten();
-        // Those that have none of what is wanted get equally far, unless they can fetch it.
-        let others = cohort.by_load.iter().filter(|rank| !self.moved(alike, rank));
-        let others = others.take(if kind.clones() && needs.held.is_empty() { usize::MAX } else { 1 });
+        let holders = wanted.filter_map(|repo| cohort.holders.get(repo)).flatten().filter(stayed);
+        // Those that have none of what is wanted get equally far.
+        let other = cohort.by_load.iter().find(stayed);
         let mut foremost: Option<(RepoFit, &Rank)> = None;
-        for rank in holders.filter(|rank| !self.moved(alike, rank)).chain(others) {
+        for rank in holders.chain(other) {
             let fit = self.repo_fit(kind, &rank.factory, needs, |repo| cohort.holds(rank, repo));
             if foremost.is_none_or(|(furthest, _)| fit > furthest) {
                 foremost = Some((fit, rank));
             }
-            if fit == RepoFit::WHOLE {
+            if fit.tokens && fit.there {
                 break;
             }
         }

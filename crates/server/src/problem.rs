@@ -119,11 +119,6 @@ impl Problem {
         self.told
     }
 
-    /// The HTTP status.
-    pub(crate) fn status(&self) -> u16 {
-        self.told.status
-    }
-
     fn with(mut self, more: Value) -> Self {
         self.told.more = more;
         self

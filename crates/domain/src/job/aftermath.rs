@@ -5,9 +5,10 @@ use serde_json::json;
 use super::{Before, HEADS_MAX, Job};
 use crate::event::EventKind;
 use crate::lease::Lease;
+use crate::reason::FailureReason;
 use crate::retry::Verdict;
 use crate::run::{Insights, Run, RunOutcome};
-use crate::stage::{Completion, KeepCheckpoint, StageEvent, StageName};
+use crate::stage::{Account, Completion, KeepCheckpoint, StageEvent, StageName};
 use crate::time::Timestamp;
 
 impl Job {
@@ -19,7 +20,7 @@ impl Job {
             E::Dispatched { dispatch } => self.state.dispatch_seq = dispatch.seq,
             E::DispatchExpired { .. } => {
                 self.state.unaccepted += 1;
-                self.state.avoid = before.dispatch.as_ref().map(|offer| offer.target.clone());
+                self.state.avoid = before.asked().cloned();
             }
             E::Granted { lease } => {
                 self.state.unaccepted = 0;
@@ -39,11 +40,11 @@ impl Job {
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Released, message.clone(), at);
             }
-            E::AttemptFailed { reason, message, .. } => {
+            E::AttemptFailed { reason, account, .. } => {
                 self.state.attempts += u32::from(reason.is_retryable());
                 self.state.avoid = before.holder().cloned();
-                self.state.message.clone_from(message);
-                self.end_run(RunOutcome::Failed(*reason), message.clone(), at);
+                self.state.message.clone_from(&account.message);
+                self.fail_run(*reason, account, at);
             }
             E::Reaped { .. } => {
                 self.state.lost_leases += 1;
@@ -52,7 +53,15 @@ impl Job {
             }
             E::Preempted { .. } => self.end_run(RunOutcome::Preempted, None, at),
             E::ErrandDone { .. } => self.errand_done(at),
-            E::ErrandFailed { message, .. } => self.state.message = Some(message.clone()),
+            E::ErrandFailed { message, retry_at, .. } => {
+                self.state.avoid = before.holder().cloned();
+                self.state.message = Some(message.clone());
+                if retry_at.is_none() {
+                    // Nothing goes on any more, although the branch does not show the work.
+                    self.end_run(RunOutcome::Completed, None, at);
+                }
+            }
+            E::ErrandExpired { .. } => self.state.avoid = before.asked().cloned(),
             E::Cancelled { message } => {
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Cancelled, message.clone(), at);
@@ -65,7 +74,6 @@ impl Job {
             E::Unblocked
             | E::DepFailed { .. }
             | E::ErrandGranted { .. }
-            | E::ErrandExpired { .. }
             | E::ShipRequested
             | E::Approved => {}
         }
@@ -110,6 +118,14 @@ impl Job {
             }
             None => self.end_run(RunOutcome::Completed, None, at),
         }
+    }
+
+    fn fail_run(&mut self, reason: FailureReason, account: &Account, at: Timestamp) {
+        if let Some(run) = &mut self.state.run {
+            run.insights = account.insights.clone();
+            run.evidence.clone_from(&account.evidence);
+        }
+        self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
     }
 
     fn errand_done(&mut self, at: Timestamp) {
@@ -169,7 +185,7 @@ impl Job {
             E::Asked { question, .. } => (EventKind::Asked, json!({ "question": question })),
             E::QuotaHit { until, .. } => (EventKind::QuotaHit, json!({ "until": until })),
             E::Released { message, .. } => (EventKind::Released, json!({ "message": message })),
-            E::AttemptFailed { reason, message, verdict, .. } => {
+            E::AttemptFailed { reason, account, verdict, .. } => {
                 let kind = match verdict {
                     Verdict::Retry { .. } => EventKind::AttemptFailed,
                     Verdict::Fail { .. } => EventKind::Failed,
@@ -177,7 +193,7 @@ impl Job {
                 };
                 (
                     kind,
-                    json!({ "reason": reason, "message": message, "attempts": self.state.attempts, "notBefore": self.not_before() }),
+                    json!({ "reason": reason, "message": account.message, "attempts": self.state.attempts, "notBefore": self.not_before() }),
                 )
             }
             E::Reaped { .. } => {

@@ -7,7 +7,7 @@ use fail::fail_point;
 use protocol::{Accept, Accepted, ClientError, InboxEvent};
 use tracing::{debug, info, warn};
 
-use super::{RECONNECT_FIRST, RECONNECT_MAX, Station};
+use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
 use crate::runs::{LocalStage, RunRecord};
 
 /// How often the answer to an accept is asked for again; the nonce makes each asking the same.
@@ -15,7 +15,7 @@ const ACCEPT_TRIES_MAX: u32 = 8;
 
 impl Station {
     /// Keeps the inbox open, whatever happens to the connection.
-    pub(super) async fn receive_for_ever(self: &Arc<Self>) {
+    pub(super) async fn receive_for_ever(self: &Arc<Self>) -> Result<(), StationError> {
         let mut pause = RECONNECT_FIRST;
         loop {
             match self.receive().await {
@@ -25,8 +25,12 @@ impl Station {
                     self.clock.sleep(pause).await;
                     pause = (pause * 2).min(RECONNECT_MAX);
                     // A coordinator that was restored, or forgot us, learns who we are before we listen again.
-                    if let Err(error) = self.heartbeat().await {
-                        debug!(%error, "No sign of life could be given");
+                    match self.heartbeat().await {
+                        Ok(answer) if answer.superseded => {
+                            return Err(StationError::Superseded(self.settings.name.clone()));
+                        }
+                        Ok(_) => {}
+                        Err(error) => debug!(%error, "No sign of life could be given"),
                     }
                 }
             }

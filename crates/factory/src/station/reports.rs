@@ -125,6 +125,11 @@ impl Station {
         }
     }
 
+    /// Whether everything that was reported has been answered. A disk that does not tell counts as empty.
+    pub(super) fn is_outbox_empty(&self) -> bool {
+        self.outbox.list().map_or(true, |listing| listing.entries.is_empty())
+    }
+
     /// A run that is still going on delivers its own reports.
     fn is_in_hand(&self, operation: &WorkOperation) -> bool {
         let job = job_of(operation);

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use domain::{Capability, FactoryId, ProductId, RepoName, StageName};
 
 use crate::config::{Overrides, Span};
+use crate::fleet::Lifeline;
 
 /// Arguments of `serve`.
 #[derive(Debug, Clone, Default, Args)]
@@ -54,9 +55,9 @@ pub(crate) struct UpArgs {
 /// Arguments of `factory`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct FactoryArgs {
-    /// Enrol with this one-time token, from `giga token create --join`
+    /// Enrol with this one-time token, from `giga token create --join`; GIGA_JOIN does the same
     #[arg(long, value_name = "TOKEN")]
-    pub(crate) join: Option<String>,
+    join: Option<String>,
     /// The factory's name; the machine's when absent
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<FactoryId>,
@@ -72,9 +73,22 @@ pub(crate) struct FactoryArgs {
     /// Offer this too, such as gpu:l4; can be repeated
     #[arg(long = "capability", value_name = "FAMILY:VALUE")]
     pub(crate) capabilities: Vec<Capability>,
+    /// End when standard input does.
+    #[arg(long, hide = true)]
+    until_stdin_closes: bool,
 }
 
 impl FactoryArgs {
+    /// The one-time token: from the flag, or from the environment, which others on the machine cannot read.
+    pub(crate) fn join(&self) -> Option<String> {
+        self.join.clone().or_else(|| std::env::var("GIGA_JOIN").ok()).filter(|token| !token.is_empty())
+    }
+
+    /// Whether it ends with whoever started it.
+    pub(crate) fn lifeline(&self) -> Lifeline {
+        if self.until_stdin_closes { Lifeline::Stdin } else { Lifeline::None }
+    }
+
     pub(super) fn overrides(&self) -> Overrides {
         Overrides {
             factory_name: self.name.clone(),

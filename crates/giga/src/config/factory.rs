@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use domain::{Capability, EngineName, FactoryId, RepoName};
 use factory::{EngineConfig, GitConfig, Identity, Limits, RepoConfig};
@@ -13,9 +14,13 @@ use super::file;
 use super::overrides::Overrides;
 use super::resolver::{Ask, Resolver};
 use super::setting::{Setting, Shown};
+use super::span::Span;
 
 /// Two agents at a time is what an ordinary laptop bears beside its owner.
 const SEATS: u32 = 2;
+
+/// What a crash may cost: five minutes of an agent's work.
+const CHECKPOINT_EVERY: Span = Span(Duration::from_mins(5));
 
 /// The name of a machine that does not know its own.
 const NAMELESS: &str = "factory-1";
@@ -35,6 +40,8 @@ pub(crate) struct FactoryConfig {
     pub(crate) capabilities: Setting<Vec<Capability>>,
     /// Whether it may fetch repositories that are not there yet.
     pub(crate) clones: Setting<bool>,
+    /// How often work in progress is saved.
+    pub(crate) checkpoint_every: Setting<Span>,
     /// Engines that run a command line.
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
     /// Repositories that it can work on.
@@ -72,6 +79,8 @@ impl FactoryConfig {
             .env(&["GIGA_CAPABILITIES"])
             .file(file.capabilities);
         let clones = Ask::new("factory.clones").env(&["GIGA_CLONES"]).file(file.clones);
+        let checkpoint =
+            Ask::new("factory.checkpoint_every").env(&["GIGA_CHECKPOINT_EVERY"]).file(file.checkpoint_every);
         Ok(Self {
             name: resolver.setting(name, machine_name)?,
             seats: resolver.setting(seats, || SEATS)?,
@@ -79,13 +88,13 @@ impl FactoryConfig {
             repo_base: resolver.optional(repo_base)?,
             capabilities: resolver.setting(capabilities, Vec::new)?,
             clones: resolver.setting(clones, || false)?,
+            checkpoint_every: resolver.setting(checkpoint, || CHECKPOINT_EVERY)?,
             engines: resolver.table("factory.engines", file.engines, Shown::shown),
             repos: resolver.table("factory.repos", file.repos, Shown::shown),
             git: resolver.table("factory.git", file.git, how_git_reaches_remotes),
             author: resolver.table("factory.author", file.author, |by| format!("{} <{}>", by.name(), by.email())),
             limits: resolver.table("factory.limits", file.limits, |limits| {
-                let wall = std::time::Duration::from_millis(limits.engine_wall_ms);
-                format!("engine {}", super::Span(wall))
+                format!("engine {}", Span(Duration::from_millis(limits.engine_wall_ms)))
             }),
         })
     }

@@ -88,6 +88,7 @@ pub(super) struct Factory {
     pub(super) repo_base: Option<Spanned<PathBuf>>,
     pub(super) capabilities: Option<Spanned<Vec<Capability>>>,
     pub(super) clones: Option<Spanned<bool>>,
+    pub(super) checkpoint_every: Option<Spanned<Span>>,
     pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,
     pub(super) git: Option<factory::GitConfig>,
@@ -146,7 +147,7 @@ fn refusal(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     // serde's own words: "unknown field `a`, expected one of `b`, `c`".
     let mut words = rest.split('`').step_by(2);
     let unknown = words.next().unwrap_or_default();
-    let known: Vec<&str> = rest.split('`').skip(2).step_by(2).collect();
+    let known: Vec<&str> = words.collect();
     let failure = Failure::usage(format!("{place}: unknown key `{}`", domain::printable(unknown)));
     match nearest(unknown, known.iter().copied()) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),

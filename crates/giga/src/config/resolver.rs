@@ -14,8 +14,9 @@ use super::environment::Environment;
 use super::file::line_at;
 use super::setting::{Listed, Origin, Setting, Shown};
 
-/// Variables that are read elsewhere.
-const ELSEWHERE: [&str; 1] = ["GIGA_CONFIG"];
+/// Variables that are read elsewhere, or that a factory sets for its engines.
+const ELSEWHERE: [&str; 7] =
+    ["GIGA_CONFIG", "GIGA_JOIN", "GIGA_KILL_AT", "GIGA_JOB_ID", "GIGA_EPOCH", "GIGA_ATTEMPT", "GIGA_WORKTREE"];
 
 /// Where one setting may come from, and its name.
 pub(super) struct Ask<T> {

@@ -171,10 +171,16 @@ pub(crate) fn scenarios() -> impl Strategy<Value = Scenario> {
         let ids = (200..).map(id);
         ids.zip(seats).collect::<Vec<_>>()
     });
-    let jobs = prop::collection::vec(jobs(), 0..14).prop_map(|jobs| {
-        let numbered = jobs.into_iter().zip(0..);
-        numbered.map(|(waiting, number)| Waiting { job: id(number), ..waiting }).collect::<Vec<_>>()
-    });
+    let jobs =
+        (prop::collection::vec(shapes(), 1..7), prop::collection::vec(jobs(), 0..20)).prop_map(|(shapes, jobs)| {
+            let numbered = jobs.into_iter().zip(0..);
+            // Equal shapes are not always one and the same value.
+            let shaped = numbered.map(|((shape, waiting), number)| {
+                let shape = Arc::new(shape.get(&shapes).clone());
+                Waiting { job: id(number), shape, ..waiting }
+            });
+            shaped.collect::<Vec<_>>()
+        });
     let products = Vec::from(PRODUCTS.map(products));
     let limit = prop_oneof![4 => Just(1_000_usize), 1 => 0_usize..6];
     (factories, seats, jobs, products, weights(), limit).prop_map(
@@ -242,7 +248,7 @@ fn seats() -> impl Strategy<Value = Seat> {
     })
 }
 
-fn jobs() -> impl Strategy<Value = Waiting> {
+fn shapes() -> impl Strategy<Value = Shape> {
     (
         prop::sample::select(PRODUCTS.to_vec()),
         prop::option::of(prop::sample::select(REPOS.to_vec())),
@@ -252,18 +258,27 @@ fn jobs() -> impl Strategy<Value = Waiting> {
         ],
         prop_oneof![2 => Just(vec![]), 1 => Just(vec!["codex", "claude"]), 1 => Just(vec!["claude"])],
         prop::option::weighted(0.1, prop::sample::select(FACTORIES.to_vec())),
+    )
+        .prop_map(|(product, repo, capabilities, engines, pin)| Shape {
+            product: name(product),
+            repo: repo.map(name),
+            capabilities: capabilities.into_iter().map(name).collect(),
+            engines: engines.into_iter().map(name).collect(),
+            pin: pin.map(name),
+        })
+}
+
+/// A job that still needs its number and its shape.
+fn jobs() -> impl Strategy<Value = (prop::sample::Index, Waiting)> {
+    (
+        any::<prop::sample::Index>(),
         prop::sample::select(Priority::ALL.to_vec()),
         prop::sample::select(vec![0_u64, 1, 20, 31, 70, 200]),
         prop::option::weighted(0.3, prop::sample::select(FACTORIES.to_vec())),
     )
-        .prop_map(|(product, repo, capabilities, engines, pin, priority, minutes, avoid)| {
-            let shaped = with_shape(job(0, &capabilities), |shape| {
-                shape.product = name(product);
-                shape.repo = repo.map(name);
-                shape.engines = engines.into_iter().map(name).collect();
-                shape.pin = pin.map(name);
-            });
-            Waiting { priority, since: ago(minutes), avoid: avoid.map(name::<FactoryId>), ..shaped }
+        .prop_map(|(shape, priority, minutes, avoid)| {
+            let avoid = avoid.map(name::<FactoryId>);
+            (shape, Waiting { priority, since: ago(minutes), avoid, ..job(0, &[]) })
         })
 }
 

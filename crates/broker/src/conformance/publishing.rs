@@ -1,0 +1,114 @@
+//! Who gets what, and how often.
+
+use domain::Published;
+
+use super::Bench;
+use super::sample::{DELIVERIES_MAX, factory, message, publish, receive};
+
+/// What was completed does not come again: the next message is the next one.
+pub async fn a_published_message_is_received_once(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    let (first, second) = (message(1, 1, "forge"), message(2, 1, "forge"));
+    publish(&*broker, &first).await;
+
+    let delivery = receive(&*forge).await;
+    forge.complete(&delivery.receipt).await.unwrap();
+    publish(&*broker, &second).await;
+
+    assert_eq!((delivery.message, delivery.attempt), (first, 1));
+    assert_eq!(receive(&*forge).await.message, second);
+}
+
+/// Whether the first one waits, is being worked on, or was completed.
+pub async fn the_same_message_published_again_collapses(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    let (first, second) = (message(1, 1, "forge"), message(2, 1, "forge"));
+    publish(&*broker, &first).await;
+
+    assert_eq!(broker.publish(first.clone()).await.unwrap(), Published::Duplicate);
+    let delivery = receive(&*forge).await;
+    assert_eq!(broker.publish(first.clone()).await.unwrap(), Published::Duplicate);
+    forge.complete(&delivery.receipt).await.unwrap();
+    assert_eq!(broker.publish(first).await.unwrap(), Published::Duplicate);
+
+    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
+    publish(&*broker, &second).await;
+    assert_eq!(receive(&*forge).await.message, second);
+}
+
+/// A job that was claimed, lost and dispatched again is delivered, however soon, to the same factory or another.
+pub async fn a_new_dispatch_is_delivered_although_the_former_one_was(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    let mill = broker.subscribe(&factory("mill")).await.unwrap();
+    publish(&*broker, &message(1, 1, "forge")).await;
+    let claimed = receive(&*forge).await;
+    forge.complete(&claimed.receipt).await.unwrap();
+
+    publish(&*broker, &message(1, 2, "forge")).await;
+    publish(&*broker, &message(1, 3, "mill")).await;
+
+    assert_eq!(receive(&*forge).await.message, message(1, 2, "forge"));
+    assert_eq!(receive(&*mill).await.message, message(1, 3, "mill"));
+}
+
+/// Nobody sees what is meant for another.
+pub async fn messages_go_to_their_target_only(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    let mill = broker.subscribe(&factory("mill")).await.unwrap();
+    publish(&*broker, &message(1, 1, "mill")).await;
+    publish(&*broker, &message(2, 1, "forge")).await;
+    publish(&*broker, &message(3, 1, "mill")).await;
+
+    assert_eq!(receive(&*forge).await.message, message(2, 1, "forge"));
+    assert_eq!(receive(&*mill).await.message, message(1, 1, "mill"));
+    assert_eq!(receive(&*mill).await.message, message(3, 1, "mill"));
+    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 1);
+}
+
+/// A factory that connects later finds what was sent before.
+pub async fn a_message_waits_for_a_factory_that_is_not_there(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    publish(&*broker, &message(1, 1, "forge")).await;
+
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+
+    assert_eq!(receive(&*forge).await.message, message(1, 1, "forge"));
+}
+
+/// Per factory; messages that come again may come later.
+pub async fn first_deliveries_keep_the_order_of_publishing(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    let jobs: Vec<u8> = vec![9, 3, 7, 1, 5];
+    for job in &jobs {
+        publish(&*broker, &message(*job, 1, "forge")).await;
+    }
+
+    let mut received = Vec::new();
+    for _ in &jobs {
+        received.push(receive(&*forge).await.message);
+    }
+
+    assert_eq!(received, jobs.iter().map(|job| message(*job, 1, "forge")).collect::<Vec<_>>());
+}
+
+/// Waiting or received: what is not completed counts.
+pub async fn depth_counts_what_is_not_completed(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    let depth = async || broker.depth(&factory("forge")).await.unwrap();
+    assert_eq!(depth().await, 0);
+
+    publish(&*broker, &message(1, 1, "forge")).await;
+    publish(&*broker, &message(2, 1, "forge")).await;
+    assert_eq!(depth().await, 2);
+    let delivery = receive(&*forge).await;
+    assert_eq!(depth().await, 2);
+    forge.complete(&delivery.receipt).await.unwrap();
+
+    assert_eq!(depth().await, 1);
+}

@@ -1,0 +1,110 @@
+//! What becomes of a delivery that is not completed.
+
+use std::sync::Arc;
+
+use domain::BrokerError;
+use tokio::task::JoinSet;
+
+use super::Bench;
+use super::sample::{DELIVERIES_MAX, PATIENCE, factory, message, publish, receive};
+
+/// The second delivery says that it is the second.
+pub async fn an_abandoned_message_comes_again_and_says_so(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    publish(&*broker, &message(1, 1, "forge")).await;
+
+    let first = receive(&*forge).await;
+    forge.abandon(&first.receipt).await.unwrap();
+    let second = receive(&*forge).await;
+
+    assert_eq!((first.attempt, second.attempt), (1, 2));
+    assert_eq!(second.message, first.message);
+    forge.complete(&second.receipt).await.unwrap();
+    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
+}
+
+/// The newest process of a factory wins; the old one is told.
+pub async fn a_replaced_subscription_is_closed_and_its_messages_come_to_the_new_one(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let old = broker.subscribe(&factory("forge")).await.unwrap();
+    publish(&*broker, &message(1, 1, "forge")).await;
+    publish(&*broker, &message(2, 1, "forge")).await;
+    let unfinished = receive(&*old).await;
+
+    let new = broker.subscribe(&factory("forge")).await.unwrap();
+
+    let mut received = [receive(&*new).await, receive(&*new).await];
+    received.sort_by_key(|delivery| delivery.message.job_id);
+    assert_eq!(received[0].message, unfinished.message);
+    assert_eq!((received[0].attempt, received[1].attempt), (2, 1));
+    let told = tokio::time::timeout(PATIENCE, old.receive()).await.expect("the old one is told");
+    assert!(matches!(told, Err(BrokerError::Closed)));
+    assert!(old.complete(&unfinished.receipt).await.is_err());
+    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 2);
+}
+
+/// A connection that breaks loses nothing.
+pub async fn a_dropped_subscription_leaves_its_messages_to_the_next(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let first = broker.subscribe(&factory("forge")).await.unwrap();
+    publish(&*broker, &message(1, 1, "forge")).await;
+    receive(&*first).await;
+
+    drop(first);
+    let second = broker.subscribe(&factory("forge")).await.unwrap();
+
+    let delivery = receive(&*second).await;
+    assert_eq!((delivery.message, delivery.attempt), (message(1, 1, "forge"), 2));
+}
+
+/// The answer may say that the receipt is over; nothing else happens.
+pub async fn completing_twice_is_harmless(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    publish(&*broker, &message(1, 1, "forge")).await;
+    publish(&*broker, &message(2, 1, "forge")).await;
+    let delivery = receive(&*forge).await;
+    forge.complete(&delivery.receipt).await.unwrap();
+
+    let again = forge.complete(&delivery.receipt).await;
+
+    assert!(matches!(again, Ok(()) | Err(BrokerError::Expired)));
+    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 1);
+    assert_eq!(receive(&*forge).await.message, message(2, 1, "forge"));
+}
+
+/// What was handed back can be completed only by who received it next.
+pub async fn a_receipt_is_of_no_use_for_a_later_delivery(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    publish(&*broker, &message(1, 1, "forge")).await;
+    let first = receive(&*forge).await;
+    forge.abandon(&first.receipt).await.unwrap();
+    let second = receive(&*forge).await;
+
+    let late = forge.complete(&first.receipt).await;
+
+    assert!(matches!(late, Err(BrokerError::Expired)));
+    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 1);
+    forge.complete(&second.receipt).await.unwrap();
+    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
+}
+
+/// Whoever waits is woken by the message, not by the next look at the clock.
+pub async fn a_waiting_receiver_wakes_at_once(bench: &mut dyn Bench) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+
+    for seq in 1..=50 {
+        let mut waiting = JoinSet::new();
+        let receiver = Arc::clone(&forge);
+        waiting.spawn(async move { receive(&*receiver).await });
+        tokio::task::yield_now().await;
+        publish(&*broker, &message(1, seq, "forge")).await;
+        let delivery = waiting.join_next().await.expect("it was spawned").unwrap();
+
+        assert_eq!(delivery.message, message(1, seq, "forge"));
+        forge.complete(&delivery.receipt).await.unwrap();
+    }
+}

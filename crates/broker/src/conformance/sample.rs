@@ -1,0 +1,40 @@
+//! Messages for tests.
+
+use std::time::Duration;
+
+use domain::{Broker, Delivery, DispatchSeq, FactoryId, JobId, Message, Priority, ProductId, Published, Subscription};
+
+/// Deliveries that no test reaches by accident.
+pub const DELIVERIES_MAX: u32 = 10;
+
+/// A test that has waited this long has failed. Nothing waits this long when all is well.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A factory by its name.
+pub fn factory(name: &str) -> FactoryId {
+    name.parse().unwrap()
+}
+
+/// A dispatch of a job to a factory.
+pub fn message(job: u8, seq: u64, target: &str) -> Message {
+    Message {
+        job_id: JobId::from_bytes([job; 16]),
+        dispatch_seq: DispatchSeq(seq),
+        product_id: ProductId::default_product(),
+        repo: Some("notes".parse().unwrap()),
+        caps: vec!["os:linux".parse().unwrap()],
+        priority: Priority::High,
+        target_factory_id: factory(target),
+    }
+}
+
+/// Publishes a message that was not published before.
+pub async fn publish(broker: &dyn Broker, message: &Message) {
+    assert_eq!(broker.publish(message.clone()).await.unwrap(), Published::Accepted);
+}
+
+/// The next delivery; a test that waits for one in vain fails.
+pub async fn receive(subscription: &dyn Subscription) -> Delivery {
+    let next = tokio::time::timeout(PATIENCE, subscription.receive()).await;
+    next.expect("a message comes").unwrap()
+}

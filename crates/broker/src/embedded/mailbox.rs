@@ -1,0 +1,85 @@
+//! The messages for one factory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::{BrokerError, Delivery, Message, Receipt};
+use tokio::sync::Notify;
+
+/// The messages for one factory that are not completed.
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    /// By their place in the queue.
+    waiting: BTreeMap<u64, Parcel>,
+    /// Received and not completed, by delivery; with the place they had.
+    locked: BTreeMap<u64, (u64, Parcel)>,
+    /// The subscription that holds the mailbox open, known by what wakes it.
+    holder: Option<Arc<Notify>>,
+}
+
+/// A message and how often it was delivered.
+pub(crate) struct Parcel {
+    pub(crate) message: Message,
+    pub(crate) deliveries: u32,
+}
+
+/// What a receipt says: which delivery it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeliveryNo(u64);
+
+impl DeliveryNo {
+    pub(crate) fn of(receipt: &Receipt) -> Result<Self, BrokerError> {
+        receipt.0.parse().map(Self).map_err(|_| BrokerError::Expired)
+    }
+}
+
+impl Mailbox {
+    pub(crate) fn depth(&self) -> usize {
+        self.waiting.len() + self.locked.len()
+    }
+
+    pub(crate) fn put(&mut self, place: u64, parcel: Parcel) {
+        self.waiting.insert(place, parcel);
+        self.wake();
+    }
+
+    /// A new subscription replaces the former one.
+    pub(crate) fn open(&mut self, wake: &Arc<Notify>) {
+        self.shut();
+        self.holder = Some(Arc::clone(wake));
+    }
+
+    /// Ends the subscription; its receiver wakes and finds out.
+    pub(crate) fn shut(&mut self) {
+        self.wake();
+        self.holder = None;
+    }
+
+    pub(crate) fn is_held_by(&self, wake: &Arc<Notify>) -> bool {
+        self.holder.as_ref().is_some_and(|holder| Arc::ptr_eq(holder, wake))
+    }
+
+    pub(crate) fn deliver(&mut self, no: u64) -> Option<Delivery> {
+        let (place, mut parcel) = self.waiting.pop_first()?;
+        parcel.deliveries += 1;
+        let delivery =
+            Delivery { message: parcel.message.clone(), attempt: parcel.deliveries, receipt: Receipt(no.to_string()) };
+        self.locked.insert(no, (place, parcel));
+        Some(delivery)
+    }
+
+    pub(crate) fn take(&mut self, DeliveryNo(no): DeliveryNo) -> Option<Parcel> {
+        self.locked.remove(&no).map(|(_, parcel)| parcel)
+    }
+
+    /// Everything that was received and not completed, with the place it had.
+    pub(crate) fn unfinished(&mut self) -> Vec<(u64, Parcel)> {
+        std::mem::take(&mut self.locked).into_values().collect()
+    }
+
+    fn wake(&self) {
+        if let Some(holder) = &self.holder {
+            holder.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The adapters against the suite, and each against what only it promises.
+
+mod embedded;

@@ -1,0 +1,102 @@
+//! What each command does.
+
+mod act;
+mod alerts;
+mod completions;
+mod dead_letters;
+mod doctor;
+mod events;
+mod explain;
+mod factories;
+mod follow;
+mod forecast;
+mod init;
+mod job;
+mod job_id;
+mod jobs;
+mod logs;
+mod products;
+mod query;
+mod submit;
+mod token;
+mod wait;
+
+use std::sync::Arc;
+
+use ambient::SystemClock;
+use domain::{Clock, Timestamp};
+use protocol::Client;
+
+pub(crate) use doctor::doctor;
+
+use crate::api::connect;
+use crate::cli::Command;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::fleet;
+use crate::output::Output;
+
+/// What every command has at hand.
+pub(crate) struct Context<'o> {
+    pub(crate) config: Config,
+    pub(crate) out: &'o Output,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl<'o> Context<'o> {
+    /// The context of this process.
+    pub(crate) fn new(config: Config, out: &'o Output) -> Self {
+        Self { config, out, clock: Arc::new(SystemClock::new()) }
+    }
+
+    fn client(&self) -> Result<Client, Failure> {
+        connect(&self.config)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+/// Runs a command that needs no settings: a broken file must not keep anybody from mending it.
+pub(crate) fn without_configuration(command: &Command, out: &Output) -> Option<Result<(), Failure>> {
+    match command {
+        Command::Init => Some(init::init(out)),
+        Command::Completions { shell } => Some(completions::completions(*shell, out)),
+        Command::Schema => Some(out.document(&domain::manifest_schema())),
+        _ => None,
+    }
+}
+
+/// Runs any other command.
+pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), Failure> {
+    match command {
+        Command::Up(args) => Ok(fleet::up(&context.config, &args, context.out).await?),
+        Command::Serve(_) => Ok(fleet::serve(&context.config, context.out).await?),
+        Command::Factory(args) => {
+            let join = args.join();
+            Ok(fleet::factory(&context.config, join.as_deref(), args.lifeline(), context.out).await?)
+        }
+        Command::Submit(args) => submit::submit(context, args).await,
+        Command::Wait(args) => wait::wait(context, args).await,
+        Command::Jobs(args) => jobs::jobs(context, args).await,
+        Command::Job { id } => job::job(context, &id).await,
+        Command::Logs(args) => logs::logs(context, args).await,
+        Command::Explain { id } => explain::explain(context, &id).await,
+        Command::Factories(args) => factories::factories(context, args).await,
+        Command::Cancel(args) => act::cancel(context, args).await,
+        Command::Requeue(args) => act::requeue(context, args).await,
+        Command::Ship(args) => act::ship(context, args).await,
+        Command::Alerts => alerts::alerts(context).await,
+        Command::DeadLetters => dead_letters::dead_letters(context).await,
+        Command::Products { command } => products::products(context, command).await,
+        Command::Token { command } => token::token(context, command).await,
+        Command::Events(args) => events::events(context, args).await,
+        Command::Init
+        | Command::Doctor
+        | Command::Completions { .. }
+        | Command::Schema
+        | Command::Guard { .. }
+        | Command::DemoAgent => unreachable!("these run without settings"),
+    }
+}

@@ -1,0 +1,31 @@
+//! `giga explain`
+
+use protocol::Explained;
+
+use crate::failure::Failure;
+use crate::output::{clean, clock_time};
+
+use super::{Context, forecast, job_id};
+
+/// Says why a job is where it is.
+pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failure> {
+    let client = context.client()?;
+    let id = job_id::find(&client, id).await?;
+    let explained: Explained = client.get(&format!("/jobs/{id}/explain")).await?;
+    let out = context.out;
+    if out.is_json() {
+        return out.document(&explained);
+    }
+    out.line(&format!("{} is {}: {}", id, explained.job.stage, clean(&explained.summary)))?;
+    if let Some(target) = explained.then.as_ref().and_then(|then| then.data.get("targetFactoryId")?.as_str()) {
+        let at = explained.then.as_ref().map_or_else(String::new, |then| clock_time(then.at));
+        out.line(&format!("last offered to `{}` at {at} UTC", clean(target)))?;
+    }
+    let table = forecast::table(&explained.now);
+    if table.is_empty() {
+        out.note("there is no factory: start one with `giga factory`");
+    } else {
+        out.line("\nif it were placed now:")?;
+    }
+    out.table(&table)
+}

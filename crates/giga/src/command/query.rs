@@ -1,0 +1,58 @@
+//! Paths with questions in them.
+
+use std::fmt::Write as _;
+
+/// A path, and what is asked of it.
+#[derive(Debug, Clone)]
+pub(super) struct Query {
+    path: String,
+    separator: char,
+}
+
+impl Query {
+    /// Nothing asked yet.
+    pub(super) fn new(path: impl Into<String>) -> Self {
+        Self { path: path.into(), separator: '?' }
+    }
+
+    /// The same, with one more question.
+    pub(super) fn with(mut self, name: &str, value: impl AsRef<str>) -> Self {
+        self.path.push(self.separator);
+        self.separator = '&';
+        self.path.push_str(name);
+        self.path.push('=');
+        for byte in value.as_ref().bytes() {
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b',') {
+                self.path.push(char::from(byte));
+            } else {
+                let _ = write!(self.path, "%{byte:02X}");
+            }
+        }
+        self
+    }
+
+    /// The same, with one more question if there is a value.
+    pub(super) fn maybe(self, name: &str, value: Option<impl AsRef<str>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// The path as it is sent.
+    pub(super) fn as_str(&self) -> &str {
+        &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_cannot_ask_a_question_of_its_own() {
+        let query = Query::new("/jobs").with("cursor", "a b&limit=9/é").maybe("stage", None::<&str>).with("limit", "5");
+
+        assert_eq!(query.as_str(), "/jobs?cursor=a%20b%26limit%3D9%2F%C3%A9&limit=5");
+    }
+}

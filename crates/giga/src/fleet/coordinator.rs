@@ -1,0 +1,113 @@
+//! One coordinator: store, broker, use cases and server, put together.
+
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ambient::{SystemClock, SystemEntropy};
+use anyhow::Context;
+use broker::Embedded;
+use coordinator::{Coordinator, Ports};
+use domain::Clock;
+use server::{Options, Server, Tls};
+use store::{DirectoryLogs, Sqlite};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::config::Config;
+
+/// Output of one run that is kept: enough for a day of a talkative agent.
+const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// A coordinator that is ready to run: the store is open, the address is ours.
+pub(super) struct Coordination {
+    pub(super) coordinator: Arc<Coordinator>,
+    /// Where clients reach it.
+    pub(super) api: String,
+    store: Arc<Sqlite>,
+    server: Server,
+    clock: Arc<dyn Clock>,
+    endpoint: PathBuf,
+}
+
+impl Coordination {
+    /// Opens the store, takes the address, rebuilds memory. A second coordinator on the same folder is refused here.
+    pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+        let data = config.data.path();
+        make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let path = config.data.database();
+        let store = Arc::new(tokio::task::spawn_blocking(move || Sqlite::open(&path, store::Options::default())).await??);
+        let ports = Ports {
+            jobs: Arc::clone(&store) as _,
+            history: Arc::clone(&store) as _,
+            fleet: Arc::clone(&store) as _,
+            logs: Arc::new(DirectoryLogs::new(data.join("logs"), LOG_BYTES_MAX)),
+            broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
+            clock: Arc::clone(&clock),
+            entropy: Arc::new(SystemEntropy),
+        };
+        let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
+        keep_first_token(&coordinator, &config.data.admin_token()).await?;
+        let server = Server::bind(options(config)).await?;
+        let api = server.base();
+        Ok(Self { coordinator, api, store, server, clock, endpoint: config.data.endpoint() })
+    }
+
+    /// Serves until `stop`, then lets requests finish and closes the store.
+    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
+        write_private(&self.endpoint, self.api.as_bytes())?;
+        info!(api = %self.api, "The coordinator serves at {}", self.api);
+        let serving = self.server.serve(Arc::clone(&self.coordinator), self.clock, stop.clone());
+        let watch_for_stop = async {
+            stop.cancelled().await;
+            self.coordinator.stop();
+        };
+        let (served, (), ()) = tokio::join!(serving, self.coordinator.run(), watch_for_stop);
+        let _ = std::fs::remove_file(&self.endpoint);
+        self.store.close().await?;
+        info!("The coordinator has stopped");
+        Ok(served?)
+    }
+}
+
+fn options(config: &Config) -> Options {
+    let tls = match (&config.coordinator.tls_cert.value, &config.coordinator.tls_key.value) {
+        (Some(certificate), Some(key)) => Some(Tls { certificate: certificate.clone(), key: key.clone() }),
+        _ => None,
+    };
+    Options {
+        listen: config.coordinator.listen.value,
+        tls,
+        behind_proxy: config.coordinator.behind_proxy.value,
+        allowed_hosts: config.coordinator.hosts.value.clone(),
+        ..Options::default()
+    }
+}
+
+/// The first start makes an admin's token and leaves it where only this user can read it.
+async fn keep_first_token(coordinator: &Coordinator, path: &Path) -> anyhow::Result<()> {
+    if let Some(secret) = coordinator.first_admin_token().await? {
+        write_private(path, secret.reveal().as_bytes())?;
+        info!("Made the first admin token, kept in {}", path.display());
+    }
+    Ok(())
+}
+
+pub(super) fn make_private_folder(path: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Writes a file that only this user can read, whole or not at all.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let unfinished = path.with_extension("new");
+    let write = || {
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&unfinished, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,266 @@
+//! `giga up --demo`: a fleet with work of its own, on a scratch repository, so that a stranger sees all of it at once.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::SystemClock;
+use anyhow::Context;
+use domain::{Clock, EventKind, JobEvent, JobId, ProductId};
+use http::Method;
+use protocol::{Client, Endpoint, JobDetail, ProductSettings, Submit, Submitted, Trust};
+use tokio_util::sync::CancellationToken;
+
+use super::board::Board;
+use super::coordinator::{Coordination, make_private_folder};
+use super::signals;
+use super::workers::Worker;
+use crate::cli::{GlobalArgs, UpArgs};
+use crate::config::{Config, Overrides};
+use crate::output::Output;
+
+/// One sample job: its key, and its manifest.
+struct Sample {
+    key: &'static str,
+    manifest: &'static str,
+}
+
+/// What the demo shows, in the order in which it is submitted.
+const SAMPLES: [Sample; 6] = [
+    Sample { key: "hello", manifest: include_str!("demo/hello.md") },
+    Sample { key: "stumbles", manifest: include_str!("demo/stumbles.md") },
+    Sample { key: "survivor", manifest: include_str!("demo/survivor.md") },
+    Sample { key: "foundation", manifest: include_str!("demo/foundation.md") },
+    Sample { key: "walls", manifest: include_str!("demo/walls.md") },
+    Sample { key: "roof", manifest: include_str!("demo/roof.md") },
+];
+
+/// The job whose factory is killed half-way.
+const SURVIVOR: usize = 2;
+
+/// The names of the demo's factories.
+const FACTORIES: [&str; 2] = ["east", "west"];
+
+/// How long the demo's work may take before something is wrong.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Sets the scene, runs the fleet, and stays until it is told to stop.
+pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
+    let stop = signals::stop_on_signal();
+    let scene = Scene::set(args)?;
+    let coordination = Coordination::open(&scene.config).await?;
+    let workers = FACTORIES.map(|name| name.parse().map(Worker::new));
+    let [east, west] = workers;
+    let workers = [east?, west?];
+    let (coordinator, api) = (Arc::clone(&coordination.coordinator), coordination.api.clone());
+    out.note(&format!("a demo fleet: coordinator at {api}, factories `east` and `west`, repository {}", scene.repo.display()));
+    // The coordinator outlives its factories, so that they can give back what they hold.
+    let served = CancellationToken::new();
+    let fleet = async {
+        let [east, west] = &workers;
+        let (east, west) = tokio::join!(
+            east.run(&scene.config, &coordinator, &api, stop.clone()),
+            west.run(&scene.config, &coordinator, &api, stop.clone())
+        );
+        served.cancel();
+        east.and(west)
+    };
+    let show = async {
+        let shown = tokio::select! {
+            shown = Show { scene: &scene, workers: &workers, out }.play(&api) => shown,
+            () = stop.cancelled() => Ok(()),
+        };
+        if shown.is_err() {
+            stop.cancel();
+        }
+        shown
+    };
+    let (ran, worked, shown) = tokio::join!(coordination.run(served.clone()), fleet, show);
+    shown.and(worked).and(ran)
+}
+
+/// Everything on disk that the demo needs: a folder of its own, a repository, a configuration.
+struct Scene {
+    root: PathBuf,
+    repo: PathBuf,
+    config: Config,
+}
+
+impl Scene {
+    fn set(args: &UpArgs) -> anyhow::Result<Self> {
+        let root = std::env::temp_dir().join(format!("giga-demo-{}", std::process::id()));
+        make_private_folder(&root).with_context(|| format!("cannot make the demo's folder {}", root.display()))?;
+        let repo = root.join("house.git");
+        make_repository(&root, &repo)?;
+        let file = root.join("giga.toml");
+        std::fs::write(&file, configuration(&root, &repo)?)?;
+        let global = GlobalArgs { config: Some(file), ..GlobalArgs::default() };
+        let own = Overrides { listen: args.serve.listen, ..Overrides::default() };
+        let config = Config::load(&global, own).map_err(|failure| anyhow::anyhow!("{}", failure.message()))?;
+        Ok(Self { root, repo, config })
+    }
+}
+
+/// A bare repository with one commit, as a forge would have it.
+fn make_repository(root: &Path, repo: &Path) -> anyhow::Result<()> {
+    let seed = root.join("seed");
+    git(root, &["init", "--quiet", "--bare", "--initial-branch=main", &repo.to_string_lossy()])?;
+    git(root, &["init", "--quiet", "--initial-branch=main", &seed.to_string_lossy()])?;
+    std::fs::write(seed.join("README.md"), "# A house\n\nBuilt by agents, one job at a time.\n")?;
+    git(&seed, &["add", "README.md"])?;
+    git(&seed, &["commit", "--quiet", "--message", "An empty lot"])?;
+    git(&seed, &["push", "--quiet", &repo.to_string_lossy(), "main"])?;
+    std::fs::remove_dir_all(&seed)?;
+    Ok(())
+}
+
+fn git(dir: &Path, args: &[&str]) -> anyhow::Result<()> {
+    let status = Command::new("git")
+        .current_dir(dir)
+        .args(["-c", "user.name=Gigafactory", "-c", "user.email=gigafactory@localhost", "-c", "commit.gpgSign=false"])
+        .args(args)
+        .status()
+        .context("git is needed for the demo: install git 2.38 or newer")?;
+    anyhow::ensure!(status.success(), "`git {}` failed", args.join(" "));
+    Ok(())
+}
+
+/// Short times, so that a killed factory is noticed while somebody is watching.
+fn configuration(root: &Path, repo: &Path) -> anyhow::Result<String> {
+    let exe = std::env::current_exe().context("cannot find this program's own file")?;
+    let quoted = |path: &Path| toml::Value::String(path.to_string_lossy().into_owned()).to_string();
+    Ok(format!(
+        "data = {data}\n\
+         [coordinator]\nlisten = \"127.0.0.1:0\"\nlease_ttl = \"5s\"\nrenew_every = \"1s\"\nstale_after = \"4s\"\naccept_within = \"3s\"\n\
+         [factory]\nseats = 2\ncheckpoint_every = \"1s\"\n\
+         [factory.repos.house]\nurl = {repo}\n\
+         [factory.engines.demo]\nargv = [{exe}, \"__demo-agent\"]\n\
+         [log]\nlevel = \"error\"\n",
+        data = quoted(&root.join("data")),
+        repo = quoted(repo),
+        exe = quoted(&exe),
+    ))
+}
+
+/// What the person at the terminal sees.
+struct Show<'a> {
+    scene: &'a Scene,
+    workers: &'a [Arc<Worker>],
+    out: &'a Output,
+}
+
+impl Show<'_> {
+    /// Submits the samples, kills a factory half-way, waits until everything rests, says what to try next.
+    async fn play(&self, api: &str) -> anyhow::Result<()> {
+        let clock = SystemClock::new();
+        let client = self.client(api)?;
+        self.wait_for_factories(&client, &clock).await?;
+        let product = ProductId::default_product();
+        let ships = ProductSettings { auto_ship: Some(true), ..ProductSettings::default() };
+        let _: domain::Product = client.call(Method::PUT, &format!("/products/{product}"), Some(&ships)).await?;
+        let mut stream = client.events("/events/stream", None).await?;
+        let mut board = Board::new(clock.now());
+        let mut jobs = Vec::new();
+        for sample in &SAMPLES {
+            let job = submit(&client, sample).await?;
+            board.add(job.job.id, &job.job.title, job.job.stage);
+            jobs.push(job.job.id);
+        }
+        let mut kill = Kill { job: jobs[SURVIVOR], victim: None };
+        let watched = tokio::time::timeout(PATIENCE, async {
+            while !board.is_at_rest() {
+                let Some(event) = stream.next().await? else { anyhow::bail!("the coordinator ended the stream") };
+                let Ok(event) = serde_json::from_str::<JobEvent>(&event.data) else { continue };
+                board.show(&event);
+                if let Some(word) = self.interfere(&mut kill, &event, &client).await? {
+                    board.say(event.at, &word);
+                }
+            }
+            Ok(())
+        });
+        watched.await.context("the demo's jobs did not come to rest in time: see `giga alerts`")??;
+        board.finish();
+        self.say_what_next(&jobs);
+        std::future::pending().await
+    }
+
+    fn client(&self, api: &str) -> anyhow::Result<Client> {
+        let token = std::fs::read_to_string(self.scene.config.data.admin_token())?;
+        let token = token.trim().to_owned();
+        Ok(Client::new(Endpoint { base: api.to_owned(), token, product: None, trust: Trust::Public })?)
+    }
+
+    async fn wait_for_factories(&self, client: &Client, clock: &SystemClock) -> anyhow::Result<()> {
+        loop {
+            if let Ok(fleet) = client.get::<protocol::FactoryList>("/factories").await {
+                let is_ready = |factory: &&protocol::FactoryView| factory.connected;
+                if fleet.items.iter().filter(is_ready).count() == self.workers.len() {
+                    return Ok(());
+                }
+            }
+            clock.sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Kills the survivor's factory once there is something to resume, and lets it come back once another has the job.
+    async fn interfere(&self, kill: &mut Kill, event: &JobEvent, client: &Client) -> anyhow::Result<Option<String>> {
+        if event.job_id != kill.job {
+            return Ok(None);
+        }
+        match (event.kind, &kill.victim) {
+            (EventKind::Checkpointed, None) => {
+                let detail: JobDetail = client.get(&format!("/jobs/{}", kill.job)).await?;
+                let holder = detail.job.holder_factory_id;
+                let Some(worker) = self.workers.iter().find(|worker| Some(worker.name()) == holder.as_ref()) else {
+                    return Ok(None);
+                };
+                worker.kill_and_hold_down();
+                kill.victim = Some(Arc::clone(worker));
+                Ok(Some(format!("killed factory `{}` with kill -9: its work is saved, its lease will expire", worker.name())))
+            }
+            (EventKind::Granted, Some(victim)) => {
+                victim.release();
+                Ok(Some(format!("another factory resumes from the checkpoint; `{}` comes back", victim.name())))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn say_what_next(&self, jobs: &[JobId]) {
+        let (root, repo) = (&self.scene.root, &self.scene.repo);
+        let first = jobs.get(SURVIVOR).map(ToString::to_string).unwrap_or_default();
+        let giga = std::env::current_exe().map_or_else(|_| "giga".to_owned(), |exe| exe.display().to_string());
+        self.out.note(&format!(
+            "\nEverything has come to rest. The fleet stays up; stop it with Ctrl-C.\nTry in another terminal:\n\n  \
+             export GIGA_CONFIG={root}/giga.toml\n  alias giga={giga}\n  \
+             giga jobs                     # what was done\n  giga job {first}\n  \
+             giga logs {first}\n  giga explain {first}\n  giga factories\n  \
+             git -C {repo} log --oneline --graph main\n  \
+             giga init && giga submit job.md   # a job of your own\n",
+            root = root.display(),
+            repo = repo.display(),
+        ));
+    }
+}
+
+/// The one cruelty of the demo.
+struct Kill {
+    job: JobId,
+    victim: Option<Arc<Worker>>,
+}
+
+async fn submit(client: &Client, sample: &Sample) -> anyhow::Result<Submitted> {
+    let request = Submit {
+        body_md: sample.manifest.to_owned(),
+        idempotency_key: Some(format!("demo-{}", sample.key)),
+        ..Submit::default()
+    };
+    client.post("/jobs", &request).await.with_context(|| format!("cannot submit the demo's job `{}`", sample.key))
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}

@@ -1,0 +1,111 @@
+//! One factory: enrolled, configured, at work.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::{SystemClock, SystemEntropy};
+use anyhow::Context;
+use domain::FactoryId;
+use factory::{AfterShip, EnvironmentConfig, Station, StationSettings};
+use protocol::{Client, ClientError, Endpoint, Enroll, Enrolled};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::coordinator::write_private;
+use crate::config::Config;
+
+/// How often a coordinator that is not there yet is asked again while enrolling.
+const ENROL_EVERY: Duration = Duration::from_millis(300);
+
+/// How often the machine is looked at again: somebody may have installed something.
+const DETECT_EVERY: Duration = Duration::from_mins(5);
+
+/// Runs a factory until `stop`.
+pub(super) async fn run(config: &Config, join: Option<&str>, stop: CancellationToken) -> anyhow::Result<()> {
+    factory::hide_from_siblings();
+    let settings = settings(config)?;
+    super::coordinator::make_private_folder(&settings.state)?;
+    let token = token(config, &settings, join, &stop).await?;
+    let client = Client::new(endpoint(config, token)?)?;
+    let station = Station::open(settings, client, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?;
+    Ok(station.run(stop).await?)
+}
+
+fn settings(config: &Config) -> anyhow::Result<StationSettings> {
+    let own = &config.factory;
+    let exe = std::env::current_exe().context("cannot find this program's own file")?;
+    Ok(StationSettings {
+        name: own.name.value.clone(),
+        seats: own.seats.value,
+        engine_seats: BTreeMap::new(),
+        cost: 0,
+        state: own.state.value.clone(),
+        repos: own.repos.value.clone(),
+        repo_base: own.repo_base.value.clone(),
+        default_base: "main".parse()?,
+        engines: own.engines.value.clone(),
+        capabilities: own.capabilities.value.iter().cloned().collect(),
+        environment: EnvironmentConfig::default(),
+        git: own.git.value.clone(),
+        identity: own.author.value.clone(),
+        limits: own.limits.value.clone(),
+        ref_prefix: "aq".parse()?,
+        after_ship: AfterShip::DeleteBranch,
+        checkpoint_every: own.checkpoint_every.value.0,
+        detect_every: DETECT_EVERY,
+        guard: Some(vec![exe.into_os_string(), OsString::from("__guard")]),
+    })
+}
+
+/// The factory's own token: from its state folder, or by enrolling with a one-time one.
+async fn token(
+    config: &Config,
+    settings: &StationSettings,
+    join: Option<&str>,
+    stop: &CancellationToken,
+) -> anyhow::Result<String> {
+    let path = settings.state.join("factory.token");
+    if let Ok(token) = std::fs::read_to_string(&path) {
+        return Ok(token.trim().to_owned());
+    }
+    let join = join.with_context(|| {
+        format!(
+            "factory `{}` has no token yet: make a join token with `giga token create --join`, then start with `giga factory --join TOKEN`",
+            settings.name
+        )
+    })?;
+    let client = Client::new(endpoint(config, String::new())?)?;
+    let token = enrol(&client, &settings.name, join, stop).await?;
+    write_private(&path, token.as_bytes())?;
+    info!(factory.id = %settings.name, "Enrolled as factory `{}`", settings.name);
+    Ok(token)
+}
+
+async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &CancellationToken) -> anyhow::Result<String> {
+    let request = Enroll { join_token: join.to_owned(), factory_id: name.clone() };
+    let clock = SystemClock::new();
+    loop {
+        let answer: Result<Enrolled, ClientError> = client.post("/factories/enroll", &request).await;
+        match answer {
+            Ok(enrolled) => return Ok(enrolled.token),
+            Err(error) if error.is_final() => return Err(error).context("the coordinator does not take this join token"),
+            Err(error) => warn!(%error, "The coordinator is not there yet"),
+        }
+        tokio::select! {
+            () = stop.cancelled() => anyhow::bail!("stopped before the coordinator answered"),
+            () = domain::Clock::sleep(&clock, ENROL_EVERY) => {}
+        }
+    }
+}
+
+fn endpoint(config: &Config, token: String) -> anyhow::Result<Endpoint> {
+    Ok(Endpoint { base: config.client.api.value.clone(), token, product: None, trust: crate::api::trust(config)? })
+}
+
+/// Where the local fleet keeps the state of one of its factories.
+pub(super) fn state_of(config: &Config, name: &FactoryId) -> PathBuf {
+    config.data.path().join("factories").join(name.as_str())
+}

@@ -1,0 +1,127 @@
+//! The local fleet's factories: processes of their own, so that one can die without taking anybody along.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::SystemClock;
+use anyhow::Context;
+use coordinator::Coordinator;
+use domain::{Clock, FactoryId};
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::factory::state_of;
+use crate::config::Config;
+
+/// A factory that dies is started again after this; doubled each time up to the maximum.
+const RESTART_FIRST: Duration = Duration::from_millis(500);
+const RESTART_MAX: Duration = Duration::from_secs(30);
+
+/// How long factories have to save their work when the fleet stops.
+const FAREWELL_MAX: Duration = Duration::from_secs(20);
+
+/// One factory process that is started again whenever it dies, unless it is held down.
+pub(super) struct Worker {
+    name: FactoryId,
+    pid: Mutex<Option<Pid>>,
+    held_down: Mutex<bool>,
+    released: Notify,
+}
+
+impl Worker {
+    pub(super) fn new(name: FactoryId) -> Arc<Self> {
+        Arc::new(Self { name, pid: Mutex::new(None), held_down: Mutex::new(false), released: Notify::new() })
+    }
+
+    /// The factory's name.
+    pub(super) fn name(&self) -> &FactoryId {
+        &self.name
+    }
+
+    /// Kills the process as a power cut would, and keeps it down until [`Worker::release`].
+    pub(super) fn kill_and_hold_down(&self) {
+        *self.held_down.lock() = true;
+        if let Some(pid) = *self.pid.lock() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    /// Lets the process be started again.
+    pub(super) fn release(&self) {
+        *self.held_down.lock() = false;
+        self.released.notify_one();
+    }
+
+    /// Keeps the process running until `stop`, then lets it save its work.
+    pub(super) async fn run(
+        &self,
+        config: &Config,
+        coordinator: &Coordinator,
+        api: &str,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let clock = SystemClock::new();
+        let mut pause = RESTART_FIRST;
+        while !stop.is_cancelled() {
+            let join = coordinator.join_token(self.name.clone()).await?;
+            let mut child = self.start(config, join.reveal(), api)?;
+            let started = clock.monotonic();
+            *self.pid.lock() = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+            tokio::select! {
+                ended = child.wait() => {
+                    let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
+                    warn!(factory.id = %self.name, "Factory `{}` ended ({ended})", self.name);
+                }
+                () = stop.cancelled() => return self.end(child).await,
+            }
+            *self.pid.lock() = None;
+            let was_stable = clock.monotonic().saturating_sub(started) > RESTART_MAX;
+            pause = if was_stable { RESTART_FIRST } else { (pause * 2).min(RESTART_MAX) };
+            while *self.held_down.lock() && !stop.is_cancelled() {
+                tokio::select! {
+                    () = self.released.notified() => pause = Duration::ZERO,
+                    () = stop.cancelled() => {}
+                }
+            }
+            tokio::select! {
+                () = clock.sleep(pause) => {}
+                () = stop.cancelled() => {}
+            }
+            pause = pause.max(RESTART_FIRST);
+        }
+        Ok(())
+    }
+
+    fn start(&self, config: &Config, join: &str, api: &str) -> anyhow::Result<Child> {
+        let exe = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut command = Command::new(exe);
+        command.arg("factory").arg("--name").arg(self.name.as_str()).arg("--state").arg(state_of(config, &self.name));
+        command.arg("--data").arg(config.data.path()).arg("--until-stdin-closes");
+        if let Some(file) = &config.file {
+            command.arg("--config").arg(file);
+        }
+        // The token goes through the environment: a command line can be read by everybody on the machine.
+        command.env("GIGA_JOIN", join).env("GIGA_API", api).env_remove("GIGA_TOKEN");
+        // The open pipe is how the factory knows that its fleet is alive.
+        command.stdin(Stdio::piped()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        // A signal for the fleet is not one for its factories: they are told through the pipe, in order.
+        command.process_group(0);
+        let child = command.spawn().context("cannot start a factory")?;
+        info!(factory.id = %self.name, "Started factory `{}`", self.name);
+        Ok(child)
+    }
+
+    async fn end(&self, mut child: Child) -> anyhow::Result<()> {
+        drop(child.stdin.take());
+        if tokio::time::timeout(FAREWELL_MAX, child.wait()).await.is_err() {
+            warn!(factory.id = %self.name, "Factory `{}` does not stop, ending it", self.name);
+            child.kill().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! Log lines of the long-lived commands, on standard error.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::{LogConfig, LogFormat};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Begins to log; from then on every part of the process does.
+pub(crate) fn start(config: &LogConfig, verbosity: u8, out: &Output) -> Result<(), Failure> {
+    let level = match verbosity {
+        0 => config.level.value.as_str(),
+        1 => "debug",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_new(level).map_err(|error| {
+        Failure::usage(format!("{}: `{}` is not a log level: {error}", config.level.origin, domain::printable(level)))
+            .hint("write `info`, `debug`, or levels by module: `info,coordinator=debug`")
+    })?;
+    let registry = tracing_subscriber::registry().with(filter);
+    let started = match config.format.value {
+        LogFormat::Json => registry.with(Layer::new().json().flatten_event(true).with_writer(std::io::stderr)).try_init(),
+        LogFormat::Pretty => {
+            let layer = Layer::new().with_target(false).with_ansi(out.colours_errors()).with_writer(std::io::stderr);
+            registry.with(layer).try_init()
+        }
+    };
+    started.map_err(|error| Failure::failed(format!("cannot begin to log: {error}")))
+}

@@ -1,0 +1,139 @@
+//! What people and programs see: data on standard output, everything else on standard error.
+
+mod clean;
+mod json;
+mod palette;
+mod table;
+mod time;
+mod width;
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+pub(crate) use clean::{Scrubber, clean, clean_lines};
+pub(crate) use palette::{Palette, Tint};
+pub(crate) use table::{Cell, Table};
+pub(crate) use time::{age, clock_time, span};
+
+use crate::cli::GlobalArgs;
+use crate::failure::Failure;
+
+/// Where output goes and how it looks.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    format: Format,
+    chatter: Chatter,
+    data: Palette,
+    words: Palette,
+    width: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chatter {
+    Normal,
+    Quiet,
+}
+
+impl Output {
+    /// The output of this process.
+    pub(crate) fn new(global: &GlobalArgs) -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        let coloured = |is_terminal: bool| {
+            let wanted = !global.no_color && !global.json && Palette::is_welcome();
+            if wanted && is_terminal { Palette::Coloured } else { Palette::Plain }
+        };
+        Self {
+            format: if global.json { Format::Json } else { Format::Text },
+            chatter: if global.quiet { Chatter::Quiet } else { Chatter::Normal },
+            data: coloured(is_terminal),
+            words: coloured(io::stderr().is_terminal()),
+            width: terminal_size::terminal_size().filter(|_| is_terminal).map(|(width, _)| usize::from(width.0)),
+        }
+    }
+
+    /// Whether programs read it.
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Whether log lines may have colours.
+    pub(crate) fn colours_errors(&self) -> bool {
+        self.words == Palette::Coloured
+    }
+
+    /// The colours of standard output.
+    pub(crate) fn palette(&self) -> Palette {
+        self.data
+    }
+
+    /// One JSON document on a line of its own.
+    pub(crate) fn document<T: Serialize>(&self, value: &T) -> Result<(), Failure> {
+        let text = serde_json::to_string(value).map_err(io::Error::from)?;
+        self.line(&json::harmless(&text))
+    }
+
+    /// One line of data.
+    pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "{text}")?;
+        Ok(stdout.flush()?)
+    }
+
+    /// Data as it is.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        Ok(stdout.flush()?)
+    }
+
+    /// A table as data; nothing when it has no rows.
+    pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
+        let lines = table.lines(self.width, self.data);
+        if lines.is_empty() { Ok(()) } else { self.line(&lines.join("\n")) }
+    }
+
+    /// A word to the person at the terminal.
+    pub(crate) fn note(&self, text: &str) {
+        if self.chatter == Chatter::Normal {
+            // Nobody to tell it to is no reason to stop.
+            let _ = writeln!(io::stderr().lock(), "{}", clean_lines(text));
+        }
+    }
+
+    /// Something that does not stop the command but is wrong.
+    pub(crate) fn warning(&self, text: &str) {
+        if self.chatter == Chatter::Normal {
+            let label = self.words.paint("warning:", Tint::Warn);
+            let _ = writeln!(io::stderr().lock(), "{label} {}", clean_lines(text));
+        }
+    }
+
+    /// A finding, in the form that editors read: `file:line: …`.
+    pub(crate) fn finding(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{}", clean_lines(text));
+    }
+
+    /// Why the command did not work.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if failure.is_hung_up() {
+            return;
+        }
+        let mut stderr = io::stderr().lock();
+        if self.is_json() {
+            let text = serde_json::to_string(&failure.view()).unwrap_or_default();
+            let _ = writeln!(stderr, "{}", json::harmless(&text));
+            return;
+        }
+        let _ = writeln!(stderr, "{} {}", self.words.paint("error:", Tint::Bad), clean_lines(failure.message()));
+        if let Some(hint) = failure.hint_text() {
+            let _ = writeln!(stderr, "{} {}", self.words.paint("hint:", Tint::Good), clean_lines(hint));
+        }
+    }
+}

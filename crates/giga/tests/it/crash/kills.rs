@@ -1,0 +1,61 @@
+//! Two hundred deaths at random moments, from a printed seed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ambient::SeededEntropy;
+use domain::Entropy;
+
+use super::fleet::Fleet;
+
+const JOBS: usize = 200;
+const KILLS: usize = 200;
+const FACTORIES: usize = 3;
+
+/// Fixed, so that a failure can be looked at again; `GIGA_CRASH_SEED` asks for another.
+const SEED: u64 = 20_261;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_jobs_survive_two_hundred_kills() {
+    let seed = std::env::var("GIGA_CRASH_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(SEED);
+    println!("seed {seed}");
+    let chance: Box<dyn Entropy> = Box::new(SeededEntropy::new(seed));
+    let mut fleet = Fleet::new(FACTORIES);
+    fleet.start_coordinator(None);
+    fleet.ship_by_itself().await;
+    for index in 0..FACTORIES {
+        fleet.start_factory(index, None).await;
+    }
+
+    let mut jobs = BTreeSet::new();
+    for round in 0..KILLS {
+        if round < JOBS {
+            jobs.insert(fleet.submit(round, "do some work").await);
+        }
+        fleet.pause(Duration::from_millis(50 + (chance.fraction() * 350.0) as u64)).await;
+        let roll = chance.fraction();
+        let victim = (chance.fraction() * FACTORIES as f64) as usize;
+        let hits_coordinator = roll < 0.55;
+        let hits_factory = roll >= 0.40;
+        if hits_factory {
+            fleet.kill_factory(victim);
+        }
+        if hits_coordinator {
+            fleet.kill_coordinator();
+        }
+        fleet.pause(Duration::from_millis((chance.fraction() * 200.0) as u64)).await;
+        if hits_coordinator {
+            fleet.start_coordinator(None);
+        }
+        if hits_factory {
+            fleet.start_factory(victim, None).await;
+        }
+    }
+    fleet.until_all_shipped(&jobs).await;
+
+    assert_eq!(jobs.len(), JOBS);
+    fleet.assert_nothing_lost_or_doubled(&jobs);
+    let resumed = fleet.resumed();
+    println!("{} runs of {JOBS} jobs, {resumed} resumed from a checkpoint", fleet.journal().len());
+    assert!(resumed > 0, "no run was ever resumed from a checkpoint");
+}

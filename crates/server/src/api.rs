@@ -1,0 +1,14 @@
+//! The handlers, by what they are about. Each translates a request, asks the coordinator, and translates the answer.
+
+pub(crate) mod factories;
+pub(crate) mod history;
+pub(crate) mod inbox;
+pub(crate) mod jobs;
+pub(crate) mod live;
+pub(crate) mod logs;
+pub(crate) mod many;
+pub(crate) mod operations;
+pub(crate) mod products;
+pub(crate) mod root;
+pub(crate) mod tokens;
+pub(crate) mod work;

@@ -1,0 +1,145 @@
+//! Factories: joining, signs of life, renewal, leaving.
+
+use axum::Json;
+use axum::extract::State;
+use domain::FactoryId;
+use http::StatusCode;
+use protocol::{
+    Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Pruned, Renew, Renewed,
+    TokenRotated,
+};
+
+use crate::app::App;
+use crate::caller::{Caller, Whence};
+use crate::extract::{Id, Sent};
+use crate::problem::Problem;
+
+/// All factories.
+#[utoipa::path(
+    get, path = "/factories", tag = "factories",
+    responses((status = 200, description = "In order of name", body = FactoryList)),
+)]
+pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<Json<FactoryList>, Problem> {
+    Ok(Json(app.coordinator.factories(&who)?))
+}
+
+/// One factory.
+#[utoipa::path(
+    get, path = "/factories/{id}", tag = "factories", params(("id" = FactoryId, Path, description = "The factory")),
+    responses((status = 200, description = "The factory", body = FactoryView)),
+)]
+pub(crate) async fn factory(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<FactoryId>,
+) -> Result<Json<FactoryView>, Problem> {
+    Ok(Json(app.coordinator.factory_view(&who, &id)?))
+}
+
+/// Forgets a factory and its tokens. What it holds goes back to the queue.
+#[utoipa::path(
+    delete, path = "/factories/{id}", tag = "factories", params(("id" = FactoryId, Path, description = "The factory")),
+    responses((status = 200, description = "Forgotten")),
+)]
+pub(crate) async fn deregister(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<FactoryId>,
+) -> Result<Json<()>, Problem> {
+    Ok(Json(app.coordinator.deregister(&who, &id).await?))
+}
+
+/// A sign of life with what the factory is. The factory is the token's.
+#[utoipa::path(
+    post, path = "/factories/heartbeat", tag = "factories", request_body = Heartbeat,
+    responses((status = 200, description = "How to go on", body = HeartbeatAnswer)),
+)]
+pub(crate) async fn heartbeat(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Sent(beat): Sent<Heartbeat>,
+) -> Result<Json<HeartbeatAnswer>, Problem> {
+    Ok(Json(app.coordinator.heartbeat(&who, beat).await?))
+}
+
+/// Trades a one-time join token for a factory's own. Needs no other token.
+#[utoipa::path(
+    post, path = "/factories/enroll", tag = "factories", request_body = Enroll,
+    responses((status = 201, description = "The token: shown once", body = Enrolled)),
+)]
+pub(crate) async fn enroll(
+    State(app): State<App>,
+    whence: Whence,
+    Sent(request): Sent<Enroll>,
+) -> Result<(StatusCode, Json<Enrolled>), Problem> {
+    let enrolled = app.coordinator.enroll(&request).await;
+    Ok((StatusCode::CREATED, Json(whence.vouched(&app, enrolled)?)))
+}
+
+/// Renews everything that one process holds.
+#[utoipa::path(
+    post, path = "/factories/{id}/renew", tag = "work", request_body = Renew,
+    params(("id" = FactoryId, Path, description = "The factory")),
+    responses((status = 200, description = "What it no longer holds, and what to do", body = Renewed)),
+)]
+pub(crate) async fn renew(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<FactoryId>,
+    Sent(request): Sent<Renew>,
+) -> Result<Json<Renewed>, Problem> {
+    Ok(Json(app.coordinator.renew(&who, &id, &request).await?))
+}
+
+/// A new token for a factory; the old one works a little longer.
+#[utoipa::path(
+    post, path = "/factories/{id}/token/rotate", tag = "factories",
+    params(("id" = FactoryId, Path, description = "The factory")),
+    responses((status = 200, description = "The new token: shown once", body = TokenRotated)),
+)]
+pub(crate) async fn rotate_token(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<FactoryId>,
+) -> Result<Json<TokenRotated>, Problem> {
+    Ok(Json(app.coordinator.rotate_token(&who, &id).await?))
+}
+
+/// Ends all tokens of a factory, and its open streams.
+#[utoipa::path(
+    post, path = "/factories/{id}/token/revoke", tag = "factories",
+    params(("id" = FactoryId, Path, description = "The factory")),
+    responses((status = 200, description = "Revoked")),
+)]
+pub(crate) async fn revoke_token(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<FactoryId>,
+) -> Result<Json<()>, Problem> {
+    Ok(Json(app.coordinator.revoke_factory(&who, &id).await?))
+}
+
+/// Takes a factory out of service, or back in.
+#[utoipa::path(
+    post, path = "/factories/{id}/drain", tag = "factories", request_body = Drain,
+    params(("id" = FactoryId, Path, description = "The factory")),
+    responses((status = 200, description = "The factory afterwards", body = FactoryView)),
+)]
+pub(crate) async fn drain(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<FactoryId>,
+    Sent(request): Sent<Drain>,
+) -> Result<Json<FactoryView>, Problem> {
+    app.coordinator.drain(&who, &id, &request).await?;
+    Ok(Json(app.coordinator.factory_view(&who, &id)?))
+}
+
+/// Forgets every factory that has been silent for long and holds nothing.
+#[utoipa::path(
+    post, path = "/factories/prune", tag = "factories",
+    responses((status = 200, description = "Who was forgotten", body = Pruned)),
+)]
+pub(crate) async fn prune(State(app): State<App>, Caller(who): Caller) -> Result<Json<Pruned>, Problem> {
+    Ok(Json(app.coordinator.prune(&who).await?))
+}

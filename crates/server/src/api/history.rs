@@ -1,0 +1,90 @@
+//! What happened to a job, and why it is where it is.
+
+use axum::Json;
+use axum::extract::State;
+use domain::{JobId, Position};
+use protocol::{Dag, EventList, Explained, LeaseView, RunList};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::{Asked, Id};
+use crate::problem::Problem;
+
+/// What a list shows unless asked for more.
+const PAGE: u16 = 200;
+
+/// A job's runs.
+#[utoipa::path(
+    get, path = "/jobs/{id}/runs", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "Oldest first; the last may still be going on", body = RunList)),
+)]
+pub(crate) async fn runs(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+) -> Result<Json<RunList>, Problem> {
+    Ok(Json(app.coordinator.runs(&who, id).await?))
+}
+
+/// Which events a page shows.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EventQuery {
+    /// Where the page before ended.
+    #[serde(default)]
+    after: u64,
+    /// How many, 1,000 at most.
+    limit: Option<u16>,
+}
+
+/// A page of a job's events, oldest first.
+#[utoipa::path(
+    get, path = "/jobs/{id}/events", tag = "jobs", params(("id" = JobId, Path, description = "The job"), EventQuery),
+    responses((status = 200, description = "The page", body = EventList)),
+)]
+pub(crate) async fn events(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Asked(asked): Asked<EventQuery>,
+) -> Result<Json<EventList>, Problem> {
+    let (after, limit) = (Position(asked.after), asked.limit.unwrap_or(PAGE));
+    Ok(Json(app.coordinator.events(&who, id, after, limit).await?))
+}
+
+/// Why a job is where it is: every factory, as things are and as they were when it was dispatched.
+#[utoipa::path(
+    get, path = "/jobs/{id}/explain", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "In words and in figures", body = Explained)),
+)]
+pub(crate) async fn explain(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+) -> Result<Json<Explained>, Problem> {
+    Ok(Json(app.coordinator.explain(&who, id).await?))
+}
+
+/// A job with everything it waits for and everything that waits for it.
+#[utoipa::path(
+    get, path = "/jobs/{id}/dag", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "The graph", body = Dag)),
+)]
+pub(crate) async fn dag(State(app): State<App>, Caller(who): Caller, Id(id): Id<JobId>) -> Result<Json<Dag>, Problem> {
+    Ok(Json(app.coordinator.dag(&who, id).await?))
+}
+
+/// Who holds a job.
+#[utoipa::path(
+    get, path = "/jobs/{id}/lease", tag = "work", params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "The lease", body = LeaseView)),
+)]
+pub(crate) async fn lease(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+) -> Result<Json<LeaseView>, Problem> {
+    Ok(Json(app.coordinator.lease(&who, id).await?))
+}

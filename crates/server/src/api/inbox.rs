@@ -1,0 +1,83 @@
+//! A factory's inbox, held open [D6].
+
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use coordinator::Inbox;
+use domain::{FactoryId, InstanceId};
+use protocol::InboxEvent;
+use serde::Deserialize;
+use tracing::warn;
+use utoipa::IntoParams;
+
+use super::live::{ALIVE, EVENT_STREAM, frame};
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::{Asked, Id};
+use crate::held_open::{self, Source};
+use crate::problem::Problem;
+
+/// Whose inbox, and how much it takes.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct InboxQuery {
+    /// The process that reads.
+    #[param(value_type = String)]
+    instance: InstanceId,
+    /// Offers that may be unanswered at one time: its free seats.
+    #[serde(default = "one")]
+    credit: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Offers and directives for a factory, as they come.
+///
+/// Events: `hello`, then `dispatch` with a message and `directive` with what to do.
+#[utoipa::path(
+    get, path = "/factories/{id}/inbox", tag = "work",
+    params(("id" = FactoryId, Path, description = "The factory"), InboxQuery),
+    responses((status = 200, description = "Held open", body = String, content_type = "text/event-stream")),
+)]
+pub(crate) async fn inbox(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<FactoryId>,
+    Asked(asked): Asked<InboxQuery>,
+) -> Result<Response, Problem> {
+    let permit = app.streams.open(&who)?;
+    let inbox = app.coordinator.inbox(&who, &id, asked.instance, asked.credit).await?;
+    Ok(held_open::hold(&app, permit, Offers { inbox }, EVENT_STREAM))
+}
+
+struct Offers {
+    inbox: Inbox,
+}
+
+impl Source for Offers {
+    async fn next(&mut self) -> Option<Bytes> {
+        let (name, data) = match self.inbox.next().await? {
+            InboxEvent::Hello => ("hello", Ok("{}".to_owned())),
+            InboxEvent::Dispatch(message) => ("dispatch", serde_json::to_string(&message)),
+            InboxEvent::Directive(directive) => ("directive", serde_json::to_string(&directive)),
+        };
+        match data {
+            Ok(data) => Some(frame(None, name, &data)),
+            Err(error) => {
+                warn!(%error, "An inbox ends: what it should say cannot be written as JSON");
+                None
+            }
+        }
+    }
+
+    fn keep_alive(&self) -> Option<Bytes> {
+        Some(ALIVE)
+    }
+
+    /// Nothing piles up for a slow factory: unanswered offers use up its credit.
+    fn too_slow(&self) -> Option<Bytes> {
+        None
+    }
+}

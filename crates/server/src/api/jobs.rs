@@ -1,0 +1,188 @@
+//! Jobs: submit, list, look at, steer.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use domain::{JobFilter, JobId, Priority, RepoName};
+use http::{HeaderMap, StatusCode, header};
+use protocol::{
+    API_PREFIX, ActionRequest, Batch, BatchAnswer, BatchOutcome, JobDetail, JobList, JobView, Submit, Submitted,
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::{ActionName, Asked, BATCH_LEN_MAX, DefaultProduct, Id, Sent, SentJob, names};
+use crate::problem::Problem;
+
+/// What a list shows unless asked for more.
+const PAGE: u16 = 100;
+
+/// How a submit is meant.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SubmitQuery {
+    /// Only say what would happen.
+    #[serde(default)]
+    dry_run: bool,
+    /// Unknown keys are errors.
+    #[serde(default)]
+    strict: bool,
+}
+
+/// Writes a job down, once.
+///
+/// The same idempotency key gives back the same job, with status 200 instead of 201. The manifest can also be the body
+/// itself, as `text/markdown`.
+#[utoipa::path(
+    post, path = "/jobs", tag = "jobs",
+    params(
+        SubmitQuery,
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key gives back the same job"),
+        ("x-product-id" = Option<String>, Header, description = "The product, where the manifest names none"),
+    ),
+    request_body(content((Submit = "application/json"), (String = "text/markdown"))),
+    responses(
+        (status = 201, description = "Written down", body = Submitted),
+        (status = 200, description = "It was there already, or this was a dry run", body = Submitted),
+    ),
+)]
+pub(crate) async fn submit(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Asked(asked): Asked<SubmitQuery>,
+    SentJob(mut submit): SentJob,
+) -> Result<Response, Problem> {
+    submit.strict |= asked.strict;
+    let submitted = if asked.dry_run {
+        app.coordinator.submit_dry(&who, submit).await?
+    } else {
+        app.coordinator.submit(&who, submit).await?
+    };
+    let status = if submitted.created { StatusCode::CREATED } else { StatusCode::OK };
+    let location = format!("{API_PREFIX}/jobs/{}", submitted.job.id);
+    Ok((status, [(header::LOCATION, location)], Json(submitted)).into_response())
+}
+
+/// Writes many jobs down, each with its own outcome.
+#[utoipa::path(
+    post, path = "/jobs/batch", tag = "jobs", request_body = Batch,
+    params(("x-product-id" = Option<String>, Header, description = "The product, where a manifest names none")),
+    responses((status = 200, description = "One outcome for each, in order", body = BatchAnswer)),
+)]
+pub(crate) async fn batch(
+    State(app): State<App>,
+    Caller(who): Caller,
+    DefaultProduct(product): DefaultProduct,
+    Sent(batch): Sent<Batch, BATCH_LEN_MAX>,
+) -> Result<Json<BatchAnswer>, Problem> {
+    let with_product = |mut submit: Submit| {
+        submit.product_id = submit.product_id.or_else(|| product.clone());
+        submit
+    };
+    let jobs = batch.jobs.into_iter().map(with_product).collect();
+    let outcomes = app.coordinator.submit_batch(&who, jobs).await?;
+    Ok(Json(BatchAnswer { outcomes: outcomes.into_iter().map(outcome).collect() }))
+}
+
+fn outcome(taken: Result<(JobView, bool), coordinator::Error>) -> BatchOutcome {
+    match taken {
+        Ok((job, created)) => BatchOutcome { id: Some(job.id), stage: Some(job.stage), created, problem: None },
+        Err(error) => {
+            let problem = Problem::from(error).into_told();
+            BatchOutcome { id: None, stage: None, created: false, problem: Some(problem) }
+        }
+    }
+}
+
+/// Which jobs a list shows.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct JobQuery {
+    /// Only these products, with commas between them.
+    product: Option<String>,
+    /// Only these stages, with commas between them.
+    stage: Option<String>,
+    /// Only this priority.
+    priority: Option<Priority>,
+    /// Only this repository.
+    #[param(value_type = Option<String>)]
+    repo: Option<RepoName>,
+    /// Where the page before ended.
+    cursor: Option<String>,
+    /// How many, 1,000 at most.
+    limit: Option<u16>,
+}
+
+/// A page of jobs, newest first.
+#[utoipa::path(
+    get, path = "/jobs", tag = "jobs", params(JobQuery),
+    responses((status = 200, description = "The page", body = JobList)),
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Caller(who): Caller,
+    DefaultProduct(product): DefaultProduct,
+    Asked(asked): Asked<JobQuery>,
+) -> Result<Json<JobList>, Problem> {
+    let mut products = names(asked.product.as_deref())?;
+    if products.is_empty() {
+        products.extend(product);
+    }
+    let stages = names(asked.stage.as_deref())?;
+    let filter = JobFilter { products, stages, priority: asked.priority, repo: asked.repo };
+    Ok(Json(app.coordinator.jobs(&who, filter, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))
+}
+
+/// One job with its manifest.
+#[utoipa::path(
+    get, path = "/jobs/{id}", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
+    responses(
+        (status = 200, description = "The job; its `ETag` is its revision", body = JobDetail),
+        (status = 304, description = "It is still as `If-None-Match` says"),
+    ),
+)]
+pub(crate) async fn job(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let job = app.coordinator.job(&who, id).await?;
+    let tag = format!("\"{}\"", job.job.rev);
+    if matches(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    }
+    Ok(([(header::ETAG, tag)], Json(job)).into_response())
+}
+
+/// Whether the client has what `tag` stands for. Tags are compared weakly, as the standard has it for this header.
+pub(crate) fn matches(headers: &HeaderMap, tag: &str) -> bool {
+    let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    known.split(',').any(|known| known.trim() == "*" || bare(known) == bare(tag))
+}
+
+/// Does something to a job.
+///
+/// `ship`, `requeue`, `reject`, `cancel`, `retry-from-checkpoint`, `request-changes`, `priority` or `pin`.
+#[utoipa::path(
+    post, path = "/jobs/{id}/actions/{action}", tag = "jobs", request_body = ActionRequest,
+    params(
+        ("id" = JobId, Path, description = "The job"),
+        ("action" = protocol::Action, Path, description = "What to do"),
+    ),
+    responses((status = 200, description = "The job afterwards", body = JobView)),
+)]
+pub(crate) async fn act(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    ActionName(action): ActionName,
+    Sent(request): Sent<ActionRequest>,
+) -> Result<Json<JobView>, Problem> {
+    Ok(Json(app.coordinator.act(&who, id, action, request).await?))
+}

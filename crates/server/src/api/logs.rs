@@ -1,0 +1,98 @@
+//! What engines print, while they print it [J9].
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use coordinator::LogFollower;
+use domain::{Epoch, JobId};
+use http::HeaderValue;
+use protocol::LogAppended;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::{Asked, CHUNK_LEN_MAX, Id, SentBytes};
+use crate::held_open::{self, Source};
+use crate::problem::Problem;
+
+/// Which part of a log.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LogQuery {
+    /// The run; the latest that printed anything when absent.
+    epoch: Option<u64>,
+    /// Where to begin, in bytes.
+    #[serde(default)]
+    offset: u64,
+    /// Go on until the run ends.
+    #[serde(default)]
+    follow: bool,
+}
+
+/// A job's log as text; `x-log-epoch` says of which run.
+#[utoipa::path(
+    get, path = "/jobs/{id}/logs", tag = "jobs", params(("id" = JobId, Path, description = "The job"), LogQuery),
+    responses((status = 200, description = "The text", body = String, content_type = "text/plain")),
+)]
+pub(crate) async fn read(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Asked(asked): Asked<LogQuery>,
+) -> Result<Response, Problem> {
+    let permit = app.streams.open(&who)?;
+    let log = app.coordinator.log(&who, id, asked.epoch.map(Epoch), asked.offset, asked.follow).await?;
+    let epoch = log.epoch();
+    let mut response = held_open::hold(&app, permit, Log { log }, "text/plain; charset=utf-8");
+    response.headers_mut().insert("x-log-epoch", HeaderValue::from(epoch.0));
+    Ok(response)
+}
+
+struct Log {
+    log: LogFollower,
+}
+
+impl Source for Log {
+    async fn next(&mut self) -> Option<Bytes> {
+        self.log.next().await.map(Bytes::from)
+    }
+
+    /// Whatever we sent would look like output.
+    fn keep_alive(&self) -> Option<Bytes> {
+        None
+    }
+
+    fn too_slow(&self) -> Option<Bytes> {
+        None
+    }
+}
+
+/// Where a chunk belongs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ChunkQuery {
+    /// The fence.
+    lease_epoch: u64,
+    /// Where the chunk begins, in bytes.
+    offset: u64,
+}
+
+/// Adds a holder's output to the log. A repeated chunk changes nothing.
+#[utoipa::path(
+    post, path = "/jobs/{id}/logs", tag = "work", params(("id" = JobId, Path, description = "The job"), ChunkQuery),
+    request_body(content = String, content_type = "application/octet-stream"),
+    responses((status = 200, description = "How long the log is now", body = LogAppended)),
+)]
+pub(crate) async fn append(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Asked(asked): Asked<ChunkQuery>,
+    SentBytes(chunk): SentBytes<CHUNK_LEN_MAX>,
+) -> Result<Json<LogAppended>, Problem> {
+    let length = app.coordinator.append_log(&who, id, Epoch(asked.lease_epoch), asked.offset, &chunk).await?;
+    Ok(Json(LogAppended { length }))
+}

@@ -1,0 +1,115 @@
+//! Running the fleet: figures, alerts, the queue, dead letters.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use domain::JobId;
+use http::{HeaderMap, StatusCode, header};
+use protocol::{Action, ActionRequest, AlertList, DeadLetterList, JobView, Metrics, QueueState};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::jobs::matches;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::{Asked, Id, Sent, names};
+use crate::problem::Problem;
+
+/// What a list shows unless asked for more.
+const PAGE: u16 = 100;
+
+/// The figures of the fleet.
+#[utoipa::path(
+    get, path = "/metrics", tag = "operations",
+    responses((status = 200, description = "The figures", body = Metrics)),
+)]
+pub(crate) async fn metrics(State(app): State<App>, Caller(who): Caller) -> Result<Json<Metrics>, Problem> {
+    Ok(Json(app.coordinator.metrics(&who).await?))
+}
+
+/// Which products.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct QueueQuery {
+    /// With commas between them; all that the token covers when absent.
+    products: Option<String>,
+}
+
+/// How much has changed and how much waits, by product.
+#[utoipa::path(
+    get, path = "/queue-state", tag = "operations", params(QueueQuery),
+    responses(
+        (status = 200, description = "By product", body = Vec<QueueState>),
+        (status = 304, description = "Nothing has changed since `If-None-Match`"),
+    ),
+)]
+pub(crate) async fn queue_state(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Asked(asked): Asked<QueueQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let state = app.coordinator.queue_state(&who, names(asked.products.as_deref())?)?;
+    let tag = weak_tag(&state);
+    if matches(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    }
+    Ok(([(header::ETAG, tag)], Json(state)).into_response())
+}
+
+fn weak_tag(state: &[QueueState]) -> String {
+    let mut hash = DefaultHasher::new();
+    for product in state {
+        (product.product_id.as_str(), product.version, product.pending_count).hash(&mut hash);
+    }
+    format!("W/\"{:016x}\"", hash.finish())
+}
+
+/// What a person should know.
+#[utoipa::path(
+    get, path = "/alerts", tag = "operations",
+    responses((status = 200, description = "By kind, then oldest first", body = AlertList)),
+)]
+pub(crate) async fn alerts(State(app): State<App>, Caller(who): Caller) -> Result<Json<AlertList>, Problem> {
+    Ok(Json(app.coordinator.alerts(&who).await?))
+}
+
+/// Which part of a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PageQuery {
+    /// Where the page before ended.
+    cursor: Option<String>,
+    /// How many, 1,000 at most.
+    limit: Option<u16>,
+}
+
+/// Jobs that are out of the running.
+#[utoipa::path(
+    get, path = "/dead-letters", tag = "operations", params(PageQuery),
+    responses((status = 200, description = "Newest first", body = DeadLetterList)),
+)]
+pub(crate) async fn dead_letters(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Asked(asked): Asked<PageQuery>,
+) -> Result<Json<DeadLetterList>, Problem> {
+    Ok(Json(app.coordinator.dead_letters(&who, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))
+}
+
+/// Sends a job that is out of the running round again.
+#[utoipa::path(
+    post, path = "/dead-letters/{id}/redrive", tag = "operations", request_body = ActionRequest,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "The job afterwards", body = JobView)),
+)]
+pub(crate) async fn redrive(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<ActionRequest>,
+) -> Result<Json<JobView>, Problem> {
+    Ok(Json(app.coordinator.act(&who, id, Action::Requeue, request).await?))
+}

@@ -1,0 +1,48 @@
+//! Products: the tenants [T1].
+
+use axum::Json;
+use axum::extract::State;
+use domain::{Product, ProductId};
+use protocol::{ProductList, ProductSettings};
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::{Id, Sent};
+use crate::problem::Problem;
+
+/// The products that the caller may see.
+#[utoipa::path(
+    get, path = "/products", tag = "operations",
+    responses((status = 200, description = "In order of name", body = ProductList)),
+)]
+pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<Json<ProductList>, Problem> {
+    Ok(Json(app.coordinator.products(&who)?))
+}
+
+/// One product.
+#[utoipa::path(
+    get, path = "/products/{id}", tag = "operations", params(("id" = ProductId, Path, description = "The product")),
+    responses((status = 200, description = "The product", body = Product)),
+)]
+pub(crate) async fn product(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<ProductId>,
+) -> Result<Json<Product>, Problem> {
+    Ok(Json(app.coordinator.product(&who, &id)?))
+}
+
+/// Registers a product, or changes what is given of it.
+#[utoipa::path(
+    put, path = "/products/{id}", tag = "operations", request_body = ProductSettings,
+    params(("id" = ProductId, Path, description = "The product")),
+    responses((status = 200, description = "The product afterwards", body = Product)),
+)]
+pub(crate) async fn put(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<ProductId>,
+    Sent(settings): Sent<ProductSettings>,
+) -> Result<Json<Product>, Problem> {
+    Ok(Json(app.coordinator.put_product(&who, &id, settings).await?))
+}

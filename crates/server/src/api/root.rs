@@ -1,0 +1,96 @@
+//! What is there without a token: health, descriptions, and a page for whoever looks in with a browser.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{Html, IntoResponse, Response};
+use http::{StatusCode, header};
+use protocol::{Health, PROTOCOL_VERSION};
+
+use crate::app::App;
+use crate::caller::{Scraper, onlooker};
+use crate::exposition;
+use crate::problem::Problem;
+
+/// A store that takes longer to count its jobs is not ready for work.
+const READY_WITHIN: Duration = Duration::from_secs(3);
+
+/// Whether the process is alive.
+#[utoipa::path(get, path = "/healthz", tag = "root", responses((status = 200, description = "It is", body = Health)))]
+pub(crate) async fn healthz() -> Json<Health> {
+    Json(health("ok"))
+}
+
+/// Whether the store answers.
+#[utoipa::path(
+    get, path = "/readyz", tag = "root",
+    responses(
+        (status = 200, description = "It does", body = Health),
+        (status = 503, description = "It does not", body = Health),
+    ),
+)]
+pub(crate) async fn readyz(State(app): State<App>) -> (StatusCode, Json<Health>) {
+    match tokio::time::timeout(READY_WITHIN, app.coordinator.metrics(&onlooker())).await {
+        Ok(Ok(_)) => (StatusCode::OK, Json(health("ok"))),
+        Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, Json(health(&error.to_string()))),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(health("the store takes too long"))),
+    }
+}
+
+fn health(status: &str) -> Health {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Health { status: status.to_owned(), version, protocol: PROTOCOL_VERSION }
+}
+
+/// The figures as Prometheus reads them. Needs a token unless only this machine can reach the server.
+#[utoipa::path(
+    get, path = "/metrics", tag = "root",
+    responses((status = 200, description = "In the text format", body = String, content_type = "text/plain")),
+)]
+pub(crate) async fn metrics(State(app): State<App>, Scraper(who): Scraper) -> Result<Response, Problem> {
+    let metrics = app.coordinator.metrics(&who).await?;
+    let text = exposition::render(&metrics, &app.coordinator.figures(), app.streams.count());
+    Ok(([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response())
+}
+
+/// This description.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "root",
+    responses((status = 200, description = "OpenAPI", body = serde_json::Value)),
+)]
+pub(crate) async fn openapi(State(app): State<App>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], app.openapi.clone()).into_response()
+}
+
+/// The JSON Schema of a manifest's front matter.
+#[utoipa::path(
+    get, path = "/schema/job.json", tag = "jobs",
+    responses((status = 200, description = "JSON Schema", body = serde_json::Value)),
+)]
+pub(crate) async fn job_schema() -> Response {
+    let schema = domain::manifest_schema().to_string();
+    ([(header::CONTENT_TYPE, "application/schema+json")], schema).into_response()
+}
+
+/// What this is, for whoever looks in with a browser.
+#[utoipa::path(
+    get, path = "/", tag = "root",
+    responses((status = 200, description = "A page", body = String, content_type = "text/html")),
+)]
+pub(crate) async fn index() -> Response {
+    ([(header::CONTENT_SECURITY_POLICY, "default-src 'none'")], Html(INDEX)).into_response()
+}
+
+const INDEX: &str = "\
+<!doctype html>
+<html lang=\"en\">
+<meta charset=\"utf-8\">
+<meta name=\"viewport\" content=\"width=device-width\">
+<title>Gigafactory</title>
+<h1>Gigafactory</h1>
+<p>This is a coordinator: it gives jobs to factories, which run coding agents.</p>
+<p>The API is under <code>/api/fleet</code>, and <a href=\"/openapi.json\">/openapi.json</a> describes it.
+<code>giga --help</code> says how to use it from a terminal.</p>
+</html>
+";

@@ -1,0 +1,47 @@
+//! Tokens: made here, shown once.
+
+use axum::Json;
+use axum::extract::State;
+use domain::TokenId;
+use http::StatusCode;
+use protocol::{NewToken, TokenList, TokenMade};
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::{Id, Sent};
+use crate::problem::Problem;
+
+/// All tokens, without their secrets.
+#[utoipa::path(
+    get, path = "/tokens", tag = "operations",
+    responses((status = 200, description = "Oldest first", body = TokenList)),
+)]
+pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<Json<TokenList>, Problem> {
+    Ok(Json(app.coordinator.list_tokens(&who)?))
+}
+
+/// Makes a token. The secret is in the answer and nowhere else.
+#[utoipa::path(
+    post, path = "/tokens", tag = "operations", request_body = NewToken,
+    responses((status = 201, description = "The token, with its secret", body = TokenMade)),
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Sent(request): Sent<NewToken>,
+) -> Result<(StatusCode, Json<TokenMade>), Problem> {
+    Ok((StatusCode::CREATED, Json(app.coordinator.create_token(&who, request).await?)))
+}
+
+/// Ends a token, and its open streams.
+#[utoipa::path(
+    delete, path = "/tokens/{id}", tag = "operations", params(("id" = TokenId, Path, description = "The token")),
+    responses((status = 200, description = "Ended")),
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<TokenId>,
+) -> Result<Json<()>, Problem> {
+    Ok(Json(app.coordinator.delete_token(&who, id).await?))
+}

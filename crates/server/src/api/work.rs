@@ -1,0 +1,154 @@
+//! What holders say about the jobs they work on. The holder is the token's factory, never the body's word.
+
+use axum::Json;
+use axum::extract::State;
+use domain::{Epoch, InstanceId, JobId};
+use protocol::{
+    Accept, Accepted, CompleteWork, Completed, ErrandReport, FailWork, Failed, Held, LeaseView, Patch, ReleaseWork,
+    StageAnswer, StartWork,
+};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::{Id, Sent};
+use crate::problem::Problem;
+
+/// Takes a dispatch. The same nonce gives the same answer, however often it is asked for.
+#[utoipa::path(
+    post, path = "/accept", tag = "work", request_body = Accept,
+    responses((status = 200, description = "The lease, and everything needed to work", body = Accepted)),
+)]
+pub(crate) async fn accept(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Sent(request): Sent<Accept>,
+) -> Result<Json<Accepted>, Problem> {
+    Ok(Json(app.coordinator.accept(&who, &request).await?))
+}
+
+/// Says that the engine is up.
+#[utoipa::path(
+    post, path = "/jobs/{id}/start", tag = "work", request_body = StartWork,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+)]
+pub(crate) async fn start(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<StartWork>,
+) -> Result<Json<StageAnswer>, Problem> {
+    Ok(Json(app.coordinator.start(&who, id, &request).await?))
+}
+
+/// Saves work in progress, or goes to `building`.
+#[utoipa::path(
+    patch, path = "/jobs/{id}", tag = "work", request_body = Patch,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+)]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<Patch>,
+) -> Result<Json<StageAnswer>, Problem> {
+    Ok(Json(app.coordinator.patch(&who, id, &request).await?))
+}
+
+/// Says that the work is done, verified and pushed.
+#[utoipa::path(
+    post, path = "/jobs/{id}/complete", tag = "work", request_body = CompleteWork,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "Where the job is now, and the branch to move", body = Completed)),
+)]
+pub(crate) async fn complete(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<CompleteWork>,
+) -> Result<Json<Completed>, Problem> {
+    Ok(Json(app.coordinator.complete(&who, id, &request).await?))
+}
+
+/// Says what became of a promotion or a merge.
+#[utoipa::path(
+    post, path = "/jobs/{id}/promote", tag = "work", request_body = ErrandReport,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+)]
+pub(crate) async fn promote(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<ErrandReport>,
+) -> Result<Json<StageAnswer>, Problem> {
+    Ok(Json(app.coordinator.promote(&who, id, &request).await?))
+}
+
+/// A failed attempt, with the job it was at.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FailedAttempt {
+    /// The job.
+    job_id: JobId,
+    /// How it failed.
+    #[serde(flatten)]
+    failure: FailWork,
+}
+
+/// Says that the attempt failed. The coordinator alone decides what follows.
+#[utoipa::path(
+    post, path = "/fail", tag = "work", request_body = FailedAttempt,
+    responses((status = 200, description = "Where the job is now", body = Failed)),
+)]
+pub(crate) async fn fail(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Sent(request): Sent<FailedAttempt>,
+) -> Result<Json<Failed>, Problem> {
+    Ok(Json(app.coordinator.fail(&who, request.job_id, &request.failure).await?))
+}
+
+/// Gives a job back.
+#[utoipa::path(
+    post, path = "/jobs/{id}/lease/release", tag = "work", request_body = ReleaseWork,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+)]
+pub(crate) async fn release(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<ReleaseWork>,
+) -> Result<Json<StageAnswer>, Problem> {
+    Ok(Json(app.coordinator.release(&who, id, &request).await?))
+}
+
+/// One lease to renew.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RenewLease {
+    /// The fence.
+    lease_epoch: Epoch,
+    /// The process that holds it.
+    instance: InstanceId,
+}
+
+/// Renews one lease. A factory renews all of its leases in one call: see `POST /factories/{id}/renew`.
+#[utoipa::path(
+    post, path = "/jobs/{id}/lease/renew", tag = "work", request_body = RenewLease,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "The lease", body = LeaseView)),
+)]
+pub(crate) async fn renew(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<RenewLease>,
+) -> Result<Json<LeaseView>, Problem> {
+    let held = Held { job_id: id, lease_epoch: request.lease_epoch };
+    Ok(Json(app.coordinator.renew_lease(&who, held, request.instance).await?))
+}

@@ -1,0 +1,91 @@
+//! What every handler shares.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coordinator::Coordinator;
+use domain::Clock;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::failures::WrongTokens;
+use crate::hosts::Hosts;
+use crate::openapi;
+use crate::options::{Limits, Options};
+use crate::streams::Streams;
+
+/// What every handler shares. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct App {
+    shared: Arc<Shared>,
+}
+
+/// The parts of an [`App`].
+pub(crate) struct Shared {
+    pub(crate) coordinator: Arc<Coordinator>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: Limits,
+    pub(crate) hosts: Hosts,
+    pub(crate) wrong_tokens: WrongTokens,
+    pub(crate) streams: Arc<Streams>,
+    /// Changes that were asked for: each is finished, whoever hangs up.
+    pub(crate) changes: TaskTracker,
+    pub(crate) proxy: Proxy,
+    /// Whether only this machine can reach the server.
+    pub(crate) reach: Reach,
+    pub(crate) openapi: Bytes,
+}
+
+/// Whether requests come through a proxy of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proxy {
+    /// The other end of a connection is the client.
+    None,
+    /// The last entry of `X-Forwarded-For` is the client.
+    Trusted,
+}
+
+/// Who can reach the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Programs of this machine.
+    Local,
+    /// Others too.
+    Network,
+}
+
+impl App {
+    /// What handlers share, for a server that listens on `bound` until `closing`.
+    pub(crate) fn new(
+        coordinator: Arc<Coordinator>,
+        options: &Options,
+        bound: std::net::SocketAddr,
+        closing: CancellationToken,
+    ) -> Self {
+        let clock = Arc::clone(coordinator.clock());
+        let limits = options.limits.clone();
+        let is_local = bound.ip().is_loopback() && !options.behind_proxy;
+        let shared = Shared {
+            hosts: Hosts::new(bound.ip(), &options.allowed_hosts),
+            wrong_tokens: WrongTokens::new(Arc::clone(&clock), &limits),
+            streams: Arc::new(Streams::new(limits.streams_per_token_max, closing)),
+            changes: TaskTracker::new(),
+            proxy: if options.behind_proxy { Proxy::Trusted } else { Proxy::None },
+            reach: if is_local { Reach::Local } else { Reach::Network },
+            openapi: openapi::document(),
+            coordinator,
+            clock,
+            limits,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}

@@ -1,0 +1,101 @@
+//! The figures in the text format that Prometheus reads.
+
+use std::fmt::{Display, Write};
+
+use coordinator::Figures;
+use protocol::Metrics;
+
+/// The kind of text that [`render`] writes.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Everything that is counted, one line each.
+pub(crate) fn render(metrics: &Metrics, figures: &Figures, streams: usize) -> String {
+    let mut page = Page::default();
+    page.family("giga_jobs", "gauge", "Jobs by stage.");
+    for (stage, count) in &metrics.jobs {
+        page.labelled("giga_jobs", "stage", stage, count);
+    }
+    page.single("giga_jobs_waiting", "gauge", "Jobs that wait for a seat.", metrics.waiting);
+    page.single("giga_dispatch_depth", "gauge", "Messages that are out and not accepted.", metrics.depth);
+    let lag = metrics.dispatch_lag_ms as f64 / 1_000.0;
+    page.single("giga_dispatch_lag_seconds", "gauge", "How long the last dispatched job had waited.", lag);
+    page.single("giga_seats", "gauge", "Seats in all.", metrics.seats);
+    page.single("giga_seats_used", "gauge", "Seats in use.", metrics.seats_used);
+    page.single("giga_dead_letters", "gauge", "Jobs in the dead letters.", metrics.dead_letters);
+    page.single("giga_streams_open", "gauge", "Held-open streams.", streams);
+    page.single("giga_submitted_total", "counter", "Jobs written down.", figures.submitted);
+    page.single("giga_dispatched_total", "counter", "Offers made.", figures.dispatched);
+    page.single("giga_completed_total", "counter", "Jobs whose work was done.", figures.completed);
+    page.single("giga_failed_attempts_total", "counter", "Attempts that failed.", figures.failed);
+    page.single("giga_conflicts_total", "counter", "Writes that lost a race or were fenced.", figures.conflicts);
+    page.family("giga_store_operations_total", "counter", "Store operations by kind.");
+    for (kind, count) in &metrics.store_operations {
+        page.labelled("giga_store_operations_total", "kind", kind, count);
+    }
+    page.text
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, about: &str) {
+        self.line(format_args!("# HELP {name} {about}\n# TYPE {name} {kind}"));
+    }
+
+    fn single(&mut self, name: &str, kind: &str, about: &str, value: impl Display) {
+        self.family(name, kind, about);
+        self.line(format_args!("{name} {value}"));
+    }
+
+    fn labelled(&mut self, name: &str, label: &str, of: &str, value: impl Display) {
+        let of = of.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        self.line(format_args!("{name}{{{label}=\"{of}\"}} {value}"));
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn every_figure_has_its_kind_and_its_line() {
+        let metrics = Metrics {
+            jobs: BTreeMap::from([("queued".to_owned(), 3)]),
+            waiting: 2,
+            depth: 1,
+            seats_used: 4,
+            seats: 8,
+            dispatch_lag_ms: 1_500,
+            conflicts: 0,
+            dead_letters: 0,
+            store_operations: BTreeMap::from([("job_reads".to_owned(), 7)]),
+        };
+        let figures =
+            Figures { submitted: 9, dispatched: 8, completed: 7, failed: 6, conflicts: 5, dispatch_lag_ms: 1_500 };
+
+        let text = render(&metrics, &figures, 2);
+
+        for line in [
+            "# TYPE giga_jobs gauge",
+            "giga_jobs{stage=\"queued\"} 3",
+            "giga_dispatch_lag_seconds 1.5",
+            "# TYPE giga_conflicts_total counter",
+            "giga_conflicts_total 5",
+            "giga_store_operations_total{kind=\"job_reads\"} 7",
+            "giga_streams_open 2",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing from\n{text}");
+        }
+        assert!(text.ends_with('\n'));
+    }
+}

@@ -1,0 +1,85 @@
+//! What every request goes through, whatever it asks for.
+
+use std::any::Any;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::{HeaderValue, Method, header};
+use tracing::{Instrument, debug, debug_span, info};
+
+use crate::app::App;
+use crate::caller::Ends;
+use crate::problem::{Cause, Problem};
+
+/// Checks whom a request is for, answers it within its time whatever happens, and writes down how it went.
+pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let path = match request.extensions().get::<MatchedPath>() {
+        Some(path) => path.as_str().to_owned(),
+        None => domain::printable(request.uri().path()),
+    };
+    let started = app.clock.monotonic();
+    let span = debug_span!("request", http.method = %method, http.path = %path);
+    let mut response = async {
+        match checked(&app, request) {
+            Ok(request) => answer(&app, request, next).await,
+            Err(problem) => problem.into_response(),
+        }
+    }
+    .instrument(span)
+    .await;
+    protect(&mut response);
+    let (status, spent_ms) = (response.status(), (app.clock.monotonic() - started).as_millis());
+    debug!(http.method = %method, http.path = %path, http.status = status.as_u16(), spent_ms, "Answered {method} {path}");
+    if status.is_server_error() {
+        let cause = response.extensions().get::<Cause>().map_or("unknown", |cause| &cause.0);
+        info!(http.method = %method, http.path = %path, http.status = status.as_u16(), cause, "Could not answer {method} {path}: {cause}");
+    }
+    response
+}
+
+fn checked(app: &App, request: Request) -> Result<Request, Problem> {
+    let local = request.extensions().get::<Ends>().map_or(IpAddr::from([127, 0, 0, 1]), |ends| ends.local);
+    let (parts, body) = request.into_parts();
+    app.hosts.check(&parts, local)?;
+    Ok(Request::from_parts(parts, body))
+}
+
+/// A change is finished even if its client hangs up or loses patience half-way: what was committed must also be announced.
+async fn answer(app: &App, request: Request, next: Next) -> Response {
+    let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let answering = next.run(request);
+    let answered = if is_change {
+        let change = app.changes.spawn(answering.in_current_span());
+        tokio::time::timeout(app.limits.request_time_max, change).await.map(|ended| match ended {
+            Ok(response) => Ok(response),
+            Err(error) => Err(error.try_into_panic().map_or_else(|_| "cancelled".to_owned(), |panic| message(&*panic))),
+        })
+    } else {
+        let looking = AssertUnwindSafe(answering).catch_unwind();
+        tokio::time::timeout(app.limits.request_time_max, looking)
+            .await
+            .map(|ended| ended.map_err(|panic| message(&*panic)))
+    };
+    match answered {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => Problem::panicked(panic).into_response(),
+        Err(_) => Problem::timed_out().into_response(),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").to_owned()
+}
+
+/// Answers are for their caller alone and are what they say they are.
+fn protect(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+}

@@ -1,0 +1,145 @@
+//! Every path of the server, in one list.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::middleware;
+use axum::routing::{self, MethodRouter};
+use http::Method;
+use protocol::API_PREFIX;
+
+use crate::api::{
+    factories, history, inbox, jobs, live, logs, many, operations, products, root, tokens, work,
+};
+use crate::app::App;
+use crate::gate;
+use crate::problem::Problem;
+
+/// Everything that the server answers.
+pub(crate) fn router(app: App) -> Router {
+    Router::new()
+        .merge(at_the_root().router)
+        .nest(API_PREFIX, under_the_prefix().router)
+        .fallback(async |request: Request| Problem::no_such_route(request.uri().path()))
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .layer(middleware::from_fn_with_state(app.clone(), gate::pass))
+        .with_state(app)
+}
+
+fn at_the_root() -> Routes {
+    Routes::default()
+        .get("/", root::index)
+        .get("/healthz", root::healthz)
+        .get("/readyz", root::readyz)
+        .get("/metrics", root::metrics)
+        .get("/openapi.json", root::openapi)
+}
+
+fn under_the_prefix() -> Routes {
+    Routes::default()
+        .get("/schema/job.json", root::job_schema)
+        .get("/jobs", jobs::list)
+        .post("/jobs", jobs::submit)
+        .post("/jobs/batch", jobs::batch)
+        .get("/jobs/{id}", jobs::job)
+        .patch("/jobs/{id}", work::patch)
+        .post("/jobs/{id}/actions/{action}", jobs::act)
+        .get("/jobs/{id}/runs", history::runs)
+        .get("/jobs/{id}/events", history::events)
+        .get("/jobs/{id}/events/stream", live::of_job)
+        .get("/jobs/{id}/explain", history::explain)
+        .get("/jobs/{id}/dag", history::dag)
+        .get("/jobs/{id}/logs", logs::read)
+        .post("/jobs/{id}/logs", logs::append)
+        .get("/jobs/{id}/lease", history::lease)
+        .post("/jobs/{id}/lease/renew", work::renew)
+        .post("/jobs/{id}/lease/release", work::release)
+        .post("/jobs/{id}/start", work::start)
+        .post("/jobs/{id}/complete", work::complete)
+        .post("/jobs/{id}/promote", work::promote)
+        .post("/accept", work::accept)
+        .post("/fail", work::fail)
+        .post("/work", many::work)
+        .get("/events/stream", live::fleet)
+        .get("/factories", factories::list)
+        .post("/factories/heartbeat", factories::heartbeat)
+        .post("/factories/enroll", factories::enroll)
+        .post("/factories/prune", factories::prune)
+        .get("/factories/{id}", factories::factory)
+        .delete("/factories/{id}", factories::deregister)
+        .post("/factories/{id}/renew", factories::renew)
+        .get("/factories/{id}/inbox", inbox::inbox)
+        .post("/factories/{id}/token/rotate", factories::rotate_token)
+        .post("/factories/{id}/token/revoke", factories::revoke_token)
+        .post("/factories/{id}/drain", factories::drain)
+        .get("/metrics", operations::metrics)
+        .get("/queue-state", operations::queue_state)
+        .get("/alerts", operations::alerts)
+        .get("/dead-letters", operations::dead_letters)
+        .post("/dead-letters/{id}/redrive", operations::redrive)
+        .get("/tokens", tokens::list)
+        .post("/tokens", tokens::create)
+        .delete("/tokens/{id}", tokens::delete)
+        .get("/products", products::list)
+        .get("/products/{id}", products::product)
+        .put("/products/{id}", products::put)
+}
+
+/// Routes, and the list of them that the description is held against.
+#[derive(Default)]
+struct Routes {
+    router: Router<App>,
+    listed: Vec<(Method, &'static str)>,
+}
+
+impl Routes {
+    fn get<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
+        self.with(Method::GET, path, routing::get(handler))
+    }
+
+    fn post<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
+        self.with(Method::POST, path, routing::post(handler))
+    }
+
+    fn put<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
+        self.with(Method::PUT, path, routing::put(handler))
+    }
+
+    fn patch<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
+        self.with(Method::PATCH, path, routing::patch(handler))
+    }
+
+    fn delete<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
+        self.with(Method::DELETE, path, routing::delete(handler))
+    }
+
+    fn with(mut self, method: Method, path: &'static str, route: MethodRouter<App>) -> Self {
+        self.listed.push((method, path));
+        Self { router: self.router.route(path, route), listed: self.listed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_description_names_every_route_and_nothing_else() {
+        let prefixed = under_the_prefix().listed.into_iter().map(|(method, path)| (method, format!("{API_PREFIX}{path}")));
+        let at_the_root = at_the_root().listed.into_iter().map(|(method, path)| (method, path.to_owned()));
+        let routed: BTreeSet<_> =
+            prefixed.chain(at_the_root).map(|(method, path)| format!("{method} {path}")).collect();
+
+        let document: serde_json::Value = serde_json::from_slice(&crate::openapi::document()).unwrap();
+        let mut described = BTreeSet::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for method in item.as_object().unwrap().keys() {
+                described.insert(format!("{} {path}", method.to_uppercase()));
+            }
+        }
+
+        assert_eq!(described, routed);
+    }
+}

@@ -1,0 +1,116 @@
+//! The streams that are held open: how many a token has, and when they must end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coordinator::{Coordinator, Principal};
+use domain::{Clock, TokenId};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::problem::Problem;
+
+/// When a client that has too many streams may try again: one of them may have ended by then.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// The streams that are held open, by token.
+pub(crate) struct Streams {
+    per_token_max: usize,
+    closing: CancellationToken,
+    by_token: Mutex<HashMap<TokenId, Open>>,
+}
+
+struct Open {
+    who: Principal,
+    count: usize,
+    revoked: CancellationToken,
+}
+
+/// The right to hold one stream open; given back when dropped.
+pub(crate) struct Permit {
+    streams: Arc<Streams>,
+    token: TokenId,
+    revoked: CancellationToken,
+}
+
+impl Streams {
+    /// No streams yet. All of them end with `closing`.
+    pub(crate) fn new(per_token_max: usize, closing: CancellationToken) -> Self {
+        Self { per_token_max, closing, by_token: Mutex::default() }
+    }
+
+    /// One more stream for a token.
+    pub(crate) fn open(self: &Arc<Self>, who: &Principal) -> Result<Permit, Problem> {
+        let mut by_token = self.by_token.lock();
+        let new = || Open { who: who.clone(), count: 0, revoked: CancellationToken::new() };
+        let open = by_token.entry(who.token).or_insert_with(new);
+        if open.count >= self.per_token_max {
+            let detail = format!("this token has {} streams open, which is all it may have", open.count);
+            return Err(Problem::rate_limited(detail, AGAIN));
+        }
+        open.count += 1;
+        Ok(Permit { streams: Arc::clone(self), token: who.token, revoked: open.revoked.clone() })
+    }
+
+    /// How many streams are open.
+    pub(crate) fn count(&self) -> usize {
+        self.by_token.lock().values().map(|open| open.count).sum()
+    }
+
+    /// Ends the streams of tokens that are no longer good, for as long as it is polled.
+    pub(crate) async fn watch(&self, coordinator: &Coordinator, clock: &dyn Clock, every: Duration) {
+        loop {
+            clock.sleep(every).await;
+            self.by_token.lock().retain(|_, open| {
+                let is_valid = coordinator.is_valid(&open.who);
+                if !is_valid {
+                    open.revoked.cancel();
+                }
+                is_valid
+            });
+        }
+    }
+}
+
+impl Permit {
+    /// Resolves when the stream must end: its token is no longer good, or the server stops.
+    pub(crate) async fn over(&self) {
+        tokio::select! {
+            () = self.revoked.cancelled() => {}
+            () = self.streams.closing.cancelled() => {}
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut by_token = self.streams.by_token.lock();
+        if let Some(open) = by_token.get_mut(&self.token) {
+            open.count -= 1;
+            if open.count == 0 {
+                by_token.remove(&self.token);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::caller::onlooker;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_that_ends_makes_room_for_another() {
+        let streams = Arc::new(Streams::new(1, CancellationToken::new()));
+        let first = streams.open(&onlooker());
+
+        let second = streams.open(&onlooker()).map(|_| ()).map_err(|problem| problem.into_told().status);
+        assert_eq!(second, Err(429));
+        drop(first);
+
+        assert!(streams.open(&onlooker()).is_ok());
+        assert_eq!(streams.count(), 0);
+    }
+}

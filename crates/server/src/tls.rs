@@ -1,0 +1,44 @@
+//! The server's certificate.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+use crate::options::Tls;
+
+/// A certificate or key that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use `{}`: {why}", path.display())]
+pub struct CertificateError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// What answers TLS handshakes with the certificate.
+pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, CertificateError> {
+    let certificates: Result<Vec<_>, _> = match CertificateDer::pem_file_iter(&tls.certificate) {
+        Ok(found) => found.collect(),
+        Err(error) => Err(error),
+    };
+    let certificates = certificates.map_err(|error| unusable(&tls.certificate, &error))?;
+    if certificates.is_empty() {
+        return Err(unusable(&tls.certificate, &"there is no certificate in it"));
+    }
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| unusable(&tls.key, &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
+        .map_err(|error| unusable(&tls.key, &error))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn unusable(path: &Path, why: &dyn std::fmt::Display) -> CertificateError {
+    CertificateError { path: path.to_owned(), why: why.to_string() }
+}
