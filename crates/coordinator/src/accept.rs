@@ -60,32 +60,44 @@ impl Coordinator {
             .await?;
         fail_point!("accept::committed");
         let epoch = granted.value.epoch();
+        self.count_from_now(request, epoch);
         info!(job.id = %request.job_id, lease.epoch = %epoch, factory.id = %factory, "Granted job `{}` to factory `{factory}`", request.job_id);
         let assignment = self.assignment(&granted.value).await?;
         let lease_ttl_ms = u64::try_from(self.settings.lease_ttl.as_millis()).unwrap_or(u64::MAX);
         Ok(Accepted { lease_ttl_ms, lease_epoch: epoch, assignment })
     }
 
-    /// What may have changed since the offer was made: seats, pause, dependencies, drain (rows 16, 17, 20).
+    /// An answer that is given again counts the lease from now, as the factory that asked again does (row 5).
+    fn count_from_now(&self, request: &Accept, epoch: Epoch) {
+        let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
+        self.desk.lock().leases.renew(request.job_id, epoch, request.instance, expires);
+    }
+
+    /// What may have changed since the offer was made: process, drain, pause, seats, dependencies (rows 6, 16, 17, 20).
     async fn check_can_start(&self, who: &Principal, job: &Job, request: &Accept) -> Result<(), Error> {
-        if is_answered(job, request) || job.errand().is_some() {
+        if is_answered(job, request) {
             return Ok(());
         }
         let factory = who.factory()?;
         {
             let desk = self.desk.lock();
-            if desk.products.get(job.product()).is_some_and(|product| product.value.paused) {
-                return Err(Error::NotNow(format!("product `{}` is paused", job.product())));
-            }
             let Some(known) = desk.factories.get(factory) else { return Err(Error::NoSuchFactory(factory.clone())) };
             if known.value.instance != request.instance {
                 return Err(Error::Refused(Refusal::NotHolder { factory: factory.clone() }));
             }
-            if desk.leases.held_by(request.instance) >= known.value.seat_limit as usize {
-                return Err(Error::NotNow(format!(
-                    "all {} seats of factory `{factory}` are taken",
-                    known.value.seat_limit
-                )));
+            if known.value.draining {
+                return Err(Error::NotNow(format!("factory `{factory}` is draining")));
+            }
+            // A promotion or a merge takes no seat, and its work was begun before.
+            if job.errand().is_some() {
+                return Ok(());
+            }
+            if desk.products.get(job.product()).is_some_and(|product| product.value.paused) {
+                return Err(Error::NotNow(format!("product `{}` is paused", job.product())));
+            }
+            let seats = known.value.seat_limit;
+            if desk.leases.held_by(request.instance) >= seats as usize {
+                return Err(Error::NotNow(format!("all {seats} seats of factory `{factory}` are taken")));
             }
         }
         match self.weigh(job.spec(), &job.submission().deps).await? {

@@ -11,7 +11,16 @@ use crate::error::Error;
 /// Losing a race is normal; losing this many in a row means that writers are fighting over one job.
 const COMMIT_ATTEMPTS_MAX: u32 = 16;
 
+/// What became of a job that was to be changed.
+pub(crate) enum Amended {
+    /// It was changed.
+    Written(Versioned<Arc<Job>>),
+    /// It was as it should be already.
+    Kept(Versioned<Arc<Job>>),
+}
+
 /// What a decision comes to.
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack between a decision and its commit")]
 pub(crate) enum Decision {
     /// Write this.
     Write(Job),
@@ -21,13 +30,25 @@ pub(crate) enum Decision {
 
 impl Coordinator {
     /// Reads the job, lets `decide` change it, commits if nobody was faster, and announces it.
-    ///
-    /// The first look may be at the copy in memory; a refusal decided on it is decided again on a fresh read.
     pub(crate) async fn amend(
         &self,
         id: JobId,
         decide: impl Fn(Job) -> Result<Decision, Refusal>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
+        match self.try_amend(id, decide).await? {
+            Amended::Written(job) | Amended::Kept(job) => Ok(job),
+        }
+    }
+
+    /// [`Coordinator::amend`], for those who have to know whether it was they who changed it.
+    ///
+    /// The first look may be at the copy in memory; a refusal decided on it is decided again on a fresh read, and what a
+    /// fresh read shows is taken into memory, so that nobody tries the same in vain again.
+    pub(crate) async fn try_amend(
+        &self,
+        id: JobId,
+        decide: impl Fn(Job) -> Result<Decision, Refusal>,
+    ) -> Result<Amended, Error> {
         let mut current = self.remembered(id);
         let mut is_fresh = false;
         for _ in 0..COMMIT_ATTEMPTS_MAX {
@@ -35,21 +56,26 @@ impl Coordinator {
                 Some(job) => job,
                 None => {
                     is_fresh = true;
-                    self.read(id).await?
+                    let job = self.read(id).await?;
+                    self.announce(std::iter::once(&job));
+                    job
                 }
             };
             let job = match decide((*before.value).clone()) {
                 Ok(Decision::Write(job)) => job,
-                Ok(Decision::Keep) => return Ok(before),
+                Ok(Decision::Keep) => return Ok(Amended::Kept(before)),
                 Err(_) if !is_fresh => continue,
-                Err(refusal) => return Err(refusal.into()),
+                Err(refusal) => {
+                    self.counters.conflict();
+                    return Err(refusal.into());
+                }
             };
             let unit = job.commit_at(Expected::At(before.revision), None);
             match self.commit_one(unit).await {
-                Ok(written) => return Ok(written),
+                Ok(written) => return Ok(Amended::Written(written)),
                 Err(CommitError::Stale) => {}
                 Err(CommitError::Unknown) => {
-                    warn!(job.id = %id, "Outcome of a commit of job `{id}` is unknown, reading again")
+                    warn!(job.id = %id, "Outcome of a commit of job `{id}` is unknown, reading again");
                 }
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }
@@ -66,12 +92,17 @@ impl Coordinator {
     /// Commits independent units together, takes what was written into memory, and wakes whoever waits for it.
     pub(crate) async fn commit_all(&self, units: Vec<Commit>) -> Vec<Result<Versioned<Arc<Job>>, CommitError>> {
         let jobs: Vec<Arc<Job>> = units.iter().map(|unit| Arc::new(unit.job.clone())).collect();
+        // A caller that gives up half-way leaves a write that memory has not heard of.
+        let unheard = Unheard(self);
         let results = self.ports.jobs.commit(units).await;
         let mut outcomes = Vec::with_capacity(jobs.len());
         for (job, result) in jobs.into_iter().zip(results) {
             let outcome = match result {
                 Ok(revision) => Ok(Versioned { value: job, revision }),
-                Err(CommitError::Unknown) => self.resolve_unknown(job).await,
+                Err(CommitError::Unknown) => {
+                    self.mark_suspect();
+                    self.resolve_unknown(job).await
+                }
                 Err(error) => Err(error),
             };
             if matches!(outcome, Err(CommitError::Stale)) {
@@ -80,6 +111,7 @@ impl Coordinator {
             outcomes.push(outcome);
         }
         self.announce(outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()));
+        unheard.finish();
         outcomes
     }
 
@@ -100,6 +132,8 @@ impl Coordinator {
             let before = desk.timing();
             for job in written {
                 has_work |= desk.absorb(job.clone(), moment);
+                // A run may have begun or ended with it.
+                self.log_bell.ring(job.value.id());
             }
             desk.timing().is_sooner_than(&before)
         };
@@ -132,5 +166,20 @@ impl Coordinator {
     /// The first write of a job.
     pub(crate) fn first(job: Job, body: domain::Body) -> Commit {
         job.commit_at(Expected::Absent, Some(body))
+    }
+}
+
+/// Dropped before the end, it has the sweep compare memory with the store.
+struct Unheard<'a>(&'a Coordinator);
+
+impl Unheard<'_> {
+    fn finish(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        self.0.mark_suspect();
     }
 }

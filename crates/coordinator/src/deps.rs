@@ -50,6 +50,17 @@ impl Coordinator {
         Ok(deps)
     }
 
+    /// The dependency of a job that neither exists nor is among the jobs that are about to be written.
+    pub(crate) async fn missing_dep(&self, job: &Job, ready: &BTreeSet<JobId>) -> Result<Option<String>, Error> {
+        for dep in &job.spec().deps {
+            let wanted = dep.job(job.product());
+            if !ready.contains(&wanted) && self.stage_of(wanted).await?.is_none() {
+                return Ok(Some(String::from(dep.clone())));
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether a new job's dependencies are met already.
     pub(crate) async fn deps_state(
         &self,
@@ -108,6 +119,13 @@ impl Coordinator {
                 DepsVerdict::Unmet(waiting)
             }
         })
+    }
+
+    /// Whether a job that was offered could not have been accepted, because a dependency is not met any more (row 20).
+    pub(crate) async fn waits_for_deps(&self, id: JobId) -> Result<bool, Error> {
+        let job = self.look_up(id).await?;
+        let deps = &job.value.submission().deps;
+        Ok(!deps.is_empty() && self.weigh(job.value.spec(), deps).await? != DepsVerdict::Met)
     }
 
     async fn stage_of(&self, id: JobId) -> Result<Option<StageName>, Error> {

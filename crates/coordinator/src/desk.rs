@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    ErrandState, Factory, FactoryId, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage, StageName,
-    Timestamp, Versioned,
+    EngineName, ErrandState, Factory, FactoryId, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage,
+    StageName, Timestamp, Versioned,
 };
 use scheduler::{Fleet, FleetView, Queue, Seat, Waiting, Weights};
 
+use crate::closed::Closed;
+use crate::deadlines::Deadlines;
 use crate::leases::Leases;
-use crate::registry::Pulse;
+use crate::registry::{Former, Pulse};
 
 /// A point in time as the desk needs it.
 #[derive(Debug, Clone, Copy)]
@@ -52,15 +54,19 @@ pub(crate) struct Desk {
     waiting_since: HashMap<JobId, Timestamp>,
     /// Dependencies of blocked jobs, turned round.
     waiters: HashMap<JobId, BTreeSet<JobId>>,
-    deadlines: BTreeSet<(Timestamp, JobId)>,
+    deadlines: Deadlines,
+    closed: Closed,
     errands: BTreeSet<JobId>,
     versions: BTreeMap<ProductId, u64>,
+    /// The engine whose seat each offer counts on, where the plan is remembered.
+    engines: HashMap<JobId, EngineName>,
     pub(crate) fleet: Fleet,
     pub(crate) queue: Queue,
     pub(crate) products: BTreeMap<ProductId, Versioned<Product>>,
     pub(crate) product_values: BTreeMap<ProductId, Product>,
     pub(crate) factories: BTreeMap<FactoryId, Versioned<Factory>>,
     pub(crate) pulses: HashMap<FactoryId, Pulse>,
+    pub(crate) former: Former,
     pub(crate) leases: Leases,
 }
 
@@ -89,11 +95,15 @@ impl Desk {
     /// any order and any number of times. Answers whether the dispatcher or the timer should look.
     pub(crate) fn absorb(&mut self, job: Versioned<Arc<Job>>, moment: Moment) -> bool {
         let id = job.value.id();
-        if self.jobs.get(&id).is_some_and(|known| known.revision >= job.revision) {
+        let known = self.jobs.get(&id).map(|known| known.revision).or_else(|| self.closed.revision(id));
+        if known.is_some_and(|known| known >= job.revision) {
             return false;
         }
         *self.versions.entry(job.value.product().clone()).or_default() += 1;
         let was_known = self.forget(id);
+        if job.value.seat().is_none() && job.value.dispatch().is_none() {
+            self.engines.remove(&id);
+        }
         match job.value.seat() {
             Some(lease) => {
                 let (factory, epoch) = (lease.factory.clone(), lease.epoch);
@@ -102,6 +112,7 @@ impl Desk {
             None => self.leases.end(id),
         }
         if job.value.stage().name().is_terminal() {
+            self.closed.note(id, job.revision);
             return was_known;
         }
         self.place(&job.value, moment.now);
@@ -142,7 +153,7 @@ impl Desk {
         if let Some(due) = facts_due
             && self.queue.get(&id).is_none()
         {
-            self.deadlines.insert((due, id));
+            self.deadlines.set(id, due);
         }
     }
 
@@ -154,13 +165,29 @@ impl Desk {
     }
 
     fn occupy(&mut self, job: &Arc<Job>, factory: FactoryId) {
-        let seat = Seat {
-            factory,
-            product: job.product().clone(),
-            repo: job.spec().repo.clone(),
-            engine: job.run().and_then(|run| run.engine.clone()).or_else(|| job.spec().engines.first().cloned()),
-        };
+        let started = job.run().and_then(|run| run.engine.clone());
+        let engine = started
+            .or_else(|| self.engines.get(&job.id()).cloned())
+            .or_else(|| self.likely_engine(&factory, &job.spec().engines));
+        let seat = Seat { factory, product: job.product().clone(), repo: job.spec().repo.clone(), engine };
         self.fleet.occupy(job.id(), seat);
+    }
+
+    /// The engine that a job will get on a factory, as far as can be told without the plan that sent it there.
+    fn likely_engine(&self, factory: &FactoryId, wanted: &[EngineName]) -> Option<EngineName> {
+        let offered: BTreeSet<EngineName> = self.factories.get(factory)?.value.engines().collect();
+        match wanted {
+            [] => offered.into_iter().next(),
+            wanted => wanted.iter().find(|engine| offered.contains(engine)).cloned(),
+        }
+    }
+
+    /// A plan gives a job a seat of this engine.
+    pub(crate) fn expect_engine(&mut self, id: JobId, engine: Option<EngineName>) {
+        match engine {
+            Some(engine) => self.engines.insert(id, engine),
+            None => self.engines.remove(&id),
+        };
     }
 
     /// Takes a job out of everything that was derived from it.
@@ -170,9 +197,7 @@ impl Desk {
         self.fleet.vacate(&id);
         self.errands.remove(&id);
         self.waiting_since.remove(&id);
-        if let Some(due) = known.value.facts().due {
-            self.deadlines.remove(&(due, id));
-        }
+        self.deadlines.clear(id);
         for dep in &known.value.submission().deps {
             if let Some(waiters) = self.waiters.get_mut(dep) {
                 waiters.remove(&id);
@@ -202,7 +227,7 @@ impl Desk {
 
     /// Jobs whose deadline has passed.
     pub(crate) fn overdue(&self, now: Timestamp, limit: usize) -> Vec<JobId> {
-        self.deadlines.iter().take_while(|(due, _)| *due <= now).take(limit).map(|(_, id)| *id).collect()
+        self.deadlines.passed(now, limit)
     }
 
     /// What the timer has to wake up for.
@@ -212,16 +237,17 @@ impl Desk {
 
     /// The next deadline.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
-        self.deadlines.first().map(|(due, _)| *due)
+        self.deadlines.next()
     }
 
     /// Puts a deadline off: the job is looked at again then, and not before.
     pub(crate) fn put_off(&mut self, id: JobId, until: Timestamp) {
-        let former: Vec<_> = self.deadlines.iter().filter(|(_, job)| *job == id).copied().collect();
-        for entry in former {
-            self.deadlines.remove(&entry);
-        }
-        self.deadlines.insert((until, id));
+        self.deadlines.set(id, until);
+    }
+
+    /// A deadline has nothing to say any more.
+    pub(crate) fn drop_deadline(&mut self, id: JobId) {
+        self.deadlines.clear(id);
     }
 
     /// Errands that nobody was asked for yet.

@@ -14,6 +14,15 @@ use crate::coordinator::{COORDINATOR, Coordinator};
 /// Placements of one round: one flush carries them all. Larger rounds would make the first wait for the last.
 const ROUND_MAX: usize = 256;
 
+/// Whether an offer goes out for the first time: only then is a broker wrong to call it a duplicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Publish {
+    /// It was stamped just now.
+    First,
+    /// It may have gone out before.
+    Again,
+}
+
 impl Coordinator {
     /// Dispatches for as long as the coordinator lives.
     pub(crate) async fn run_dispatcher(&self) {
@@ -43,14 +52,13 @@ impl Coordinator {
         for (outcome, id) in stamped.into_iter().zip(offers) {
             match outcome {
                 Ok(job) => {
-                    self.publish(&job.value).await;
+                    self.publish(&job.value, Publish::First).await;
                     sent += 1;
                 }
                 Err(CommitError::Stale | CommitError::Unknown) => self.refresh(id).await,
                 Err(CommitError::Store(error)) => {
                     warn!(job.id = %id, %error, "Could not stamp a dispatch of job `{id}`, the sweep will");
                     self.mark_suspect();
-                    return 0;
                 }
             }
         }
@@ -61,8 +69,8 @@ impl Coordinator {
     /// Who gets what, as commits that may lose their race.
     fn plan_round(&self) -> (Vec<Commit>, Vec<JobId>) {
         let now = self.now();
-        let desk = self.desk.lock();
-        if desk.queue.len() == 0 {
+        let mut desk = self.desk.lock();
+        if desk.queue.is_empty() {
             return (Vec::new(), Vec::new());
         }
         let plan = scheduler::plan(&desk.view(now, &self.settings.weights, ROUND_MAX));
@@ -74,11 +82,11 @@ impl Coordinator {
                 self.counters.dispatched(now.since(since));
             }
             if let Some(unit) = self.stamp(&job, placement.factory.clone(), placement_score(placement)) {
+                desk.expect_engine(placement.job, placement.engine.clone());
                 offers.push(placement.job);
                 units.push(unit);
             }
         }
-        drop(desk);
         (units, offers)
     }
 
@@ -119,12 +127,15 @@ impl Coordinator {
     }
 
     /// Hands an offer to the broker. If that fails, the accept deadline brings the job back (protocol 4).
-    pub(crate) async fn publish(&self, job: &Job) {
+    pub(crate) async fn publish(&self, job: &Job, time: Publish) {
         let Some(dispatch) = job.dispatch() else { return };
         let (id, seq, target) = (job.id(), dispatch.seq, &dispatch.target);
         match self.ports.broker.publish(message(job, dispatch)).await {
             Ok(Published::Accepted) => {
                 info!(job.id = %id, dispatch.seq = %seq, factory.id = %target, "Dispatched job `{id}` to factory `{target}`");
+            }
+            Ok(Published::Duplicate) if time == Publish::Again => {
+                debug!(job.id = %id, dispatch.seq = %seq, "The broker still has dispatch {seq} of job `{id}`");
             }
             Ok(Published::Duplicate) => {
                 self.counters.duplicate_dispatch(id, self.now());

@@ -1,6 +1,6 @@
 //! Why a job is where it is, and where it could go [S4][I9].
 
-use domain::{EventKind, Job, JobEvent, JobId, Obstacle, Position, Scope, Stage};
+use domain::{ErrandKind, EventKind, Job, JobEvent, JobId, Obstacle, Position, Scope, Stage};
 use protocol::{Explained, JobView};
 use scheduler::{Demand, Explanation};
 
@@ -74,7 +74,10 @@ impl Coordinator {
                 format!("runs on factory `{}` since {started_at}", lease.factory)
             }
             Stage::Review { .. } => "waits for its reviewers".to_owned(),
-            Stage::Testing { errand: Some(errand), .. } => format!("its commit is being {}d", errand.kind.name()),
+            Stage::Testing { errand: Some(errand), .. } => match errand.kind {
+                ErrandKind::Promote => "its commit is being promoted to its branch".to_owned(),
+                ErrandKind::Ship => "its commit is being merged".to_owned(),
+            },
             Stage::Testing { errand: None, .. } => match job.message() {
                 Some(message) => format!("done; {message}"),
                 None => format!("done: ship it with `giga ship {}`", job.id()),

@@ -28,8 +28,8 @@ struct Desk {
     instance: InstanceId,
     subscription: Arc<dyn Subscription>,
     directives: mpsc::Sender<Directive>,
-    /// Offers that were delivered and not yet answered: each costs one credit.
-    unanswered: Mutex<HashMap<MessageId, Delivery>>,
+    /// Offers that were delivered and not yet answered: each costs one credit, however often it was delivered.
+    unanswered: Mutex<HashMap<MessageId, Vec<Delivery>>>,
     answered: Notify,
     closed: CancellationToken,
 }
@@ -92,12 +92,14 @@ impl Inboxes {
     /// An offer was answered, one way or another: its message is over and its credit comes back.
     pub(crate) async fn settle(&self, factory: &FactoryId, message: MessageId) {
         let Some(desk) = self.open.lock().get(factory).cloned() else { return };
-        let Some(delivery) = desk.unanswered.lock().remove(&message) else { return };
+        let Some(deliveries) = desk.unanswered.lock().remove(&message) else { return };
         desk.answered.notify_one();
-        match desk.subscription.complete(&delivery.receipt).await {
-            Ok(()) | Err(BrokerError::Expired | BrokerError::Closed) => {}
-            Err(error) => {
-                warn!(factory.id = %factory, %error, "Could not complete message `{message}`: it may come again")
+        for delivery in deliveries {
+            match desk.subscription.complete(&delivery.receipt).await {
+                Ok(()) | Err(BrokerError::Expired | BrokerError::Closed) => {}
+                Err(error) => {
+                    warn!(factory.id = %factory, %error, "Could not complete message `{message}`: it may come again");
+                }
             }
         }
     }
@@ -115,6 +117,15 @@ impl Inboxes {
     pub(crate) fn close(&self, factory: &FactoryId) {
         if let Some(desk) = self.open.lock().remove(factory) {
             desk.closed.cancel();
+        }
+    }
+
+    /// Ends a factory's stream if another process than this one reads it.
+    pub(crate) fn close_others(&self, factory: &FactoryId, instance: InstanceId) {
+        let mut open = self.open.lock();
+        if let Some(desk) = open.get(factory).filter(|desk| desk.instance != instance) {
+            desk.closed.cancel();
+            open.remove(factory);
         }
     }
 
@@ -152,7 +163,7 @@ impl Inbox {
 
     fn deliver(&self, delivery: Delivery) -> InboxEvent {
         let message = delivery.message.clone();
-        self.desk.unanswered.lock().insert(message.id(), delivery);
+        self.desk.unanswered.lock().entry(message.id()).or_default().push(delivery);
         InboxEvent::Dispatch(message)
     }
 }

@@ -16,6 +16,17 @@ pub(crate) struct Leases {
     last_tick: Option<Duration>,
 }
 
+/// What became of a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// The lease lasts longer.
+    Renewed,
+    /// The lease is being taken back.
+    TooLate,
+    /// There is no such lease in memory.
+    Unknown,
+}
+
 /// One lease that is out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -24,6 +35,8 @@ pub(crate) struct Entry {
     pub(crate) epoch: Epoch,
     pub(crate) expires: Duration,
     missed: u8,
+    /// It is being taken back: too late to renew it (row 30).
+    doomed: bool,
 }
 
 impl Leases {
@@ -40,7 +53,7 @@ impl Leases {
         if is_newer {
             self.end(job);
             self.by_instance.entry(instance).or_default().insert(job);
-            self.by_job.insert(job, Entry { factory, instance, epoch, expires, missed: 0 });
+            self.by_job.insert(job, Entry { factory, instance, epoch, expires, missed: 0, doomed: false });
         }
     }
 
@@ -61,16 +74,32 @@ impl Leases {
         self.by_job.get(&job).map(|entry| entry.expires)
     }
 
-    /// Renews one lease of a process; `false` if it has no such lease.
-    pub(crate) fn renew(&mut self, job: JobId, epoch: Epoch, instance: InstanceId, expires: Duration) -> bool {
+    /// Renews one lease of a process, unless it is being taken back.
+    pub(crate) fn renew(&mut self, job: JobId, epoch: Epoch, instance: InstanceId, expires: Duration) -> Renewal {
         match self.by_job.get_mut(&job) {
             Some(entry) if entry.epoch == epoch && entry.instance == instance => {
+                if entry.doomed {
+                    return Renewal::TooLate;
+                }
                 entry.expires = entry.expires.max(expires);
                 entry.missed = 0;
-                true
+                Renewal::Renewed
             }
-            Some(_) | None => false,
+            Some(_) | None => Renewal::Unknown,
         }
+    }
+
+    /// The lease is being taken back: from now on nobody renews it.
+    pub(crate) fn doom(&mut self, job: JobId, epoch: Epoch) {
+        if let Some(entry) = self.by_job.get_mut(&job).filter(|entry| entry.epoch == epoch) {
+            entry.doomed = true;
+        }
+    }
+
+    /// [`Leases::doom`], if nobody renewed it in the meantime; says whether it is doomed.
+    pub(crate) fn doom_if_expired(&mut self, job: JobId, epoch: Epoch, now: Duration) -> bool {
+        let expired = self.by_job.get_mut(&job).filter(|entry| entry.epoch == epoch && entry.expires <= now);
+        expired.map(|entry| entry.doomed = true).is_some()
     }
 
     /// Counts the leases of a process that its list left out, and gives those that were left out too often.
@@ -101,10 +130,10 @@ impl Leases {
         self.by_job.iter().filter(|(_, entry)| is_its(entry)).map(|(job, entry)| (*job, entry.epoch)).collect()
     }
 
-    /// The leases that have expired at `now`. If the reaper itself was away for longer than `gap_max`, nobody could
-    /// renew in the meantime: every lease gets a whole `ttl` from now instead (row 11).
+    /// The leases that have expired at `now`. If the reaper itself was away for longer than `gap_max`, or looks for the
+    /// first time, nobody could renew in the meantime: every lease gets a whole `ttl` from now instead (row 11).
     pub(crate) fn expired(&mut self, now: Duration, gap_max: Duration, ttl: Duration) -> Vec<(JobId, Epoch)> {
-        let was_away = self.last_tick.is_some_and(|last| now.saturating_sub(last) > gap_max);
+        let was_away = self.last_tick.is_none_or(|last| now.saturating_sub(last) > gap_max);
         self.last_tick = Some(now);
         if was_away {
             for entry in self.by_job.values_mut() {
@@ -123,11 +152,6 @@ impl Leases {
     /// Whether any lease is out.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_job.is_empty()
-    }
-
-    /// The reaper rests: its next tick is not late, whenever it comes.
-    pub(crate) fn rest(&mut self) {
-        self.last_tick = None;
     }
 }
 
@@ -155,9 +179,10 @@ mod tests {
     #[test]
     fn a_lease_expires_when_nobody_renews_it() {
         let mut leases = one_lease();
+        leases.expired(Duration::ZERO, TTL, TTL);
 
-        assert_eq!(leases.expired(TTL - GAP, GAP, TTL), vec![]);
-        assert_eq!(leases.expired(TTL, GAP, TTL), vec![(job(1), Epoch(3))]);
+        assert_eq!(leases.expired(TTL - GAP, TTL, TTL), vec![]);
+        assert_eq!(leases.expired(TTL, TTL, TTL), vec![(job(1), Epoch(3))]);
     }
 
     #[test]
@@ -173,12 +198,31 @@ mod tests {
     }
 
     #[test]
+    fn a_reaper_that_never_looked_before_reaps_nobody() {
+        let mut leases = one_lease();
+
+        assert_eq!(leases.expired(TTL * 3, GAP, TTL), vec![]);
+        assert_eq!(leases.expiry(job(1)), Some(TTL * 4));
+    }
+
+    #[test]
+    fn a_lease_that_is_being_taken_back_cannot_be_renewed_and_a_renewed_one_cannot_be_taken_back() {
+        let mut leases = one_lease();
+        assert!(leases.doom_if_expired(job(1), Epoch(3), TTL));
+        assert_eq!(leases.renew(job(1), Epoch(3), instance(1), TTL * 2), Renewal::TooLate);
+
+        let mut leases = one_lease();
+        assert_eq!(leases.renew(job(1), Epoch(3), instance(1), TTL * 2), Renewal::Renewed);
+        assert!(!leases.doom_if_expired(job(1), Epoch(3), TTL));
+    }
+
+    #[test]
     fn only_the_process_that_holds_a_lease_renews_it() {
         let mut leases = one_lease();
 
-        assert!(!leases.renew(job(1), Epoch(3), instance(2), TTL * 2));
-        assert!(!leases.renew(job(1), Epoch(2), instance(1), TTL * 2));
-        assert!(leases.renew(job(1), Epoch(3), instance(1), TTL * 2));
+        assert_eq!(leases.renew(job(1), Epoch(3), instance(2), TTL * 2), Renewal::Unknown);
+        assert_eq!(leases.renew(job(1), Epoch(2), instance(1), TTL * 2), Renewal::Unknown);
+        assert_eq!(leases.renew(job(1), Epoch(3), instance(1), TTL * 2), Renewal::Renewed);
         assert_eq!(leases.expiry(job(1)), Some(TTL * 2));
     }
 

@@ -5,11 +5,14 @@
 
 mod accept;
 mod alerts;
+mod closed;
 mod commit;
 mod coordinator;
+mod deadlines;
 mod deps;
 mod desk;
 mod dispatch;
+mod documents;
 mod error;
 mod explain;
 mod figures;
@@ -20,6 +23,7 @@ mod principal;
 mod products;
 mod queries;
 mod registry;
+mod renewal;
 mod report;
 mod settings;
 mod start;

@@ -115,7 +115,7 @@ impl LogFollower {
             let rung = bell.notified();
             tokio::pin!(rung);
             rung.as_mut().enable();
-            let is_over = self.until == Until::Now || self.is_run_over().await;
+            let is_over = self.is_run_over().await || self.until == Until::Now;
             let chunk = self.coordinator.ports.logs.read(self.job, self.epoch, self.offset, READ_MAX).await.ok()?;
             if !chunk.is_empty() {
                 self.offset += chunk.len() as u64;
@@ -131,8 +131,13 @@ impl LogFollower {
         }
     }
 
-    async fn is_run_over(&self) -> bool {
+    /// Whether nothing more will come. A reader that was there before the first run reads that one.
+    async fn is_run_over(&mut self) -> bool {
         let Ok(job) = self.coordinator.look_up(self.job).await else { return true };
+        match job.value.run() {
+            Some(run) if self.epoch == Epoch(0) => self.epoch = run.epoch,
+            Some(_) | None => {}
+        }
         let is_waiting = !job.value.stage().name().is_terminal() && job.value.runs() == 0;
         !is_waiting && job.value.run().is_none_or(|run| run.epoch != self.epoch)
     }

@@ -5,9 +5,9 @@ use protocol::{ProductList, ProductSettings};
 use tracing::info;
 
 use crate::coordinator::Coordinator;
+use crate::documents::{Put, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
-use crate::registry::settle_put;
 use crate::submit::invalid;
 
 /// Weights are shares of one another; beyond this they only overflow.
@@ -64,11 +64,18 @@ impl Coordinator {
     }
 
     pub(crate) async fn write_product(&self, product: Product, expected: Expected) -> Result<(), Error> {
-        let document = serde_json::to_value(&product).map_err(|error| invalid("product", error.to_string()))?;
-        let put = self.ports.fleet.put(Collection::Products, product.id.as_str(), expected, Some(document)).await;
-        let revision = settle_put(put)?;
-        self.know_product(Versioned { value: product, revision });
-        Ok(())
+        match self.put_document(Collection::Products, product.id.as_str(), expected, Some(&product)).await? {
+            Put::Written(revision) => {
+                self.know_product(Versioned { value: product, revision });
+                Ok(())
+            }
+            Put::Lost(found) => {
+                if let Some(found) = found {
+                    self.know_product(found);
+                }
+                Err(somebody_was_faster())
+            }
+        }
     }
 
     pub(crate) fn know_product(&self, product: Versioned<Product>) {

@@ -1,19 +1,15 @@
-//! Factories: joining, signs of life, renewal, leaving.
+//! Factories: joining, signs of life, leaving.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-use domain::{
-    Capability, Collection, CommitError, Expected, Factory, FactoryId, InstanceId, JobId, ProductId, Refusal,
-    StageEvent, Timestamp, Versioned,
-};
-use fail::fail_point;
-use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Held, LeaseView, Pruned, Renew, Renewed};
+use domain::{Capability, Collection, Expected, Factory, FactoryId, InstanceId, ProductId, Timestamp, Versioned};
+use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Pruned};
 use scheduler::FactoryState;
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::commit::Decision;
-use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::coordinator::Coordinator;
+use crate::documents::{Put, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
@@ -24,6 +20,9 @@ const SEATS_MAX: u32 = 10_000;
 /// A factory that offers more tokens than this is not describing itself.
 const CAPABILITIES_MAX: usize = 1_000;
 
+/// A process that was superseded this many times ago has ended.
+const FORMER_MAX: usize = 16;
+
 /// How lively a factory is: in memory only [I14].
 #[derive(Debug, Clone)]
 pub(crate) struct Pulse {
@@ -32,6 +31,33 @@ pub(crate) struct Pulse {
     pub(crate) load: f64,
     pub(crate) disk_free_bytes: Option<u64>,
     pub(crate) products: BTreeSet<ProductId>,
+}
+
+/// Processes that stood for a factory before. In memory only: a restart forgets them.
+#[derive(Debug, Default)]
+pub(crate) struct Former {
+    by_factory: HashMap<FactoryId, VecDeque<InstanceId>>,
+}
+
+impl Former {
+    /// Whether a process stood for its factory before the current one.
+    fn has(&self, factory: &FactoryId, instance: InstanceId) -> bool {
+        self.by_factory.get(factory).is_some_and(|former| former.contains(&instance))
+    }
+
+    /// `current` stands for the factory from now on, in the place of `former`.
+    fn follow(&mut self, factory: &FactoryId, former: Option<InstanceId>, current: InstanceId) {
+        let known = self.by_factory.entry(factory.clone()).or_default();
+        known.retain(|instance| *instance != current);
+        known.extend(former.filter(|former| *former != current));
+        while known.len() > FORMER_MAX {
+            known.pop_front();
+        }
+    }
+
+    fn forget(&mut self, factory: &FactoryId) {
+        self.by_factory.remove(factory);
+    }
 }
 
 impl Coordinator {
@@ -57,69 +83,12 @@ impl Coordinator {
         Ok(self.heartbeat_answer(id, false, draining))
     }
 
-    /// Whether a process is an older one than the process that stands for its factory. Ids grow with the machine's
-    /// clock, which may have been set back, so an older id only counts while the newer process is alive.
+    /// Whether a process stood for its factory before another one registered, and that one is alive. Which of them is
+    /// the newer is seen by who came last, never by the factory's own clock (rows 6 and 10).
     fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
         let desk = self.desk.lock();
         let is_alive = self.presence(desk.pulses.get(&known.id)) == scheduler::Presence::Live;
-        instance < known.instance && is_alive
-    }
-
-    /// Renews everything that one process holds, in one call that writes nothing.
-    pub async fn renew(&self, who: &Principal, id: &FactoryId, request: &Renew) -> Result<Renewed, Error> {
-        if who.factory()? != id {
-            return Err(Error::Forbidden(format!("a token of factory `{id}` is needed")));
-        }
-        let listed: Vec<_> = request.held.iter().map(|held| (held.job_id, held.lease_epoch)).collect();
-        let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        self.heard(who, id, request.load, request.disk_free_bytes, self.now());
-        let (lost, abandoned, draining) = {
-            let mut desk = self.desk.lock();
-            let is_unknown =
-                |held: &&Held| !desk.leases.renew(held.job_id, held.lease_epoch, request.instance, expires);
-            let lost: Vec<Held> = request.held.iter().filter(is_unknown).copied().collect();
-            let abandoned = desk.leases.count_missing(request.instance, &listed);
-            let draining = desk.factories.get(id).is_some_and(|factory| factory.value.draining);
-            (lost, abandoned, draining)
-        };
-        for (job, epoch) in abandoned {
-            warn!(job.id = %job, factory.id = %id, "Factory `{id}` no longer lists job `{job}`, taking it back");
-            self.reap(job, epoch).await;
-        }
-        let directives = if draining { vec![Directive::Drain] } else { Vec::new() };
-        Ok(Renewed { lease_ttl_ms: millis(self.settings.lease_ttl), lost: self.really_lost(lost).await, directives })
-    }
-
-    /// Renews one lease, for a holder that keeps no list.
-    pub async fn renew_lease(&self, who: &Principal, held: Held, instance: InstanceId) -> Result<LeaseView, Error> {
-        let factory = who.factory()?;
-        let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        let is_renewed = {
-            let mut desk = self.desk.lock();
-            let is_its = desk.leases.of_factory(factory).contains(&(held.job_id, held.lease_epoch));
-            is_its && desk.leases.renew(held.job_id, held.lease_epoch, instance, expires)
-        };
-        if !is_renewed {
-            let job = self.read(held.job_id).await?;
-            return Err(Refusal::StaleEpoch { shown: held.lease_epoch, held: job.value.epoch() }.into());
-        }
-        self.lease(who, held.job_id).await
-    }
-
-    /// A lease that memory does not know may be one whose grant is being committed right now: the store decides.
-    async fn really_lost(&self, suspected: Vec<Held>) -> Vec<Held> {
-        let mut lost = Vec::new();
-        for held in suspected {
-            let is_held = match self.read(held.job_id).await {
-                Ok(job) => job.value.lease().is_some_and(|lease| lease.epoch == held.lease_epoch),
-                Err(Error::NoSuchJob(_)) => false,
-                Err(_) => true,
-            };
-            if !is_held {
-                lost.push(held);
-            }
-        }
-        lost
+        desk.former.has(&known.id, instance) && is_alive
     }
 
     /// Takes a factory out of service, or back in.
@@ -140,13 +109,19 @@ impl Coordinator {
         who.administer()?;
         let known = self.factory(id)?;
         self.revoke_factory_tokens(id).await?;
-        let removed =
-            self.ports.fleet.put(Collection::Factories, id.as_str(), Expected::At(known.revision), None).await;
-        settle_put(removed)?;
+        let expected = Expected::At(known.revision);
+        match self.put_document::<Factory>(Collection::Factories, id.as_str(), expected, None).await? {
+            Put::Written(_) | Put::Lost(None) => {}
+            Put::Lost(Some(found)) => {
+                self.desk.lock().factories.insert(id.clone(), found);
+                return Err(somebody_was_faster());
+            }
+        }
         let held = {
             let mut desk = self.desk.lock();
             desk.factories.remove(id);
             desk.pulses.remove(id);
+            desk.former.forget(id);
             desk.fleet.remove(id);
             desk.leases.of_factory(id)
         };
@@ -182,42 +157,6 @@ impl Coordinator {
         Ok(Pruned { factories: silent })
     }
 
-    /// Reaps one lease, if it is still the one that expired: one conditional write (rows 7, 8 and 30).
-    pub(crate) async fn reap(&self, id: JobId, epoch: domain::Epoch) {
-        fail_point!("reap::before_commit", |_| {});
-        let reaped = self
-            .amend(id, |job| {
-                if job.epoch() != epoch || job.seat().is_none() {
-                    return Ok(Decision::Keep);
-                }
-                let verdict = self.settings.retry.after_lost_lease(job.lost_leases());
-                job.apply(StageEvent::Reaped { epoch, verdict }, self.now(), COORDINATOR).map(Decision::Write)
-            })
-            .await;
-        match reaped {
-            Ok(job) => {
-                let stage = job.value.stage().name();
-                if let Some(factory) = job.value.avoid() {
-                    self.counters.failed(factory, true);
-                    self.inboxes.direct(factory, Directive::Cancel { job_id: id, lease_epoch: epoch });
-                }
-                info!(job.id = %id, lease.epoch = %epoch, job.stage = %stage, "Took job `{id}` back from a silent holder");
-                self.after_report(&job.value).await;
-            }
-            Err(error) => {
-                warn!(job.id = %id, %error, "Could not take job `{id}` back, the sweep will try again");
-            }
-        }
-    }
-
-    /// The newest process of a factory is the factory: whatever an older one holds goes back (row 6).
-    async fn revoke_others(&self, factory: &Factory) {
-        let others = self.desk.lock().leases.of_others(&factory.id, factory.instance);
-        for (job, epoch) in others {
-            self.reap(job, epoch).await;
-        }
-    }
-
     /// What the factory is, with what its token allows it to offer.
     fn described(&self, id: &FactoryId, who: &Principal, beat: Heartbeat, known: Option<&Factory>) -> Factory {
         let allowed = who.capabilities();
@@ -243,23 +182,27 @@ impl Coordinator {
 
     /// Writes down what a factory is, if that is not what is written.
     async fn register(&self, factory: Factory, known: Option<Versioned<Factory>>) -> Result<(), Error> {
-        let revision = match &known {
-            Some(known) if known.value == factory => known.revision,
-            _ => {
-                let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
-                let document = serde_json::to_value(&factory).map_err(|error| invalid("factory", error.to_string()))?;
-                let put = self.ports.fleet.put(Collection::Factories, factory.id.as_str(), expected, Some(document));
-                settle_put(put.await)?
-            }
+        let id = factory.id.clone();
+        let is_written = known.as_ref().is_some_and(|known| known.value == factory);
+        let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
+        let put = match known.as_ref() {
+            Some(known) if is_written => Put::Written(known.revision),
+            _ => self.put_document(Collection::Factories, id.as_str(), expected, Some(&factory)).await?,
         };
         let mut desk = self.desk.lock();
-        let id = factory.id.clone();
-        desk.factories.insert(id.clone(), Versioned { value: factory, revision });
-        self.show_to_scheduler(&mut desk, &id);
-        Ok(())
+        let (now, outcome) = match put {
+            Put::Written(revision) => (Some(Versioned { value: factory, revision }), Ok(())),
+            Put::Lost(found) => (found, Err(somebody_was_faster())),
+        };
+        if let Some(now) = now {
+            let former = desk.factories.insert(id.clone(), now.clone()).map(|former| former.value.instance);
+            desk.former.follow(&id, former, now.value.instance);
+            self.show_to_scheduler(&mut desk, &id);
+        }
+        outcome
     }
 
-    fn heard(&self, who: &Principal, id: &FactoryId, load: f64, disk: Option<u64>, now: Timestamp) {
+    pub(crate) fn heard(&self, who: &Principal, id: &FactoryId, load: f64, disk: Option<u64>, now: Timestamp) {
         let heard = self.ports.clock.monotonic();
         {
             let mut desk = self.desk.lock();
@@ -310,14 +253,6 @@ impl Coordinator {
             superseded,
         }
     }
-}
-
-/// A document that somebody else wrote at the same moment is read again with the next sign of life.
-pub(crate) fn settle_put(put: Result<domain::Revision, CommitError>) -> Result<domain::Revision, Error> {
-    put.map_err(|error| match error {
-        CommitError::Stale | CommitError::Unknown => Error::NotNow("somebody else changed it: try again".to_owned()),
-        CommitError::Store(error) => Error::Store(error),
-    })
 }
 
 fn check(beat: &Heartbeat) -> Result<(), Error> {

@@ -1,8 +1,8 @@
 //! What holders report. Every write shows its epoch, and any other is refused [I1].
 
 use domain::{
-    Account, Checkpoint, Completion, EngineName, FailureReason, Holder, Job, JobId, Refusal, RunOutcome, Stage, StageEvent,
-    StageName, Timestamp,
+    Account, Checkpoint, Completion, EngineName, FailureReason, Holder, Job, JobId, Refusal, RunOutcome, Stage,
+    StageEvent, StageName, Timestamp,
 };
 use fail::fail_point;
 use protocol::{
@@ -46,12 +46,14 @@ impl Coordinator {
                 return Err(invalid("stage", why));
             }
             let engine = request.engine.clone().unwrap_or_else(EngineName::command);
-            self.start(who, id, &StartWork { lease_epoch: request.lease_epoch, engine }).await?;
+            let started = self.start(who, id, &StartWork { lease_epoch: request.lease_epoch, engine }).await?;
+            if request.checkpoint.is_none() {
+                return Ok(started);
+            }
         }
         let holder = self.holder(who, request.lease_epoch)?;
         let Some(checkpoint) = &request.checkpoint else {
-            let job = self.look_up(id).await?;
-            return Ok(answer(&job.value));
+            return Err(invalid("checkpoint", "a change needs a `stage` or a `checkpoint`".to_owned()));
         };
         self.move_on(who, id, |job, now| job.apply(saved(&holder, checkpoint), now, who.actor()).map(Decision::Write))
             .await

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use domain::{Collection, Expected, Factory, Product, ProductId, StoreError, Token, Versioned};
+use domain::{Collection, Expected, Factory, Product, ProductId, Token};
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::coordinator::{Coordinator, Ports};
 use crate::desk::Desk;
+use crate::dispatch::Publish;
 use crate::error::Error;
 use crate::settings::Settings;
 
@@ -39,7 +39,8 @@ impl Coordinator {
             stopping: CancellationToken::new(),
         });
         coordinator.load_fleet().await?;
-        coordinator.sweep().await;
+        coordinator.compare_open_jobs().await?;
+        coordinator.settle_blocked().await;
         coordinator.republish().await;
         let open = coordinator.desk.lock().open_count();
         info!(jobs.open = open, "The coordinator knows {open} open jobs");
@@ -84,21 +85,7 @@ impl Coordinator {
             desk.jobs().filter(|job| job.value.dispatch().is_some()).map(|job| Arc::clone(&job.value)).collect()
         };
         for job in offered {
-            self.publish(&job).await;
+            self.publish(&job, Publish::Again).await;
         }
-    }
-
-    async fn documents<T: DeserializeOwned>(
-        &self,
-        collection: Collection,
-    ) -> Result<Vec<(String, Versioned<T>)>, Error> {
-        let documents = self.ports.fleet.documents(collection).await?;
-        let mut read = Vec::with_capacity(documents.len());
-        for (key, document) in documents {
-            let value = serde_json::from_value(document.value)
-                .map_err(|error| StoreError::Corrupt(format!("{} `{key}`: {error}", collection.name())))?;
-            read.push((key, Versioned { value, revision: document.revision }));
-        }
-        Ok(read)
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use domain::{
-    Body, Commit, CommitError, DepsState, Job, JobId, Kind, Manifest, ProductId, Spec, Strictness, Submission,
-    Versioned,
+    Body, Commit, CommitError, DepsState, Job, JobId, Kind, Manifest, ProductId, Spec, StageName, StoreError,
+    Strictness, Submission, Versioned,
 };
 use fail::fail_point;
 use protocol::{JobView, Submit, Submitted};
@@ -61,26 +61,49 @@ impl Coordinator {
             return Err(invalid("jobs", format!("{} in one batch, {BATCH_LEN_MAX} at most", requests.len())));
         }
         let siblings = self.siblings(who, &requests);
-        let mut outcomes: Vec<Option<Result<(JobView, bool), Error>>> = Vec::with_capacity(requests.len());
-        let mut ready = Vec::new();
+        let mut prepared = Vec::with_capacity(requests.len());
         for request in requests {
-            match self.prepare(who, request, &siblings).await {
-                Ok(prepared) => {
-                    outcomes.push(None);
-                    ready.push(prepared);
+            prepared.push(self.prepare(who, request, &siblings).await);
+        }
+        self.refuse_orphans(&mut prepared).await?;
+        let mut refused = Vec::with_capacity(prepared.len());
+        let mut ready = Vec::with_capacity(prepared.len());
+        for outcome in prepared {
+            match outcome {
+                Ok(job) => {
+                    refused.push(None);
+                    ready.push(job);
                 }
-                Err(error) => outcomes.push(Some(Err(error))),
+                Err(error) => refused.push(Some(error)),
             }
         }
         let mut taken = self.take(ready).await.into_iter();
-        let fill = |outcome: Option<_>| {
-            outcome.unwrap_or_else(|| match taken.next() {
-                Some(Ok(taken)) => Ok((JobView::of(&taken.job.value, taken.job.revision), taken.created)),
-                Some(Err(error)) => Err(error),
-                None => Err(Error::Unauthenticated),
-            })
+        let fill = |refused: Option<Error>| match refused {
+            Some(error) => Err(error),
+            None => {
+                let taken = taken.next().unwrap_or(Err(Error::Unauthenticated))?;
+                Ok((JobView::of(&taken.job.value, taken.job.revision), taken.created))
+            }
         };
-        Ok(outcomes.into_iter().map(fill).collect())
+        Ok(refused.into_iter().map(fill).collect())
+    }
+
+    /// A job that names one of its own batch that is refused cannot be taken either: it would wait for ever.
+    async fn refuse_orphans(&self, prepared: &mut [Result<Prepared, Error>]) -> Result<(), Error> {
+        loop {
+            let ready: BTreeSet<JobId> = prepared.iter().flatten().map(|one| one.job.id()).collect();
+            let mut is_settled = true;
+            for one in prepared.iter_mut() {
+                let Ok(Prepared { job, .. }) = one else { continue };
+                if let Some(dep) = self.missing_dep(job, &ready).await? {
+                    *one = Err(Error::NoSuchDep(dep));
+                    is_settled = false;
+                }
+            }
+            if is_settled {
+                return Ok(());
+            }
+        }
     }
 
     fn submitted(&self, taken: &Taken) -> Submitted {
@@ -147,6 +170,10 @@ impl Coordinator {
                     let (id, product) = (submission.id, &submission.product);
                     info!(job.id = %id, product = %product, "Submitted job `{id}`");
                     self.counters.submitted();
+                    if job.value.stage().name() == StageName::Blocked {
+                        // What it waits for may have ended between the look and the write.
+                        self.settle(id).await;
+                    }
                     Ok(Taken { job, created: true, warnings })
                 }
                 Err(CommitError::Stale | CommitError::Unknown) => self.already_there(&submission, warnings).await,
@@ -157,7 +184,11 @@ impl Coordinator {
     }
 
     async fn already_there(&self, wanted: &Submission, warnings: Vec<domain::Finding>) -> Result<Taken, Error> {
-        let job = self.read(wanted.id).await?;
+        let job = self.read(wanted.id).await.map_err(|error| match error {
+            Error::NoSuchJob(_) => Error::Store(StoreError::Unavailable("it did not write the job".to_owned())),
+            error => error,
+        })?;
+        self.announce(std::iter::once(&job));
         let there = job.value.submission();
         match &wanted.idempotency_key {
             Some(key) if there.body_sha256 != wanted.body_sha256 => {

@@ -5,16 +5,19 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::{ErrandState, JobId, Stage, StageEvent, Timestamp};
+use domain::{ErrandState, JobId, Stage, StageEvent, Timestamp, Verdict};
 use fail::fail_point;
 use tracing::{debug, info, warn};
 
-use crate::commit::Decision;
+use crate::commit::{Amended, Decision};
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 
 /// Deadlines looked at in one go.
 const OVERDUE_MAX: usize = 500;
+
+/// A deadline that could not be acted upon is looked at again this much later.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Jobs read from the store in one page of a sweep.
 const PAGE: u16 = 500;
@@ -56,7 +59,7 @@ impl Coordinator {
         for id in overdue {
             if let Err(error) = self.act_on_deadline(id, now).await {
                 warn!(job.id = %id, %error, "Could not act on the deadline of job `{id}`, trying again soon");
-                self.desk.lock().put_off(id, now.after(Duration::from_secs(1)));
+                self.desk.lock().put_off(id, now.after(TRY_AGAIN_AFTER));
             }
         }
     }
@@ -65,14 +68,20 @@ impl Coordinator {
     pub async fn sweep(&self) {
         if let Err(error) = self.compare_open_jobs().await {
             warn!(%error, "The sweep could not read the store, it will come round again");
+            self.mark_suspect();
             return;
         }
+        self.settle_blocked().await;
+        self.work.notify_one();
+        self.timer.notify_one();
+    }
+
+    /// Looks at every job that waits for others.
+    pub(crate) async fn settle_blocked(&self) {
         let blocked = self.desk.lock().blocked();
         for id in blocked {
             self.settle(id).await;
         }
-        self.work.notify_one();
-        self.timer.notify_one();
     }
 
     pub(crate) fn mark_suspect(&self) {
@@ -81,7 +90,7 @@ impl Coordinator {
 
     /// Takes every open job of the store into memory, and looks again at whatever memory believes open and the store
     /// does not list.
-    async fn compare_open_jobs(&self) -> Result<(), Error> {
+    pub(crate) async fn compare_open_jobs(&self) -> Result<(), Error> {
         let known: std::collections::HashSet<JobId> = self.desk.lock().jobs().map(|job| job.value.id()).collect();
         let mut seen = std::collections::HashSet::with_capacity(known.len());
         let mut after = None;
@@ -105,11 +114,11 @@ impl Coordinator {
     /// What a passed deadline means depends on where the job is.
     async fn act_on_deadline(&self, id: JobId, now: Timestamp) -> Result<(), Error> {
         let Some(job) = self.desk.lock().job(id) else { return Ok(()) };
-        let is_offered = job.value.dispatch().is_some();
-        if is_offered && self.is_warming() {
-            // The target may only be reconnecting: nobody is re-targeted before everybody had time to be heard.
+        let is_with_somebody = job.value.dispatch().is_some() || job.value.lease().is_some();
+        if is_with_somebody && self.is_warming() {
+            // The factory may only be reconnecting: nobody is re-targeted before everybody had time to be heard.
             let heard_by = self.started_at.after(self.settings.renew_every.max(self.settings.accept_within));
-            self.desk.lock().put_off(id, heard_by.max(now.after(Duration::from_millis(50))));
+            self.desk.lock().put_off(id, heard_by.max(now.after(TRY_AGAIN_AFTER)));
             return Ok(());
         }
         match (job.value.stage(), job.value.errand().map(|errand| &errand.state)) {
@@ -121,25 +130,35 @@ impl Coordinator {
             }
             (_, Some(ErrandState::Dispatched { dispatch })) => self.take_errand_back(id, dispatch.seq).await,
             (_, Some(ErrandState::Held { lease, .. })) => self.take_errand_back(id, lease.seq).await,
-            (_, None) => Ok(()),
+            (_, None) => {
+                self.desk.lock().drop_deadline(id);
+                Ok(())
+            }
         }
     }
 
     /// Nobody accepted in time: no attempt is counted, and another target is preferred (protocol 4).
     async fn take_back(&self, id: JobId, seq: domain::DispatchSeq) -> Result<(), Error> {
         fail_point!("take_back::before_commit");
-        let job = self
-            .amend(id, |job| match job.stage() {
+        // A factory that was told to wait for a dependency did not decline the job.
+        let waits_for_deps = self.waits_for_deps(id).await?;
+        let amended = self
+            .try_amend(id, |job| match job.stage() {
                 Stage::Queued { dispatch: Some(offer), .. } if offer.seq == seq => {
-                    let verdict = self.settings.retry.after_expired_dispatch(job.unaccepted());
-                    let expired = StageEvent::DispatchExpired { seq, verdict };
-                    job.apply(expired, self.now(), COORDINATOR).map(Decision::Write)
+                    let now = self.now();
+                    let verdict = match waits_for_deps {
+                        true => Verdict::Retry { not_before: Some(now.after(self.settings.sweep_every)) },
+                        false => self.settings.retry.after_expired_dispatch(job.unaccepted()),
+                    };
+                    job.apply(StageEvent::DispatchExpired { seq, verdict }, now, COORDINATOR).map(Decision::Write)
                 }
                 _ => Ok(Decision::Keep),
             })
             .await?;
-        info!(job.id = %id, dispatch.seq = %seq, "Nobody accepted dispatch {seq} of job `{id}` in time");
-        self.after_report(&job.value).await;
+        if let Amended::Written(job) = amended {
+            info!(job.id = %id, dispatch.seq = %seq, "Nobody accepted dispatch {seq} of job `{id}` in time");
+            self.after_report(&job.value).await;
+        }
         Ok(())
     }
 
@@ -166,14 +185,14 @@ impl Coordinator {
         let now = self.ports.clock.monotonic();
         let expired = {
             let mut desk = self.desk.lock();
-            if desk.leases.is_empty() {
-                desk.leases.rest();
-                return;
-            }
             desk.leases.expired(now, self.tick_every() * 3, self.settings.lease_ttl)
         };
         for (job, epoch) in expired {
-            self.reap(job, epoch).await;
+            // While the ones before it were reaped, its holder may have been heard of.
+            let is_doomed = self.desk.lock().leases.doom_if_expired(job, epoch, now);
+            if is_doomed {
+                self.reap(job, epoch).await;
+            }
         }
     }
 
@@ -209,7 +228,7 @@ impl Coordinator {
         if let Some(due) = desk.next_deadline() {
             pause = pause.min(due.since(now));
         }
-        if desk.open_count() > 0 && self.is_warming() {
+        if self.is_warming() {
             pause = pause.min(self.settings.renew_every);
         }
         let monotonic = self.ports.clock.monotonic();

@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use tracing::info;
 
 use crate::coordinator::Coordinator;
+use crate::documents::{Put, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
-use crate::registry::settle_put;
 use crate::submit::invalid;
 
 /// How long a join token lives unless its maker says otherwise: long enough to walk to the other machine.
@@ -47,6 +47,15 @@ pub(crate) struct TokenBook {
 impl TokenBook {
     pub(crate) fn load(&self, tokens: impl Iterator<Item = (String, Versioned<Token>)>) {
         self.by_hash.write().extend(tokens);
+    }
+
+    /// What the store has under this hash.
+    fn know(&self, hash: &str, token: Option<Versioned<Token>>) {
+        let mut tokens = self.by_hash.write();
+        match token {
+            Some(token) => tokens.insert(hash.to_owned(), token),
+            None => tokens.remove(hash),
+        };
     }
 
     fn find(&self, hash: &str) -> Option<Token> {
@@ -122,7 +131,9 @@ impl Coordinator {
             return Err(Error::Forbidden("the join token is for another factory".to_owned()));
         }
         // Removing it first makes it good for one: of two that come at once, one finds it gone.
-        self.remove_token(&hash).await?;
+        if self.remove_token(&hash).await? == Removed::Before {
+            return Err(Error::Unauthenticated);
+        }
         let grant = Grant::Factory { factory: request.factory_id.clone(), products, capabilities };
         let (_, secret) = self.make_token(format!("factory {}", request.factory_id), grant, None).await?;
         info!(factory.id = %request.factory_id, "Factory `{}` enrolled", request.factory_id);
@@ -137,11 +148,12 @@ impl Coordinator {
             return Err(Error::NoSuchFactory(factory.clone()));
         };
         let old_until = self.now().after(self.settings.token_overlap);
+        // The new one first: a factory is never left with nothing but tokens that are about to end.
+        let (_, secret) = self.make_token(newest.name, newest.grant, None).await?;
         for (hash, revision, token) in old {
             let ends = token.expires_at.map_or(old_until, |at| at.min(old_until));
             self.write_token(&hash, Expected::At(revision), Token { expires_at: Some(ends), ..token }).await?;
         }
-        let (_, secret) = self.make_token(newest.name, newest.grant, None).await?;
         info!(factory.id = %factory, by = %who.name, "Rotated the token of factory `{factory}`");
         Ok(TokenRotated { token: secret.0, old_until })
     }
@@ -193,21 +205,47 @@ impl Coordinator {
     }
 
     async fn write_token(&self, hash: &str, expected: Expected, token: Token) -> Result<(), Error> {
-        let document = serde_json::to_value(&token).map_err(|error| invalid("token", error.to_string()))?;
-        let put = self.ports.fleet.put(Collection::Tokens, hash, expected, Some(document)).await;
-        let revision = settle_put(put)?;
-        self.tokens.by_hash.write().insert(hash.to_owned(), Versioned { value: token, revision });
-        Ok(())
+        match self.put_document(Collection::Tokens, hash, expected, Some(&token)).await? {
+            Put::Written(revision) => {
+                self.tokens.know(hash, Some(Versioned { value: token, revision }));
+                Ok(())
+            }
+            Put::Lost(found) => {
+                self.tokens.know(hash, found);
+                Err(somebody_was_faster())
+            }
+        }
     }
 
-    async fn remove_token(&self, hash: &str) -> Result<(), Error> {
+    async fn remove_token(&self, hash: &str) -> Result<Removed, Error> {
         let Some(revision) = self.tokens.by_hash.read().get(hash).map(|token| token.revision) else {
-            return Err(Error::Unauthenticated);
+            return Ok(Removed::Before);
         };
-        settle_put(self.ports.fleet.put(Collection::Tokens, hash, Expected::At(revision), None).await)?;
-        self.tokens.by_hash.write().remove(hash);
-        Ok(())
+        let expected = Expected::At(revision);
+        match self.put_document::<Token>(Collection::Tokens, hash, expected, None).await? {
+            Put::Written(_) => {
+                self.tokens.know(hash, None);
+                Ok(Removed::Now)
+            }
+            Put::Lost(None) => {
+                self.tokens.know(hash, None);
+                Ok(Removed::Before)
+            }
+            Put::Lost(found) => {
+                self.tokens.know(hash, found);
+                Err(somebody_was_faster())
+            }
+        }
     }
+}
+
+/// Who removed a token that is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Removed {
+    /// This call.
+    Now,
+    /// Somebody else, before.
+    Before,
 }
 
 fn is_of(token: &Token, wanted: &FactoryId) -> bool {

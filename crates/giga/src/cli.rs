@@ -17,7 +17,7 @@ pub(crate) use arguments::{
 const EXIT_CODES: &str = "\
 Exit codes:
     0  it worked
-    1  the thing asked for failed: a job that was waited for, a manifest with errors, a check of the doctor
+    1  the thing asked for failed: a job, a manifest, a check of the doctor
     2  the command line or the configuration is wrong
     3  the coordinator refused
     4  the coordinator cannot be reached, or cannot answer now
@@ -26,7 +26,7 @@ Exit codes:
   124  `wait` ran out of time
 
 Data goes to standard output, everything else to standard error.
-Settings come from flags, then GIGA_* variables, then giga.toml: `giga doctor` shows which are in force.";
+Settings come from flags, GIGA_* variables and giga.toml: `giga doctor` shows which are in force.";
 
 /// Runs coding agents on a fleet of machines.
 #[derive(Debug, Parser)]
@@ -178,6 +178,11 @@ impl Command {
     /// Whether it runs until somebody stops it.
     pub(crate) fn is_long_lived(&self) -> bool {
         matches!(self, Self::Up(_) | Self::Serve(_) | Self::Factory(_))
+    }
+
+    /// Whether it tells its story itself, so that log lines would only be in the way.
+    pub(crate) fn is_a_show(&self) -> bool {
+        matches!(self, Self::Up(args) if args.demo)
     }
 
     /// The settings that its own flags give.

@@ -15,15 +15,14 @@ mod span;
 
 use std::path::PathBuf;
 
-pub(crate) use client::{ClientConfig, TokenSource};
 pub(crate) use self::coordinator::CoordinatorConfig;
+pub(crate) use self::factory::FactoryConfig;
+pub(crate) use client::ClientConfig;
 pub(crate) use data::DataDir;
 pub(crate) use environment::Environment;
-pub(crate) use self::factory::FactoryConfig;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use overrides::Overrides;
-pub(crate) use secret::Secret;
-pub(crate) use setting::{Listed, Origin, Setting};
+pub(crate) use setting::{Listed, Origin};
 pub(crate) use span::Span;
 
 use crate::cli::GlobalArgs;
@@ -67,20 +66,26 @@ impl Config {
     pub(crate) fn load(global: &GlobalArgs, own: Overrides) -> Result<Self, Failure> {
         let environment = Environment::of_this_process();
         let file = File::find(global.config.as_deref(), &environment)?;
-        Self::resolve(own.with_global(global)?, environment, file)
+        Self::resolve(&own.with_global(global)?, environment, file)
     }
 
-    fn resolve(flags: Overrides, environment: Environment, file: File) -> Result<Self, Failure> {
+    fn resolve(flags: &Overrides, environment: Environment, file: File) -> Result<Self, Failure> {
         let File { path, text, content } = file;
         let mut resolver = Resolver::new(environment, path.clone(), text);
         let data = data(&mut resolver, flags.data.clone(), content.data)?;
-        let client = ClientConfig::resolve(&mut resolver, &flags, content.client, &data)?;
-        let coordinator = CoordinatorConfig::resolve(&mut resolver, &flags, content.coordinator)?;
-        let factory = FactoryConfig::resolve(&mut resolver, &flags, content.factory, &data)?;
+        let client = ClientConfig::resolve(&mut resolver, flags, content.client, &data)?;
+        let coordinator = CoordinatorConfig::resolve(&mut resolver, flags, content.coordinator)?;
+        let factory = FactoryConfig::resolve(&mut resolver, flags, content.factory, &data)?;
         let log = LogConfig::resolve(&mut resolver, content.log)?;
         let (listing, strangers) = resolver.finish();
         Ok(Self { file: path, data, client, coordinator, factory, log, listing, strangers })
     }
+}
+
+/// Whether a text could be a configuration file.
+#[cfg(test)]
+pub(crate) fn check_file(text: &str) -> Result<(), Failure> {
+    File::parse(std::path::Path::new("giga.toml"), text.to_owned()).map(drop)
 }
 
 fn data(
@@ -99,12 +104,13 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
+    use super::client::TokenSource;
     use super::*;
 
     fn resolve(flags: Overrides, env: &[(&str, &str)], text: &str) -> Result<Config, Failure> {
         let home = [("HOME", "/home/ada")];
         let environment = Environment::of(home.iter().chain(env).map(|(name, value)| (*name, *value)));
-        Config::resolve(flags, environment, File::parse(Path::new("/etc/giga/giga.toml"), text.to_owned())?)
+        Config::resolve(&flags, environment, File::parse(Path::new("/etc/giga/giga.toml"), text.to_owned())?)
     }
 
     fn listed<'c>(config: &'c Config, key: &str) -> (&'c str, &'c str) {
@@ -116,7 +122,8 @@ mod tests {
     fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
         let file = "[coordinator]\n\nlisten = \"127.0.0.1:1\"\n";
         let env = [("GIGA_LISTEN", "127.0.0.1:2")];
-        let flag = |port: u16| Overrides { listen: Some(SocketAddr::from(([127, 0, 0, 1], port))), ..Default::default() };
+        let flag =
+            |port: u16| Overrides { listen: Some(SocketAddr::from(([127, 0, 0, 1], port))), ..Default::default() };
 
         let by_default = resolve(Overrides::default(), &[], "").unwrap();
         let by_file = resolve(Overrides::default(), &[], file).unwrap();

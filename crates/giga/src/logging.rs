@@ -22,7 +22,9 @@ pub(crate) fn start(config: &LogConfig, verbosity: u8, out: &Output) -> Result<(
     })?;
     let registry = tracing_subscriber::registry().with(filter);
     let started = match config.format.value {
-        LogFormat::Json => registry.with(Layer::new().json().flatten_event(true).with_writer(std::io::stderr)).try_init(),
+        LogFormat::Json => {
+            registry.with(Layer::new().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
+        }
         LogFormat::Pretty => {
             let layer = Layer::new().with_target(false).with_ansi(out.colours_errors()).with_writer(std::io::stderr);
             registry.with(layer).try_init()

@@ -49,7 +49,7 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
     }
     let config = config?;
     let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
-    if threads == Threads::Many || cli.global.verbose > 0 {
+    if (threads == Threads::Many && !cli.command.is_a_show()) || cli.global.verbose > 0 {
         logging::start(&config.log, cli.global.verbose, out)?;
     }
     let context = Context::new(config, out);

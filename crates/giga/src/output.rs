@@ -99,6 +99,11 @@ impl Output {
         if lines.is_empty() { Ok(()) } else { self.line(&lines.join("\n")) }
     }
 
+    /// A table that nothing is cut off from, however narrow the terminal is.
+    pub(crate) fn whole_table(&self, table: &Table) -> Result<(), Failure> {
+        self.line(&table.lines(None, self.data).join("\n"))
+    }
+
     /// A word to the person at the terminal.
     pub(crate) fn note(&self, text: &str) {
         if self.chatter == Chatter::Normal {

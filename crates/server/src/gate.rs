@@ -67,7 +67,7 @@ async fn answer(app: &App, request: Request, next: Next) -> Response {
     };
     match answered {
         Ok(Ok(response)) => response,
-        Ok(Err(panic)) => Problem::panicked(panic).into_response(),
+        Ok(Err(panic)) => Problem::panicked(&panic).into_response(),
         Err(_) => Problem::timed_out().into_response(),
     }
 }
@@ -82,4 +82,87 @@ fn protect(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use ambient::{SystemClock, SystemEntropy};
+    use axum::Router;
+    use axum::body::Body;
+    use axum::routing::{get, post};
+    use coordinator::{Coordinator, Ports, Settings};
+    use http::StatusCode;
+    use tokio::sync::oneshot;
+    use tokio_util::sync::CancellationToken;
+    use tower::ServiceExt;
+
+    use crate::options::{Limits, Options};
+
+    use super::*;
+
+    async fn app() -> App {
+        let store = Arc::new(store::Memory::new());
+        let clock = Arc::new(SystemClock::new());
+        let folder = std::env::temp_dir().join("no-log-is-ever-written-here");
+        let ports = Ports {
+            jobs: store.clone(),
+            history: store.clone(),
+            fleet: store,
+            logs: Arc::new(store::DirectoryLogs::new(folder, 0)),
+            broker: Arc::new(broker::Embedded::new(broker::Settings::default(), clock.clone())),
+            clock,
+            entropy: Arc::new(SystemEntropy),
+        };
+        let coordinator = Coordinator::open(ports, Settings::default()).await.unwrap();
+        let limits = Limits { request_time_max: Duration::from_millis(50), ..Limits::default() };
+        let options = Options { limits, ..Options::default() };
+        App::new(coordinator, &options, options.listen, CancellationToken::new())
+    }
+
+    async fn told(app: &App, router: Router, method: Method) -> (StatusCode, String) {
+        let router = router.layer(axum::middleware::from_fn_with_state(app.clone(), pass));
+        let request = Request::builder().method(method).uri("/").header("host", "localhost");
+        let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let problem: protocol::Problem = serde_json::from_slice(&body).unwrap();
+        (status, problem.code)
+    }
+
+    async fn panics() {
+        panic!("a mistake");
+    }
+
+    #[tokio::test]
+    async fn a_mistake_of_ours_is_an_answer_too() {
+        let app = app().await;
+        let router = Router::new().route("/", get(panics).post(panics));
+
+        for method in [Method::GET, Method::POST] {
+            let told = told(&app, router.clone(), method).await;
+            assert_eq!(told, (StatusCode::INTERNAL_SERVER_ERROR, "internal".to_owned()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_change_that_takes_too_long_goes_on_after_its_answer() {
+        let app = app().await;
+        let (go, gone) = oneshot::channel::<()>();
+        let (done, ended) = oneshot::channel::<()>();
+        let both = Arc::new(parking_lot::Mutex::new(Some((gone, done))));
+        let slow = post(move || async move {
+            let Some((gone, done)) = both.lock().take() else { return };
+            let _ = gone.await;
+            let _ = done.send(());
+        });
+
+        let told = told(&app, Router::new().route("/", slow), Method::POST).await;
+        go.send(()).unwrap();
+
+        assert_eq!(told, (StatusCode::SERVICE_UNAVAILABLE, "timed_out".to_owned()));
+        ended.await.expect("the change was finished");
+    }
 }

@@ -93,3 +93,70 @@ impl<S: Source> Line<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ambient::ManualClock;
+    use tokio_util::sync::CancellationToken;
+
+    use crate::caller::onlooker;
+    use crate::streams::Streams;
+
+    use super::*;
+
+    /// Says the same for ever.
+    struct Parrot;
+
+    impl Source for Parrot {
+        async fn next(&mut self) -> Option<Bytes> {
+            Some(Bytes::from_static(b"hello"))
+        }
+
+        fn keep_alive(&self) -> Option<Bytes> {
+            None
+        }
+
+        fn too_slow(&self) -> Option<Bytes> {
+            Some(Bytes::from_static(b"reset"))
+        }
+    }
+
+    fn line(clock: &ManualClock, closing: &CancellationToken) -> Line<Parrot> {
+        let streams = Arc::new(Streams::new(1, closing.clone()));
+        Line {
+            source: Parrot,
+            permit: streams.open(&onlooker()).unwrap(),
+            clock: Arc::new(clock.clone()),
+            keep_alive_every: Duration::from_secs(15),
+            slow_reader_max: Duration::from_secs(20),
+            given_at: None,
+            is_over: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_takes_too_long_is_told_to_start_over() {
+        let clock = ManualClock::default();
+        let mut line = line(&clock, &CancellationToken::new());
+
+        let mut given = Vec::new();
+        for pause in [0, 20, 21, 0] {
+            clock.advance(Duration::from_secs(pause));
+            given.push(line.next().await);
+        }
+
+        let expected = [Some("hello"), Some("hello"), Some("reset"), None];
+        assert_eq!(given, expected.map(|piece| piece.map(Bytes::from)));
+    }
+
+    #[tokio::test]
+    async fn a_stream_says_nothing_more_once_the_server_stops() {
+        let closing = CancellationToken::new();
+        let mut line = line(&ManualClock::default(), &closing);
+        assert!(line.next().await.is_some());
+
+        closing.cancel();
+
+        assert_eq!(line.next().await, None);
+    }
+}

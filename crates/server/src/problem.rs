@@ -6,13 +6,20 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use coordinator::Error;
 use domain::{BrokerError, Refusal, StoreError};
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::header::{self, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tracing::info;
 
 /// What the client is told, and what only the log is.
 #[derive(Debug)]
 pub(crate) struct Problem {
+    // Boxed, because every answer has room for one.
+    parts: Box<Parts>,
+}
+
+#[derive(Debug)]
+struct Parts {
     told: protocol::Problem,
     cause: Option<String>,
     header: Option<(HeaderName, HeaderValue)>,
@@ -33,7 +40,7 @@ impl Problem {
             code: code.to_owned(),
             more: Value::Null,
         };
-        Self { told, cause: None, header: None }
+        Self { parts: Box::new(Parts { told, cause: None, header: None }) }
     }
 
     /// A value that is not what it should be.
@@ -88,7 +95,7 @@ impl Problem {
     }
 
     /// A bug of ours.
-    pub(crate) fn panicked(message: String) -> Self {
+    pub(crate) fn panicked(message: &str) -> Self {
         let detail = "the coordinator made a mistake: its log says more";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).because(format!("panicked: {message}"))
     }
@@ -113,25 +120,26 @@ impl Problem {
 
     /// What the client is told; the rest is logged, for there is no answer of its own to carry it.
     pub(crate) fn into_told(self) -> protocol::Problem {
-        if let Some(cause) = &self.cause {
-            info!(problem.code = %self.told.code, cause, "One operation of many failed: {cause}");
+        let Parts { told, cause, .. } = *self.parts;
+        if let Some(cause) = cause {
+            info!(problem.code = %told.code, cause, "One operation of many failed: {cause}");
         }
-        self.told
+        told
     }
 
     fn with(mut self, more: Value) -> Self {
-        self.told.more = more;
+        self.parts.told.more = more;
         self
     }
 
     fn because(mut self, cause: impl Into<String>) -> Self {
-        self.cause = Some(cause.into());
+        self.parts.cause = Some(cause.into());
         self
     }
 
     fn retry_after(mut self, wait: Duration) -> Self {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        self.header = Some((header::RETRY_AFTER, HeaderValue::from(seconds.max(1))));
+        self.parts.header = Some((header::RETRY_AFTER, HeaderValue::from(seconds.max(1))));
         self
     }
 }
@@ -164,7 +172,7 @@ impl From<Error> for Problem {
             Error::NotNow(_) => Self::new(S::CONFLICT, "not_now", detail),
             Error::Unauthenticated => {
                 let mut problem = Self::new(S::UNAUTHORIZED, "unauthenticated", detail);
-                problem.header = Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
+                problem.parts.header = Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
                 problem
             }
             Error::Forbidden(_) => Self::new(S::FORBIDDEN, "forbidden", detail),
@@ -224,13 +232,14 @@ fn chain(error: &Error) -> String {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.told.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = serde_json::to_vec(&self.told).unwrap_or_default();
-        let mut response = (status, [(header::CONTENT_TYPE, "application/problem+json")], body).into_response();
-        if let Some((name, value)) = self.header {
+        let Parts { told, cause, header } = *self.parts;
+        let status = StatusCode::from_u16(told.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&told).unwrap_or_default();
+        let mut response = (status, [(CONTENT_TYPE, "application/problem+json")], body).into_response();
+        if let Some((name, value)) = header {
             response.headers_mut().insert(name, value);
         }
-        if let Some(cause) = self.cause {
+        if let Some(cause) = cause {
             response.extensions_mut().insert(Cause(cause));
         }
         response

@@ -71,11 +71,7 @@ impl Job {
                 self.end_run(RunOutcome::Completed, None, at);
             }
             E::Requeued { checkpoint } => self.start_over(*checkpoint),
-            E::Unblocked
-            | E::DepFailed { .. }
-            | E::ErrandGranted { .. }
-            | E::ShipRequested
-            | E::Approved => {}
+            E::Unblocked | E::DepFailed { .. } | E::ErrandGranted { .. } | E::ShipRequested | E::Approved => {}
         }
     }
 

@@ -3,3 +3,4 @@
 
 mod golden;
 mod manifest;
+mod stages;

@@ -239,7 +239,7 @@ pub(crate) struct ProductSetArgs {
     #[arg(long)]
     pub(crate) resume: bool,
     /// Ship by itself what is ready, or not
-    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) auto_ship: Option<bool>,
     /// The repositories it owns, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

@@ -16,7 +16,12 @@ pub(super) async fn alerts(context: &Context<'_>) -> Result<(), Failure> {
     let mut table = Table::new(&["ALERT", "SINCE", "ABOUT", "MESSAGE"], "MESSAGE");
     for alert in &alerts.items {
         let since = age(context.now(), alert.since);
-        table.row(vec![Cell::tinted(code(alert), Tint::Warn), since.into(), about(alert).into(), alert.message.as_str().into()]);
+        table.row(vec![
+            Cell::tinted(code(alert), Tint::Warn),
+            since.into(),
+            about(alert).into(),
+            alert.message.as_str().into(),
+        ]);
     }
     if table.is_empty() {
         context.out.note("no alerts: nothing needs you");

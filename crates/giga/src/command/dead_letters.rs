@@ -30,10 +30,10 @@ pub(super) async fn dead_letters(context: &Context<'_>) -> Result<(), Failure> {
             job.message.as_deref().unwrap_or_default().into(),
         ]);
     }
-    if table.is_empty() {
-        context.out.note("no dead letters");
-    } else {
-        context.out.note("send one round again with `giga requeue ID`");
-    }
-    context.out.table(&table)
+    context.out.table(&table)?;
+    context.out.note(match table.is_empty() {
+        true => "no dead letters",
+        false => "send one round again with `giga requeue ID`",
+    });
+    Ok(())
 }

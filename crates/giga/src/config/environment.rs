@@ -13,7 +13,8 @@ pub(crate) struct Environment(BTreeMap<String, String>);
 impl Environment {
     /// What this process was started with.
     pub(crate) fn of_this_process() -> Self {
-        let readable = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let readable =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Self::of(readable)
     }
 

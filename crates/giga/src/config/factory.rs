@@ -38,8 +38,6 @@ pub(crate) struct FactoryConfig {
     pub(crate) repo_base: Setting<Option<PathBuf>>,
     /// What it offers beyond what it finds by looking.
     pub(crate) capabilities: Setting<Vec<Capability>>,
-    /// Whether it may fetch repositories that are not there yet.
-    pub(crate) clones: Setting<bool>,
     /// How often work in progress is saved.
     pub(crate) checkpoint_every: Setting<Span>,
     /// Engines that run a command line.
@@ -78,7 +76,6 @@ impl FactoryConfig {
             .flag("--capability", flags.capabilities.clone())
             .env(&["GIGA_CAPABILITIES"])
             .file(file.capabilities);
-        let clones = Ask::new("factory.clones").env(&["GIGA_CLONES"]).file(file.clones);
         let checkpoint =
             Ask::new("factory.checkpoint_every").env(&["GIGA_CHECKPOINT_EVERY"]).file(file.checkpoint_every);
         Ok(Self {
@@ -87,7 +84,6 @@ impl FactoryConfig {
             state: resolver.setting(state, || data.factory_state())?,
             repo_base: resolver.optional(repo_base)?,
             capabilities: resolver.setting(capabilities, Vec::new)?,
-            clones: resolver.setting(clones, || false)?,
             checkpoint_every: resolver.setting(checkpoint, || CHECKPOINT_EVERY)?,
             engines: resolver.table("factory.engines", file.engines, Shown::shown),
             repos: resolver.table("factory.repos", file.repos, Shown::shown),

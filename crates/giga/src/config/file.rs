@@ -87,7 +87,6 @@ pub(super) struct Factory {
     pub(super) state: Option<Spanned<PathBuf>>,
     pub(super) repo_base: Option<Spanned<PathBuf>>,
     pub(super) capabilities: Option<Spanned<Vec<Capability>>>,
-    pub(super) clones: Option<Spanned<bool>>,
     pub(super) checkpoint_every: Option<Spanned<Span>>,
     pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,

@@ -15,8 +15,7 @@ use super::file::line_at;
 use super::setting::{Listed, Origin, Setting, Shown};
 
 /// Variables that are read elsewhere, or that a factory sets for its engines.
-const ELSEWHERE: [&str; 7] =
-    ["GIGA_CONFIG", "GIGA_JOIN", "GIGA_KILL_AT", "GIGA_JOB_ID", "GIGA_EPOCH", "GIGA_ATTEMPT", "GIGA_WORKTREE"];
+const ELSEWHERE: [&str; 6] = ["GIGA_CONFIG", "GIGA_JOIN", "GIGA_KILL_AT", "GIGA_JOB_ID", "GIGA_EPOCH", "GIGA_ATTEMPT"];
 
 /// Where one setting may come from, and its name.
 pub(super) struct Ask<T> {
@@ -136,7 +135,9 @@ impl Resolver {
         let (span, path) = (path.span(), path.into_inner());
         let placed = match (path.strip_prefix("~"), self.environment.home()) {
             (Ok(rest), Some(home)) => home.join(rest),
-            _ => self.path.as_deref().and_then(std::path::Path::parent).map_or(path.clone(), |folder| folder.join(&path)),
+            _ => {
+                self.path.as_deref().and_then(std::path::Path::parent).map_or(path.clone(), |folder| folder.join(&path))
+            }
         };
         Some(Spanned::new(span, placed))
     }
@@ -144,10 +145,10 @@ impl Resolver {
     /// The list of all settings, and the variables that nobody asked for.
     pub(super) fn finish(self) -> (Vec<Listed>, Vec<Stranger>) {
         let ours = self.variables.iter().copied().filter(|name| name.starts_with("GIGA_"));
-        let strangers = self.environment.names().filter(|name| name.starts_with("GIGA_") && !self.variables.contains(name));
-        let strangers = strangers
-            .map(|name| Stranger { name: name.to_owned(), meant: nearest(name, ours.clone()) })
-            .collect();
+        let strangers =
+            self.environment.names().filter(|name| name.starts_with("GIGA_") && !self.variables.contains(name));
+        let strangers =
+            strangers.map(|name| Stranger { name: name.to_owned(), meant: nearest(name, ours.clone()) }).collect();
         (self.listing, strangers)
     }
 }

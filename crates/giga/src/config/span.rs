@@ -90,7 +90,9 @@ mod tests {
 
     #[test]
     fn a_span_survives_being_written_down() {
-        for (text, millis) in [("90s", 90_000), ("2m", 120_000), ("1h30m", 5_400_000), ("500ms", 500), ("30d", 2_592_000_000)] {
+        for (text, millis) in
+            [("90s", 90_000), ("2m", 120_000), ("1h30m", 5_400_000), ("500ms", 500), ("30d", 2_592_000_000)]
+        {
             assert_eq!(text.parse(), Ok(Span(Duration::from_millis(millis))), "{text}");
             assert_eq!(Span(Duration::from_millis(millis)).to_string().parse::<Span>(), text.parse(), "{text}");
         }

@@ -27,7 +27,6 @@ pub(super) struct Coordination {
     pub(super) api: String,
     store: Arc<Sqlite>,
     server: Server,
-    clock: Arc<dyn Clock>,
     endpoint: PathBuf,
 }
 
@@ -52,23 +51,23 @@ impl Coordination {
         keep_first_token(&coordinator, &config.data.admin_token()).await?;
         let server = Server::bind(options(config)).await?;
         let api = server.base();
-        Ok(Self { coordinator, api, store, server, clock, endpoint: config.data.endpoint() })
+        Ok(Self { coordinator, api, store, server, endpoint: config.data.endpoint() })
     }
 
     /// Serves until `stop`, then lets requests finish and closes the store.
     pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
         write_private(&self.endpoint, self.api.as_bytes())?;
         info!(api = %self.api, "The coordinator serves at {}", self.api);
-        let serving = self.server.serve(Arc::clone(&self.coordinator), self.clock, stop.clone());
+        let serving = self.server.serve(Arc::clone(&self.coordinator), stop.clone());
         let watch_for_stop = async {
             stop.cancelled().await;
             self.coordinator.stop();
         };
-        let (served, (), ()) = tokio::join!(serving, self.coordinator.run(), watch_for_stop);
+        tokio::join!(serving, self.coordinator.run(), watch_for_stop);
         let _ = std::fs::remove_file(&self.endpoint);
         self.store.close().await?;
         info!("The coordinator has stopped");
-        Ok(served?)
+        Ok(())
     }
 }
 

@@ -66,9 +66,10 @@ pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
         served.cancel();
         east.and(west)
     };
+    let act = Show { scene: &scene, workers: &workers, out };
     let show = async {
         let shown = tokio::select! {
-            shown = Show { scene: &scene, workers: &workers, out }.play(&api) => shown,
+            shown = act.play(&api) => shown,
             () = stop.cancelled() => Ok(()),
         };
         if shown.is_err() {

@@ -70,6 +70,8 @@ impl Worker {
         while !stop.is_cancelled() {
             let join = coordinator.join_token(self.name.clone()).await?;
             let mut child = self.start(config, join.reveal(), api)?;
+            // Waiting for a child closes its standard input, unless somebody else has it.
+            let lifeline = child.stdin.take();
             let started = clock.monotonic();
             *self.pid.lock() = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
             tokio::select! {
@@ -77,7 +79,10 @@ impl Worker {
                     let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
                     warn!(factory.id = %self.name, "Factory `{}` ended ({ended})", self.name);
                 }
-                () = stop.cancelled() => return self.end(child).await,
+                () = stop.cancelled() => {
+                    drop(lifeline);
+                    return self.end(child).await;
+                }
             }
             *self.pid.lock() = None;
             let was_stable = clock.monotonic().saturating_sub(started) > RESTART_MAX;
@@ -117,7 +122,6 @@ impl Worker {
     }
 
     async fn end(&self, mut child: Child) -> anyhow::Result<()> {
-        drop(child.stdin.take());
         if tokio::time::timeout(FAREWELL_MAX, child.wait()).await.is_err() {
             warn!(factory.id = %self.name, "Factory `{}` does not stop, ending it", self.name);
             child.kill().await?;

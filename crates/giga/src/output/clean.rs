@@ -65,9 +65,8 @@ impl Scrubber {
             (State::Hidden, '\u{7}' | '\u{9c}') => State::Text,
             (State::Hidden, _) => State::Hidden,
             (_, '\u{9b}') | (State::Escape, '[') => State::Sequence,
-            (_, '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}') | (State::Escape, ']' | 'P' | 'X' | '^' | '_') => {
-                State::Hidden
-            }
+            (_, '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}')
+            | (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::Hidden,
             (State::Sequence, '\u{40}'..='\u{7e}') => State::Text,
             (State::Sequence, _) => State::Sequence,
             (State::Escape, '\u{20}'..='\u{2f}') => State::Escape,

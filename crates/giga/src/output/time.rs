@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn ages_are_short() {
-        let ago = |seconds| age(Timestamp::from_millis(seconds * 1_000), Timestamp::from_millis(0));
+        let ago = |seconds: i64| age(Timestamp::from_millis(seconds * 1_000), Timestamp::from_millis(0));
 
         assert_eq!([ago(5), ago(119), ago(7_200), ago(200_000)], ["5s", "1m", "2h", "2d"]);
         assert_eq!(clock_time(Timestamp::from_millis(1_769_860_800_123)), "12:00:00");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
-use http::{StatusCode, header};
+use http::header;
 use protocol::{Health, PROTOCOL_VERSION};
 
 use crate::app::App;
@@ -19,28 +19,24 @@ const READY_WITHIN: Duration = Duration::from_secs(3);
 /// Whether the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "root", responses((status = 200, description = "It is", body = Health)))]
 pub(crate) async fn healthz() -> Json<Health> {
-    Json(health("ok"))
+    Json(health())
 }
 
 /// Whether the store answers.
 #[utoipa::path(
-    get, path = "/readyz", tag = "root",
-    responses(
-        (status = 200, description = "It does", body = Health),
-        (status = 503, description = "It does not", body = Health),
-    ),
+    get, path = "/readyz", tag = "root", responses((status = 200, description = "It does", body = Health)),
 )]
-pub(crate) async fn readyz(State(app): State<App>) -> (StatusCode, Json<Health>) {
+pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Problem> {
     match tokio::time::timeout(READY_WITHIN, app.coordinator.metrics(&onlooker())).await {
-        Ok(Ok(_)) => (StatusCode::OK, Json(health("ok"))),
-        Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, Json(health(&error.to_string()))),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(health("the store takes too long"))),
+        Ok(Ok(_)) => Ok(Json(health())),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Problem::timed_out()),
     }
 }
 
-fn health(status: &str) -> Health {
+fn health() -> Health {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    Health { status: status.to_owned(), version, protocol: PROTOCOL_VERSION }
+    Health { status: "ok".to_owned(), version, protocol: PROTOCOL_VERSION }
 }
 
 /// The figures as Prometheus reads them. Needs a token unless only this machine can reach the server.

@@ -209,7 +209,13 @@ impl Fleet {
                     .filter(|job| job.stage != StageName::Shipped)
                     .map(|job| format!("{} {} {:?} {:?}", job.id, job.stage, job.message, job.errand))
                     .collect();
-                panic!("{} of {} shipped; the rest:\n{}\n{}", shipped.len(), expected.len(), left.join("\n"), self.logs());
+                panic!(
+                    "{} of {} shipped; the rest:\n{}\n{}",
+                    shipped.len(),
+                    expected.len(),
+                    left.join("\n"),
+                    self.logs()
+                );
             }
             self.clock.sleep(Duration::from_millis(100)).await;
         }

@@ -1,0 +1,76 @@
+//! Small documents: read whole, written over what is known of them, and looked up again when that was wrong.
+
+use domain::{Collection, CommitError, Expected, Revision, StoreError, Versioned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::submit::invalid;
+
+/// What became of a write of a document.
+pub(crate) enum Put<T> {
+    /// It is there, or gone, as wanted.
+    Written(Revision),
+    /// Somebody else was faster: this is what is there.
+    Lost(Option<Versioned<T>>),
+}
+
+impl Coordinator {
+    /// Writes a document over what is expected; `None` removes it. Whoever loses learns what is there, so that the next
+    /// try starts from it.
+    pub(crate) async fn put_document<T: Serialize + DeserializeOwned>(
+        &self,
+        collection: Collection,
+        key: &str,
+        expected: Expected,
+        value: Option<&T>,
+    ) -> Result<Put<T>, Error> {
+        let document = value.map(serde_json::to_value).transpose();
+        let document = document.map_err(|error| invalid("document", error.to_string()))?;
+        let outcome = self.ports.fleet.put(collection, key, expected, document.clone()).await;
+        let is_unknown = match outcome {
+            Ok(revision) => return Ok(Put::Written(revision)),
+            Err(CommitError::Store(error)) => return Err(error.into()),
+            Err(CommitError::Unknown) => true,
+            Err(CommitError::Stale) => false,
+        };
+        let found = self.ports.fleet.document(collection, key).await?;
+        // A write whose answer was lost may have happened: what is there tells (row 32).
+        let has_happened = is_unknown && found.as_ref().map(|found| &found.value) == document.as_ref();
+        if has_happened {
+            return Ok(Put::Written(found.map_or_else(|| expected.next(), |found| found.revision)));
+        }
+        Ok(Put::Lost(found.map(|found| read(collection, key, found)).transpose()?))
+    }
+
+    /// All documents of a collection.
+    pub(crate) async fn documents<T: DeserializeOwned>(
+        &self,
+        collection: Collection,
+    ) -> Result<Vec<(String, Versioned<T>)>, Error> {
+        let documents = self.ports.fleet.documents(collection).await?;
+        let mut all = Vec::with_capacity(documents.len());
+        for (key, document) in documents {
+            let document = read(collection, &key, document)?;
+            all.push((key, document));
+        }
+        Ok(all)
+    }
+}
+
+/// The answer to whoever lost a race over a document.
+pub(crate) fn somebody_was_faster() -> Error {
+    Error::NotNow("somebody else changed it: try again".to_owned())
+}
+
+fn read<T: DeserializeOwned>(
+    collection: Collection,
+    key: &str,
+    document: Versioned<Value>,
+) -> Result<Versioned<T>, StoreError> {
+    let value = serde_json::from_value(document.value)
+        .map_err(|error| StoreError::Corrupt(format!("{} `{key}`: {error}", collection.name())))?;
+    Ok(Versioned { value, revision: document.revision })
+}

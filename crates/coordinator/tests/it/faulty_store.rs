@@ -1,0 +1,188 @@
+//! A store between the coordinator and the real one: slow, forgetful of its answers, or broken, as told.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ambient::SeededEntropy;
+use async_trait::async_trait;
+use domain::{
+    Collection, Commit, CommitError, Entropy, Expected, FleetStore, Job, JobId, JobStore, Position, Revision,
+    StoreError, Timestamp, Versioned,
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+/// A store that misbehaves as told, over one that does not.
+pub(crate) struct FaultyStore {
+    jobs: Arc<dyn JobStore>,
+    documents: Arc<dyn FleetStore>,
+    chance: SeededEntropy,
+    faults: Mutex<Faults>,
+    /// Commits wait here, after they have happened, while nothing is let through.
+    gate: Semaphore,
+    commits: AtomicU64,
+}
+
+/// What is wrong with it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Faults {
+    /// Every operation gives way to others up to this many times, before and after.
+    pub(crate) yields_max: u32,
+    /// The part of the commits that happen and are answered with `Unknown`.
+    pub(crate) answers_lost: f64,
+    /// The part of the commits that do not happen and are answered with `Unknown`.
+    pub(crate) commits_lost: f64,
+    /// Jobs that cannot be written.
+    pub(crate) unwritable: BTreeSet<JobId>,
+    /// Nothing can be read or written.
+    pub(crate) is_down: bool,
+    /// Commits happen, but their answers are held back.
+    pub(crate) holds_answers: bool,
+}
+
+impl FaultyStore {
+    pub(crate) fn new<S: JobStore + FleetStore + 'static>(store: Arc<S>, seed: u64) -> Self {
+        Self {
+            jobs: Arc::clone(&store) as Arc<dyn JobStore>,
+            documents: store,
+            chance: SeededEntropy::new(seed),
+            faults: Mutex::default(),
+            gate: Semaphore::new(0),
+            commits: AtomicU64::new(0),
+        }
+    }
+
+    /// Changes what is wrong with it.
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Faults)) {
+        change(&mut self.faults.lock());
+    }
+
+    /// Nothing is wrong any more.
+    pub(crate) fn heal(&self) {
+        self.set(|faults| *faults = Faults::default());
+    }
+
+    /// Commits that were passed on so far.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    fn faults(&self) -> Faults {
+        self.faults.lock().clone()
+    }
+
+    fn fraction(&self) -> f64 {
+        (&self.chance as &dyn Entropy).fraction()
+    }
+
+    async fn give_way(&self, max: u32) {
+        if max == 0 {
+            return;
+        }
+        let [byte] = (&self.chance as &dyn Entropy).bytes::<1>();
+        for _ in 0..u32::from(byte) % (max + 1) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if self.faults.lock().is_down { Err(StoreError::Unavailable("it is down".to_owned())) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl JobStore for FaultyStore {
+    async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
+        self.check()?;
+        let yields = self.faults().yields_max;
+        self.give_way(yields).await;
+        let job = self.jobs.job(id).await;
+        self.give_way(yields).await;
+        job
+    }
+
+    async fn commit(&self, units: Vec<Commit>) -> Vec<Result<Revision, CommitError>> {
+        let faults = self.faults();
+        self.give_way(faults.yields_max).await;
+        let mut outcomes: Vec<Option<Result<Revision, CommitError>>> = Vec::new();
+        let mut passed = Vec::new();
+        for unit in units {
+            let is_broken = faults.is_down || faults.unwritable.contains(&unit.job.id());
+            if is_broken {
+                outcomes.push(Some(Err(StoreError::Unavailable("it does not write this".to_owned()).into())));
+            } else if self.fraction() < faults.commits_lost {
+                outcomes.push(Some(Err(CommitError::Unknown)));
+            } else {
+                outcomes.push(None);
+                passed.push(unit);
+            }
+        }
+        self.commits.fetch_add(passed.len() as u64, Ordering::Relaxed);
+        let mut written = self.jobs.commit(passed).await.into_iter();
+        if faults.holds_answers {
+            let _never_given = self.gate.acquire().await;
+        }
+        self.give_way(faults.yields_max).await;
+        let answer = |outcome: Option<_>| {
+            outcome.unwrap_or_else(|| {
+                let written = written.next().unwrap_or(Err(CommitError::Stale));
+                if self.fraction() < faults.answers_lost { Err(CommitError::Unknown) } else { written }
+            })
+        };
+        outcomes.into_iter().map(answer).collect()
+    }
+
+    async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError> {
+        self.check()?;
+        let page = self.jobs.open(after, limit).await;
+        self.give_way(self.faults().yields_max).await;
+        page
+    }
+
+    async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
+        self.check()?;
+        self.jobs.due(now, limit).await
+    }
+
+    async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {
+        self.check()?;
+        self.jobs.dependents(id).await
+    }
+
+    async fn changed(&self, after: Position) -> Result<Position, StoreError> {
+        self.jobs.changed(after).await
+    }
+}
+
+#[async_trait]
+impl FleetStore for FaultyStore {
+    async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError> {
+        self.check()?;
+        self.documents.document(collection, key).await
+    }
+
+    async fn put(
+        &self,
+        collection: Collection,
+        key: &str,
+        expected: Expected,
+        document: Option<Value>,
+    ) -> Result<Revision, CommitError> {
+        self.check()?;
+        let faults = self.faults();
+        self.give_way(faults.yields_max).await;
+        if self.fraction() < faults.commits_lost {
+            return Err(CommitError::Unknown);
+        }
+        let put = self.documents.put(collection, key, expected, document).await;
+        self.give_way(faults.yields_max).await;
+        if self.fraction() < faults.answers_lost { Err(CommitError::Unknown) } else { put }
+    }
+
+    async fn documents(&self, collection: Collection) -> Result<Vec<(String, Versioned<Value>)>, StoreError> {
+        self.check()?;
+        self.documents.documents(collection).await
+    }
+}

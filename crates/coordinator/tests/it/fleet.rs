@@ -1,0 +1,239 @@
+//! A coordinator on a real store and a real broker, with faults in between, a clock in the hand, and a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::{ManualClock, SeededEntropy};
+use broker::Embedded;
+use coordinator::{Coordinator, Error, Ports, Principal, Settings};
+use domain::{Broker, Entropy, EventKind, FleetStore, JobHistory, JobId, JobStore, Position, StageName};
+use parking_lot::Mutex;
+use protocol::{Action, ActionRequest, JobView, ProductSettings, Submit};
+use store::{DirectoryLogs, Memory, Options, Sqlite};
+use tempfile::TempDir;
+
+use crate::faulty_broker::FaultyBroker;
+use crate::faulty_store::FaultyStore;
+use crate::machine::Machine;
+
+/// What stays when a coordinator goes: the store, the clock, the settings. The embedded broker goes with it.
+pub(crate) struct Bench {
+    pub(crate) clock: ManualClock,
+    pub(crate) store: Arc<FaultyStore>,
+    pub(crate) sqlite: Option<Arc<Sqlite>>,
+    history: Arc<dyn JobHistory>,
+    logs: DirectoryLogs,
+    broker: Mutex<Arc<FaultyBroker>>,
+    broker_settings: broker::Settings,
+    entropy: Arc<SeededEntropy>,
+    settings: Settings,
+    admin: Mutex<Option<String>>,
+    _folder: TempDir,
+}
+
+impl Bench {
+    /// On a store that is quick and forgets everything with the bench.
+    pub(crate) fn memory() -> Self {
+        Self::on(Arc::new(Memory::new()), None, tempfile::tempdir().unwrap())
+    }
+
+    /// On a real file.
+    pub(crate) fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let sqlite = Arc::new(Sqlite::open(folder.path().join("fleet.db"), Options::default()).unwrap());
+        Self::on(Arc::clone(&sqlite), Some(sqlite), folder)
+    }
+
+    fn on<S>(store: Arc<S>, sqlite: Option<Arc<Sqlite>>, folder: TempDir) -> Self
+    where
+        S: JobStore + FleetStore + JobHistory + 'static,
+    {
+        let clock = ManualClock::default();
+        let broker_settings = broker::Settings::default();
+        Self {
+            store: Arc::new(FaultyStore::new(Arc::clone(&store), 11)),
+            sqlite,
+            history: store,
+            logs: DirectoryLogs::new(folder.path().join("logs"), 1 << 20),
+            broker: Mutex::new(broker(&clock, broker_settings)),
+            broker_settings,
+            entropy: Arc::new(SeededEntropy::new(7)),
+            settings: Settings::default(),
+            admin: Mutex::default(),
+            clock,
+            _folder: folder,
+        }
+    }
+
+    /// With other settings.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// With a broker that has other bounds.
+    pub(crate) fn with_broker(mut self, change: impl FnOnce(&mut broker::Settings)) -> Self {
+        change(&mut self.broker_settings);
+        *self.broker.lock() = broker(&self.clock, self.broker_settings);
+        self
+    }
+
+    pub(crate) fn broker(&self) -> Arc<FaultyBroker> {
+        Arc::clone(&self.broker.lock())
+    }
+
+    /// A coordinator that begins with what the store knows. Several may be open at once, and share the broker.
+    pub(crate) async fn open(self: &Arc<Self>) -> Fleet {
+        let ports = Ports {
+            jobs: Arc::clone(&self.store) as Arc<dyn JobStore>,
+            history: Arc::clone(&self.history),
+            fleet: Arc::clone(&self.store) as Arc<dyn FleetStore>,
+            logs: Arc::new(self.logs.clone()),
+            broker: self.broker() as Arc<dyn Broker>,
+            clock: Arc::new(self.clock.clone()),
+            entropy: Arc::clone(&self.entropy) as Arc<dyn Entropy>,
+        };
+        let coordinator = Coordinator::open(ports, self.settings.clone()).await.unwrap();
+        if let Some(secret) = coordinator.first_admin_token().await.unwrap() {
+            *self.admin.lock() = Some(secret.reveal().to_owned());
+        }
+        let admin = coordinator.authenticate(self.admin.lock().as_deref().unwrap()).unwrap();
+        Fleet { coordinator, admin, bench: Arc::clone(self) }
+    }
+}
+
+fn broker(clock: &ManualClock, settings: broker::Settings) -> Arc<FaultyBroker> {
+    Arc::new(FaultyBroker::new(Arc::new(Embedded::new(settings, Arc::new(clock.clone()))), 13))
+}
+
+/// One running coordinator, as its users see it.
+pub(crate) struct Fleet {
+    pub(crate) coordinator: Arc<Coordinator>,
+    pub(crate) admin: Principal,
+    pub(crate) bench: Arc<Bench>,
+}
+
+impl Fleet {
+    /// A coordinator that has been up for long enough to know who is there.
+    pub(crate) async fn warm(bench: Bench) -> Self {
+        let fleet = Arc::new(bench).open().await;
+        fleet.warm_up();
+        fleet
+    }
+
+    /// Lets the time pass in which nobody is called missing.
+    pub(crate) fn warm_up(&self) {
+        self.bench.clock.advance(self.coordinator.settings().renew_every);
+    }
+
+    /// The coordinator dies, its broker with it, and another one starts on the same store.
+    pub(crate) async fn restarted(self) -> Self {
+        let bench = Arc::clone(&self.bench);
+        drop(self);
+        *bench.broker.lock() = broker(&bench.clock, bench.broker_settings);
+        bench.open().await
+    }
+
+    /// Random bytes of this test.
+    pub(crate) fn bytes<const N: usize>(&self) -> [u8; N] {
+        (self.bench.entropy.as_ref() as &dyn Entropy).bytes()
+    }
+
+    /// A number from 0 to `below` − 1.
+    pub(crate) fn any(&self, below: usize) -> usize {
+        (u64::from_le_bytes(self.bytes()) % below as u64) as usize
+    }
+
+    pub(crate) fn shuffle<T>(&self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.any(at + 1));
+        }
+    }
+
+    pub(crate) fn store(&self) -> &FaultyStore {
+        &self.bench.store
+    }
+
+    pub(crate) async fn submit(&self, body: &str) -> JobId {
+        self.try_submit(body, None).await.unwrap().id
+    }
+
+    pub(crate) async fn submit_as(&self, key: &str, body: &str) -> JobId {
+        self.try_submit(body, Some(key)).await.unwrap().id
+    }
+
+    pub(crate) async fn try_submit(&self, body: &str, key: Option<&str>) -> Result<JobView, Error> {
+        Ok(self.coordinator.submit(&self.admin, submit(body, key)).await?.job)
+    }
+
+    pub(crate) async fn job(&self, id: JobId) -> JobView {
+        self.coordinator.job(&self.admin, id).await.unwrap().job
+    }
+
+    pub(crate) async fn stage(&self, id: JobId) -> StageName {
+        self.job(id).await.stage
+    }
+
+    /// What happened to a job, in order.
+    pub(crate) async fn kinds(&self, id: JobId) -> Vec<EventKind> {
+        let events = self.coordinator.events(&self.admin, id, Position(0), 1_000).await.unwrap().items;
+        let numbers: Vec<u64> = events.iter().map(|event| event.seq.0).collect();
+        assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "events have no gaps");
+        events.into_iter().map(|event| event.kind).collect()
+    }
+
+    /// How often something happened to a job.
+    pub(crate) async fn count(&self, id: JobId, wanted: EventKind) -> usize {
+        self.kinds(id).await.into_iter().filter(|kind| *kind == wanted).count()
+    }
+
+    pub(crate) async fn act(&self, id: JobId, action: Action) -> Result<JobView, Error> {
+        self.coordinator.act(&self.admin, id, action, ActionRequest::default()).await
+    }
+
+    /// Dispatches until there is nothing more to dispatch.
+    pub(crate) async fn dispatch(&self) -> usize {
+        let mut sent = 0;
+        loop {
+            match self.coordinator.dispatch_round().await {
+                0 => return sent,
+                n => sent += n,
+            }
+        }
+    }
+
+    /// Lets time pass as it does: in small steps, with a tick at each, while these machines give signs of life.
+    pub(crate) async fn pass(&self, span: Duration, alive: &[&Machine]) {
+        let step = self.coordinator.settings().lease_ttl / 9;
+        let mut left = span;
+        while !left.is_zero() {
+            let next = left.min(step);
+            self.bench.clock.advance(next);
+            left -= next;
+            for machine in alive {
+                machine.renew(self).await;
+            }
+            self.coordinator.tick().await;
+        }
+    }
+
+    pub(crate) async fn set_product(&self, settings: ProductSettings) {
+        let default = domain::ProductId::default_product();
+        self.coordinator.put_product(&self.admin, &default, settings).await.unwrap();
+    }
+
+    /// The product ships by itself, so that a completed job has reached its end.
+    pub(crate) async fn ship_everything(&self) {
+        self.set_product(ProductSettings { auto_ship: Some(true), ..ProductSettings::default() }).await;
+    }
+}
+
+pub(crate) fn submit(body: &str, key: Option<&str>) -> Submit {
+    Submit { body_md: body.to_owned(), idempotency_key: key.map(str::to_owned), ..Submit::default() }
+}
+
+/// A job that needs nothing and has no repository.
+pub(crate) const PLAIN: &str = "# Mend the gate\n\nIt squeaks.\n";
+
+/// A job that works in a repository.
+pub(crate) const IN_REPO: &str = "---\ntitle: Mend the gate\nrepo: notes\n---\nIt squeaks.\n";

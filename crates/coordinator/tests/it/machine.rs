@@ -1,0 +1,267 @@
+//! A factory that does what it is told: it has a token, a process, seats, and a list of what it holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use coordinator::{Error, Inbox, Principal};
+use domain::{
+    Capability, Checkpoint, ClaimNonce, Clock as _, CommitSha, DispatchSeq, EngineName, Epoch, FactoryId,
+    FailureReason, Grant, InstanceId, JobId, Message, RepoName,
+};
+use parking_lot::Mutex;
+use protocol::{
+    Accept, Accepted, CompleteWork, Completed, Directive, Enroll, ErrandOutcome, ErrandReport, FailWork, Failed,
+    Heartbeat, HeartbeatAnswer, Held, InboxEvent, NewToken, Patch, ReleaseWork, Renew, Renewed, StageAnswer,
+    StartWork,
+};
+
+use crate::fleet::Fleet;
+
+/// One process of a factory.
+pub(crate) struct Machine {
+    pub(crate) id: FactoryId,
+    pub(crate) instance: InstanceId,
+    pub(crate) who: Principal,
+    pub(crate) token: String,
+    pub(crate) offers: Offers,
+    held: Mutex<Vec<Held>>,
+}
+
+/// What a machine has to offer.
+#[derive(Debug, Clone)]
+pub(crate) struct Offers {
+    pub(crate) seats: u32,
+    pub(crate) capabilities: BTreeSet<Capability>,
+    pub(crate) repos: BTreeSet<RepoName>,
+    pub(crate) engine_seats: BTreeMap<EngineName, u32>,
+}
+
+impl Default for Offers {
+    fn default() -> Self {
+        Self {
+            seats: 4,
+            capabilities: ["os:linux".parse().unwrap()].into(),
+            repos: ["notes".parse().unwrap()].into(),
+            engine_seats: BTreeMap::new(),
+        }
+    }
+}
+
+/// The right to work on a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grip {
+    pub(crate) job: JobId,
+    pub(crate) epoch: Epoch,
+}
+
+impl Machine {
+    /// A machine that has enrolled and given its first sign of life.
+    pub(crate) async fn join(fleet: &Fleet, name: &str) -> Self {
+        Self::join_with(fleet, name, Offers::default()).await
+    }
+
+    pub(crate) async fn join_with(fleet: &Fleet, name: &str, offers: Offers) -> Self {
+        let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let request = NewToken { name: "join".to_owned(), grant, ttl_seconds: None };
+        let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
+        let enroll = Enroll { join_token, factory_id: name.parse().unwrap() };
+        let token = fleet.coordinator.enroll(&enroll).await.unwrap().token;
+        let machine = Self::process(fleet, name, token, offers, Duration::ZERO);
+        machine.beat(fleet).await;
+        machine
+    }
+
+    fn process(fleet: &Fleet, name: &str, token: String, offers: Offers, clock_ahead: Duration) -> Self {
+        let now = fleet.bench.clock.now().after(clock_ahead);
+        Self {
+            id: name.parse().unwrap(),
+            instance: InstanceId::new(now, fleet.bytes()),
+            who: fleet.coordinator.authenticate(&token).unwrap(),
+            token,
+            offers,
+            held: Mutex::default(),
+        }
+    }
+
+    /// Another process of the same factory, on a machine whose clock shows this much more.
+    pub(crate) fn clone_of(fleet: &Fleet, original: &Self, clock_ahead: Duration) -> Self {
+        Self::process(fleet, original.id.as_str(), original.token.clone(), original.offers.clone(), clock_ahead)
+    }
+
+    pub(crate) async fn try_beat(&self, fleet: &Fleet) -> Result<HeartbeatAnswer, Error> {
+        let beat = Heartbeat {
+            instance: self.instance,
+            capabilities: self.offers.capabilities.clone(),
+            repos: self.offers.repos.clone(),
+            clones: false,
+            seat_limit: self.offers.seats,
+            engine_seats: self.offers.engine_seats.clone(),
+            repo_seats: BTreeMap::new(),
+            cost: 0,
+            load: 0.0,
+            disk_free_bytes: None,
+            version: "1".to_owned(),
+            protocol: protocol::PROTOCOL_VERSION,
+        };
+        fleet.coordinator.heartbeat(&self.who, beat).await
+    }
+
+    pub(crate) async fn beat(&self, fleet: &Fleet) -> HeartbeatAnswer {
+        self.try_beat(fleet).await.unwrap()
+    }
+
+    /// Renews everything it holds, and lets go of what it has lost.
+    pub(crate) async fn renew(&self, fleet: &Fleet) -> Renewed {
+        let held = self.held();
+        let renewed = self.renew_only(fleet, held).await;
+        self.held.lock().retain(|held| !renewed.lost.contains(held));
+        renewed
+    }
+
+    pub(crate) async fn renew_only(&self, fleet: &Fleet, held: Vec<Held>) -> Renewed {
+        let request = Renew { instance: self.instance, held, load: 0.0, disk_free_bytes: None };
+        fleet.coordinator.renew(&self.who, &self.id, &request).await.unwrap()
+    }
+
+    pub(crate) fn held(&self) -> Vec<Held> {
+        self.held.lock().clone()
+    }
+
+    fn let_go(&self, grip: Grip) {
+        self.held.lock().retain(|held| held.job_id != grip.job);
+    }
+
+    pub(crate) fn claim(&self, fleet: &Fleet, job: JobId, seq: DispatchSeq) -> Accept {
+        Accept {
+            job_id: job,
+            dispatch_seq: seq,
+            claim_nonce: ClaimNonce::new(fleet.bench.clock.now(), fleet.bytes()),
+            instance: self.instance,
+            factory_id: None,
+        }
+    }
+
+    pub(crate) async fn accept(&self, fleet: &Fleet, claim: &Accept) -> Result<Accepted, Error> {
+        let accepted = fleet.coordinator.accept(&self.who, claim).await?;
+        if accepted.assignment.errand.is_none() {
+            let held = Held { job_id: claim.job_id, lease_epoch: accepted.lease_epoch };
+            let mut list = self.held.lock();
+            if !list.contains(&held) {
+                list.push(held);
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// Accepts the offer that stands on a job.
+    pub(crate) async fn try_take(&self, fleet: &Fleet, job: JobId) -> Result<Grip, Error> {
+        let claim = self.claim(fleet, job, fleet.job(job).await.dispatch_seq);
+        let accepted = self.accept(fleet, &claim).await?;
+        Ok(Grip { job, epoch: accepted.lease_epoch })
+    }
+
+    /// Dispatches what waits, and accepts the offer that stands on a job.
+    pub(crate) async fn take(&self, fleet: &Fleet, job: JobId) -> Grip {
+        fleet.dispatch().await;
+        self.try_take(fleet, job).await.unwrap()
+    }
+
+    /// [`Machine::take`], and the engine runs.
+    pub(crate) async fn build(&self, fleet: &Fleet, job: JobId) -> Grip {
+        let grip = self.take(fleet, job).await;
+        self.start(fleet, grip).await.unwrap();
+        grip
+    }
+
+    /// [`Machine::build`], and the work is done, without a commit.
+    pub(crate) async fn run(&self, fleet: &Fleet, job: JobId) {
+        let grip = self.build(fleet, job).await;
+        self.complete(fleet, grip, None).await.unwrap();
+    }
+
+    pub(crate) async fn start(&self, fleet: &Fleet, grip: Grip) -> Result<StageAnswer, Error> {
+        let request = StartWork { lease_epoch: grip.epoch, engine: EngineName::command() };
+        fleet.coordinator.start(&self.who, grip.job, &request).await
+    }
+
+    pub(crate) async fn save(&self, fleet: &Fleet, grip: Grip, sha: &CommitSha) -> Result<StageAnswer, Error> {
+        let request =
+            Patch { lease_epoch: grip.epoch, stage: None, engine: None, checkpoint: Some(checkpoint(grip, sha)) };
+        fleet.coordinator.patch(&self.who, grip.job, &request).await
+    }
+
+    pub(crate) async fn complete(
+        &self,
+        fleet: &Fleet,
+        grip: Grip,
+        sha: Option<CommitSha>,
+    ) -> Result<Completed, Error> {
+        let request = CompleteWork { lease_epoch: grip.epoch, sha, ..CompleteWork::default() };
+        let completed = fleet.coordinator.complete(&self.who, grip.job, &request).await?;
+        self.let_go(grip);
+        Ok(completed)
+    }
+
+    pub(crate) async fn promote(
+        &self,
+        fleet: &Fleet,
+        grip: Grip,
+        outcome: ErrandOutcome,
+    ) -> Result<StageAnswer, Error> {
+        let request = ErrandReport { lease_epoch: grip.epoch, outcome };
+        fleet.coordinator.promote(&self.who, grip.job, &request).await
+    }
+
+    pub(crate) async fn fail(&self, fleet: &Fleet, grip: Grip, reason: FailureReason) -> Result<Failed, Error> {
+        let request = FailWork {
+            lease_epoch: grip.epoch,
+            reason,
+            message: None,
+            checkpoint: None,
+            insights: domain::Insights::default(),
+            evidence: Vec::new(),
+        };
+        let failed = fleet.coordinator.fail(&self.who, grip.job, &request).await?;
+        self.let_go(grip);
+        Ok(failed)
+    }
+
+    pub(crate) async fn release(&self, fleet: &Fleet, grip: Grip) -> Result<StageAnswer, Error> {
+        let request = ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: None };
+        let released = fleet.coordinator.release(&self.who, grip.job, &request).await?;
+        self.let_go(grip);
+        Ok(released)
+    }
+
+    pub(crate) async fn open_inbox(&self, fleet: &Fleet, credit: u32) -> Inbox {
+        let mut inbox = fleet.coordinator.inbox(&self.who, &self.id, self.instance, credit).await.unwrap();
+        assert_eq!(inbox.next().await, Some(InboxEvent::Hello));
+        inbox
+    }
+}
+
+pub(crate) fn checkpoint(grip: Grip, sha: &CommitSha) -> Checkpoint {
+    Checkpoint { git_ref: format!("aq/wip/{}", grip.job), sha: sha.clone(), session: None, epoch: grip.epoch }
+}
+
+pub(crate) fn sha(n: u32) -> CommitSha {
+    format!("{n:040x}").parse().unwrap()
+}
+
+/// What is in an inbox now; nothing is waited for.
+pub(crate) async fn drain(inbox: &mut Inbox) -> (Vec<Message>, Vec<Directive>) {
+    let (mut messages, mut directives) = (Vec::new(), Vec::new());
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = tokio::task::unconstrained(inbox.next()) => next,
+            () = std::future::ready(()) => return (messages, directives),
+        };
+        match next {
+            Some(InboxEvent::Dispatch(message)) => messages.push(message),
+            Some(InboxEvent::Directive(directive)) => directives.push(directive),
+            Some(InboxEvent::Hello) => {}
+            None => return (messages, directives),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The stages of a job, the fence, and what a change brings with it [J5][I1][I2].
+
+mod aftermath;
+mod fence;
+mod grid;
+mod property;
+mod sample;
+mod stored;

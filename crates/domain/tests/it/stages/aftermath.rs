@@ -1,0 +1,261 @@
+//! What a change of stage brings with it: counters, runs, checkpoints, and who is preferred next.
+
+use domain::{
+    Account, Actor, Completion, Evidence, Expected, FailureReason, Insights, Job, KeepCheckpoint, Run, RunOutcome,
+    Stage, StageEvent, StageName, Verdict,
+};
+
+use super::sample::{
+    EXHAUSTED, NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, failed, holder, later, mac,
+    offered, promoted, queued, sha, then,
+};
+
+/// Failed attempts, lost leases, offers in a row that nobody took.
+fn counters(job: &Job) -> (u32, u32, u32) {
+    (job.attempts(), job.lost_leases(), job.unaccepted())
+}
+
+fn ended(job: Job) -> Vec<Run> {
+    job.commit_at(Expected::Absent, None).runs
+}
+
+fn with_checkpoint(job: Job) -> Job {
+    let saved = StageEvent::Checkpointed { holder: holder(&job), checkpoint: checkpoint(job.epoch()) };
+    then(job, saved)
+}
+
+#[test]
+fn only_a_retryable_failure_counts_as_an_attempt() {
+    for reason in FailureReason::ALL {
+        let job = building(queued());
+        let event = failed(&job, reason, RETRY);
+
+        let job = then(job, event);
+
+        assert_eq!(counters(&job), (u32::from(reason.is_retryable()), 0, 0), "{reason}");
+    }
+}
+
+#[test]
+fn an_expired_lease_counts_as_lost_and_not_as_an_attempt() {
+    let job = building(queued());
+    let epoch = job.epoch();
+
+    let job = then(job, StageEvent::Reaped { epoch, verdict: RETRY });
+
+    assert_eq!(counters(&job), (0, 1, 0));
+}
+
+#[test]
+fn preemption_release_quota_and_questions_count_nothing() {
+    let held = building(queued());
+    let epoch = held.epoch();
+    let events = [
+        StageEvent::Preempted { epoch },
+        StageEvent::Released { holder: holder(&held), message: None },
+        StageEvent::QuotaHit { holder: holder(&held), until: later() },
+        StageEvent::Asked { holder: holder(&held), question: "Which gate?".to_owned() },
+    ];
+
+    for event in events {
+        let job = then(held.clone(), event);
+
+        assert_eq!(counters(&job), (0, 0, 0));
+        assert_eq!(job.lease(), None);
+    }
+}
+
+#[test]
+fn an_offer_that_nobody_took_counts_until_somebody_takes_one() {
+    let job = offered(queued());
+    let job = then(job, StageEvent::DispatchExpired { seq: domain::DispatchSeq(1), verdict: RETRY });
+    assert_eq!(counters(&job), (0, 0, 1));
+    assert_eq!(job.avoid(), Some(&mac()));
+
+    let job = assigned(job);
+
+    assert_eq!(counters(&job), (0, 0, 0));
+}
+
+#[test]
+fn a_requeue_resets_the_counters_and_keeps_the_checkpoint_unless_asked_otherwise() {
+    let job = with_checkpoint(building(queued()));
+    let saved = job.checkpoint().cloned();
+    let event = failed(&job, FailureReason::Crash, EXHAUSTED);
+    let job = then(job, event);
+    assert_eq!((counters(&job), job.checkpoint()), ((1, 0, 0), saved.as_ref()));
+
+    let kept = then(job.clone(), StageEvent::Requeued { checkpoint: KeepCheckpoint::Keep });
+    let dropped = then(job, StageEvent::Requeued { checkpoint: KeepCheckpoint::Drop });
+
+    assert_eq!((counters(&kept), kept.checkpoint(), kept.avoid()), ((0, 0, 0), saved.as_ref(), None));
+    assert_eq!((counters(&dropped), dropped.checkpoint()), ((0, 0, 0), None));
+    assert_eq!(kept.stage(), &Stage::Queued { dispatch: None, not_before: None });
+}
+
+#[test]
+fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
+    let job = with_checkpoint(building(queued()));
+    let saved = job.checkpoint().cloned();
+    let epoch = job.epoch();
+    let events = [
+        StageEvent::Reaped { epoch, verdict: RETRY },
+        StageEvent::Preempted { epoch },
+        failed(&job, FailureReason::Timeout, RETRY),
+        StageEvent::Released { holder: holder(&job), message: None },
+    ];
+
+    for event in events {
+        let job = then(job.clone(), event);
+
+        assert_eq!((job.stage().name(), job.checkpoint()), (StageName::Queued, saved.as_ref()));
+    }
+}
+
+#[test]
+fn a_final_failure_frees_the_lease_in_the_same_write() {
+    let reason = FailureReason::BudgetExceeded;
+    let job = building(queued());
+    let before = job.epoch();
+    let event = failed(&job, reason, Verdict::Fail { reason });
+
+    let job = then(job, event);
+
+    assert_eq!(job.stage(), &Stage::Failed { reason });
+    assert_eq!((job.lease(), job.seat(), job.run()), (None, None, None));
+    assert_eq!(job.epoch(), before.next());
+}
+
+#[test]
+fn a_run_ends_only_once_the_branch_shows_its_commit() {
+    let job = completed(queued());
+    let run = job.run().cloned().unwrap();
+    assert_eq!((run.outcome, run.ended_at), (Some(RunOutcome::Completed), None));
+    assert_eq!(ended(job.clone()), vec![]);
+
+    let event = StageEvent::ErrandDone { holder: holder(&job) };
+    let job = then(job, event);
+
+    assert_eq!((job.run(), job.promoted()), (None, Some(&sha(1))));
+    assert_eq!(ended(job), vec![Run { ended_at: Some(NOW), ..run }]);
+}
+
+#[test]
+fn a_run_without_a_commit_ends_when_it_completes() {
+    let job = building(queued());
+    let event = super::sample::completed_with(&job, None);
+
+    let job = then(job, event);
+
+    assert_eq!(job.run(), None);
+    assert_eq!(ended(job).len(), 1);
+}
+
+#[test]
+fn a_run_whose_promotion_is_given_up_ends_as_completed() {
+    let job = completed(queued());
+    let given_up =
+        StageEvent::ErrandFailed { holder: holder(&job), message: "the branch was moved".to_owned(), retry_at: None };
+
+    let job = then(job, given_up);
+
+    assert_eq!((job.run(), job.promoted(), job.message()), (None, None, Some("the branch was moved")));
+    let outcomes: Vec<_> = ended(job).into_iter().map(|run| run.outcome).collect();
+    assert_eq!(outcomes, vec![Some(RunOutcome::Completed)]);
+}
+
+#[test]
+fn a_promotion_that_expired_or_failed_prefers_another_factory() {
+    let expired = errand_expired(completed(queued()));
+    assert_eq!(expired.avoid(), Some(&mac()));
+
+    let unaccepted = errand_expired(offered(expired));
+    assert_eq!(unaccepted.avoid(), Some(&mac()));
+
+    let job = completed(queued());
+    let failed =
+        StageEvent::ErrandFailed { holder: holder(&job), message: "offline".to_owned(), retry_at: Some(later()) };
+    assert_eq!(then(job, failed).avoid(), Some(&mac()));
+}
+
+#[test]
+fn a_failed_run_keeps_what_it_cost_and_what_it_showed() {
+    let job = building(queued());
+    let insights = Insights { cost_usd: Some(0.25), turns: Some(3), ..Insights::default() };
+    let evidence =
+        vec![Evidence { command: "make check".to_owned(), exit: Some(2), output: "no".to_owned(), took_ms: 5 }];
+    let account =
+        Account { insights: insights.clone(), evidence: evidence.clone(), message: Some("it broke".to_owned()) };
+    let reason = FailureReason::VerifyFailed;
+    let event = StageEvent::AttemptFailed { holder: holder(&job), reason, account, verdict: RETRY };
+
+    let run = ended(then(job, event)).remove(0);
+
+    assert_eq!((run.insights, run.evidence), (insights, evidence));
+    assert_eq!((run.outcome, run.message), (Some(RunOutcome::Failed(reason)), Some("it broke".to_owned())));
+}
+
+#[test]
+fn a_ship_asked_for_during_the_promotion_follows_it_with_the_recorded_commit() {
+    let job = then(completed(queued()), StageEvent::ShipRequested);
+    let event = StageEvent::ErrandDone { holder: holder(&job) };
+
+    let job = then(job, event);
+
+    let errand = job.errand().unwrap();
+    assert_eq!((errand.kind, &errand.sha), (domain::ErrandKind::Ship, &sha(1)));
+}
+
+#[test]
+fn changes_asked_for_keep_the_branch_and_count_nothing() {
+    let job = then(promoted(queued()), StageEvent::ChangesRequested { message: Some("smaller".to_owned()) });
+
+    assert_eq!((job.stage().name(), counters(&job), job.promoted()), (StageName::Queued, (0, 0, 0), Some(&sha(1))));
+    assert_eq!(job.message(), Some("smaller"));
+}
+
+#[test]
+fn the_commits_that_the_branch_may_show_are_remembered_newest_last_and_bounded() {
+    let mut job = queued();
+    for n in 1..=12 {
+        job = building(job);
+        let completion = Completion { sha: Some(sha(n)), ..Completion::default() };
+        let event = StageEvent::Completed { holder: holder(&job), completion, promote_until: later() };
+        job = then(job, event);
+        job = then(job, StageEvent::ChangesRequested { message: None });
+    }
+
+    let expected: Vec<_> = (5..=12).map(sha).collect();
+    assert_eq!(job.heads(), expected);
+}
+
+#[test]
+fn events_are_numbered_without_gaps_and_say_where_the_job_was_afterwards() {
+    let job = promoted(queued());
+
+    let unit = job.commit_at(Expected::Absent, None);
+
+    let told: Vec<_> = unit.events.iter().map(|event| (event.seq.0, event.kind, event.stage, event.epoch.0)).collect();
+    use domain::EventKind as K;
+    assert_eq!(
+        told,
+        vec![
+            (1, K::Submitted, StageName::Queued, 0),
+            (2, K::Dispatched, StageName::Queued, 0),
+            (3, K::Granted, StageName::Assigned, 1),
+            (4, K::Started, StageName::Building, 1),
+            (5, K::Completed, StageName::Testing, 2),
+            (6, K::Promoted, StageName::Testing, 3),
+        ]
+    );
+    assert_eq!(unit.job.seq().0, 6);
+}
+
+#[test]
+fn an_event_names_who_did_it() {
+    let job = queued().apply(StageEvent::Cancelled { message: None }, NOW, Actor::Person("ada".to_owned())).unwrap();
+
+    let by = job.commit_at(Expected::Absent, None).events.pop().map(|event| event.by);
+
+    assert_eq!(by, Some(Actor::Person("ada".to_owned())));
+}

@@ -1,0 +1,159 @@
+//! Only the holder of the current epoch writes, and every clearing write closes the door behind it [I1][I2].
+
+use domain::{Actor, Epoch, Holder, Job, Refusal, StageEvent, StageName};
+
+use super::sample::{
+    NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, errand_granted, fitting, granted, holder,
+    linux, mac, offered, promoted, queued, situations, then,
+};
+
+fn refusal(job: &Job, event: StageEvent) -> Refusal {
+    match job.clone().apply(event, NOW, Actor::Coordinator) {
+        Ok(after) => panic!("expected a refusal, the job went to {}", after.stage().name()),
+        Err(refusal) => refusal,
+    }
+}
+
+fn with_holder(event: StageEvent, change: impl Fn(&mut Holder)) -> Option<StageEvent> {
+    let mut event = event;
+    let holder = super::property::holder_mut(&mut event)?;
+    change(holder);
+    Some(event)
+}
+
+#[test]
+fn every_worker_write_with_another_epoch_is_fenced_in_every_situation() {
+    for (situation, job) in situations() {
+        for (name, event) in fitting(&job) {
+            for shown in [Epoch(job.epoch().0 + 1), Epoch(job.epoch().0.wrapping_sub(1))] {
+                let Some(event) = with_holder(event.clone(), |holder| holder.epoch = shown) else { continue };
+
+                let refusal = refusal(&job, event);
+
+                assert_eq!(refusal, Refusal::StaleEpoch { shown, held: job.epoch() }, "{situation}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_worker_write_of_another_factory_is_fenced_in_every_situation() {
+    for (situation, job) in situations() {
+        for (name, event) in fitting(&job) {
+            let Some(event) = with_holder(event, |holder| holder.factory = linux()) else { continue };
+
+            let refusal = refusal(&job, event);
+
+            assert_eq!(refusal, Refusal::NotHolder { factory: linux() }, "{situation}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_job_is_released_once() {
+    let job = building(queued());
+    let released = StageEvent::Released { holder: holder(&job), message: None };
+    let held = job.epoch();
+
+    let job = then(job, released.clone());
+
+    assert_eq!(refusal(&job, released), Refusal::StaleEpoch { shown: held, held: held.next() });
+}
+
+#[test]
+fn a_taken_over_lease_fences_its_old_holder() {
+    let job = building(queued());
+    let old = holder(&job);
+    let job = then(job, StageEvent::Reaped { epoch: old.epoch, verdict: RETRY });
+    let job = assigned(job);
+
+    let late = StageEvent::Checkpointed { holder: old.clone(), checkpoint: checkpoint(old.epoch) };
+
+    assert_eq!(refusal(&job, late), Refusal::StaleEpoch { shown: old.epoch, held: job.epoch() });
+    assert_eq!(job.checkpoint(), None);
+}
+
+#[test]
+fn the_reaper_is_fenced_like_everybody_else() {
+    let job = completed(queued());
+    let reaped = StageEvent::Reaped { epoch: Epoch(1), verdict: RETRY };
+
+    assert_eq!(refusal(&job, reaped), Refusal::StaleEpoch { shown: Epoch(1), held: Epoch(2) });
+}
+
+#[test]
+fn the_epoch_rises_on_every_grant_and_on_every_write_that_clears_or_passes_on_a_holder_and_else_stays() {
+    for (situation, job) in situations() {
+        for (name, event) in fitting(&job) {
+            let Ok(after) = job.clone().apply(event, NOW, Actor::Coordinator) else { continue };
+
+            let has_changed_hands = job.lease() != after.lease();
+
+            let expected = if has_changed_hands { job.epoch().next() } else { job.epoch() };
+            assert_eq!(after.epoch(), expected, "{situation}: {name}");
+            assert!(after.lease().is_none_or(|lease| lease.epoch == after.epoch()), "{situation}: {name}");
+        }
+    }
+}
+
+#[test]
+fn an_offer_is_accepted_by_its_target_alone() {
+    let job = offered(queued());
+    let StageEvent::Granted { lease } = granted(&job) else { panic!("expected a grant") };
+    let stolen = StageEvent::Granted { lease: domain::Lease { factory: linux(), ..lease } };
+
+    assert_eq!(refusal(&job, stolen), Refusal::NotTarget { target: mac() });
+}
+
+#[test]
+fn a_superseded_offer_is_refused_and_says_which_one_stands() {
+    let first = offered(queued());
+    let accept = granted(&first);
+    let job = then(first, StageEvent::DispatchExpired { seq: domain::DispatchSeq(1), verdict: RETRY });
+
+    let withdrawn = refusal(&job, accept.clone());
+    let job = offered(job);
+    let replaced = refusal(&job, accept);
+
+    let shown = domain::DispatchSeq(1);
+    assert_eq!(withdrawn, Refusal::SupersededDispatch { shown, current: None });
+    assert_eq!(replaced, Refusal::SupersededDispatch { shown, current: Some(domain::DispatchSeq(2)) });
+}
+
+#[test]
+fn an_offer_that_was_accepted_cannot_be_accepted_again() {
+    let job = offered(queued());
+    let accept = granted(&job);
+    let job = then(job, accept.clone());
+
+    assert_eq!(refusal(&job, accept), Refusal::AlreadyGranted);
+}
+
+#[test]
+fn a_promotion_that_was_given_to_another_is_not_its_first_holders_to_report() {
+    let job = completed(queued());
+    let first = holder(&job);
+    let job = errand_granted(errand_expired(job));
+
+    let late = StageEvent::ErrandDone { holder: first.clone() };
+
+    assert_eq!(refusal(&job, late), Refusal::StaleEpoch { shown: first.epoch, held: job.epoch() });
+}
+
+#[test]
+fn a_refusal_names_the_moves_that_are_allowed() {
+    let refusal = refusal(&promoted(queued()), StageEvent::Approved);
+
+    assert_eq!(
+        refusal.to_string(),
+        "a job in `testing` cannot be approved; from `testing` it can go to: `queued`, `shipped`, `failed`"
+    );
+    assert_eq!(
+        refusal,
+        Refusal::IllegalTransition {
+            stage: StageName::Testing,
+            event: "approved",
+            allowed: vec![StageName::Queued, StageName::Shipped, StageName::Failed]
+        }
+    );
+}

@@ -1,0 +1,251 @@
+//! Jobs in every situation, and every event that can happen to them.
+
+use std::time::Duration;
+
+use domain::{
+    Account, Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
+    FactoryId, FailureReason, Holder, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId, Review, Spec,
+    StageEvent, Submission, Timestamp, Verdict,
+};
+
+pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+pub(super) fn later() -> Timestamp {
+    NOW.after(Duration::from_secs(60))
+}
+
+pub(super) fn mac() -> FactoryId {
+    "mac".parse().unwrap()
+}
+
+pub(super) fn linux() -> FactoryId {
+    "linux".parse().unwrap()
+}
+
+pub(super) fn sha(n: u8) -> CommitSha {
+    format!("{n:040x}").parse().unwrap()
+}
+
+pub(super) fn submitted(deps: DepsState, review: Option<Review>) -> Job {
+    let spec =
+        Spec { title: "Mend the gate".to_owned(), repo: Some("notes".parse().unwrap()), review, ..Spec::default() };
+    let submission = Submission {
+        id: JobId::new(NOW, [7; 10]),
+        product: ProductId::default_product(),
+        spec,
+        deps: Vec::new(),
+        idempotency_key: None,
+        body_sha256: "00".repeat(32),
+        by: "ada".to_owned(),
+        at: NOW,
+    };
+    Job::submit(submission, deps)
+}
+
+pub(super) fn queued() -> Job {
+    submitted(DepsState::Met, None)
+}
+
+pub(super) fn ballot() -> Review {
+    Review { quorum: 2, reviewers: Vec::new() }
+}
+
+/// The job after an event that must be allowed.
+pub(super) fn then(job: Job, event: StageEvent) -> Job {
+    let stage = job.stage().name();
+    let name = event.name();
+    match job.apply(event, NOW, Actor::Coordinator) {
+        Ok(job) => job,
+        Err(refusal) => panic!("{stage} was not {name}: {refusal}"),
+    }
+}
+
+pub(super) fn offered(job: Job) -> Job {
+    let event = dispatched(&job);
+    then(job, event)
+}
+
+pub(super) fn assigned(job: Job) -> Job {
+    let job = offered(job);
+    let event = granted(&job);
+    then(job, event)
+}
+
+pub(super) fn building(job: Job) -> Job {
+    let job = assigned(job);
+    let event = started(&job);
+    then(job, event)
+}
+
+/// Completed with a commit: the holder may move the branch.
+pub(super) fn completed(job: Job) -> Job {
+    let job = building(job);
+    let event = completed_with(&job, Some(sha(1)));
+    then(job, event)
+}
+
+/// Completed, and the branch shows it.
+pub(super) fn promoted(job: Job) -> Job {
+    let job = completed(job);
+    let event = StageEvent::ErrandDone { holder: holder(&job) };
+    then(job, event)
+}
+
+/// The errand waits for somebody to take it.
+pub(super) fn errand_expired(job: Job) -> Job {
+    let event = StageEvent::ErrandExpired { epoch: job.epoch(), seq: open_seq(&job) };
+    then(job, event)
+}
+
+pub(super) fn errand_granted(job: Job) -> Job {
+    let job = offered(job);
+    let event = StageEvent::ErrandGranted { lease: lease(&job), until: later() };
+    then(job, event)
+}
+
+/// The right that the job's holder would show; some right if nobody holds it.
+pub(super) fn holder(job: &Job) -> Holder {
+    Holder { epoch: job.epoch(), factory: job.lease().map_or_else(mac, |lease| lease.factory.clone()) }
+}
+
+/// The number of the offer that is out or was accepted.
+pub(super) fn open_seq(job: &Job) -> DispatchSeq {
+    match (job.dispatch(), job.lease()) {
+        (Some(offer), _) => offer.seq,
+        (None, Some(lease)) => lease.seq,
+        (None, None) => job.dispatch_seq(),
+    }
+}
+
+pub(super) fn lease(job: &Job) -> Lease {
+    Lease {
+        factory: job.dispatch().map_or_else(mac, |offer| offer.target.clone()),
+        instance: InstanceId::from_bytes([1; 16]),
+        epoch: job.epoch().next(),
+        nonce: ClaimNonce::from_bytes([2; 16]),
+        seq: open_seq(job),
+        granted_at: NOW,
+    }
+}
+
+pub(super) fn checkpoint(epoch: Epoch) -> Checkpoint {
+    Checkpoint { git_ref: "aq/wip/x-e1".to_owned(), sha: sha(9), session: Some("s-1".to_owned()), epoch }
+}
+
+pub(super) fn dispatched(job: &Job) -> StageEvent {
+    let dispatch = Dispatch { seq: job.dispatch_seq().next(), target: mac(), accept_by: later(), score: 2.5 };
+    StageEvent::Dispatched { dispatch }
+}
+
+pub(super) fn granted(job: &Job) -> StageEvent {
+    StageEvent::Granted { lease: lease(job) }
+}
+
+pub(super) fn started(job: &Job) -> StageEvent {
+    StageEvent::Started { holder: holder(job), engine: EngineName::command() }
+}
+
+pub(super) fn completed_with(job: &Job, sha: Option<CommitSha>) -> StageEvent {
+    let completion = Completion { sha, ..Completion::default() };
+    StageEvent::Completed { holder: holder(job), completion, promote_until: later() }
+}
+
+pub(super) fn failed(job: &Job, reason: FailureReason, verdict: Verdict) -> StageEvent {
+    StageEvent::AttemptFailed { holder: holder(job), reason, account: Account::default(), verdict }
+}
+
+pub(super) const RETRY: Verdict = Verdict::Retry { not_before: None };
+pub(super) const EXHAUSTED: Verdict = Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+
+/// Every event, shown with the right, the epoch and the number that fit the job.
+pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
+    use StageEvent as E;
+    let (holder, epoch, seq) = (holder(job), job.epoch(), open_seq(job));
+    let errand_failed =
+        |retry_at| E::ErrandFailed { holder: holder.clone(), message: "no such ref".to_owned(), retry_at };
+    vec![
+        ("unblocked", E::Unblocked),
+        ("dependency failed", E::DepFailed { dep: JobId::new(NOW, [8; 10]) }),
+        ("dispatched", dispatched(job)),
+        ("dispatch expired, again", E::DispatchExpired { seq, verdict: RETRY }),
+        ("dispatch expired, enough", E::DispatchExpired { seq, verdict: EXHAUSTED }),
+        ("granted", granted(job)),
+        ("started", started(job)),
+        ("checkpointed", E::Checkpointed { holder: holder.clone(), checkpoint: checkpoint(epoch) }),
+        ("completed with a commit", completed_with(job, Some(sha(1)))),
+        ("completed without one", completed_with(job, None)),
+        ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned() }),
+        ("quota hit", E::QuotaHit { holder: holder.clone(), until: later() }),
+        ("released", E::Released { holder: holder.clone(), message: None }),
+        ("attempt failed, again", failed(job, FailureReason::Crash, RETRY)),
+        ("attempt failed, enough", failed(job, FailureReason::Crash, EXHAUSTED)),
+        (
+            "attempt failed for good",
+            failed(job, FailureReason::BudgetExceeded, Verdict::Fail { reason: FailureReason::BudgetExceeded }),
+        ),
+        ("reaped, again", E::Reaped { epoch, verdict: RETRY }),
+        ("reaped, enough", E::Reaped { epoch, verdict: EXHAUSTED }),
+        ("preempted", E::Preempted { epoch }),
+        ("errand granted", E::ErrandGranted { lease: lease(job), until: later() }),
+        ("errand done", E::ErrandDone { holder: holder.clone() }),
+        ("errand failed, again", errand_failed(Some(later()))),
+        ("errand failed, given up", errand_failed(None)),
+        ("errand expired", E::ErrandExpired { epoch, seq }),
+        ("ship requested", E::ShipRequested),
+        ("approved", E::Approved),
+        ("changes requested", E::ChangesRequested { message: None }),
+        ("rejected", E::Rejected { message: None }),
+        ("cancelled", E::Cancelled { message: None }),
+        ("requeued", E::Requeued { checkpoint: KeepCheckpoint::Keep }),
+    ]
+}
+
+/// A job in every situation that the table tells apart.
+pub(super) fn situations() -> Vec<(&'static str, Job)> {
+    let in_review = || completed(submitted(DepsState::Met, Some(ballot())));
+    let shipping = || then(promoted(queued()), StageEvent::ShipRequested);
+    let asked = || {
+        let job = building(queued());
+        let event = StageEvent::Asked { holder: holder(&job), question: "Which gate?".to_owned() };
+        then(job, event)
+    };
+    let shipped = || {
+        let job = errand_granted(shipping());
+        let event = StageEvent::ErrandDone { holder: holder(&job) };
+        then(job, event)
+    };
+    let dead = || {
+        let job = building(queued());
+        let event = StageEvent::Reaped { epoch: job.epoch(), verdict: EXHAUSTED };
+        then(job, event)
+    };
+    vec![
+        ("queued", queued()),
+        ("queued, offered", offered(queued())),
+        ("blocked on dependencies", submitted(DepsState::Unmet, None)),
+        ("blocked on a question", asked()),
+        ("assigned", assigned(queued())),
+        ("building", building(queued())),
+        ("building, review wanted", building(submitted(DepsState::Met, Some(ballot())))),
+        ("review, promotion held", in_review()),
+        ("review, promotion waiting", errand_expired(in_review())),
+        ("review, promotion offered", offered(errand_expired(in_review()))),
+        ("review, promoted", promoted(submitted(DepsState::Met, Some(ballot())))),
+        ("testing, promotion held", completed(queued())),
+        ("testing, promotion waiting", errand_expired(completed(queued()))),
+        ("testing, promotion offered", offered(errand_expired(completed(queued())))),
+        ("testing, promotion held, ship wanted", then(completed(queued()), StageEvent::ShipRequested)),
+        ("testing, promoted", promoted(queued())),
+        ("testing, nothing to promote", {
+            let job = building(queued());
+            let event = completed_with(&job, None);
+            then(job, event)
+        }),
+        ("testing, ship waiting", shipping()),
+        ("testing, ship offered", offered(shipping())),
+        ("testing, ship held", errand_granted(shipping())),
+        ("shipped", shipped()),
+        ("failed", then(queued(), StageEvent::Cancelled { message: None })),
+        ("dead letter", dead()),
+    ]
+}

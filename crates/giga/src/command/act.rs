@@ -1,0 +1,75 @@
+//! `giga cancel`, `giga requeue` and `giga ship`: what people do to jobs.
+
+use domain::{JobId, StageName};
+use protocol::{Action, ActionRequest, Client, JobView};
+
+use crate::cli::{CancelArgs, RequeueArgs, ShipArgs, Until};
+use crate::failure::Failure;
+use crate::output::clean;
+
+use super::{Context, job_id, wait};
+
+/// Stops jobs for good.
+pub(super) async fn cancel(context: &Context<'_>, args: CancelArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let ids = job_id::find_all(&client, &args.ids).await?;
+    let request = ActionRequest { message: args.message, ..ActionRequest::default() };
+    act(context, &client, &ids, Action::Cancel, &request).await
+}
+
+/// Sends jobs round again.
+pub(super) async fn requeue(context: &Context<'_>, args: RequeueArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let ids = job_id::find_all(&client, &args.ids).await?;
+    let request = ActionRequest { fresh: args.fresh, ..ActionRequest::default() };
+    act(context, &client, &ids, Action::Requeue, &request).await
+}
+
+/// Merges the work of jobs.
+pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let ids = job_id::find_all(&client, &args.ids).await?;
+    act(context, &client, &ids, Action::Ship, &ActionRequest::default()).await?;
+    if !args.wait {
+        return Ok(());
+    }
+    // A merge that does not work out leaves the job at rest: to wait for `shipped` alone could take for ever.
+    let jobs = wait::watch(context, &client, &ids, Until::Rest).await?;
+    wait::report(context, &jobs)?;
+    match jobs.iter().find(|job| job.stage != StageName::Shipped) {
+        None => Ok(()),
+        Some(job) => {
+            let why = job.message.as_deref().map_or_else(String::new, |why| format!(": {}", clean(why)));
+            Err(Failure::failed(format!("job `{}` is not merged{why}", job.id))
+                .hint(format!("`giga explain {}` says more", job.id)))
+        }
+    }
+}
+
+async fn act(
+    context: &Context<'_>,
+    client: &Client,
+    ids: &[JobId],
+    action: Action,
+    request: &ActionRequest,
+) -> Result<(), Failure> {
+    let word = match action {
+        Action::Cancel => "cancel",
+        Action::Requeue => "requeue",
+        Action::Ship => "ship",
+        Action::Reject => "reject",
+        Action::RetryFromCheckpoint => "retry-from-checkpoint",
+        Action::RequestChanges => "request-changes",
+        Action::Priority => "priority",
+        Action::Pin => "pin",
+    };
+    for id in ids {
+        let job: JobView = client.post(&format!("/jobs/{id}/actions/{word}"), request).await?;
+        if context.out.is_json() {
+            context.out.document(&job)?;
+        } else {
+            context.out.line(&format!("{}  {}", job.id, job.stage))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! `giga doctor`: is this machine well, and which settings are in force?
+
+mod check;
+mod coordinator;
+mod data;
+mod tools;
+
+use serde::Serialize;
+
+use crate::config::{Config, Listed};
+use crate::failure::Failure;
+use crate::output::{Cell, Output, Table, Tint};
+
+use check::{Check, Verdict};
+
+#[derive(Serialize)]
+struct Findings {
+    checks: Vec<Check>,
+    settings: Vec<Listed>,
+}
+
+/// Checks this machine; fails if anything is broken.
+pub(crate) async fn doctor(config: Result<Config, Failure>, out: &Output) -> Result<(), Failure> {
+    let findings = examine(config).await;
+    if out.is_json() {
+        out.document(&findings)?;
+    } else {
+        print(&findings, out)?;
+    }
+    match findings.checks.iter().filter(|check| check.verdict == Verdict::Fail).count() {
+        0 => Ok(()),
+        1 => Err(Failure::failed("one check failed")),
+        several => Err(Failure::failed(format!("{several} checks failed"))),
+    }
+}
+
+async fn examine(config: Result<Config, Failure>) -> Findings {
+    let mut checks = vec![program()];
+    let config = match config {
+        Ok(config) => config,
+        Err(failure) => {
+            checks.push(Check::fail(
+                "configuration",
+                failure.message(),
+                failure.hint_text().unwrap_or("mend the file"),
+            ));
+            checks.push(tools::git());
+            return Findings { checks, settings: Vec::new() };
+        }
+    };
+    checks.extend(configuration(&config));
+    checks.extend(data::examine(&config));
+    checks.extend(coordinator::examine(&config).await);
+    checks.push(tools::git());
+    checks.extend(tools::engines(&config.factory));
+    checks.extend(tools::repositories(&config.factory));
+    Findings { checks, settings: config.listing }
+}
+
+fn program() -> Check {
+    let text = format!("giga {}, protocol {}", env!("CARGO_PKG_VERSION"), protocol::PROTOCOL_VERSION);
+    Check::ok("program", text)
+}
+
+fn configuration(config: &Config) -> Vec<Check> {
+    let found = match &config.file {
+        Some(path) => format!("from {}", path.display()),
+        None => "no giga.toml: defaults, variables and flags".to_owned(),
+    };
+    let mut checks = vec![Check::ok("configuration", found)];
+    for stranger in &config.strangers {
+        let remedy = match stranger.meant {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "unset it".to_owned(),
+        };
+        checks.push(Check::warn("configuration", format!("{} is set and means nothing", stranger.name), remedy));
+    }
+    for warning in config.coordinator.settings().reconciled().1 {
+        checks.push(Check::warn("configuration", warning, "change one of the two settings"));
+    }
+    checks
+}
+
+fn print(findings: &Findings, out: &Output) -> Result<(), Failure> {
+    let mut checks = Table::new(&["STATE", "CHECK", "FOUND"], "FOUND");
+    for check in &findings.checks {
+        let (word, tint) = match check.verdict {
+            Verdict::Ok => ("ok", Tint::Good),
+            Verdict::Warn => ("warn", Tint::Warn),
+            Verdict::Fail => ("FAIL", Tint::Bad),
+        };
+        let remedy = check.remedy.as_deref().map_or_else(String::new, |remedy| format!(": {remedy}"));
+        let found = Cell::from(format!("{}{remedy}", check.found));
+        checks.row(vec![Cell::tinted(word, tint), check.name.into(), found]);
+    }
+    out.whole_table(&checks)?;
+    let mut settings = Table::new(&["SETTING", "VALUE", "FROM"], "VALUE");
+    for listed in &findings.settings {
+        settings.row(vec![listed.key.into(), listed.value.as_str().into(), listed.origin.as_str().into()]);
+    }
+    if settings.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    out.whole_table(&settings)
+}

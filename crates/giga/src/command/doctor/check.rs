@@ -1,0 +1,43 @@
+//! One thing that was looked at.
+
+use serde::Serialize;
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Check {
+    /// What.
+    pub(super) name: &'static str,
+    /// How it is.
+    pub(super) verdict: Verdict,
+    /// What was found.
+    pub(super) found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) remedy: Option<String>,
+}
+
+/// How a thing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Verdict {
+    /// Well.
+    Ok,
+    /// It works, or is not needed yet.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+impl Check {
+    pub(super) fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Ok, found: found.into(), remedy: None }
+    }
+
+    pub(super) fn warn(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Warn, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    pub(super) fn fail(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Fail, found: found.into(), remedy: Some(remedy.into()) }
+    }
+}

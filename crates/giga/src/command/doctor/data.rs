@@ -1,0 +1,143 @@
+//! The data folder: who can read it, is there room, is the database ours?
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::config::Config;
+
+use super::check::Check;
+
+const GIB: u64 = 1024 * 1024 * 1024;
+
+/// Below this a factory gets no new work.
+const FREE_COMFORTABLE: u64 = GIB;
+
+/// Below this a database cannot grow.
+const FREE_MIN: u64 = GIB / 16;
+
+/// What every SQLite database begins with.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// Where the header names the program that a database belongs to, and our name there.
+const APPLICATION_ID_AT: usize = 68;
+const APPLICATION_ID: [u8; 4] = *b"GIGA";
+const HEADER_LEN: usize = 100;
+
+/// Looks at the data folder and what is in it.
+pub(super) fn examine(config: &Config) -> Vec<Check> {
+    let folder = config.data.path();
+    let mut checks = vec![permissions(folder), room(folder), database(&config.data.database())];
+    checks.extend(secret(&config.data.admin_token()));
+    checks
+}
+
+fn permissions(folder: &Path) -> Check {
+    let shown = folder.display();
+    match fs::metadata(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Check::ok("data folder", format!("{shown} is not there yet: the first `giga up` makes it"))
+        }
+        Err(error) => Check::fail("data folder", format!("{shown}: {error}"), "choose another with --data"),
+        Ok(found) if !found.is_dir() => {
+            Check::fail("data folder", format!("{shown} is not a folder"), "choose another with --data")
+        }
+        Ok(found) if found.permissions().mode() & 0o077 != 0 => {
+            Check::warn("data folder", format!("{shown} can be read by others"), format!("chmod 700 {shown}"))
+        }
+        Ok(_) => Check::ok("data folder", shown.to_string()),
+    }
+}
+
+fn room(folder: &Path) -> Check {
+    let Some(there) = folder.ancestors().find(|above| above.is_dir()) else {
+        return Check::warn("disk", "no part of the data folder's path is there", "choose another with --data");
+    };
+    match rustix::fs::statvfs(there) {
+        Err(error) => Check::warn("disk", format!("free space is not known: {error}"), "look at it with df"),
+        Ok(found) => {
+            let free = found.f_bavail.saturating_mul(found.f_frsize);
+            let text = format!("{:.1} GiB free", free as f64 / GIB as f64);
+            match free {
+                0..FREE_MIN => Check::fail("disk", text, "free some, or move the data with --data"),
+                FREE_MIN..FREE_COMFORTABLE => Check::warn("disk", text, "free some: below 1 GiB no work begins"),
+                _ => Check::ok("disk", text),
+            }
+        }
+    }
+}
+
+fn database(path: &Path) -> Check {
+    let shown = path.display();
+    let mut header = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(HEADER_LEN as u64).read_to_end(&mut header));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Check::ok("database", "none yet: the first `giga up` makes it")
+        }
+        Err(error) => Check::fail("database", format!("{shown}: {error}"), "make it readable for this user"),
+        // The first transaction may still be in the write-ahead log alone.
+        Ok(0) => Check::ok("database", format!("{shown} is empty")),
+        Ok(length) if length < HEADER_LEN || !header.starts_with(MAGIC) => {
+            Check::fail("database", format!("{shown} is not a database"), "restore it from a backup, or move it away")
+        }
+        Ok(_) => match &header[APPLICATION_ID_AT..APPLICATION_ID_AT + 4] {
+            id if *id == APPLICATION_ID || *id == [0; 4] => Check::ok("database", shown.to_string()),
+            _ => Check::fail(
+                "database",
+                format!("{shown} belongs to another program"),
+                "choose another folder with --data",
+            ),
+        },
+    }
+}
+
+fn secret(path: &Path) -> Option<Check> {
+    let found = fs::metadata(path).ok()?;
+    let shown = path.display();
+    Some(match found.permissions().mode() & 0o077 {
+        0 => Check::ok("admin token", format!("{shown}, readable by you alone")),
+        _ => Check::fail("admin token", format!("{shown} can be read by others"), format!("chmod 600 {shown}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Verdict;
+    use super::*;
+
+    fn verdict_of(bytes: &[u8]) -> Verdict {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fleet.db");
+        fs::write(&path, bytes).unwrap();
+        database(&path).verdict
+    }
+
+    #[test]
+    fn a_database_is_known_by_its_header() {
+        let mut ours = [MAGIC.as_slice(), &[0; HEADER_LEN - MAGIC.len()]].concat();
+        ours[APPLICATION_ID_AT..APPLICATION_ID_AT + 4].copy_from_slice(&APPLICATION_ID);
+        let mut foreign = ours.clone();
+        foreign[APPLICATION_ID_AT] = b'X';
+
+        assert_eq!(verdict_of(&ours), Verdict::Ok);
+        assert_eq!(verdict_of(b""), Verdict::Ok);
+        assert_eq!(verdict_of(&foreign), Verdict::Fail);
+        assert_eq!(verdict_of(b"not a database at all"), Verdict::Fail);
+    }
+
+    #[test]
+    fn a_token_that_others_can_read_is_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.token");
+        let verdict = |mode: u32| {
+            fs::write(&path, "x").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            secret(&path).map(|check| check.verdict)
+        };
+
+        assert_eq!(verdict(0o600), Some(Verdict::Ok));
+        assert_eq!(verdict(0o644), Some(Verdict::Fail));
+    }
+}

@@ -1,0 +1,96 @@
+//! Programs that a factory on this machine needs.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::config::FactoryConfig;
+
+use super::check::Check;
+
+/// The oldest git that can do what mirrors and worktrees need.
+const GIT_MIN: (u32, u32) = (2, 38);
+
+/// Is git there, and new enough?
+pub(super) fn git() -> Check {
+    let remedy = format!("install git {}.{} or newer", GIT_MIN.0, GIT_MIN.1);
+    let answer = match Command::new("git").arg("--version").output() {
+        Ok(answer) if answer.status.success() => String::from_utf8_lossy(&answer.stdout).trim().to_owned(),
+        Ok(_) | Err(_) => return Check::fail("git", "it is not there, or does not start", remedy),
+    };
+    match version(&answer) {
+        Some(found) if found >= GIT_MIN => Check::ok("git", answer),
+        Some(_) => Check::fail("git", format!("{answer} is too old"), remedy),
+        None => Check::warn("git", format!("its version is not known: {}", domain::printable(&answer)), remedy),
+    }
+}
+
+/// The first two numbers of `git version 2.43.0`.
+fn version(answer: &str) -> Option<(u32, u32)> {
+    let mut numbers = answer.split_whitespace().nth(2)?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Which engines are configured, and is their program there?
+pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
+    if factory.engines.value.is_empty() {
+        let remedy = "a factory here needs one: add [factory.engines.NAME] with argv to giga.toml (see `giga init`)";
+        return vec![Check::warn("engines", "none is configured", remedy)];
+    }
+    let check = |(name, engine): (&domain::EngineName, &factory::EngineConfig)| match engine.argv.first() {
+        None => {
+            Check::fail("engine", format!("`{name}` has no command line"), format!("set factory.engines.{name}.argv"))
+        }
+        Some(program) => match found(program) {
+            Some(path) => Check::ok("engine", format!("`{name}` is {}", path.display())),
+            None => {
+                let text = format!("`{name}`: there is no program `{}`", domain::printable(program));
+                Check::fail("engine", text, format!("install it, or change factory.engines.{name}.argv"))
+            }
+        },
+    };
+    factory.engines.value.iter().map(check).collect()
+}
+
+/// Can the folder of repositories be read?
+pub(super) fn repositories(factory: &FactoryConfig) -> Option<Check> {
+    let base = factory.repo_base.value.as_ref()?;
+    Some(match std::fs::read_dir(base) {
+        Ok(_) => Check::ok("repositories", format!("those in {} are offered", base.display())),
+        Err(error) => {
+            let text = format!("cannot read {}: {error}", base.display());
+            Check::fail("repositories", text, format!("set by {}: mend it there", factory.repo_base.origin))
+        }
+    })
+}
+
+/// Where a program is, as a shell would look for it.
+fn found(program: &str) -> Option<PathBuf> {
+    let is_program =
+        |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| is_program(path));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| is_program(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_every_gits_answer() {
+        assert_eq!(version("git version 2.43.0"), Some((2, 43)));
+        assert_eq!(version("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
+        assert_eq!(version("hg 6"), None);
+    }
+
+    #[test]
+    fn a_program_is_found_as_a_shell_finds_it() {
+        assert!(found("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(found("/bin/sh"), Some("/bin/sh".into()));
+        assert_eq!(found("no-such-program-here"), None);
+        assert_eq!(found("/"), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! `giga events`
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use domain::{Actor, EventKind, JobEvent, JobId};
+use protocol::{Client, EventList};
+use serde_json::Value;
+
+use crate::cli::EventsArgs;
+use crate::failure::Failure;
+use crate::output::{Tint, clean};
+
+use super::follow::{Follower, News};
+use super::query::Query;
+use super::{Context, job_id};
+
+/// The log has no end to ask for: a replay is over when nothing more has come for this long.
+const REPLAY_SILENCE: Duration = Duration::from_secs(1);
+
+/// Events read at once.
+const PAGE: &str = "1000";
+
+/// Shows what happens, or what has happened.
+pub(super) async fn events(context: &Context<'_>, args: EventsArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let id = match &args.id {
+        Some(id) => Some(job_id::find(&client, id).await?),
+        None => None,
+    };
+    let path = id.map_or_else(|| "/events/stream".to_owned(), |id| format!("/jobs/{id}/events/stream"));
+    match (id, args.follow) {
+        (_, true) => follow(context, &client, path).await,
+        (Some(id), false) => {
+            let events = all_of(&client, id).await?;
+            let left_out = events.len().saturating_sub(args.limit);
+            events.iter().skip(left_out).try_for_each(|event| show(context, &serde_json::json!(event), Some(event)))
+        }
+        (None, false) => replay(context, &client, path, args.limit).await,
+    }
+}
+
+async fn follow(context: &Context<'_>, client: &Client, path: String) -> Result<(), Failure> {
+    let mut stream = Follower::open(context, client, path, None).await?;
+    loop {
+        match stream.next().await? {
+            News::Happened { json, event } => show(context, &json, event.as_deref())?,
+            News::Reset => context.out.note("reset: events may be missing here"),
+        }
+    }
+}
+
+async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usize) -> Result<(), Failure> {
+    let mut stream = Follower::open(context, client, path, Some("0".to_owned())).await?;
+    let mut last = VecDeque::new();
+    while let Ok(news) = tokio::time::timeout(REPLAY_SILENCE, stream.next()).await {
+        match news? {
+            News::Happened { json, event } => {
+                last.push_back((json, event));
+                if last.len() > limit {
+                    last.pop_front();
+                }
+            }
+            News::Reset => context.out.note("there is too much to replay: use -f, or name a job"),
+        }
+    }
+    if last.is_empty() {
+        context.out.note("nothing has happened yet");
+    }
+    last.iter().try_for_each(|(json, event)| show(context, json, event.as_deref()))
+}
+
+/// Every event of a job, oldest first.
+pub(super) async fn all_of(client: &Client, id: JobId) -> Result<Vec<JobEvent>, Failure> {
+    let mut events = Vec::new();
+    let mut after = None;
+    loop {
+        let path = Query::new(format!("/jobs/{id}/events")).with("limit", PAGE).maybe("after", after);
+        let page: EventList = client.get(path.as_str()).await?;
+        events.extend(page.items);
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(events),
+        }
+    }
+}
+
+fn show(context: &Context<'_>, json: &Value, event: Option<&JobEvent>) -> Result<(), Failure> {
+    if context.out.is_json() {
+        return context.out.document(json);
+    }
+    match event {
+        Some(event) => context.out.line(&line(context, event)),
+        None => context.out.line(&clean(&json.to_string())),
+    }
+}
+
+fn line(context: &Context<'_>, event: &JobEvent) -> String {
+    let stage = context.out.palette().paint(&format!("{:<11}", event.stage.as_str()), tint(event.kind));
+    let words = format!("{} by {}", kind_name(event.kind), actor(&event.by));
+    format!("{}  {}  {stage}  {}", event.at, event.job_id, clean(&words))
+}
+
+fn tint(kind: EventKind) -> Tint {
+    match kind {
+        EventKind::Completed | EventKind::Promoted | EventKind::Shipped | EventKind::Approved => Tint::Good,
+        EventKind::Failed | EventKind::DeadLettered | EventKind::Rejected => Tint::Bad,
+        EventKind::AttemptFailed
+        | EventKind::ErrandFailed
+        | EventKind::Reaped
+        | EventKind::DispatchExpired
+        | EventKind::Preempted
+        | EventKind::Cancelled
+        | EventKind::QuotaHit => Tint::Warn,
+        _ => Tint::Faint,
+    }
+}
+
+/// Who did it, in a word.
+pub(super) fn actor(by: &Actor) -> String {
+    match by {
+        Actor::Person(name) => name.clone(),
+        Actor::Factory(factory) => format!("`{factory}`"),
+        Actor::Coordinator => "the coordinator".to_owned(),
+    }
+}
+
+/// What happened, as people read it: the word in JSON without its underscores.
+pub(super) fn kind_name(kind: EventKind) -> String {
+    let word = serde_json::to_value(kind).ok();
+    word.as_ref().and_then(Value::as_str).unwrap_or("something").replace('_', " ")
+}

@@ -1,0 +1,104 @@
+//! A stream of events that survives lost connections and restarted coordinators.
+
+use std::time::Duration;
+
+use domain::JobEvent;
+use protocol::{Client, ClientError, EventStream, SseEvent};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+use super::Context;
+
+/// The pause before a lost stream is opened again; doubled each time.
+const PAUSE_FIRST: Duration = Duration::from_millis(500);
+
+/// No pause is longer: a coordinator that comes back is noticed soon.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// What a stream brings.
+#[derive(Debug)]
+pub(super) enum News {
+    /// Something happened.
+    Happened {
+        /// As it was written down.
+        json: Value,
+        /// As we understand it; `None` when it is newer than we are.
+        event: Option<Box<JobEvent>>,
+    },
+    /// Something may have been missed: read the state afresh.
+    Reset,
+}
+
+/// A reader of a stream.
+pub(super) struct Follower<'c> {
+    context: &'c Context<'c>,
+    client: &'c Client,
+    path: String,
+    after: Option<String>,
+    stream: Option<EventStream>,
+    pause: Duration,
+}
+
+impl<'c> Follower<'c> {
+    /// Opens a stream behind `after`, or from now on. That much must work; what is lost later is found again.
+    pub(super) async fn open(
+        context: &'c Context<'c>,
+        client: &'c Client,
+        path: String,
+        after: Option<String>,
+    ) -> Result<Self, Failure> {
+        let stream = client.events(&path, after.as_deref()).await?;
+        Ok(Self { context, client, path, after, stream: Some(stream), pause: PAUSE_FIRST })
+    }
+
+    /// The next news.
+    pub(super) async fn next(&mut self) -> Result<News, Failure> {
+        loop {
+            let Some(stream) = &mut self.stream else {
+                self.reopen().await?;
+                return Ok(News::Reset);
+            };
+            match stream.next().await {
+                Ok(Some(event)) => {
+                    self.pause = PAUSE_FIRST;
+                    return Ok(self.understood(event));
+                }
+                Ok(None) => self.lost("the coordinator ended the stream"),
+                Err(error) if error.is_final() => return Err(error.into()),
+                Err(error) => self.lost(&error.to_string()),
+            }
+        }
+    }
+
+    fn understood(&mut self, event: SseEvent) -> News {
+        self.after = event.id.or_else(|| self.after.take());
+        if event.event == "reset" {
+            return News::Reset;
+        }
+        let json: Value = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
+        let event = JobEvent::deserialize(&json).ok().map(Box::new);
+        News::Happened { json, event }
+    }
+
+    fn lost(&mut self, why: &str) {
+        self.context.out.note(&format!("lost the stream ({why}), opening it again"));
+        self.stream = None;
+    }
+
+    async fn reopen(&mut self) -> Result<(), ClientError> {
+        loop {
+            self.context.clock.sleep(self.pause).await;
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            match self.client.events(&self.path, self.after.as_deref()).await {
+                Ok(stream) => {
+                    self.stream = Some(stream);
+                    return Ok(());
+                }
+                Err(error) if error.is_final() => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+}

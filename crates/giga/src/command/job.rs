@@ -1,0 +1,154 @@
+//! `giga job`: everything about one job on a page.
+
+use domain::{JobEvent, Run, RunOutcome, StageName, Timestamp};
+use protocol::{JobDetail, JobView, RunList};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{Table, Tint, age, clean, clock_time, span};
+
+use super::{Context, events, job_id};
+
+/// The latest events, as many as fit below the facts.
+const EVENTS_SHOWN: usize = 10;
+
+#[derive(Serialize)]
+struct Page {
+    job: JobDetail,
+    runs: Vec<Run>,
+    events: Vec<JobEvent>,
+}
+
+/// Shows one job.
+pub(super) async fn job(context: &Context<'_>, id: &str) -> Result<(), Failure> {
+    let client = context.client()?;
+    let id = job_id::find(&client, id).await?;
+    let job: JobDetail = client.get(&format!("/jobs/{id}")).await?;
+    let runs: RunList = client.get(&format!("/jobs/{id}/runs")).await?;
+    let events = events::all_of(&client, id).await?;
+    let page = Page { job, runs: runs.items, events };
+    if context.out.is_json() {
+        return context.out.document(&page);
+    }
+    facts(context, &page.job)?;
+    runs_table(context, &page.runs)?;
+    events_table(context, &page.events)?;
+    next_steps(context, &page.job.job)
+}
+
+fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
+    let (out, job, now) = (context.out, &detail.job, context.now());
+    out.line(&out.palette().paint(&clean(&job.title), Tint::Strong))?;
+    let reason = job.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    let errand = job.errand.map_or_else(String::new, |errand| format!(", {} under way", errand.name()));
+    let base = job.base.as_ref().map_or_else(String::new, |base| format!(" on `{base}`"));
+    let until = detail.expires_at.map_or_else(String::new, |at| format!(", lease until {}", clock_time(at)));
+    let commit = job.completed_sha.as_ref().map(|sha| match job.promoted_sha.as_ref() == Some(sha) {
+        true => format!("{sha}, on the pull request's branch"),
+        false => sha.to_string(),
+    });
+    let counts = format!("{} runs, {} failed attempts, {} lost leases", job.runs, job.attempts, job.lost_leases);
+    let rows = [
+        ("id", Some(job.id.to_string())),
+        ("stage", Some(format!("{}{reason}{errand}", job.stage))),
+        ("message", job.message.clone()),
+        ("waits for", some_list(&detail.waits_for)),
+        ("not before", job.not_before.map(|at| at.to_string())),
+        ("product", Some(job.product_id.to_string())),
+        ("priority", Some(job.priority.name().to_owned())),
+        ("repo", job.repo.as_ref().map(|repo| format!("{repo}{base}"))),
+        ("needs", some_list(&job.capabilities)),
+        ("engines", some_list(&job.engines)),
+        ("factory", job.holder_factory_id.as_ref().map(|id| format!("{id}, epoch {}{until}", job.lease_epoch))),
+        ("offered to", job.target_factory_id.as_ref().map(ToString::to_string)),
+        ("pinned to", job.pin.as_ref().map(ToString::to_string)),
+        ("commit", commit),
+        ("checkpoint", job.checkpoint.as_ref().map(|saved| format!("{} in {}", saved.sha, saved.git_ref))),
+        ("history", Some(counts)),
+        ("tags", some_list(&job.tags)),
+        ("key", job.idempotency_key.clone()),
+        ("created", Some(format!("{}, {} ago, by {}", job.created_at, age(now, job.created_at), job.created_by))),
+    ];
+    for (name, value) in rows {
+        if let Some(value) = value {
+            out.line(&format!("{name:<11} {}", clean(&value)))?;
+        }
+    }
+    Ok(())
+}
+
+fn some_list<T: ToString>(items: &[T]) -> Option<String> {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
+}
+
+fn runs_table(context: &Context<'_>, runs: &[Run]) -> Result<(), Failure> {
+    let mut table = Table::new(&["RUN", "EPOCH", "FACTORY", "ENGINE", "TOOK", "COST", "OUTCOME", "MESSAGE"], "MESSAGE");
+    for run in runs {
+        let cost = run.insights.cost_usd.map_or_else(String::new, |usd| format!("${usd:.2}"));
+        table.row(vec![
+            run.n.to_string().into(),
+            run.epoch.to_string().into(),
+            run.factory.as_str().into(),
+            run.engine.as_ref().map_or("", domain::EngineName::as_str).into(),
+            took(run, context.now()).into(),
+            cost.into(),
+            outcome(run).into(),
+            run.message.as_deref().unwrap_or_default().into(),
+        ]);
+    }
+    if table.is_empty() {
+        return Ok(());
+    }
+    context.out.line("")?;
+    context.out.table(&table)
+}
+
+fn took(run: &Run, now: Timestamp) -> String {
+    let began = run.started_at.unwrap_or(run.granted_at);
+    span(run.ended_at.unwrap_or(now).since(began))
+}
+
+fn outcome(run: &Run) -> String {
+    match run.outcome {
+        None => "going on".to_owned(),
+        Some(RunOutcome::Completed) => "completed".to_owned(),
+        Some(RunOutcome::Failed(reason)) => format!("failed ({reason})"),
+        Some(RunOutcome::LeaseLost) => "lease lost".to_owned(),
+        Some(RunOutcome::Released) => "released".to_owned(),
+        Some(RunOutcome::Preempted) => "preempted".to_owned(),
+        Some(RunOutcome::Cancelled) => "cancelled".to_owned(),
+        Some(RunOutcome::Asked) => "asked a person".to_owned(),
+        Some(RunOutcome::QuotaWindow) => "quota used up".to_owned(),
+    }
+}
+
+fn events_table(context: &Context<'_>, happened: &[JobEvent]) -> Result<(), Failure> {
+    let mut table = Table::new(&["TIME (UTC)", "EVENT", "STAGE", "BY"], "BY");
+    for event in happened.iter().skip(happened.len().saturating_sub(EVENTS_SHOWN)) {
+        table.row(vec![
+            clock_time(event.at).into(),
+            events::kind_name(event.kind).into(),
+            event.stage.as_str().into(),
+            events::actor(&event.by).into(),
+        ]);
+    }
+    context.out.line("")?;
+    context.out.table(&table)
+}
+
+fn next_steps(context: &Context<'_>, job: &JobView) -> Result<(), Failure> {
+    let id = job.id;
+    let steps = match job.stage {
+        StageName::Queued | StageName::Blocked => {
+            vec![format!("giga explain {id}"), format!("giga cancel {id}")]
+        }
+        StageName::Assigned | StageName::Building => vec![format!("giga logs -f {id}"), format!("giga cancel {id}")],
+        StageName::Review => vec![format!("giga logs {id}")],
+        StageName::Testing => vec![format!("giga ship {id}"), format!("giga logs {id}")],
+        StageName::Shipped => vec![format!("giga logs {id}")],
+        StageName::Failed | StageName::DeadLetter => vec![format!("giga logs {id}"), format!("giga requeue {id}")],
+    };
+    context.out.note(&format!("\nnext: {}", steps.join("\n      ")));
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! `giga jobs`
+
+use domain::StageName;
+use protocol::{Client, JobList, JobView};
+
+use crate::cli::JobsArgs;
+use crate::failure::Failure;
+use crate::output::{Cell, Table, Tint, age};
+
+use super::Context;
+use super::query::Query;
+
+/// The largest page that a coordinator gives.
+const PAGE_MAX: usize = 1_000;
+
+/// Lists jobs, newest first.
+pub(super) async fn jobs(context: &Context<'_>, args: JobsArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let limit = if args.all { usize::MAX } else { usize::from(args.limit) };
+    let jobs = read(context, &client, &args.stages, limit).await?;
+    if context.out.is_json() {
+        return context.out.document(&jobs);
+    }
+    if jobs.items.is_empty() {
+        let filtered = !args.stages.is_empty() || context.config.client.product.value.is_some();
+        context.out.note(match filtered {
+            true => "no such jobs: `giga jobs` without a filter shows the others",
+            false => "no jobs yet: submit one with `giga submit job.md`",
+        });
+    }
+    let mut table = Table::new(&["ID", "TITLE", "STAGE", "PRODUCT", "PRIORITY", "FACTORY", "AGE"], "TITLE");
+    for job in &jobs.items {
+        let factory = job.holder_factory_id.as_ref().or(job.target_factory_id.as_ref());
+        table.row(vec![
+            job.id.to_string().into(),
+            job.title.as_str().into(),
+            stage(job),
+            job.product_id.as_str().into(),
+            job.priority.name().into(),
+            factory.map_or("", domain::FactoryId::as_str).into(),
+            age(context.now(), job.created_at).into(),
+        ]);
+    }
+    context.out.table(&table)?;
+    if jobs.next.is_some() {
+        context.out.note("there are more: --all shows them");
+    }
+    Ok(())
+}
+
+async fn read(context: &Context<'_>, client: &Client, stages: &[StageName], limit: usize) -> Result<JobList, Failure> {
+    let stages: Vec<&str> = stages.iter().map(|stage| stage.as_str()).collect();
+    let product = context.config.client.product.value.as_ref();
+    let mut found = JobList { items: Vec::new(), next: None };
+    loop {
+        let page_limit = (limit - found.items.len()).min(PAGE_MAX);
+        let path = Query::new("/jobs")
+            .with("limit", page_limit.to_string())
+            .maybe("product", product.map(domain::ProductId::as_str))
+            .maybe("stage", (!stages.is_empty()).then(|| stages.join(",")))
+            .maybe("cursor", found.next.take());
+        let page: JobList = client.get(path.as_str()).await?;
+        found.items.extend(page.items);
+        found.next = page.next;
+        if found.next.is_none() || found.items.len() >= limit {
+            return Ok(found);
+        }
+    }
+}
+
+/// The stage in its colour.
+pub(super) fn stage(job: &JobView) -> Cell {
+    let tint = match job.stage {
+        StageName::Shipped | StageName::Testing => Tint::Good,
+        StageName::Failed | StageName::DeadLetter => Tint::Bad,
+        StageName::Blocked | StageName::Review => Tint::Warn,
+        StageName::Assigned | StageName::Building => Tint::Strong,
+        StageName::Queued => Tint::Faint,
+    };
+    Cell::tinted(job.stage.as_str(), tint)
+}

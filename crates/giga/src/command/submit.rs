@@ -1,0 +1,118 @@
+//! `giga submit`
+
+mod source;
+
+use protocol::{Batch, BatchAnswer, BatchOutcome, Client, Submit, Submitted};
+
+use crate::cli::{SubmitArgs, Until};
+use crate::failure::Failure;
+
+use super::{Context, forecast, wait};
+
+use source::{Checked, Source};
+
+/// How many jobs a coordinator takes in one request.
+const BATCH_MAX: usize = 1_000;
+
+/// Submits jobs, or says where they could run.
+pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<(), Failure> {
+    if args.key.is_some() && args.files.len() > 1 {
+        return Err(Failure::usage("--key names one job, and there are several files").hint("submit them one by one"));
+    }
+    let checked = source::check_all(context.out, &args.files, args.strict)?;
+    if args.batch {
+        return submit_batch(context, &args, checked).await;
+    }
+    if let Some(failure) = checked.failure(args.dry_run) {
+        return Err(failure);
+    }
+    let client = context.client()?;
+    let mut ids = Vec::new();
+    for source in checked.good {
+        let submitted = send(context, &client, &args, &source).await?;
+        show(context, &args, &source, &submitted)?;
+        ids.push(submitted.job.id);
+    }
+    if !args.wait {
+        return Ok(());
+    }
+    wait::report(context, &wait::watch(context, &client, &ids, Until::Rest).await?)
+}
+
+async fn send(
+    context: &Context<'_>,
+    client: &Client,
+    args: &SubmitArgs,
+    source: &Source,
+) -> Result<Submitted, Failure> {
+    let path = if args.dry_run { "/jobs?dryRun=true" } else { "/jobs" };
+    Ok(client.post(path, &request(context, args, source)).await?)
+}
+
+fn request(context: &Context<'_>, args: &SubmitArgs, source: &Source) -> Submit {
+    Submit {
+        body_md: source.text.clone(),
+        idempotency_key: args.key.clone(),
+        product_id: context.config.client.product.value.clone(),
+        strict: args.strict,
+    }
+}
+
+fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &Submitted) -> Result<(), Failure> {
+    let (out, where_to) = (context.out, forecast::sentence(&submitted.forecast));
+    if out.is_json() {
+        return out.document(submitted);
+    }
+    if args.dry_run {
+        out.line(&format!("{}: {where_to}", source.name))?;
+        return out.table(&forecast::table(&submitted.forecast));
+    }
+    out.line(&submitted.job.id.to_string())?;
+    if !submitted.created {
+        out.note(&format!("{}: submitted before under this key, it is {}", source.name, submitted.job.stage));
+    } else if forecast::is_stuck(&submitted.forecast) {
+        out.warning(&format!("{}: {}, but {where_to}", source.name, submitted.job.stage));
+    } else {
+        out.note(&format!("{}: {}, {where_to}", source.name, submitted.job.stage));
+    }
+    Ok(())
+}
+
+async fn submit_batch(context: &Context<'_>, args: &SubmitArgs, checked: Checked) -> Result<(), Failure> {
+    let client = context.client()?;
+    let mut ids = Vec::new();
+    let mut refused = 0;
+    for sources in checked.good.chunks(BATCH_MAX) {
+        let batch = Batch { jobs: sources.iter().map(|source| request(context, args, source)).collect() };
+        let answer: BatchAnswer = client.post("/jobs/batch", &batch).await?;
+        ids.extend(answer.outcomes.iter().filter_map(|outcome| outcome.id));
+        refused += answer.outcomes.iter().filter(|outcome| outcome.problem.is_some()).count();
+        if context.out.is_json() {
+            context.out.document(&answer)?;
+            continue;
+        }
+        for (source, outcome) in sources.iter().zip(&answer.outcomes) {
+            show_outcome(context, source, outcome)?;
+        }
+    }
+    if args.wait && !ids.is_empty() {
+        wait::report(context, &wait::watch(context, &client, &ids, Until::Rest).await?)?;
+    }
+    let not_taken = refused + checked.bad.len();
+    if not_taken == 0 {
+        return Ok(());
+    }
+    let all = checked.good.len() + checked.bad.len();
+    Err(Failure::failed(format!("{not_taken} of {all} jobs were not taken")).problem("batch", checked.findings()))
+}
+
+fn show_outcome(context: &Context<'_>, source: &Source, outcome: &BatchOutcome) -> Result<(), Failure> {
+    match (&outcome.id, &outcome.problem) {
+        (_, Some(problem)) => {
+            context.out.finding(&format!("{}: {problem}", source.name));
+            Ok(())
+        }
+        (Some(id), None) => context.out.line(&id.to_string()),
+        (None, None) => Ok(()),
+    }
+}

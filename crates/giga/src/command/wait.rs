@@ -1,0 +1,147 @@
+//! `giga wait`: follows jobs until there is nothing left to follow.
+
+mod progress;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use domain::{JobId, StageName};
+use protocol::{Client, JobDetail, JobView};
+
+use crate::cli::{Until, WaitArgs};
+use crate::config::Span;
+use crate::failure::{Exit, Failure};
+use crate::output::clean;
+
+use super::follow::{Follower, News};
+use super::{Context, job_id};
+
+use progress::Progress;
+
+/// Waits until jobs have come to rest, and fails if one of them did.
+pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let ids = job_id::find_all(&client, &args.ids).await?;
+    let watched = within(args.timeout, watch(context, &client, &ids, args.until)).await?;
+    report(context, &watched)
+}
+
+/// Follows jobs until each is where it is waited for, or can no longer get there.
+pub(super) async fn watch(
+    context: &Context<'_>,
+    client: &Client,
+    ids: &[JobId],
+    until: Until,
+) -> Result<Vec<JobView>, Failure> {
+    let path = match ids {
+        [id] => format!("/jobs/{id}/events/stream"),
+        _ => "/events/stream".to_owned(),
+    };
+    // The stream first: whatever happens after the jobs were read is in it.
+    let mut stream = Follower::open(context, client, path, None).await?;
+    let mut jobs = read_all(client, ids).await?;
+    let mut progress = Progress::new(context, ids.len());
+    jobs.values().for_each(|job| progress.found(job));
+    while !jobs.values().all(|job| is_over(job, until)) {
+        match stream.next().await? {
+            News::Happened { event: Some(event), .. } => {
+                if !jobs.contains_key(&event.job_id) {
+                    continue;
+                }
+                progress.happened(&event);
+                if may_rest(event.stage) {
+                    jobs.insert(event.job_id, read(client, event.job_id).await?);
+                }
+            }
+            News::Happened { event: None, .. } | News::Reset => {
+                jobs = read_all(client, ids).await?;
+                jobs.values().for_each(|job| progress.found(job));
+            }
+        }
+    }
+    Ok(ids.iter().filter_map(|id| jobs.remove(id)).collect())
+}
+
+/// The outcome of a future, unless it takes too long.
+pub(super) async fn within<T>(
+    limit: Option<Span>,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let Some(limit) = limit else { return work.await };
+    match tokio::time::timeout(limit.0, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(Failure::new(Exit::TimedOut, format!("not there after {limit}"))
+            .hint("`giga explain ID` says what a job waits for")),
+    }
+}
+
+/// Says where the jobs are; an error if one of them failed.
+pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Failure> {
+    for job in jobs {
+        if context.out.is_json() {
+            context.out.document(job)?;
+        } else {
+            context.out.line(&format!("{}  {}", job.id, job.stage))?;
+        }
+    }
+    let failed: Vec<&JobView> = jobs.iter().filter(|job| has_failed(job)).collect();
+    match failed.as_slice() {
+        [] => Ok(()),
+        [job] => Err(Failure::failed(format!("job `{}` {}", job.id, fate(job))).hint(format!(
+            "`giga logs {id}` shows what it did, `giga requeue {id}` sends it round again",
+            id = job.id
+        ))),
+        several => {
+            let fates: Vec<String> = several.iter().map(|job| format!("\n  {}  {}", job.id, fate(job))).collect();
+            Err(Failure::failed(format!("{} of {} jobs failed:{}", several.len(), jobs.len(), fates.concat()))
+                .hint("`giga logs ID` shows what a job did, `giga requeue ID` sends it round again"))
+        }
+    }
+}
+
+fn fate(job: &JobView) -> String {
+    let reason = job.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    let message = job.message.as_deref().map_or_else(String::new, |message| format!(": {}", clean(message)));
+    match job.stage {
+        StageName::DeadLetter => format!("is a dead letter{reason}{message}"),
+        _ => format!("failed{reason}{message}"),
+    }
+}
+
+fn has_failed(job: &JobView) -> bool {
+    matches!(job.stage, StageName::Failed | StageName::DeadLetter)
+}
+
+fn is_over(job: &JobView, until: Until) -> bool {
+    if job.stage.is_terminal() {
+        return true;
+    }
+    match until {
+        Until::Rest => rests(job),
+        Until::Testing => job.stage == StageName::Testing,
+        Until::Shipped => false,
+    }
+}
+
+/// Whether nothing happens to a job any more unless a person acts.
+pub(super) fn rests(job: &JobView) -> bool {
+    job.stage.is_terminal() || (may_rest(job.stage) && job.errand.is_none())
+}
+
+fn may_rest(stage: StageName) -> bool {
+    stage.is_terminal() || matches!(stage, StageName::Review | StageName::Testing)
+}
+
+async fn read_all(client: &Client, ids: &[JobId]) -> Result<BTreeMap<JobId, JobView>, Failure> {
+    let mut jobs = BTreeMap::new();
+    for id in ids {
+        jobs.insert(*id, read(client, *id).await?);
+    }
+    Ok(jobs)
+}
+
+/// A job as it is now.
+pub(super) async fn read(client: &Client, id: JobId) -> Result<JobView, Failure> {
+    let detail: JobDetail = client.get(&format!("/jobs/{id}")).await?;
+    Ok(detail.job)
+}

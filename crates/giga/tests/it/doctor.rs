@@ -1,0 +1,81 @@
+//! `giga doctor`
+
+use serde_json::{Value, json};
+
+use crate::coordinator::{Answer, Coordinator};
+use crate::giga::{Machine, Ran};
+
+fn verdict(ran: &Ran, name: &str) -> Value {
+    let found: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+    let checks = found["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["name"] == name).map_or(Value::Null, |check| check["verdict"].clone())
+}
+
+#[test]
+fn an_empty_machine_is_well_and_is_told_what_is_missing() {
+    let ran = Machine::new().giga(&["doctor", "--json"]);
+
+    let verdicts = ["program", "configuration", "data folder", "disk", "database", "git", "engines"];
+    let verdicts = verdicts.map(|name| verdict(&ran, name));
+    assert_eq!(verdicts, ["ok", "ok", "ok", "ok", "ok", "ok", "warn"], "{}", ran.stdout);
+    assert!(ran.stdout.contains("[factory.engines.NAME]"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_healthy_fleet_passes_and_the_settings_are_shown_with_their_origin() {
+    let coordinator = Coordinator::start();
+    let health = json!({"status": "ok", "version": "0.1.0", "protocol": 1});
+    coordinator.expect("GET /healthz", Answer::json(200, &health));
+    coordinator.expect("GET /jobs", Answer::json(200, &json!({"items": []})));
+
+    let ran = Machine::new().giga_with(&["doctor", "--api", coordinator.api()], &[("GIGA_TOKEN", "x")], "");
+
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{}", ran.stdout);
+    let listed = ran.stdout.lines().find(|line| line.starts_with("client.api ")).unwrap();
+    let words: Vec<&str> = listed.split_whitespace().collect();
+    assert_eq!(words, ["client.api", coordinator.api(), "--api"]);
+}
+
+#[test]
+fn a_broken_file_is_a_finding_and_not_the_end() {
+    let machine = Machine::new();
+    machine.write("giga.toml", "[log]\nlevle = \"debug\"\n");
+
+    let ran = machine.giga(&["doctor"]);
+
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stdout.contains("giga.toml:2: unknown key `levle`: did you mean `level`?"), "{}", ran.stdout);
+    assert_eq!(ran.stderr, "error: one check failed\n");
+}
+
+#[test]
+fn what_cannot_work_fails_and_what_is_odd_warns() {
+    let machine = Machine::new();
+    machine.write(
+        "giga.toml",
+        "[coordinator]\nlisten = \"0.0.0.0:7878\"\nrenew_every = \"80s\"\n[factory.engines.ghost]\nargv = [\"no-such-program\"]\n",
+    );
+    machine.write("fleet.db", "not a database");
+
+    let ran = machine.giga_with(&["doctor", "--json", "--data", "."], &[("GIGA_LISTN", "x")], "");
+
+    assert_eq!(ran.code, Some(1));
+    for (name, expected) in [("listener", "fail"), ("engine", "fail"), ("database", "fail"), ("git", "ok")] {
+        assert_eq!(verdict(&ran, name), expected, "{name}: {}", ran.stdout);
+    }
+    assert!(ran.stdout.contains("GIGA_LISTN is set and means nothing"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("renewing every"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_coordinator_that_does_not_know_the_token_is_reported() {
+    let coordinator = Coordinator::start();
+    let health = json!({"status": "ok", "version": "0.1.0", "protocol": 1});
+    coordinator.expect("GET /healthz", Answer::json(200, &health));
+    coordinator.expect("GET /jobs", Answer::problem(401, "unauthenticated", "a valid bearer token is needed"));
+
+    let ran = Machine::new().giga_with(&["doctor", "--json", "--api", coordinator.api()], &[("GIGA_TOKEN", "x")], "");
+
+    assert_eq!((verdict(&ran, "coordinator"), verdict(&ran, "token")), (json!("ok"), json!("fail")));
+    assert_eq!(ran.code, Some(1));
+}

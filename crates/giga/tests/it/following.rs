@@ -1,0 +1,95 @@
+//! `giga wait` and `giga events` survive what happens to connections.
+
+use serde_json::{Value, json};
+
+use crate::coordinator::{Answer, Coordinator};
+use crate::giga::Machine;
+use crate::hygiene::job;
+
+const ID: &str = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
+const TOKEN: [(&str, &str); 1] = [("GIGA_TOKEN", "giga_adm_x")];
+
+fn detail(stage: &str, more: &Value) -> Value {
+    let mut job = job("Tidy up");
+    job["stage"] = json!(stage);
+    job["bodyMd"] = json!("Tidy up.");
+    job["manifestSnapshot"] = json!({"title": "Tidy up"});
+    for (key, value) in more.as_object().unwrap() {
+        job[key] = value.clone();
+    }
+    job
+}
+
+fn event(position: u32, kind: &str, stage: &str) -> String {
+    let event = json!({
+        "jobId": ID, "productId": "default", "seq": position, "at": "2026-01-31T12:00:05Z", "kind": kind,
+        "stage": stage, "epoch": 1, "by": {"who": "coordinator"},
+    });
+    format!("id: {position}\nevent: job\ndata: {event}\n\n")
+}
+
+#[test]
+fn waiting_goes_on_where_a_cut_stream_ended() {
+    let coordinator = Coordinator::start();
+    let job = format!("GET /jobs/{ID}");
+    coordinator
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(event(7, "started", "building")))
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(event(8, "completed", "testing")))
+        .expect(&job, Answer::json(200, &detail("queued", &json!({}))))
+        .expect(&job, Answer::json(200, &detail("building", &json!({}))))
+        .expect(&job, Answer::json(200, &detail("testing", &json!({}))));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
+
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{ID}  testing\n")), "{}", ran.stderr);
+    assert!(ran.stderr.contains("12:00:05  building     started"), "{}", ran.stderr);
+    let resumed = format!("GET /api/fleet/jobs/{ID}/events/stream after 7");
+    assert!(coordinator.seen().contains(&resumed), "{:?}", coordinator.seen());
+}
+
+#[test]
+fn a_failed_job_fails_the_wait_and_says_why() {
+    let coordinator = Coordinator::start();
+    let failed = detail("dead_letter", &json!({"reason": "retries_exhausted", "message": "tests fail"}));
+    coordinator.expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(""));
+    coordinator.expect(&format!("GET /jobs/{ID}"), Answer::json(200, &failed));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--api", coordinator.api()], &TOKEN, "");
+
+    assert_eq!((ran.code, ran.stdout), (Some(1), format!("{ID}  dead_letter\n")));
+    let expected = format!("error: job `{ID}` is a dead letter (retries_exhausted): tests fail\n");
+    assert!(ran.stderr.contains(&expected), "{}", ran.stderr);
+}
+
+#[test]
+fn a_promotion_under_way_is_not_rest_and_a_wait_has_an_end() {
+    let coordinator = Coordinator::start();
+    let promoting = detail("testing", &json!({"errand": "promote"}));
+    // The streams after the first are refused in a way that asks to try again, until time is up.
+    for _ in 0..40 {
+        coordinator.expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(""));
+    }
+    for _ in 0..40 {
+        coordinator.expect(&format!("GET /jobs/{ID}"), Answer::json(200, &promoting));
+    }
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "300ms", "--api", coordinator.api()], &TOKEN, "");
+
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(124), ""));
+    assert!(ran.stderr.contains("error: not there after 300ms"), "{}", ran.stderr);
+}
+
+#[test]
+fn events_that_are_newer_than_the_program_are_shown_all_the_same() {
+    let coordinator = Coordinator::start();
+    let stream = [event(1, "submitted", "queued"), event(2, "blessed", "queued")].concat();
+    coordinator.expect("GET /events/stream", Answer::stream(stream));
+    coordinator.expect("GET /events/stream", Answer::problem(401, "unauthenticated", "revoked"));
+
+    let ran = Machine::new().giga_with(&["events", "-f", "--json", "--api", coordinator.api()], &TOKEN, "");
+
+    let kinds: Vec<Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].clone()).collect();
+    assert_eq!(kinds, ["submitted", "blessed"]);
+    assert_eq!(ran.code, Some(6), "a revoked token ends it");
+}

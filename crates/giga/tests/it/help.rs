@@ -1,0 +1,74 @@
+//! The help screens, compared with what was agreed on.
+
+use std::path::Path;
+
+use crate::giga::Machine;
+
+const SCREENS: [(&str, &[&str]); 13] = [
+    ("giga", &["--help"]),
+    ("up", &["up", "--help"]),
+    ("serve", &["serve", "--help"]),
+    ("factory", &["factory", "--help"]),
+    ("submit", &["submit", "--help"]),
+    ("wait", &["wait", "--help"]),
+    ("jobs", &["jobs", "--help"]),
+    ("logs", &["logs", "--help"]),
+    ("explain", &["explain", "--help"]),
+    ("factories", &["factories", "--help"]),
+    ("ship", &["ship", "--help"]),
+    ("products-set", &["products", "set", "--help"]),
+    ("token-create", &["token", "create", "--help"]),
+];
+
+#[test]
+fn the_help_screens_are_as_agreed() {
+    let machine = Machine::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden/help");
+    let mut stale = Vec::new();
+
+    for (name, args) in SCREENS {
+        let ran = machine.giga(args);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{name}");
+        let path = folder.join(format!("{name}.txt"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, &ran.stdout).unwrap();
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != ran.stdout {
+            stale.push(name);
+        }
+    }
+
+    assert_eq!(stale, Vec::<&str>::new(), "run with UPDATE_GOLDEN=1 and look at the difference");
+}
+
+#[test]
+fn machinery_is_not_shown() {
+    let shown = Machine::new().giga(&["--help"]).stdout;
+
+    assert!(!shown.contains("__"), "{shown}");
+}
+
+#[test]
+fn no_command_is_a_mistake_that_shows_the_help() {
+    let ran = Machine::new().giga(&[]);
+
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("Usage: giga"), "{}", ran.stderr);
+}
+
+#[test]
+fn every_shell_gets_its_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = Machine::new().giga(&["completions", shell]);
+
+        assert_eq!(ran.code, Some(0), "{shell}");
+        assert!(ran.stdout.contains("dead-letters"), "{shell}");
+    }
+}
+
+#[test]
+fn the_schema_is_the_one_that_manifests_are_read_by() {
+    let ran = Machine::new().giga(&["schema"]);
+
+    let schema: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, schema), (Some(0), domain::manifest_schema()));
+}

@@ -1,0 +1,15 @@
+//! Runs the real binary and looks at what it prints and how it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod coordinator;
+mod doctor;
+mod following;
+mod giga;
+mod help;
+mod hygiene;
+mod init;
+mod pages;
+mod refusals;
+mod settings;
+mod submit;

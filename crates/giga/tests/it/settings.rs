@@ -1,0 +1,84 @@
+//! Where settings come from, as `giga doctor --json` tells it.
+
+use serde_json::Value;
+
+use crate::giga::{Machine, Ran};
+
+fn setting(ran: &Ran, key: &str) -> (String, String) {
+    let found: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+    let settings = found["settings"].as_array().unwrap();
+    let row = settings.iter().find(|row| row["key"] == key).unwrap();
+    (row["value"].as_str().unwrap().to_owned(), row["origin"].as_str().unwrap().to_owned())
+}
+
+fn pair(value: &str, origin: &str) -> (String, String) {
+    (value.to_owned(), origin.to_owned())
+}
+
+#[test]
+fn flags_win_over_variables_and_variables_over_the_file() {
+    let machine = Machine::new();
+    machine.write("giga.toml", "[client]\n# where\napi = \"http://127.0.0.1:1\"\n");
+    let doctor = ["doctor", "--json"];
+    let env = [("GIGA_API", "http://127.0.0.1:2")];
+
+    let by_file = machine.giga(&doctor);
+    let by_env = machine.giga_with(&doctor, &env, "");
+    let by_flag = machine.giga_with(&["doctor", "--json", "--api", "http://127.0.0.1:3"], &env, "");
+
+    assert_eq!(setting(&by_file, "client.api"), pair("http://127.0.0.1:1", "giga.toml:3"));
+    assert_eq!(setting(&by_env, "client.api"), pair("http://127.0.0.1:2", "GIGA_API"));
+    assert_eq!(setting(&by_flag, "client.api"), pair("http://127.0.0.1:3", "--api"));
+}
+
+#[test]
+fn the_file_of_the_working_directory_comes_before_that_of_the_platform() {
+    let machine = Machine::new();
+    let folder = machine.path().join("config");
+    std::fs::create_dir_all(folder.join("gigafactory")).unwrap();
+    std::fs::write(folder.join("gigafactory/giga.toml"), "[factory]\nseats = 7\n").unwrap();
+    let env = [("XDG_CONFIG_HOME", folder.to_str().unwrap())];
+
+    let by_platform = machine.giga_with(&["doctor", "--json"], &env, "");
+    machine.write("giga.toml", "[factory]\nseats = 3\n");
+    let by_folder = machine.giga_with(&["doctor", "--json"], &env, "");
+    machine.write("other.toml", "[factory]\nseats = 5\n");
+    let by_flag = machine.giga_with(&["doctor", "--json", "--config", "other.toml"], &env, "");
+
+    let platform_file = format!("{}:2", folder.join("gigafactory/giga.toml").display());
+    assert_eq!(setting(&by_platform, "factory.seats"), pair("7", &platform_file));
+    assert_eq!(setting(&by_folder, "factory.seats"), pair("3", "giga.toml:2"));
+    assert_eq!(setting(&by_flag, "factory.seats"), pair("5", "other.toml:2"));
+}
+
+#[test]
+fn an_unknown_key_stops_every_command_with_the_place_and_a_suggestion() {
+    let machine = Machine::new();
+    machine.write("giga.toml", "[coordinator]\n\nlease_tll = \"90s\"\n");
+
+    let ran = machine.giga(&["jobs"]);
+
+    let expected = "error: giga.toml:3: unknown key `lease_tll`\nhint: did you mean `lease_ttl`?\n";
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(2), "", expected));
+}
+
+#[test]
+fn a_file_that_was_asked_for_must_be_there() {
+    let ran = Machine::new().giga(&["jobs", "--config", "no.toml"]);
+
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), "error: there is no no.toml\n"));
+}
+
+#[test]
+fn the_address_of_a_running_coordinator_is_found_in_the_data_folder() {
+    let machine = Machine::new();
+    machine.write("endpoint", "http://127.0.0.1:9\n");
+    machine.write("admin.token", "giga_adm_secretsecret\n");
+
+    let ran = machine.giga(&["doctor", "--json", "--data", "."]);
+
+    assert_eq!(setting(&ran, "client.api"), pair("http://127.0.0.1:9", "./endpoint"));
+    let token = pair("giga_adm_… (from file ./admin.token)", "default");
+    assert_eq!(setting(&ran, "client.token"), token);
+    assert!(!ran.stdout.contains("secretsecret"), "{}", ran.stdout);
+}

@@ -1,0 +1,91 @@
+//! `giga submit`
+
+use scheduler::{Answer, Explanation, Unplaced, Weights};
+use serde_json::{Value, json};
+
+use crate::coordinator::{self, Coordinator};
+use crate::giga::Machine;
+
+const GOOD: &str = "---\ntitle: Tidy up\n---\nTidy up.\n";
+const BAD: &str = "---\ntitle: Tidy up\nbudget:\n  usd: much\n---\nTidy up.\n";
+
+#[test]
+fn a_bad_manifest_is_named_by_file_and_line_without_any_server() {
+    let machine = Machine::new();
+    machine.write("bad.md", BAD);
+
+    let ran = machine.giga(&["submit", "bad.md"]);
+
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    let mut lines = ran.stderr.lines();
+    assert!(lines.next().unwrap().starts_with("bad.md:4: budget.usd: "), "{}", ran.stderr);
+    assert_eq!(lines.next(), Some("error: bad.md has errors: nothing was submitted"));
+}
+
+#[test]
+fn programs_get_the_findings_as_one_line_of_json() {
+    let ran = Machine::new().giga_with(&["submit", "-", "--json"], &[], BAD);
+
+    let problem: Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!(
+        (ran.code, problem["code"].as_str(), problem["exit"].as_u64()),
+        (Some(1), Some("bad_manifest"), Some(1))
+    );
+    let finding = &problem["more"]["findings"][0];
+    assert_eq!((finding["file"].as_str(), finding["line"].as_u64()), (Some("<stdin>"), Some(4)));
+}
+
+#[test]
+fn an_unknown_key_warns_unless_it_is_forbidden() {
+    let machine = Machine::new();
+    machine.write("job.md", "---\ntitle: Tidy up\ncolour: red\n---\n");
+
+    let strict = machine.giga(&["submit", "--strict", "job.md"]);
+    let lenient = machine.giga(&["submit", "job.md"]);
+
+    assert_eq!(strict.code, Some(1));
+    assert!(strict.stderr.starts_with("job.md:3: colour: "), "{}", strict.stderr);
+    assert!(lenient.stderr.starts_with("job.md:3: warning: colour: "), "{}", lenient.stderr);
+    assert_eq!(lenient.code, Some(6), "it went on to look for a token");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_not_found() {
+    let ran = Machine::new().giga(&["submit", "no.md"]);
+
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(5), "error: there is no file no.md\n"));
+}
+
+#[test]
+fn the_id_is_the_data_and_the_forecast_a_word_beside_it() {
+    let machine = Machine::new();
+    machine.write("job.md", GOOD);
+    let fleet = Coordinator::start();
+    fleet.expect("POST /jobs", coordinator::Answer::json(201, &submitted()));
+
+    let ran = machine.giga_with(&["submit", "job.md", "--api", fleet.api()], &[("GIGA_TOKEN", "x")], "");
+
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a\n"), "{ran:?}");
+    let expected =
+        "warning: job.md: queued, but nobody can run it: there is no factory: start one with `giga factory`\n";
+    assert_eq!(ran.stderr, expected);
+}
+
+fn submitted() -> Value {
+    let why = Unplaced::NoFactories;
+    let shape = domain::Shape {
+        product: domain::ProductId::default_product(),
+        repo: None,
+        capabilities: Default::default(),
+        engines: Default::default(),
+        pin: None,
+    };
+    let forecast = Explanation {
+        shape,
+        text: why.to_string(),
+        answer: Answer::Waits { why, unplaceable: true },
+        weights: Weights::default(),
+        factories: Vec::new(),
+    };
+    json!({"job": crate::hygiene::job("Tidy up"), "created": true, "forecast": forecast})
+}

@@ -1,0 +1,266 @@
+//! A running coordinator with its server, and factories that do what a test tells them.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::{SystemClock, SystemEntropy};
+use broker::Embedded;
+use coordinator::{Coordinator, Ports, Settings};
+use domain::{
+    CommitSha, Entropy, Epoch, FactoryId, Grant, InstanceId, JobHistory, JobId, Message, Position, ProductId, Recorded,
+    Scope, StageName,
+};
+use protocol::{
+    Accept, Accepted, Client, ClientError, CompleteWork, Completed, Endpoint, Enroll, Enrolled, ErrandOutcome,
+    ErrandReport, EventStream, Heartbeat, HeartbeatAnswer, JobDetail, NewToken, PROTOCOL_VERSION, ProductSettings,
+    StageAnswer, StartWork, Submit, Submitted, TokenMade, Trust,
+};
+use server::{Limits, Options, Server};
+use store::{DirectoryLogs, Sqlite};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Nothing in these stories takes longer on a machine that is only slow.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running coordinator with its server.
+pub(crate) struct Fleet {
+    pub(crate) address: SocketAddr,
+    pub(crate) base: String,
+    pub(crate) admin: Client,
+    pub(crate) admin_token: String,
+    pub(crate) store: Arc<Sqlite>,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) serving: JoinSet<()>,
+    coordinator: Arc<Coordinator>,
+    _running: JoinSet<()>,
+    _dir: TempDir,
+}
+
+impl Fleet {
+    pub(crate) async fn start() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    pub(crate) async fn limited(limits: Limits) -> Self {
+        Self::with(Options { limits, ..Options::default() }).await
+    }
+
+    /// A fleet whose server has these options, on a port of its own.
+    pub(crate) async fn with(options: Options) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let clock = Arc::new(SystemClock::new());
+        let ports = Ports {
+            jobs: Arc::clone(&store) as _,
+            history: Arc::clone(&store) as _,
+            fleet: Arc::clone(&store) as _,
+            logs: Arc::new(DirectoryLogs::new(dir.path().join("logs"), 64 * 1024 * 1024)),
+            broker: Arc::new(Embedded::new(broker::Settings::default(), clock.clone())),
+            clock,
+            entropy: Arc::new(SystemEntropy),
+        };
+        let coordinator = Coordinator::open(ports, Settings::default()).await.unwrap();
+        let admin_token = coordinator.first_admin_token().await.unwrap().unwrap().reveal().to_owned();
+        let listen = SocketAddr::new(options.listen.ip(), 0);
+        let server = Server::bind(Options { listen, ..options }).await.unwrap();
+        let (address, base) = (server.address(), server.base());
+        let shutdown = CancellationToken::new();
+        let mut running = JoinSet::new();
+        let mut serving = JoinSet::new();
+        running.spawn({
+            let coordinator = Arc::clone(&coordinator);
+            async move { coordinator.run().await }
+        });
+        serving.spawn(server.serve(Arc::clone(&coordinator), shutdown.clone()));
+        let admin = client(&base, &admin_token);
+        Self { address, base, admin, admin_token, store, shutdown, serving, coordinator, _running: running, _dir: dir }
+    }
+
+    /// A client with a token.
+    pub(crate) fn client(&self, token: &str) -> Client {
+        client(&self.base, token)
+    }
+
+    /// The secret of a new token.
+    pub(crate) async fn token(&self, grant: Grant) -> TokenMade {
+        let request = NewToken { name: "story".to_owned(), grant, ttl_seconds: None };
+        self.admin.post("/tokens", &request).await.unwrap()
+    }
+
+    /// Registers a product.
+    pub(crate) async fn product(&self, id: &str, settings: ProductSettings) {
+        let path = format!("/products/{id}");
+        let _: serde_json::Value = self.admin.call(http::Method::PUT, &path, Some(&settings)).await.unwrap();
+    }
+
+    /// A factory that has enrolled and given a sign of life.
+    pub(crate) async fn factory(&self, name: &str) -> Worker {
+        let id: FactoryId = name.parse().unwrap();
+        let grant = Grant::Join { factory: Some(id.clone()), products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let join_token = self.token(grant).await.secret;
+        let request = Enroll { join_token, factory_id: id.clone() };
+        let enrolled: Enrolled = self.client("none").post("/factories/enroll", &request).await.unwrap();
+        let instance = InstanceId::new(self.coordinator.clock().now(), random());
+        let client = self.client(&enrolled.token);
+        let worker = Worker { id, instance, client, token: enrolled.token };
+        worker.beat().await.unwrap();
+        worker
+    }
+
+    /// Submits a manifest.
+    pub(crate) async fn submit(&self, body_md: &str) -> JobId {
+        let request = Submit { body_md: body_md.to_owned(), ..Submit::default() };
+        let submitted: Submitted = self.admin.post("/jobs", &request).await.unwrap();
+        submitted.job.id
+    }
+
+    /// A job as it is now.
+    pub(crate) async fn job(&self, id: JobId) -> JobDetail {
+        self.admin.get(&format!("/jobs/{id}")).await.unwrap()
+    }
+
+    /// The whole log, from the store itself.
+    pub(crate) async fn log(&self) -> Vec<Recorded> {
+        let mut log: Vec<Recorded> = Vec::new();
+        loop {
+            let after = log.last().map_or(Position(0), |last| last.position);
+            let page = self.store.events(&Scope::Fleet, after, 1_000).await.unwrap();
+            if page.is_empty() {
+                return log;
+            }
+            log.extend(page);
+        }
+    }
+
+    /// Everything that a refused request must leave as it was.
+    pub(crate) async fn state(&self) -> (Vec<(ProductId, StageName, u64)>, Option<Position>) {
+        let census = self.store.census().await.unwrap();
+        (census, self.log().await.last().map(|last| last.position))
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.coordinator.stop();
+        self.shutdown.cancel();
+    }
+}
+
+/// A factory that does what a test tells it.
+pub(crate) struct Worker {
+    pub(crate) id: FactoryId,
+    pub(crate) instance: InstanceId,
+    pub(crate) client: Client,
+    pub(crate) token: String,
+}
+
+impl Worker {
+    pub(crate) async fn beat(&self) -> Result<HeartbeatAnswer, ClientError> {
+        let beat = Heartbeat {
+            instance: self.instance,
+            capabilities: ["os:linux", "engine:command"].iter().map(|token| token.parse().unwrap()).collect(),
+            repos: ["notes".parse().unwrap()].into(),
+            clones: false,
+            seat_limit: 8,
+            engine_seats: Default::default(),
+            repo_seats: Default::default(),
+            cost: 0,
+            load: 0.0,
+            disk_free_bytes: None,
+            version: "story".to_owned(),
+            protocol: PROTOCOL_VERSION,
+        };
+        self.client.post("/factories/heartbeat", &beat).await
+    }
+
+    pub(crate) async fn inbox(&self) -> EventStream {
+        let path = format!("/factories/{}/inbox?instance={}&credit=8", self.id, self.instance);
+        self.client.events(&path, None).await.unwrap()
+    }
+
+    pub(crate) async fn accept(&self, offer: &Message) -> Result<Accepted, ClientError> {
+        self.accept_as(&self.claim(offer)).await
+    }
+
+    pub(crate) async fn accept_as(&self, claim: &Accept) -> Result<Accepted, ClientError> {
+        self.client.post("/accept", claim).await
+    }
+
+    /// A claim with a nonce of its own.
+    pub(crate) fn claim(&self, offer: &Message) -> Accept {
+        Accept {
+            job_id: offer.job_id,
+            dispatch_seq: offer.dispatch_seq,
+            claim_nonce: domain::ClaimNonce::from_bytes(random()),
+            instance: self.instance,
+            factory_id: Some(self.id.clone()),
+        }
+    }
+
+    pub(crate) async fn start(&self, job: JobId, epoch: Epoch) -> Result<StageAnswer, ClientError> {
+        let request = StartWork { lease_epoch: epoch, engine: "command".parse().unwrap() };
+        self.client.post(&format!("/jobs/{job}/start"), &request).await
+    }
+
+    pub(crate) async fn complete(&self, job: JobId, epoch: Epoch, sha: Option<CommitSha>) -> Result<Completed, ClientError> {
+        let request = CompleteWork { lease_epoch: epoch, sha, ..CompleteWork::default() };
+        self.client.post(&format!("/jobs/{job}/complete"), &request).await
+    }
+
+    pub(crate) async fn report(&self, job: JobId, epoch: Epoch, outcome: ErrandOutcome) -> Result<StageAnswer, ClientError> {
+        let request = ErrandReport { lease_epoch: epoch, outcome };
+        self.client.post(&format!("/jobs/{job}/promote"), &request).await
+    }
+
+    /// Submits nothing, waits for the next offer and takes it.
+    pub(crate) async fn take_next(&self, inbox: &mut EventStream) -> Accepted {
+        let offer = next_offer(inbox).await;
+        self.accept(&offer).await.unwrap()
+    }
+}
+
+/// The next job that is offered through an inbox.
+pub(crate) async fn next_offer(inbox: &mut EventStream) -> Message {
+    loop {
+        let event = soon(inbox.next()).await.unwrap().expect("the inbox ended");
+        if event.event == "dispatch" {
+            return serde_json::from_str(&event.data).unwrap();
+        }
+    }
+}
+
+/// What a future comes to, unless it takes so long that something must be wrong.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it should have happened by now")
+}
+
+/// Asks until the answer is yes.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+    let clock = SystemClock::new();
+    let asking = async {
+        while !is_so().await {
+            domain::Clock::sleep(&clock, Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("{what}: not so after {PATIENCE:?}"));
+}
+
+/// Random bytes.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    (&SystemEntropy as &dyn Entropy).bytes()
+}
+
+/// The code of a refusal.
+pub(crate) fn code<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> String {
+    let error = answer.expect_err("it should have been refused");
+    error.code().unwrap_or_else(|| panic!("no code in {error:?}")).to_owned()
+}
+
+fn client(base: &str, token: &str) -> Client {
+    let endpoint = Endpoint { base: base.to_owned(), token: token.to_owned(), product: None, trust: Trust::Public };
+    Client::new(endpoint).unwrap()
+}

@@ -1,0 +1,172 @@
+//! What the server does about those who should not be there.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use server::Limits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::fleet::{Fleet, soon};
+use crate::raw::{Asking, Connection, ask};
+
+const JOBS: &str = "/api/fleet/jobs";
+
+#[tokio::test]
+async fn a_foreign_host_is_refused_everywhere() {
+    let fleet = Fleet::start().await;
+
+    for path in ["/", "/healthz", "/openapi.json", JOBS, "/nowhere"] {
+        let asking = Asking::get(path).token(&fleet.admin_token).header("host", "evil.example");
+        let answer = ask(fleet.address, asking).await;
+        assert_eq!((answer.status, answer.code().as_str()), (StatusCode::FORBIDDEN, "foreign_host"), "{path}");
+    }
+    let local = Asking::get(JOBS).token(&fleet.admin_token).header("host", "localhost");
+    assert_eq!(ask(fleet.address, local).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_change_nothing() {
+    let fleet = Fleet::start().await;
+    let submit = || {
+        let body = serde_json::json!({ "bodyMd": "# x\n" });
+        Asking::post(JOBS).token(&fleet.admin_token).json(&body)
+    };
+
+    let foreign = ask(fleet.address, submit().header("origin", "https://evil.example")).await;
+    let own = ask(fleet.address, submit().header("origin", &fleet.base)).await;
+
+    assert_eq!(foreign.code(), "foreign_origin");
+    assert_eq!(own.status, StatusCode::CREATED);
+    assert_eq!(fleet.log().await.len(), 1);
+}
+
+#[tokio::test]
+async fn wrong_tokens_are_limited_while_good_ones_work() {
+    let fleet = Fleet::limited(Limits { wrong_tokens_max: 20, ..Limits::default() }).await;
+    let mut connection = Connection::open(fleet.address).await;
+
+    let mut refused = Vec::new();
+    for n in 0..200 {
+        let guess = Asking::get(JOBS).token(&format!("giga_adm_guess{n}"));
+        refused.push(connection.ask(guess).await);
+        let good = connection.ask(Asking::get(JOBS).token(&fleet.admin_token)).await;
+        assert_eq!(good.status, StatusCode::OK, "after guess {n}");
+    }
+
+    let codes: Vec<_> = refused.iter().map(|answer| answer.code()).collect();
+    assert!(codes[..20].iter().all(|code| code == "unauthenticated"), "{codes:?}");
+    assert!(codes[20..].iter().all(|code| code == "rate_limited"), "{codes:?}");
+    assert_eq!(refused[0].headers["www-authenticate"], "Bearer");
+    let wait: u64 = refused[20].headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&wait), "{wait}");
+    let join = serde_json::json!({ "joinToken": "giga_join_guess", "factoryId": "mac-1" });
+    let enroll = connection.ask(Asking::post("/api/fleet/factories/enroll").json(&join)).await;
+    assert_eq!(enroll.code(), "rate_limited", "join tokens cannot be guessed either");
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods_are_problems_too() {
+    let fleet = Fleet::start().await;
+
+    let nowhere = ask(fleet.address, Asking::get("/api/fleet/nowhere").token(&fleet.admin_token)).await;
+    let method = ask(fleet.address, Asking::new(Method::PUT, JOBS).token(&fleet.admin_token)).await;
+
+    assert_eq!((nowhere.status.as_u16(), nowhere.code().as_str()), (404, "no_such_route"));
+    assert_eq!((method.status.as_u16(), method.code().as_str()), (405, "method_not_allowed"));
+    let mut allowed: Vec<_> = method.headers["allow"].to_str().unwrap().split(',').collect();
+    allowed.sort_unstable();
+    assert_eq!(allowed, vec!["GET", "HEAD", "POST"]);
+}
+
+#[tokio::test]
+async fn answers_are_for_their_caller_alone() {
+    let fleet = Fleet::start().await;
+
+    for path in ["/", "/healthz", JOBS, "/nowhere"] {
+        let answer = ask(fleet.address, Asking::get(path).token(&fleet.admin_token)).await;
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(answer.headers["cache-control"], "no-store", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_slow_to_ask_is_dropped() {
+    let fleet = Fleet::limited(Limits { header_time_max: Duration::from_millis(200), ..Limits::default() }).await;
+    let mut stream = TcpStream::connect(fleet.address).await.unwrap();
+    stream.write_all(b"GET /healthz HT").await.unwrap();
+
+    let mut rest = Vec::new();
+    soon(stream.read_to_end(&mut rest)).await.unwrap();
+
+    assert_eq!(String::from_utf8_lossy(&rest), "");
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_given_up() {
+    let fleet = Fleet::limited(Limits { body_time_max: Duration::from_millis(200), ..Limits::default() }).await;
+    let mut stream = TcpStream::connect(fleet.address).await.unwrap();
+    let head = format!(
+        "POST {JOBS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+         Content-Length: 100\r\n\r\n{{",
+        fleet.admin_token
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+
+    let mut answer = Vec::new();
+    soon(stream.read_to_end(&mut answer)).await.unwrap();
+
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(answer.contains("unfinished_body"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_of_a_gigabyte_is_refused_before_it_arrives() {
+    let fleet = Fleet::start().await;
+    let mut stream = TcpStream::connect(fleet.address).await.unwrap();
+    let head = format!(
+        "POST {JOBS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+         Content-Length: 1073741824\r\n\r\n{{",
+        fleet.admin_token
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+
+    let mut answer = Vec::new();
+    soon(stream.read_to_end(&mut answer)).await.unwrap();
+
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+#[tokio::test]
+async fn more_connections_than_allowed_wait_for_their_turn() {
+    let fleet = Fleet::limited(Limits { connections_max: 2, ..Limits::default() }).await;
+    let first = Connection::open(fleet.address).await;
+    let mut second = Connection::open(fleet.address).await;
+    assert_eq!(second.ask(Asking::get("/healthz")).await.status, StatusCode::OK);
+
+    let waiting = ask(fleet.address, Asking::get("/healthz"));
+    let mut waiting = Box::pin(waiting);
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut waiting).await;
+    assert!(early.is_err(), "the third has to wait");
+    drop(first);
+
+    assert_eq!(soon(waiting).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn every_secret_stays_out_of_what_is_shown() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+
+    let mut shown = Vec::new();
+    for path in ["/api/fleet/tokens", "/api/fleet/factories", "/metrics", "/openapi.json"] {
+        shown.push(ask(fleet.address, Asking::get(path).token(&fleet.admin_token)).await.body);
+    }
+
+    for body in shown {
+        let text = String::from_utf8_lossy(&body);
+        assert!(!text.contains(&fleet.admin_token) && !text.contains(&factory.token), "{text}");
+    }
+}

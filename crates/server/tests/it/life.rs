@@ -1,0 +1,207 @@
+//! The whole life of a job, by HTTP.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::{CommitSha, ErrandKind, StageName};
+use protocol::{
+    Action, ActionRequest, ErrandOutcome, EventList, Explained, FactoryView, Held, JobView, LeaseView, LogAppended,
+    Renew, Renewed, RunList,
+};
+use serde_json::json;
+
+use crate::fleet::{Fleet, code, next_offer, soon};
+
+const MANIFEST: &str = "---\ntitle: Fix the typo\nrepo: notes\n---\nThere is a typo in the first line.\n";
+
+fn sha() -> CommitSha {
+    "0123456789abcdef0123456789abcdef01234567".parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_job_goes_from_submit_to_shipped() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+
+    let id = fleet.submit(MANIFEST).await;
+    let accepted = factory.take_next(&mut inbox).await;
+    let epoch = accepted.lease_epoch;
+    assert_eq!(accepted.assignment.body_md, MANIFEST);
+    assert_eq!(factory.start(id, epoch).await.unwrap().stage, StageName::Building);
+
+    let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset=0");
+    let appended: LogAppended = factory.client.post_bytes(&path, Bytes::from_static(b"hello\n")).await.unwrap();
+    assert_eq!(appended, LogAppended { length: 6 });
+
+    let completed = factory.complete(id, epoch, Some(sha())).await.unwrap();
+    assert_eq!(completed.stage, StageName::Testing);
+    let order = completed.promote.expect("the branch is its holder's to move");
+    assert_eq!((order.kind, order.sha), (ErrandKind::Promote, sha()));
+    factory.report(id, order.lease_epoch, ErrandOutcome::Done).await.unwrap();
+
+    let _: JobView = fleet.admin.post(&format!("/jobs/{id}/actions/ship"), &json!({})).await.unwrap();
+    let merge = factory.take_next(&mut inbox).await;
+    let order = merge.assignment.errand.expect("a merge is an errand");
+    assert_eq!((order.kind, order.sha), (ErrandKind::Ship, sha()));
+    factory.report(id, merge.lease_epoch, ErrandOutcome::Done).await.unwrap();
+
+    let job = fleet.job(id).await;
+    assert_eq!(job.job.stage, StageName::Shipped);
+    assert_eq!(job.job.promoted_sha, Some(sha()));
+    assert_eq!(job.body_md, MANIFEST);
+    let runs: RunList = fleet.admin.get(&format!("/jobs/{id}/runs")).await.unwrap();
+    assert_eq!(runs.items.len(), 1);
+    assert_eq!(fleet.admin.get_text(&format!("/jobs/{id}/logs")).await.unwrap(), "hello\n");
+    let events: EventList = fleet.admin.get(&format!("/jobs/{id}/events")).await.unwrap();
+    let seqs: Vec<_> = events.items.iter().map(|event| event.seq.0).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "events are numbered without gaps");
+}
+
+#[tokio::test]
+async fn a_log_is_followed_while_the_engine_prints() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+    let id = fleet.submit(MANIFEST).await;
+    let epoch = factory.take_next(&mut inbox).await.lease_epoch;
+    factory.start(id, epoch).await.unwrap();
+
+    let mut log = fleet.admin.bytes(&format!("/jobs/{id}/logs?follow=true")).await.unwrap();
+    let mut seen = Vec::new();
+    for (offset, chunk) in [(0, "one\n"), (4, "two\n"), (8, "three\n")] {
+        let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset={offset}");
+        let _: LogAppended = factory.client.post_bytes(&path, Bytes::from_static(chunk.as_bytes())).await.unwrap();
+        seen.extend_from_slice(&soon(log.next()).await.unwrap().expect("the run goes on"));
+    }
+    factory.complete(id, epoch, None).await.unwrap();
+
+    assert_eq!(String::from_utf8(seen).unwrap(), "one\ntwo\nthree\n");
+    assert_eq!(soon(log.next()).await.unwrap(), None, "the log ends with its run");
+}
+
+#[tokio::test]
+async fn a_log_can_be_followed_before_there_is_anything_in_it() {
+    let fleet = Fleet::start().await;
+    let id = fleet.submit(MANIFEST).await;
+    let mut log = fleet.admin.bytes(&format!("/jobs/{id}/logs?follow=true")).await.unwrap();
+
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+    let epoch = factory.take_next(&mut inbox).await.lease_epoch;
+    factory.start(id, epoch).await.unwrap();
+    let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset=0");
+    let _: LogAppended = factory.client.post_bytes(&path, Bytes::from_static(b"hello\n")).await.unwrap();
+
+    assert_eq!(soon(log.next()).await.unwrap(), Some(Bytes::from_static(b"hello\n")));
+}
+
+#[tokio::test]
+async fn a_lease_is_shown_renewed_and_released() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+    let id = fleet.submit(MANIFEST).await;
+    let epoch = factory.take_next(&mut inbox).await.lease_epoch;
+
+    let lease: LeaseView = fleet.admin.get(&format!("/jobs/{id}/lease")).await.unwrap();
+    assert_eq!((lease.lease_epoch, lease.holder_factory_id), (epoch, Some(factory.id.clone())));
+
+    let renewal = Renew {
+        instance: factory.instance,
+        held: vec![Held { job_id: id, lease_epoch: epoch }],
+        load: 0.5,
+        disk_free_bytes: None,
+    };
+    let renewed: Renewed = factory.client.post(&format!("/factories/{}/renew", factory.id), &renewal).await.unwrap();
+    assert_eq!(renewed.lost, vec![]);
+
+    let one = json!({ "leaseEpoch": epoch, "instance": factory.instance });
+    let renewed: LeaseView = factory.client.post(&format!("/jobs/{id}/lease/renew"), &one).await.unwrap();
+    assert!(renewed.expires_at >= lease.expires_at);
+    let stale = json!({ "leaseEpoch": 0, "instance": factory.instance });
+    let refused: Result<LeaseView, _> = factory.client.post(&format!("/jobs/{id}/lease/renew"), &stale).await;
+    assert_eq!(code(refused), "fenced");
+
+    let release = json!({ "leaseEpoch": epoch });
+    let _: serde_json::Value = factory.client.post(&format!("/jobs/{id}/lease/release"), &release).await.unwrap();
+    let offer = next_offer(&mut inbox).await;
+    assert_eq!(offer.job_id, id, "a released job is offered again");
+}
+
+#[tokio::test]
+async fn a_failure_that_can_be_tried_again_waits_for_its_backoff() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+    let id = fleet.submit(MANIFEST).await;
+    let epoch = factory.take_next(&mut inbox).await.lease_epoch;
+    factory.start(id, epoch).await.unwrap();
+
+    let failure = json!({ "jobId": id, "leaseEpoch": epoch, "reason": "crash", "message": "it fell over" });
+    let failed: protocol::Failed = factory.client.post("/fail", &failure).await.unwrap();
+
+    assert_eq!(failed.stage, StageName::Queued);
+    assert!(failed.not_before.is_some());
+    let again: Result<protocol::Failed, _> = factory.client.post("/fail", &failure).await;
+    assert_eq!(code(again), "fenced", "the same report changes nothing the second time");
+    let explained: Explained = fleet.admin.get(&format!("/jobs/{id}/explain")).await.unwrap();
+    assert!(explained.summary.contains("it fell over"), "{}", explained.summary);
+}
+
+#[tokio::test]
+async fn a_cancelled_job_is_taken_from_its_holder_at_once() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+    let id = fleet.submit(MANIFEST).await;
+    let epoch = factory.take_next(&mut inbox).await.lease_epoch;
+
+    let request = ActionRequest { message: Some("not needed".to_owned()), ..ActionRequest::default() };
+    let job: JobView = fleet.admin.post(&format!("/jobs/{id}/actions/cancel"), &request).await.unwrap();
+
+    assert_eq!(job.stage, StageName::Failed);
+    let event = soon(async {
+        loop {
+            let event = inbox.next().await.unwrap().expect("the inbox ended");
+            if event.event == "directive" {
+                return event;
+            }
+        }
+    })
+    .await;
+    let directive: serde_json::Value = serde_json::from_str(&event.data).unwrap();
+    assert_eq!(directive, json!({ "do": "cancel", "jobId": id, "leaseEpoch": epoch }));
+    assert_eq!(code(factory.complete(id, epoch, None).await), "fenced");
+    assert_eq!(serde_json::to_value(Action::Cancel).unwrap(), "cancel");
+}
+
+#[tokio::test]
+async fn a_factory_is_seen_drained_and_forgotten() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let _inbox = factory.inbox().await;
+
+    let view: FactoryView = fleet.admin.post("/factories/mac-1/drain", &json!({})).await.unwrap();
+    assert!(view.draining && view.connected);
+    let gone: Result<(), _> = fleet.admin.call(http::Method::DELETE, "/factories/mac-1", None::<&()>).await;
+    gone.unwrap();
+
+    let missing: Result<FactoryView, _> = fleet.admin.get("/factories/mac-1").await;
+    assert_eq!(code(missing), "no_such_factory");
+    assert_eq!(code(soon(factory.beat()).await), "unauthenticated", "its token went with it");
+}
+
+#[tokio::test]
+async fn a_rotated_token_works_beside_the_old_one() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+
+    let rotated: protocol::TokenRotated =
+        factory.client.post("/factories/mac-1/token/rotate", &json!({})).await.unwrap();
+
+    let renewed = fleet.client(&rotated.token);
+    let view: FactoryView = renewed.get("/factories/mac-1").await.unwrap();
+    assert_eq!(view.id, factory.id);
+    tokio::time::timeout(Duration::from_secs(5), factory.beat()).await.unwrap().unwrap();
+}

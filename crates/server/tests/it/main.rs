@@ -1,0 +1,13 @@
+//! Stories: HTTP in, HTTP out, with a real store, a real broker and real connections.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
+
+mod accepting;
+mod fleet;
+mod guarding;
+mod life;
+mod many;
+mod raw;
+mod scopes;
+mod serving;
+mod submitting;
+mod watching;

@@ -1,0 +1,220 @@
+//! Who may do what: every route, with every kind of token that should not get through.
+
+use std::collections::BTreeSet;
+
+use domain::{Grant, JobId};
+use http::Method;
+use protocol::ProductSettings;
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, Worker, code};
+use crate::raw::{Asking, Connection};
+
+/// Nobody, a viewer, an operator of another product, another factory, a join token.
+type Cells = [&'static str; 5];
+
+const OPEN: Cells = ["ok", "ok", "ok", "ok", "ok"];
+const ONLOOKERS: Cells = ["unauthenticated", "ok", "ok", "ok", "forbidden"];
+const ONLOOKERS_OF_ITS_PRODUCT: Cells = ["unauthenticated", "ok", "no_such_job", "ok", "forbidden"];
+const NOBODY: Cells = ["unauthenticated", "forbidden", "forbidden", "forbidden", "forbidden"];
+const HOLDER: Cells = ["unauthenticated", "forbidden", "forbidden", "fenced", "forbidden"];
+const STEERERS: Cells = ["unauthenticated", "forbidden", "no_such_job", "forbidden", "no_such_job"];
+const SUBMITTERS: Cells = ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"];
+
+struct Row {
+    method: &'static str,
+    path: &'static str,
+    query: String,
+    body: Option<Value>,
+    cells: Cells,
+}
+
+fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
+    let row = |method, path, cells| Row { method, path, query: String::new(), body: None, cells };
+    let with = |method, path, body: Value, cells| Row { body: Some(body), ..row(method, path, cells) };
+    let asking = |method, path, query: String, cells| Row { query, ..row(method, path, cells) };
+    let checkpoint = json!({ "ref": "aq/wip/x", "sha": "0".repeat(40), "epoch": epoch });
+    let start = json!({ "leaseEpoch": epoch, "engine": "command" });
+    let accept = json!({
+        "jobId": job, "dispatchSeq": 1, "claimNonce": JobId::from_bytes([3; 16]), "instance": other.instance,
+    });
+    let work = json!({ "operations": [{ "do": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" }] });
+    let beat = json!({ "instance": other.instance, "capabilities": [], "seatLimit": 1, "protocol": 1 });
+    let in_use = ["unauthenticated", "forbidden", "forbidden", "already_granted", "forbidden"];
+    let themselves = ["unauthenticated", "forbidden", "forbidden", "ok", "forbidden"];
+    vec![
+        row("GET", "/", OPEN),
+        row("GET", "/healthz", OPEN),
+        row("GET", "/readyz", OPEN),
+        row("GET", "/metrics", OPEN),
+        row("GET", "/openapi.json", OPEN),
+        row("GET", "/api/fleet/schema/job.json", OPEN),
+        row("GET", "/api/fleet/jobs", ONLOOKERS),
+        with("POST", "/api/fleet/jobs", json!({ "bodyMd": "# x\n" }), SUBMITTERS),
+        with("POST", "/api/fleet/jobs/batch", json!({ "jobs": [{ "bodyMd": "# x\n" }] }), SUBMITTERS),
+        row("GET", "/api/fleet/jobs/{id}", ONLOOKERS_OF_ITS_PRODUCT),
+        with("PATCH", "/api/fleet/jobs/{id}", json!({ "leaseEpoch": epoch, "checkpoint": checkpoint }), HOLDER),
+        with("POST", "/api/fleet/jobs/{id}/actions/{action}", json!({}), STEERERS),
+        row("GET", "/api/fleet/jobs/{id}/runs", ONLOOKERS_OF_ITS_PRODUCT),
+        row("GET", "/api/fleet/jobs/{id}/events", ONLOOKERS_OF_ITS_PRODUCT),
+        row("GET", "/api/fleet/jobs/{id}/events/stream", ONLOOKERS_OF_ITS_PRODUCT),
+        row("GET", "/api/fleet/jobs/{id}/explain", ONLOOKERS_OF_ITS_PRODUCT),
+        row("GET", "/api/fleet/jobs/{id}/dag", ONLOOKERS_OF_ITS_PRODUCT),
+        row("GET", "/api/fleet/jobs/{id}/logs", ONLOOKERS_OF_ITS_PRODUCT),
+        asking("POST", "/api/fleet/jobs/{id}/logs", format!("?leaseEpoch={epoch}&offset=0"), HOLDER),
+        row("GET", "/api/fleet/jobs/{id}/lease", ONLOOKERS_OF_ITS_PRODUCT),
+        with(
+            "POST",
+            "/api/fleet/jobs/{id}/lease/renew",
+            json!({ "leaseEpoch": epoch, "instance": other.instance }),
+            HOLDER,
+        ),
+        with("POST", "/api/fleet/jobs/{id}/lease/release", json!({ "leaseEpoch": epoch }), HOLDER),
+        with("POST", "/api/fleet/jobs/{id}/start", start, HOLDER),
+        with("POST", "/api/fleet/jobs/{id}/complete", json!({ "leaseEpoch": epoch }), HOLDER),
+        with(
+            "POST",
+            "/api/fleet/jobs/{id}/promote",
+            json!({ "leaseEpoch": epoch, "outcome": { "result": "done" } }),
+            HOLDER,
+        ),
+        with("POST", "/api/fleet/accept", accept, in_use),
+        with("POST", "/api/fleet/fail", json!({ "jobId": job, "leaseEpoch": epoch, "reason": "crash" }), HOLDER),
+        with("POST", "/api/fleet/work", work, HOLDER),
+        row("GET", "/api/fleet/events/stream", ONLOOKERS),
+        row("GET", "/api/fleet/factories", ONLOOKERS),
+        with("POST", "/api/fleet/factories/heartbeat", beat, themselves),
+        with(
+            "POST",
+            "/api/fleet/factories/enroll",
+            json!({ "joinToken": "giga_join_wrong", "factoryId": "mac-9" }),
+            ["unauthenticated"; 5],
+        ),
+        row("POST", "/api/fleet/factories/prune", NOBODY),
+        row("GET", "/api/fleet/factories/{id}", ONLOOKERS),
+        row("DELETE", "/api/fleet/factories/{id}", NOBODY),
+        with("POST", "/api/fleet/factories/{id}/renew", json!({ "instance": other.instance, "held": [] }), NOBODY),
+        asking("GET", "/api/fleet/factories/{id}/inbox", format!("?instance={}", other.instance), NOBODY),
+        row("POST", "/api/fleet/factories/{id}/token/rotate", NOBODY),
+        row("POST", "/api/fleet/factories/{id}/token/revoke", NOBODY),
+        row("POST", "/api/fleet/factories/{id}/drain", NOBODY),
+        row("GET", "/api/fleet/metrics", ONLOOKERS),
+        row("GET", "/api/fleet/queue-state", ONLOOKERS),
+        row("GET", "/api/fleet/alerts", ONLOOKERS),
+        row("GET", "/api/fleet/dead-letters", ONLOOKERS),
+        row("POST", "/api/fleet/dead-letters/{id}/redrive", STEERERS),
+        row("GET", "/api/fleet/tokens", NOBODY),
+        with("POST", "/api/fleet/tokens", json!({ "name": "x", "grant": { "role": "admin" } }), NOBODY),
+        row("DELETE", "/api/fleet/tokens/{id}", NOBODY),
+        row("GET", "/api/fleet/products", ONLOOKERS),
+        row(
+            "GET",
+            "/api/fleet/products/{id}",
+            ["unauthenticated", "ok", "unknown_product", "ok", "forbidden"],
+        ),
+        with("PUT", "/api/fleet/products/{id}", json!({ "paused": true }), NOBODY),
+    ]
+}
+
+#[tokio::test]
+async fn only_the_listed_cells_of_route_and_scope_succeed() {
+    let fleet = Fleet::start().await;
+    fleet.product("other", ProductSettings::default()).await;
+    let holder = fleet.factory("mac-1").await;
+    let mut inbox = holder.inbox().await;
+    let id = fleet.submit("# Held by mac-1\n").await;
+    let epoch = holder.take_next(&mut inbox).await.lease_epoch;
+    holder.start(id, epoch).await.unwrap();
+    let other = fleet.factory("mac-2").await;
+    let viewer = fleet.token(Grant::Viewer { products: BTreeSet::new() }).await;
+    let operator = fleet.token(Grant::Operator { products: ["other".parse().unwrap()].into() }).await;
+    let join = fleet.token(Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() }).await;
+    let callers = [None, Some(&viewer.secret), Some(&operator.secret), Some(&other.token), Some(&join.secret)];
+    let before = fleet.job(id).await;
+
+    let rows = rows(id, epoch.0, &other);
+    for row in &rows {
+        let told: Vec<String> = {
+            let mut told = Vec::new();
+            for caller in callers {
+                told.push(outcome(&fleet, row, id, &viewer.token.id.to_string(), caller).await);
+            }
+            told
+        };
+        assert_eq!(told, row.cells, "{} {}", row.method, row.path);
+    }
+
+    let after = fleet.job(id).await;
+    assert_eq!(after.job, before.job, "nobody changed a job that is not theirs");
+    let listed: BTreeSet<_> = rows.iter().map(|row| format!("{} {}", row.method, row.path)).collect();
+    assert_eq!(listed, described(&fleet).await, "the table has every route");
+}
+
+async fn outcome(fleet: &Fleet, row: &Row, job: JobId, token_id: &str, token: Option<&String>) -> String {
+    let id = match row.path {
+        path if path.contains("/factories/") => "mac-1".to_owned(),
+        path if path.contains("/products/") => "default".to_owned(),
+        path if path.contains("/tokens/") => token_id.to_owned(),
+        _ => job.to_string(),
+    };
+    let path = row.path.replace("{id}", &id).replace("{action}", "cancel") + &row.query;
+    let method: Method = row.method.parse().unwrap();
+    let mut asking = Asking::new(method, &path);
+    if let Some(token) = token {
+        asking = asking.token(token);
+    }
+    if let Some(body) = &row.body {
+        asking = asking.json(body);
+    }
+    let mut connection = Connection::open(fleet.address).await;
+    let response = connection.head(asking).await;
+    if response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream") {
+        return "ok".to_owned();
+    }
+    let status = response.status();
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let inner = body["results"][0]["problem"]["code"].as_str().or(body["outcomes"][0]["problem"]["code"].as_str());
+    match (status.is_success(), inner) {
+        (true, None) => "ok".to_owned(),
+        (true, Some(code)) => code.to_owned(),
+        (false, _) => body["code"].as_str().unwrap_or("a refusal without a code").to_owned(),
+    }
+}
+
+async fn described(fleet: &Fleet) -> BTreeSet<String> {
+    let answer = crate::raw::ask(fleet.address, Asking::get("/openapi.json")).await.json();
+    let paths = answer["paths"].as_object().unwrap().clone();
+    let operations = paths.iter().flat_map(|(path, item)| {
+        let methods = item.as_object().unwrap().keys();
+        methods.map(move |method| format!("{} {path}", method.to_uppercase()))
+    });
+    operations.collect()
+}
+
+#[tokio::test]
+async fn a_revoked_token_is_refused_at_once() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    factory.beat().await.unwrap();
+
+    let revoked: Result<(), _> = fleet.admin.post("/factories/mac-1/token/revoke", &json!({})).await;
+    revoked.unwrap();
+
+    assert_eq!(code(factory.beat().await), "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_join_token_is_good_for_one_factory() {
+    let fleet = Fleet::start().await;
+    let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+    let join_token = fleet.token(grant).await.secret;
+    let enroll = |name: &str| json!({ "joinToken": join_token, "factoryId": name });
+    let anybody = fleet.client("none");
+
+    let first: Result<Value, _> = anybody.post("/factories/enroll", &enroll("mac-1")).await;
+    let second: Result<Value, _> = anybody.post("/factories/enroll", &enroll("mac-2")).await;
+
+    assert!(first.is_ok());
+    assert_eq!(code(second), "unauthenticated");
+}

@@ -1,0 +1,234 @@
+//! Listening, encrypting, describing, stopping.
+
+use std::net::SocketAddr;
+
+use http::StatusCode;
+use protocol::{Client, Endpoint, Health, JobList, Trust};
+use serde_json::json;
+use server::{BindError, Options, Server, Tls};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::fleet::{Fleet, eventually, soon};
+use crate::raw::{Asking, ask};
+
+#[tokio::test]
+async fn a_certificate_of_its_own_encrypts_end_to_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let tls = Tls { certificate: dir.path().join("cert.pem"), key: dir.path().join("key.pem") };
+    std::fs::write(&tls.certificate, made.cert.pem()).unwrap();
+    std::fs::write(&tls.key, made.signing_key.serialize_pem()).unwrap();
+    let fleet = Fleet::with(Options { tls: Some(tls), ..Options::default() }).await;
+    let endpoint = |trust| Endpoint {
+        base: format!("https://localhost:{}", fleet.address.port()),
+        token: fleet.admin_token.clone(),
+        product: None,
+        trust,
+    };
+
+    let trusting = Client::new(endpoint(Trust::Authority(made.cert.der().to_vec()))).unwrap();
+    let jobs: JobList = trusting.get("/jobs").await.unwrap();
+    let doubting: Result<JobList, _> = Client::new(endpoint(Trust::Public)).unwrap().get("/jobs").await;
+
+    assert_eq!(jobs.items, vec![]);
+    assert!(doubting.is_err());
+}
+
+#[tokio::test]
+async fn tokens_never_travel_in_the_clear_between_machines() {
+    let anywhere: SocketAddr = "0.0.0.0:0".parse().unwrap();
+
+    let bare = Server::bind(Options { listen: anywhere, ..Options::default() }).await.map(|_| ());
+    let proxied = Server::bind(Options { listen: anywhere, behind_proxy: true, ..Options::default() }).await;
+
+    let Err(BindError::Unprotected { address }) = bare else { panic!("{bare:?}") };
+    assert_eq!(address, anywhere);
+    assert!(proxied.is_ok());
+}
+
+#[tokio::test]
+async fn a_certificate_that_cannot_be_read_is_named() {
+    let tls = Tls { certificate: "no/such/cert.pem".into(), key: "no/such/key.pem".into() };
+
+    let bound = Server::bind(Options { tls: Some(tls), ..Options::default() }).await.map(|_| ());
+
+    let message = bound.unwrap_err().to_string();
+    assert!(message.contains("no/such/cert.pem"), "{message}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let fleet = Fleet::start().await;
+
+    let bound = Server::bind(Options { listen: fleet.address, ..Options::default() }).await.map(|_| ());
+
+    assert_eq!(bound.unwrap_err().to_string(), format!("cannot listen on `{}`", fleet.address));
+}
+
+#[tokio::test]
+async fn health_and_readiness_need_no_token() {
+    let fleet = Fleet::start().await;
+
+    let health = ask(fleet.address, Asking::get("/healthz")).await;
+    let ready = ask(fleet.address, Asking::get("/readyz")).await;
+    fleet.store.close().await.unwrap();
+    let closed = ask(fleet.address, Asking::get("/readyz")).await;
+
+    assert_eq!((health.status, ready.status), (StatusCode::OK, StatusCode::OK));
+    let health: Health = serde_json::from_slice(&health.body).unwrap();
+    assert_eq!(health.status, "ok");
+    assert_eq!(closed.code(), "store_unavailable");
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_is_not_a_decision() {
+    let fleet = Fleet::start().await;
+    fleet.store.close().await.unwrap();
+
+    let refused: Result<JobList, _> = fleet.admin.get("/jobs").await;
+
+    let error = refused.unwrap_err();
+    assert_eq!(error.code(), Some("store_unavailable"));
+    assert!(!error.is_final());
+}
+
+#[tokio::test]
+async fn a_job_that_is_still_the_same_is_not_sent_again() {
+    let fleet = Fleet::start().await;
+    let id = fleet.submit("---\ncapabilities: [has:nothing]\n---\n# One\n").await;
+    let job = format!("/api/fleet/jobs/{id}");
+    let get = |path: &str, tag: &str| Asking::get(path).token(&fleet.admin_token).header("if-none-match", tag);
+
+    let first = ask(fleet.address, Asking::get(&job).token(&fleet.admin_token)).await;
+    let tag = first.headers["etag"].to_str().unwrap().to_owned();
+    assert_eq!(tag, format!("\"{}\"", first.json()["rev"]));
+    let same = ask(fleet.address, get(&job, &tag)).await;
+    let _: serde_json::Value = fleet.admin.post(&format!("/jobs/{id}/actions/cancel"), &json!({})).await.unwrap();
+    let changed = ask(fleet.address, get(&job, &tag)).await;
+
+    assert_eq!((same.status, same.body.len()), (StatusCode::NOT_MODIFIED, 0));
+    assert_eq!(changed.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_unchanged_queue_is_not_sent_again() {
+    let fleet = Fleet::start().await;
+    let path = "/api/fleet/queue-state?products=default";
+    let first = ask(fleet.address, Asking::get(path).token(&fleet.admin_token)).await;
+    let tag = first.headers["etag"].to_str().unwrap().to_owned();
+    let get = || Asking::get(path).token(&fleet.admin_token).header("if-none-match", &tag);
+
+    let same = ask(fleet.address, get()).await;
+    fleet.submit("# One\n").await;
+    let changed = ask(fleet.address, get()).await;
+
+    assert!(tag.starts_with("W/"), "{tag}");
+    assert_eq!((same.status, changed.status), (StatusCode::NOT_MODIFIED, StatusCode::OK));
+    assert_eq!(changed.json()[0]["pendingCount"], json!(1));
+}
+
+#[tokio::test]
+async fn a_request_that_is_under_way_is_answered_before_the_server_stops() {
+    let mut fleet = Fleet::start().await;
+    let body = json!({ "bodyMd": "# Last words\n" }).to_string();
+    let mut stream = TcpStream::connect(fleet.address).await.unwrap();
+    let head = format!(
+        "POST /api/fleet/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        fleet.admin_token,
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut go_on = [0; 12];
+    soon(stream.read_exact(&mut go_on)).await.unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100");
+
+    fleet.shutdown.cancel();
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    soon(stream.read_to_end(&mut answer)).await.unwrap();
+
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.contains("HTTP/1.1 201"), "{answer}");
+    soon(fleet.serving.join_next()).await.unwrap().unwrap();
+    assert!(TcpStream::connect(fleet.address).await.is_err(), "nobody listens any more");
+}
+
+/// Whoever hangs up early has still asked: what was written down must also be dispatched.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_is_finished_though_its_client_hangs_up() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let _inbox = factory.inbox().await;
+    let body = json!({ "bodyMd": "# Asked and gone\n" }).to_string();
+    let request = format!(
+        "POST /api/fleet/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        fleet.admin_token,
+        body.len()
+    );
+
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(fleet.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+    }
+
+    eventually("every job is offered", || async {
+        let jobs: JobList = fleet.admin.get("/jobs").await.unwrap();
+        eprintln!("{} {:?}", jobs.items.len(), jobs.items.iter().map(|j| (j.stage, j.target_factory_id.is_some())).collect::<Vec<_>>());
+        jobs.items.len() == 8 && jobs.items.iter().all(|job| job.target_factory_id.is_some())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_figures_are_there_for_prometheus() {
+    let fleet = Fleet::start().await;
+    fleet.submit("# One\n").await;
+
+    let figures = ask(fleet.address, Asking::get("/metrics")).await;
+
+    let text = String::from_utf8_lossy(&figures.body).into_owned();
+    assert_eq!(figures.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    assert!(text.contains("giga_jobs{stage=\"queued\"} 1\n"), "{text}");
+    assert!(text.contains("giga_submitted_total 1\n"), "{text}");
+}
+
+#[tokio::test]
+async fn behind_a_proxy_the_figures_need_a_token() {
+    let fleet = Fleet::with(Options { behind_proxy: true, ..Options::default() }).await;
+
+    let bare = ask(fleet.address, Asking::get("/metrics")).await;
+    let shown = ask(fleet.address, Asking::get("/metrics").token(&fleet.admin_token)).await;
+
+    assert_eq!(bare.code(), "unauthenticated");
+    assert_eq!(shown.status, StatusCode::OK);
+}
+
+/// `UPDATE_GOLDEN=1` writes the file anew.
+#[tokio::test]
+async fn the_description_is_the_one_on_file() {
+    let fleet = Fleet::start().await;
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden/openapi.json");
+
+    let served = ask(fleet.address, Asking::get("/openapi.json")).await;
+    let served = String::from_utf8(served.body.to_vec()).unwrap() + "\n";
+
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &served).unwrap();
+    }
+    let on_file = std::fs::read_to_string(&golden).unwrap_or_default();
+    assert!(served == on_file, "openapi.json is stale: run the tests with UPDATE_GOLDEN=1 and look at the difference");
+}
+
+#[tokio::test]
+async fn the_page_at_the_root_says_where_the_api_is() {
+    let fleet = Fleet::start().await;
+
+    let page = ask(fleet.address, Asking::get("/")).await;
+
+    let text = String::from_utf8_lossy(&page.body).into_owned();
+    assert!(text.contains("/api/fleet") && text.contains("/openapi.json"), "{text}");
+    assert_eq!(page.headers["content-security-policy"], "default-src 'none'");
+}
