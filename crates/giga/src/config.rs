@@ -107,10 +107,10 @@ mod tests {
     use super::client::TokenSource;
     use super::*;
 
-    fn resolve(flags: Overrides, env: &[(&str, &str)], text: &str) -> Result<Config, Failure> {
+    fn resolve(flags: &Overrides, env: &[(&str, &str)], text: &str) -> Result<Config, Failure> {
         let home = [("HOME", "/home/ada")];
         let environment = Environment::of(home.iter().chain(env).map(|(name, value)| (*name, *value)));
-        Config::resolve(&flags, environment, File::parse(Path::new("/etc/giga/giga.toml"), text.to_owned())?)
+        Config::resolve(flags, environment, File::parse(Path::new("/etc/giga/giga.toml"), text.to_owned())?)
     }
 
     fn listed<'c>(config: &'c Config, key: &str) -> (&'c str, &'c str) {
@@ -125,10 +125,10 @@ mod tests {
         let flag =
             |port: u16| Overrides { listen: Some(SocketAddr::from(([127, 0, 0, 1], port))), ..Default::default() };
 
-        let by_default = resolve(Overrides::default(), &[], "").unwrap();
-        let by_file = resolve(Overrides::default(), &[], file).unwrap();
-        let by_env = resolve(Overrides::default(), &env, file).unwrap();
-        let by_flag = resolve(flag(3), &env, file).unwrap();
+        let by_default = resolve(&Overrides::default(), &[], "").unwrap();
+        let by_file = resolve(&Overrides::default(), &[], file).unwrap();
+        let by_env = resolve(&Overrides::default(), &env, file).unwrap();
+        let by_flag = resolve(&flag(3), &env, file).unwrap();
 
         assert_eq!(listed(&by_default, "coordinator.listen"), ("127.0.0.1:7878", "default"));
         assert_eq!(listed(&by_file, "coordinator.listen"), ("127.0.0.1:1", "/etc/giga/giga.toml:3"));
@@ -146,8 +146,8 @@ mod tests {
         ];
         let both = [("AQ_FLEET_API", "http://old:1"), ("GIGA_API", "http://new:1")];
 
-        let config = resolve(Overrides::default(), &old, "[client]\napi = \"http://file:1\"\n").unwrap();
-        let newer = resolve(Overrides::default(), &both, "").unwrap();
+        let config = resolve(&Overrides::default(), &old, "[client]\napi = \"http://file:1\"\n").unwrap();
+        let newer = resolve(&Overrides::default(), &both, "").unwrap();
 
         assert_eq!(listed(&config, "client.api"), ("http://old:1", "AQ_FLEET_API"));
         assert_eq!(listed(&config, "client.product"), ("notes", "AQ_PRODUCT_ID"));
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_named_with_its_line_and_the_one_that_was_meant() {
-        let failure = resolve(Overrides::default(), &[], "[coordinator]\nlissten = \"127.0.0.1:1\"\n").unwrap_err();
+        let failure = resolve(&Overrides::default(), &[], "[coordinator]\nlissten = \"127.0.0.1:1\"\n").unwrap_err();
 
         assert_eq!(failure.message(), "/etc/giga/giga.toml:2: unknown key `lissten`");
         assert_eq!(failure.hint_text(), Some("did you mean `listen`?"));
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_named_with_its_line_or_its_variable() {
-        let in_file = resolve(Overrides::default(), &[], "\n[coordinator]\nlease_ttl = \"soon\"\n").unwrap_err();
-        let in_env = resolve(Overrides::default(), &[("GIGA_LEASE_TTL", "30")], "").unwrap_err();
+        let in_file = resolve(&Overrides::default(), &[], "\n[coordinator]\nlease_ttl = \"soon\"\n").unwrap_err();
+        let in_env = resolve(&Overrides::default(), &[("GIGA_LEASE_TTL", "30")], "").unwrap_err();
 
         let expected = "/etc/giga/giga.toml:3: `soon` is not a span of time: write `90s`, `2m` or `1h30m`";
         assert_eq!(in_file.message(), expected);
@@ -178,7 +178,7 @@ mod tests {
     fn paths_in_a_file_are_seen_from_the_file() {
         let text = "data = \"~/fleet\"\n[coordinator]\ntls_cert = \"cert.pem\"\ntls_key = \"/k.pem\"\n";
 
-        let config = resolve(Overrides::default(), &[], text).unwrap();
+        let config = resolve(&Overrides::default(), &[], text).unwrap();
 
         assert_eq!(config.data.path(), Path::new("/home/ada/fleet"));
         assert_eq!(config.coordinator.tls_cert.value.as_deref(), Some(Path::new("/etc/giga/cert.pem")));
@@ -189,7 +189,7 @@ mod tests {
     fn a_token_never_shows_more_than_its_kind() {
         let env = [("GIGA_TOKEN", "giga_adm_c2VjcmV0c2VjcmV0")];
 
-        let config = resolve(Overrides::default(), &env, "").unwrap();
+        let config = resolve(&Overrides::default(), &env, "").unwrap();
 
         assert_eq!(listed(&config, "client.token"), ("giga_adm_…", "GIGA_TOKEN"));
         assert!(!format!("{config:?}").contains("c2VjcmV0"));
@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn the_coordinators_own_token_is_for_this_machine_alone() {
-        let near = resolve(Overrides::default(), &[("GIGA_API", "http://[::1]:7878")], "").unwrap();
-        let far = resolve(Overrides::default(), &[("GIGA_API", "https://127.0.0.1.example.com")], "").unwrap();
+        let near = resolve(&Overrides::default(), &[("GIGA_API", "http://[::1]:7878")], "").unwrap();
+        let far = resolve(&Overrides::default(), &[("GIGA_API", "https://127.0.0.1.example.com")], "").unwrap();
 
         let expected = TokenSource::Beside("/home/ada/.local/share/gigafactory/admin.token".into());
         assert_eq!(near.client.token.value, expected);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_variable_that_means_nothing_is_noticed() {
-        let config = resolve(Overrides::default(), &[("GIGA_LISTN", "127.0.0.1:1"), ("GIGANTIC", "1")], "").unwrap();
+        let config = resolve(&Overrides::default(), &[("GIGA_LISTN", "127.0.0.1:1"), ("GIGANTIC", "1")], "").unwrap();
 
         let expected = Stranger { name: "GIGA_LISTN".to_owned(), meant: Some("GIGA_LISTEN") };
         assert_eq!(config.strangers, [expected]);

@@ -45,7 +45,7 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
     }
     let config = Config::load(&cli.global, cli.command.overrides());
     if let Command::Doctor = cli.command {
-        return runtime(Threads::One)?.block_on(command::doctor(config, out));
+        return finish(Threads::One, command::doctor(config, out));
     }
     let config = config?;
     let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
@@ -53,7 +53,7 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
         logging::start(&config.log, cli.global.verbose, out)?;
     }
     let context = Context::new(config, out);
-    runtime(threads)?.block_on(command::run(cli.command, &context))
+    finish(threads, command::run(cli.command, &context))
 }
 
 /// A client is over before many threads would have started.
@@ -63,10 +63,14 @@ enum Threads {
     Many,
 }
 
-fn runtime(threads: Threads) -> Result<tokio::runtime::Runtime, Failure> {
+fn finish(threads: Threads, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let mut builder = match threads {
         Threads::One => tokio::runtime::Builder::new_current_thread(),
         Threads::Many => tokio::runtime::Builder::new_multi_thread(),
     };
-    Ok(builder.enable_all().build()?)
+    let runtime = builder.enable_all().build()?;
+    let outcome = runtime.block_on(work);
+    // A read of standard input that is under way cannot be called off: to wait for it could take for ever.
+    runtime.shutdown_background();
+    outcome
 }

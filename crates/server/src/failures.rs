@@ -114,8 +114,7 @@ mod tests {
         let clock = ManualClock::default();
         let wrong = three_a_minute(&clock);
 
-        let counted: Vec<_> =
-            (1..5).map(|n| wrong.count(address(&format!("2001:db8:1:2:{n}::{n}"))).is_ok()).collect();
+        let counted: Vec<_> = (1..5).map(|n| wrong.count(address(&format!("2001:db8:1:2:{n}::{n}"))).is_ok()).collect();
 
         assert_eq!(counted, vec![true, true, true, false]);
         assert_eq!(wrong.count(address("2001:db8:1:3::1")), Ok(()));

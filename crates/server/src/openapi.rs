@@ -6,9 +6,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use crate::api::{
-    factories, history, inbox, jobs, live, logs, many, operations, products, root, tokens, work,
-};
+use crate::api::{factories, history, inbox, jobs, live, logs, many, operations, products, root, tokens, work};
 
 /// The whole description, as it is served.
 pub(crate) fn document() -> Bytes {
@@ -31,23 +29,55 @@ struct Description;
 
 #[derive(OpenApi)]
 #[openapi(
-    components(schemas(protocol::Problem)),
+    components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent)),
     paths(
         root::job_schema,
-        jobs::list, jobs::submit, jobs::batch, jobs::job, jobs::act,
-        history::runs, history::events, history::explain, history::dag, history::lease,
-        live::of_job, live::fleet,
-        logs::read, logs::append,
-        work::accept, work::start, work::patch, work::complete, work::promote, work::fail, work::release, work::renew,
+        jobs::list,
+        jobs::submit,
+        jobs::batch,
+        jobs::job,
+        jobs::act,
+        history::runs,
+        history::events,
+        history::explain,
+        history::dag,
+        history::lease,
+        live::of_job,
+        live::fleet,
+        logs::read,
+        logs::append,
+        work::accept,
+        work::start,
+        work::patch,
+        work::complete,
+        work::promote,
+        work::fail,
+        work::release,
+        work::renew,
         many::work,
-        factories::list, factories::factory, factories::deregister, factories::heartbeat, factories::enroll,
-        factories::renew, factories::rotate_token, factories::revoke_token, factories::drain, factories::prune,
+        factories::list,
+        factories::factory,
+        factories::deregister,
+        factories::heartbeat,
+        factories::enroll,
+        factories::renew,
+        factories::rotate_token,
+        factories::revoke_token,
+        factories::drain,
+        factories::prune,
         inbox::inbox,
-        operations::metrics, operations::queue_state, operations::alerts, operations::dead_letters,
+        operations::metrics,
+        operations::queue_state,
+        operations::alerts,
+        operations::dead_letters,
         operations::redrive,
-        tokens::list, tokens::create, tokens::delete,
-        products::list, products::product, products::put,
-    ),
+        tokens::list,
+        tokens::create,
+        tokens::delete,
+        products::list,
+        products::product,
+        products::put,
+    )
 )]
 struct Fleet;
 
@@ -97,4 +127,35 @@ fn name(operation: &mut Operation, method: &str, path: &str) {
     let parts = parts.map(|part| part.trim_matches(['{', '}']));
     let prefix = if path.starts_with("/api/fleet") { method.to_owned() } else { format!("{method}_root") };
     operation.operation_id = Some(parts.fold(prefix, |name, part| format!("{name}_{part}")));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_reference_leads_to_a_schema() {
+        let text = String::from_utf8(document().to_vec()).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let schemas: BTreeSet<_> = document["components"]["schemas"].as_object().unwrap().keys().cloned().collect();
+
+        let named = text.split("#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next());
+        let missing: BTreeSet<_> = named.filter(|name| !schemas.contains(*name)).collect();
+
+        assert_eq!(missing, BTreeSet::new());
+    }
+
+    #[test]
+    fn no_two_operations_share_a_name() {
+        let document: serde_json::Value = serde_json::from_slice(&document()).unwrap();
+        let items = document["paths"].as_object().unwrap().values();
+        let operations: Vec<_> = items.flat_map(|item| item.as_object().unwrap().values()).collect();
+
+        let names: BTreeSet<_> =
+            operations.iter().map(|operation| operation["operationId"].as_str().unwrap()).collect();
+
+        assert_eq!(names.len(), operations.len());
+    }
 }

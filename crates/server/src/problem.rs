@@ -108,7 +108,8 @@ impl Problem {
     /// A name that the server is not known by: a web page may have pointed its own name at us.
     pub(crate) fn foreign_host(host: &str) -> Self {
         let host = domain::printable(host);
-        let detail = format!("this server is not `{host}`: call it by its address, or add the name to its allowed hosts");
+        let detail =
+            format!("this server is not `{host}`: call it by its address, or add the name to its allowed hosts");
         Self::new(StatusCode::FORBIDDEN, "foreign_host", detail)
     }
 

@@ -8,9 +8,7 @@ use axum::routing::{self, MethodRouter};
 use http::Method;
 use protocol::API_PREFIX;
 
-use crate::api::{
-    factories, history, inbox, jobs, live, logs, many, operations, products, root, tokens, work,
-};
+use crate::api::{factories, history, inbox, jobs, live, logs, many, operations, products, root, tokens, work};
 use crate::app::App;
 use crate::gate;
 use crate::problem::Problem;
@@ -127,7 +125,8 @@ mod tests {
 
     #[test]
     fn the_description_names_every_route_and_nothing_else() {
-        let prefixed = under_the_prefix().listed.into_iter().map(|(method, path)| (method, format!("{API_PREFIX}{path}")));
+        let prefixed =
+            under_the_prefix().listed.into_iter().map(|(method, path)| (method, format!("{API_PREFIX}{path}")));
         let at_the_root = at_the_root().listed.into_iter().map(|(method, path)| (method, path.to_owned()));
         let routed: BTreeSet<_> =
             prefixed.chain(at_the_root).map(|(method, path)| format!("{method} {path}")).collect();

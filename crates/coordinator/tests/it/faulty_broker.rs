@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use ambient::SeededEntropy;
 use async_trait::async_trait;
-use domain::{
-    Broker, BrokerError, Delivery, Entropy, FactoryId, Message, Published, Receipt, Subscription,
-};
+use domain::{Broker, BrokerError, Delivery, Entropy, FactoryId, Message, Published, Receipt, Subscription};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ambient::SeededEntropy;
 use async_trait::async_trait;
@@ -22,7 +21,6 @@ pub(crate) struct FaultyStore {
     faults: Mutex<Faults>,
     /// Commits wait here, after they have happened, while nothing is let through.
     gate: Semaphore,
-    commits: AtomicU64,
 }
 
 /// What is wrong with it.
@@ -50,7 +48,6 @@ impl FaultyStore {
             chance: SeededEntropy::new(seed),
             faults: Mutex::default(),
             gate: Semaphore::new(0),
-            commits: AtomicU64::new(0),
         }
     }
 
@@ -62,11 +59,6 @@ impl FaultyStore {
     /// Nothing is wrong any more.
     pub(crate) fn heal(&self) {
         self.set(|faults| *faults = Faults::default());
-    }
-
-    /// Commits that were passed on so far.
-    pub(crate) fn commits(&self) -> u64 {
-        self.commits.load(Ordering::Relaxed)
     }
 
     fn faults(&self) -> Faults {
@@ -119,7 +111,6 @@ impl JobStore for FaultyStore {
                 passed.push(unit);
             }
         }
-        self.commits.fetch_add(passed.len() as u64, Ordering::Relaxed);
         let mut written = self.jobs.commit(passed).await.into_iter();
         if faults.holds_answers {
             let _never_given = self.gate.acquire().await;

@@ -1,12 +1,15 @@
 //! A coordinator on a real store and a real broker, with faults in between, a clock in the hand, and a restart.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ambient::{ManualClock, SeededEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
-use domain::{Broker, Entropy, EventKind, FleetStore, JobHistory, JobId, JobStore, Position, StageName};
+use domain::{
+    Broker, Entropy, EventKind, FleetStore, JobEvent, JobHistory, JobId, JobStore, Position, Scope, StageName,
+};
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, Submit};
 use store::{DirectoryLogs, Memory, Options, Sqlite};
@@ -185,6 +188,28 @@ impl Fleet {
     /// How often something happened to a job.
     pub(crate) async fn count(&self, id: JobId, wanted: EventKind) -> usize {
         self.kinds(id).await.into_iter().filter(|kind| *kind == wanted).count()
+    }
+
+    /// Everything that happened, in order.
+    pub(crate) async fn log(&self) -> Vec<(JobId, EventKind)> {
+        let mut log = Vec::new();
+        let mut after = Position(0);
+        loop {
+            let page = self.bench.history.events(&Scope::Fleet, after, 5_000).await.unwrap();
+            let Some(last) = page.last() else { return log };
+            after = last.position;
+            let events = page.iter().map(|recorded| serde_json::from_str::<JobEvent>(&recorded.json).unwrap());
+            log.extend(events.map(|event| (event.job_id, event.kind)));
+        }
+    }
+
+    /// What happened to every job, in order.
+    pub(crate) async fn stories(&self) -> HashMap<JobId, Vec<EventKind>> {
+        let mut stories: HashMap<JobId, Vec<EventKind>> = HashMap::new();
+        for (job, kind) in self.log().await {
+            stories.entry(job).or_default().push(kind);
+        }
+        stories
     }
 
     pub(crate) async fn act(&self, id: JobId, action: Action) -> Result<JobView, Error> {

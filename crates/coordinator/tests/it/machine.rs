@@ -11,8 +11,7 @@ use domain::{
 use parking_lot::Mutex;
 use protocol::{
     Accept, Accepted, CompleteWork, Completed, Directive, Enroll, ErrandOutcome, ErrandReport, FailWork, Failed,
-    Heartbeat, HeartbeatAnswer, Held, InboxEvent, NewToken, Patch, ReleaseWork, Renew, Renewed, StageAnswer,
-    StartWork,
+    Heartbeat, HeartbeatAnswer, Held, InboxEvent, NewToken, Patch, ReleaseWork, Renew, Renewed, StageAnswer, StartWork,
 };
 
 use crate::fleet::Fleet;
@@ -190,12 +189,7 @@ impl Machine {
         fleet.coordinator.patch(&self.who, grip.job, &request).await
     }
 
-    pub(crate) async fn complete(
-        &self,
-        fleet: &Fleet,
-        grip: Grip,
-        sha: Option<CommitSha>,
-    ) -> Result<Completed, Error> {
+    pub(crate) async fn complete(&self, fleet: &Fleet, grip: Grip, sha: Option<CommitSha>) -> Result<Completed, Error> {
         let request = CompleteWork { lease_epoch: grip.epoch, sha, ..CompleteWork::default() };
         let completed = fleet.coordinator.complete(&self.who, grip.job, &request).await?;
         self.let_go(grip);

@@ -1,6 +1,6 @@
 //! The protocol under fire: crashes, lost answers, repeated and reordered messages, races. Rows are those of the list of
 //! flaws that a dispatcher like ours must not have.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod accepting;
 mod cutting;

@@ -1,6 +1,5 @@
 //! `giga events`
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::{Actor, EventKind, JobEvent, JobId};
@@ -15,7 +14,7 @@ use super::follow::{Follower, News};
 use super::query::Query;
 use super::{Context, job_id};
 
-/// The log has no end to ask for: a replay is over when nothing more has come for this long.
+/// The last events may be about jobs that we may not see: a replay is also over when nothing has come for this long.
 const REPLAY_SILENCE: Duration = Duration::from_secs(1);
 
 /// Events read at once.
@@ -51,23 +50,35 @@ async fn follow(context: &Context<'_>, client: &Client, path: String) -> Result<
 }
 
 async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usize) -> Result<(), Failure> {
-    let mut stream = Follower::open(context, client, path, Some("0".to_owned())).await?;
-    let mut last = VecDeque::new();
-    while let Ok(news) = tokio::time::timeout(REPLAY_SILENCE, stream.next()).await {
+    let end = log_end(client, &path).await?;
+    let begin = end.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
+    let mut stream = Follower::open(context, client, path, Some(begin.to_string())).await?;
+    let mut is_empty = true;
+    while position(stream.position()) < end {
+        let Ok(news) = tokio::time::timeout(REPLAY_SILENCE, stream.next()).await else { break };
         match news? {
             News::Happened { json, event } => {
-                last.push_back((json, event));
-                if last.len() > limit {
-                    last.pop_front();
-                }
+                is_empty = false;
+                show(context, &json, event.as_deref())?;
             }
-            News::Reset => context.out.note("there is too much to replay: use -f, or name a job"),
+            News::Reset => break,
         }
     }
-    if last.is_empty() {
+    if is_empty {
         context.out.note("nothing has happened yet");
     }
-    last.iter().try_for_each(|(json, event)| show(context, json, event.as_deref()))
+    Ok(())
+}
+
+/// Where the log ends now: a stream says so when it opens.
+async fn log_end(client: &Client, path: &str) -> Result<u64, Failure> {
+    let mut stream = client.events(path, None).await?;
+    let hello = stream.next().await?;
+    Ok(position(hello.and_then(|hello| hello.id).as_deref()))
+}
+
+fn position(id: Option<&str>) -> u64 {
+    id.and_then(|id| id.parse().ok()).unwrap_or_default()
 }
 
 /// Every event of a job, oldest first.

@@ -16,10 +16,17 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
     if out.is_json() {
         return out.document(&explained);
     }
-    out.line(&format!("{} is {}: {}", id, explained.job.stage, clean(&explained.summary)))?;
+    let (stage, summary) = (explained.job.stage, clean(&explained.summary));
+    if stage.is_terminal() && summary == stage.as_str() {
+        return out.line(&format!("{id} is {stage}"));
+    }
+    out.line(&format!("{id} is {stage}: {summary}"))?;
     if let Some(target) = explained.then.as_ref().and_then(|then| then.data.get("targetFactoryId")?.as_str()) {
         let at = explained.then.as_ref().map_or_else(String::new, |then| clock_time(then.at));
         out.line(&format!("last offered to `{}` at {at} UTC", clean(target)))?;
+    }
+    if stage.is_terminal() {
+        return Ok(());
     }
     let table = forecast::table(&explained.now);
     if table.is_empty() {

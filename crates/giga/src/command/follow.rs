@@ -63,7 +63,9 @@ impl<'c> Follower<'c> {
             match stream.next().await {
                 Ok(Some(event)) => {
                     self.pause = PAUSE_FIRST;
-                    return Ok(self.understood(event));
+                    if let Some(news) = self.understood(event) {
+                        return Ok(news);
+                    }
                 }
                 Ok(None) => self.lost("the coordinator ended the stream"),
                 Err(error) if error.is_final() => return Err(error.into()),
@@ -72,14 +74,21 @@ impl<'c> Follower<'c> {
         }
     }
 
-    fn understood(&mut self, event: SseEvent) -> News {
+    /// Where the stream is: what it can be resumed behind.
+    pub(super) fn position(&self) -> Option<&str> {
+        self.after.as_deref()
+    }
+
+    fn understood(&mut self, event: SseEvent) -> Option<News> {
         self.after = event.id.or_else(|| self.after.take());
-        if event.event == "reset" {
-            return News::Reset;
+        match event.event.as_str() {
+            "hello" => return None,
+            "reset" => return Some(News::Reset),
+            _ => {}
         }
         let json: Value = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
         let event = JobEvent::deserialize(&json).ok().map(Box::new);
-        News::Happened { json, event }
+        Some(News::Happened { json, event })
     }
 
     fn lost(&mut self, why: &str) {

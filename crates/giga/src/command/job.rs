@@ -47,7 +47,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         true => format!("{sha}, on the pull request's branch"),
         false => sha.to_string(),
     });
-    let counts = format!("{} runs, {} failed attempts, {} lost leases", job.runs, job.attempts, job.lost_leases);
+    let counts = format!("runs {}, failed attempts {}, lost leases {}", job.runs, job.attempts, job.lost_leases);
     let rows = [
         ("id", Some(job.id.to_string())),
         ("stage", Some(format!("{}{reason}{errand}", job.stage))),

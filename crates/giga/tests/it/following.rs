@@ -80,6 +80,23 @@ fn a_promotion_under_way_is_not_rest_and_a_wait_has_an_end() {
 }
 
 #[test]
+fn a_replay_ends_where_the_log_ended() {
+    let coordinator = Coordinator::start();
+    let replayed =
+        ["event: hello\ndata: {}\n\n".to_owned(), event(8, "submitted", "queued"), event(9, "granted", "assigned")];
+    coordinator.expect("GET /events/stream", Answer::stream("id: 9\nevent: hello\ndata: {}\n\n"));
+    coordinator.expect("GET /events/stream after 7", Answer::stream(replayed.concat()));
+
+    let ran = Machine::new().giga_with(&["events", "--limit", "2", "--api", coordinator.api()], &TOKEN, "");
+
+    let expected = format!(
+        "2026-01-31T12:00:05.000Z  {ID}  queued       submitted by the coordinator\n\
+         2026-01-31T12:00:05.000Z  {ID}  assigned     granted by the coordinator\n"
+    );
+    assert_eq!((ran.code, ran.stdout, ran.stderr.as_str()), (Some(0), expected, ""));
+}
+
+#[test]
 fn events_that_are_newer_than_the_program_are_shown_all_the_same() {
     let coordinator = Coordinator::start();
     let stream = [event(1, "submitted", "queued"), event(2, "blessed", "queued")].concat();

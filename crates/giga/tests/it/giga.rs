@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -39,6 +39,11 @@ impl Machine {
 
     pub(crate) fn giga(&self, args: &[&str]) -> Ran {
         self.giga_with(args, &[], "")
+    }
+
+    /// Starts a command whose standard input stays open.
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
+        self.command(args, &[]).spawn().unwrap()
     }
 
     pub(crate) fn giga_with(&self, args: &[&str], variables: &[(&str, &str)], stdin: &str) -> Ran {

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod coordinator;
+mod crash;
 mod doctor;
+mod factory;
 mod following;
 mod giga;
 mod help;

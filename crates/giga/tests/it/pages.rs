@@ -21,11 +21,11 @@ fn the_list_of_jobs_is_as_agreed() {
     second["stage"] = json!("queued");
     second["title"] = json!("Draw the icons");
     fleet.expect(
-        "GET /jobs?limit=50&stage=building,queued",
+        "GET /jobs?limit=2&stage=building,queued",
         Answer::json(200, &json!({"items": [job(), second], "next": "c"})),
     );
 
-    compare(&fleet, "jobs", &["jobs", "--stage", "building", "--stage", "queued"]);
+    compare(&fleet, "jobs", &["jobs", "--limit", "2", "--stage", "building", "--stage", "queued"]);
 }
 
 #[test]

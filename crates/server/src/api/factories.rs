@@ -5,8 +5,7 @@ use axum::extract::State;
 use domain::FactoryId;
 use http::StatusCode;
 use protocol::{
-    Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Pruned, Renew, Renewed,
-    TokenRotated,
+    Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Pruned, Renew, Renewed, TokenRotated,
 };
 
 use crate::app::App;

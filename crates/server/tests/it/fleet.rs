@@ -206,17 +206,27 @@ impl Worker {
         self.client.post(&format!("/jobs/{job}/start"), &request).await
     }
 
-    pub(crate) async fn complete(&self, job: JobId, epoch: Epoch, sha: Option<CommitSha>) -> Result<Completed, ClientError> {
+    pub(crate) async fn complete(
+        &self,
+        job: JobId,
+        epoch: Epoch,
+        sha: Option<CommitSha>,
+    ) -> Result<Completed, ClientError> {
         let request = CompleteWork { lease_epoch: epoch, sha, ..CompleteWork::default() };
         self.client.post(&format!("/jobs/{job}/complete"), &request).await
     }
 
-    pub(crate) async fn report(&self, job: JobId, epoch: Epoch, outcome: ErrandOutcome) -> Result<StageAnswer, ClientError> {
+    pub(crate) async fn report(
+        &self,
+        job: JobId,
+        epoch: Epoch,
+        outcome: ErrandOutcome,
+    ) -> Result<StageAnswer, ClientError> {
         let request = ErrandReport { lease_epoch: epoch, outcome };
         self.client.post(&format!("/jobs/{job}/promote"), &request).await
     }
 
-    /// Submits nothing, waits for the next offer and takes it.
+    /// Waits for the next offer and takes it.
     pub(crate) async fn take_next(&self, inbox: &mut EventStream) -> Accepted {
         let offer = next_offer(inbox).await;
         self.accept(&offer).await.unwrap()

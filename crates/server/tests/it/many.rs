@@ -1,9 +1,7 @@
 //! Many worker operations in one request.
 
 use domain::{ClaimNonce, DispatchSeq, Epoch, JobId, StageName};
-use protocol::{
-    Accept, CompleteWork, FailWork, StartWork, Work, WorkAnswer, WorkOperation, WorkOutcome,
-};
+use protocol::{Accept, CompleteWork, FailWork, StartWork, Work, WorkAnswer, WorkOperation, WorkOutcome};
 
 use crate::fleet::{Fleet, code, random};
 

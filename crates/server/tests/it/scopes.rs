@@ -107,11 +107,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         with("POST", "/api/fleet/tokens", json!({ "name": "x", "grant": { "role": "admin" } }), NOBODY),
         row("DELETE", "/api/fleet/tokens/{id}", NOBODY),
         row("GET", "/api/fleet/products", ONLOOKERS),
-        row(
-            "GET",
-            "/api/fleet/products/{id}",
-            ["unauthenticated", "ok", "unknown_product", "ok", "forbidden"],
-        ),
+        row("GET", "/api/fleet/products/{id}", ["unauthenticated", "ok", "unknown_product", "ok", "forbidden"]),
         with("PUT", "/api/fleet/products/{id}", json!({ "paused": true }), NOBODY),
     ]
 }
@@ -128,7 +124,8 @@ async fn only_the_listed_cells_of_route_and_scope_succeed() {
     let other = fleet.factory("mac-2").await;
     let viewer = fleet.token(Grant::Viewer { products: BTreeSet::new() }).await;
     let operator = fleet.token(Grant::Operator { products: ["other".parse().unwrap()].into() }).await;
-    let join = fleet.token(Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() }).await;
+    let join =
+        fleet.token(Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() }).await;
     let callers = [None, Some(&viewer.secret), Some(&operator.secret), Some(&other.token), Some(&join.secret)];
     let before = fleet.job(id).await;
 

@@ -60,7 +60,8 @@ async fn a_dry_run_says_where_it_would_go_and_writes_nothing() {
     let before = fleet.state().await;
 
     let path = "/jobs?dryRun=true";
-    let dry: Submitted = fleet.admin.post(path, &keyed("---\ncapabilities: [has:xcode]\n---\n# x\n", "k")).await.unwrap();
+    let dry: Submitted =
+        fleet.admin.post(path, &keyed("---\ncapabilities: [has:xcode]\n---\n# x\n", "k")).await.unwrap();
 
     assert!(!dry.created);
     assert_eq!(fleet.state().await, before);
@@ -140,7 +141,8 @@ async fn bad_input_is_refused_by_name_and_changes_nothing() {
         let refused: Result<Submitted, _> = fleet.admin.post("/jobs", &keyed(manifest, "k")).await;
         assert_eq!(code(refused), expected, "{manifest}");
     }
-    let cycle: Result<Submitted, _> = fleet.admin.post("/jobs", &keyed("---\ndeps: [\"key:k\"]\n---\n# x\n", "k")).await;
+    let cycle: Result<Submitted, _> =
+        fleet.admin.post("/jobs", &keyed("---\ndeps: [\"key:k\"]\n---\n# x\n", "k")).await;
     assert_eq!(code(cycle), "dependency_cycle");
 
     let epoch = json!({ "leaseEpoch": 7, "engine": "command" });

@@ -76,7 +76,7 @@ async fn clients_that_are_cut_at_random_see_the_whole_log_once() {
     let last_title = "The last one";
 
     let mut watchers = JoinSet::new();
-    for n in 0..50 {
+    for n in 0..200 {
         let client = if n % 2 == 0 { fleet.admin.clone() } else { of_web.clone() };
         let chance = Arc::clone(&chance);
         watchers.spawn(async move { (n, watch_with_cuts(client, &*chance, last_title).await) });
@@ -105,7 +105,7 @@ async fn watch_with_cuts(client: Client, chance: &dyn Entropy, last_title: &str)
         let after = seen.last().map_or_else(|| "0".to_owned(), |(id, _)| id.clone());
         let mut stream = client.events(STREAM, Some(&after)).await.unwrap();
         let [cut_after] = chance.bytes::<1>();
-        for _ in 0..=cut_after % 64 {
+        for _ in 0..=cut_after % 48 {
             let event = next_of_job(&mut stream).await.expect("the stream goes on");
             assert_eq!(event.event, "job");
             let is_last = event.data.contains(last_title);
@@ -241,7 +241,9 @@ async fn a_client_that_never_reads_is_cut_off() {
     }
     let streams = || async {
         let text = ask(fleet.address, Asking::get("/metrics")).await;
-        String::from_utf8_lossy(&text.body).lines().find_map(|line| line.strip_prefix("giga_streams_open ")?.parse().ok())
+        String::from_utf8_lossy(&text.body)
+            .lines()
+            .find_map(|line| line.strip_prefix("giga_streams_open ")?.parse().ok())
     };
 
     let _reads_nothing = fleet.admin.bytes(&format!("/jobs/{id}/logs")).await.unwrap();

@@ -62,14 +62,11 @@ async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domai
     let mut jobs = BTreeSet::new();
     let mut has_died = false;
     for number in 0..JOBS {
-        let submission = fleet.submit(number, prompt);
-        tokio::pin!(submission);
         // A submit can be what kills the coordinator: then nobody answers until it is started again.
-        let first = tokio::time::timeout(Duration::from_secs(2), &mut submission).await;
+        let first = tokio::time::timeout(Duration::from_secs(2), fleet.submit(number, prompt)).await.ok();
         let id = match first {
-            Ok(id) => id,
-            Err(_) => {
-                drop(submission);
+            Some(id) => id,
+            None => {
                 has_died |= revive(fleet, who, Duration::ZERO).await;
                 fleet.submit(number, prompt).await
             }

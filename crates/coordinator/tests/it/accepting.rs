@@ -1,0 +1,209 @@
+//! Accept: idempotent per nonce, refused when anything has changed since the offer [I6].
+
+use std::time::Duration;
+
+use coordinator::Error;
+use domain::{DispatchSeq, EventKind, JobId, Refusal, StageName};
+use protocol::{Drain, ProductSettings};
+
+use crate::fleet::{Bench, Fleet, PLAIN};
+use crate::machine::{Machine, Offers};
+
+const LEASE_TTL: Duration = Duration::from_secs(90);
+const ACCEPT_WITHIN: Duration = Duration::from_secs(15);
+
+#[tokio::test]
+async fn row_05_the_same_nonce_gives_the_same_answer_and_another_nonce_is_refused() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let claim = mac.claim(&fleet, job, DispatchSeq(1));
+
+    let first = mac.accept(&fleet, &claim).await.unwrap();
+    let again = mac.accept(&fleet, &claim).await.unwrap();
+    let other = mac.accept(&fleet, &mac.claim(&fleet, job, DispatchSeq(1))).await.unwrap_err();
+
+    assert_eq!(first, again);
+    assert!(matches!(other, Error::Refused(Refusal::AlreadyGranted)), "{other}");
+    assert_eq!(first.assignment.body_md, PLAIN);
+}
+
+#[tokio::test]
+async fn row_05_a_lease_counts_from_the_answer_that_was_received() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let claim = mac.claim(&fleet, job, DispatchSeq(1));
+    mac.accept(&fleet, &claim).await.unwrap();
+
+    fleet.bench.clock.advance(Duration::from_secs(40));
+    mac.accept(&fleet, &claim).await.unwrap();
+
+    let expires_at = fleet.coordinator.lease(&fleet.admin, job).await.unwrap().expires_at;
+    assert_eq!(expires_at, Some(fleet.coordinator.clock().now().after(LEASE_TTL)));
+}
+
+#[tokio::test]
+async fn an_offer_is_refused_to_everybody_but_its_target() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let linux = Machine::join(&fleet, "linux").await;
+
+    let stolen = linux.accept(&fleet, &linux.claim(&fleet, job, DispatchSeq(1))).await.unwrap_err();
+    let forged = mac.accept(&fleet, &mac.claim(&fleet, job, DispatchSeq(7))).await.unwrap_err();
+    let mut borrowed = linux.claim(&fleet, job, DispatchSeq(1));
+    borrowed.factory_id = Some(mac.id.clone());
+    let borrowed = linux.accept(&fleet, &borrowed).await.unwrap_err();
+
+    assert!(matches!(&stolen, Error::Refused(Refusal::NotTarget { target }) if *target == mac.id), "{stolen}");
+    assert!(matches!(forged, Error::Refused(Refusal::SupersededDispatch { .. })), "{forged}");
+    assert!(matches!(borrowed, Error::Forbidden(_)), "{borrowed}");
+    assert_eq!(fleet.stage(job).await, StageName::Queued);
+}
+
+#[tokio::test]
+async fn a_paused_product_starts_nothing_although_an_offer_is_on_its_way() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let pause = |paused| ProductSettings { paused: Some(paused), ..ProductSettings::default() };
+
+    fleet.set_product(pause(true)).await;
+    let refused = mac.try_take(&fleet, job).await.unwrap_err();
+    fleet.pass(ACCEPT_WITHIN * 3, &[&mac]).await;
+    let sent_while_paused = fleet.dispatch().await;
+    let view = fleet.job(job).await;
+    fleet.set_product(pause(false)).await;
+
+    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert_eq!((sent_while_paused, view.stage, view.attempts), (0, StageName::Queued, 0));
+    mac.run(&fleet, job).await;
+}
+
+#[tokio::test]
+async fn a_draining_factory_is_given_nothing_and_may_take_nothing() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let drain = |draining| Drain { draining };
+
+    fleet.coordinator.drain(&fleet.admin, &mac.id, &drain(true)).await.unwrap();
+    let refused = mac.try_take(&fleet, job).await.unwrap_err();
+    fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
+
+    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert_eq!(fleet.dispatch().await, 0);
+    assert_eq!(mac.renew(&fleet).await.directives, vec![protocol::Directive::Drain]);
+    fleet.coordinator.drain(&fleet.admin, &mac.id, &drain(false)).await.unwrap();
+    mac.run(&fleet, job).await;
+}
+
+#[tokio::test]
+async fn a_full_factory_takes_no_further_job() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mut mac = Machine::join_with(&fleet, "mac", Offers { seats: 2, ..Offers::default() }).await;
+    let jobs = [fleet.submit(PLAIN).await, fleet.submit(PLAIN).await];
+    fleet.dispatch().await;
+    mac.try_take(&fleet, jobs[0]).await.unwrap();
+
+    mac.offers.seats = 1;
+    mac.beat(&fleet).await;
+    let refused = mac.try_take(&fleet, jobs[1]).await.unwrap_err();
+
+    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn row_20_a_dependency_that_was_opened_again_holds_its_child_back_and_loses_nothing() {
+    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.retry.unaccepted_max = 3)).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let dep = fleet.submit_as("dep", PLAIN).await;
+    let child = fleet.submit("---\ntitle: Paint it\ndeps: [\"key:dep\"]\nonDepFailure: ignore\n---\n").await;
+    fleet.act(dep, protocol::Action::Cancel).await.unwrap();
+    fleet.dispatch().await;
+    assert!(fleet.job(child).await.target_factory_id.is_some());
+
+    fleet.act(dep, protocol::Action::Requeue).await.unwrap();
+    let refused = mac.try_take(&fleet, child).await.unwrap_err();
+
+    assert!(matches!(refused, Error::Refused(Refusal::DepsUnmet(id)) if id == dep), "{refused}");
+    let grip = mac.build(&fleet, dep).await;
+    for _ in 0..10 {
+        fleet.dispatch().await;
+        fleet.pass(Duration::from_secs(60), &[&mac]).await;
+    }
+    assert_eq!(fleet.stage(child).await, StageName::Queued);
+    mac.complete(&fleet, grip, None).await.unwrap();
+    fleet.pass(Duration::from_secs(120), &[&mac]).await;
+    mac.run(&fleet, child).await;
+    assert_eq!(fleet.stage(child).await, StageName::Shipped);
+}
+
+#[tokio::test]
+async fn row_32_a_commit_whose_answer_is_lost_is_looked_up_and_never_repeated_blindly() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    fleet.ship_everything().await;
+    let machine = Machine::join(&fleet, "mac").await;
+    fleet.store().set(|faults| (faults.answers_lost, faults.commits_lost) = (0.3, 0.2));
+
+    let mut jobs = Vec::new();
+    for n in 0..150 {
+        let key = format!("job-{n}");
+        let job = loop {
+            match fleet.try_submit(PLAIN, Some(&key)).await {
+                Ok(view) => break view.id,
+                Err(error) => assert!(matches!(error, Error::Store(_)), "{error}"),
+            }
+        };
+        live(&fleet, &machine, job).await;
+        jobs.push(job);
+    }
+
+    use EventKind as K;
+    for job in jobs {
+        let kinds = fleet.kinds(job).await;
+        assert_eq!(kinds, vec![K::Submitted, K::Dispatched, K::Granted, K::Started, K::Completed, K::Shipped]);
+        assert_eq!(fleet.job(job).await.lease_epoch.0, 2);
+    }
+}
+
+/// One life; whatever is not decided is asked for again.
+async fn live(fleet: &Fleet, machine: &Machine, job: JobId) {
+    for _ in 0..100 {
+        fleet.coordinator.sweep().await;
+        if fleet.dispatch().await > 0 || fleet.job(job).await.target_factory_id.is_some() {
+            break;
+        }
+    }
+    let claim = machine.claim(fleet, job, fleet.job(job).await.dispatch_seq);
+    let accepted = machine.accept(fleet, &claim).await.unwrap();
+    let grip = crate::machine::Grip { job, epoch: accepted.lease_epoch };
+    machine.start(fleet, grip).await.unwrap();
+    machine.complete(fleet, grip, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn row_32_a_document_whose_write_was_not_answered_can_be_written_again() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mut mac = Machine::join(&fleet, "mac").await;
+
+    for seats in 1..60 {
+        mac.offers.seats = seats;
+        fleet.store().set(|faults| (faults.answers_lost, faults.commits_lost) = (0.4, 0.2));
+        let mut tries = 0;
+        while mac.try_beat(&fleet).await.is_err() {
+            tries += 1;
+            assert!(tries < 50, "the factory can never register again");
+        }
+        fleet.store().heal();
+        let view = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap();
+        assert_eq!(view.seat_limit, seats);
+    }
+}

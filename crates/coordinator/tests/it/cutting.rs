@@ -1,0 +1,161 @@
+//! Clients that hang up in the middle of a request: what had begun is finished, found again, or never happened.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use domain::{DispatchSeq, EventKind, StageName};
+
+use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use crate::machine::{Machine, Offers};
+
+/// Polls a future so often, then drops it, as a server does when its client hangs up.
+async fn cut<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    for _ in 0..polls {
+        if let Poll::Ready(output) = poll_once(future.as_mut()).await {
+            return Some(output);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
+
+#[tokio::test]
+async fn row_05_a_thousand_cut_accepts_are_one_grant_each() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.ship_everything().await;
+    let machine = Machine::join_with(&fleet, "mac", Offers { seats: 10, ..Offers::default() }).await;
+    fleet.store().set(|faults| faults.yields_max = 2);
+    let mut cut_half_way = 0;
+
+    for _ in 0..1_000 {
+        let job = fleet.submit(PLAIN).await;
+        fleet.dispatch().await;
+        let claim = machine.claim(&fleet, job, DispatchSeq(1));
+        let lost = cut(machine.accept(&fleet, &claim), 1 + fleet.any(8)).await;
+        cut_half_way += usize::from(lost.is_none());
+        fleet.bench.clock.advance(Duration::from_secs(1));
+        let accepted = loop {
+            if let Some(accepted) = cut(machine.accept(&fleet, &claim), 1 + fleet.any(8)).await {
+                break accepted.unwrap();
+            }
+        };
+        assert_eq!(accepted.lease_epoch.0, 1);
+        let expires_at = fleet.coordinator.lease(&fleet.admin, job).await.unwrap().expires_at;
+        assert_eq!(expires_at, Some(fleet.coordinator.clock().now().after(Duration::from_secs(90))));
+        let grip = crate::machine::Grip { job, epoch: accepted.lease_epoch };
+        machine.start(&fleet, grip).await.unwrap();
+        machine.complete(&fleet, grip, None).await.unwrap();
+        assert_eq!(fleet.count(job, EventKind::Granted).await, 1);
+        machine.beat(&fleet).await;
+    }
+
+    assert!(cut_half_way > 200, "only {cut_half_way} requests were cut half-way");
+}
+
+#[tokio::test]
+async fn a_submit_whose_client_hung_up_is_found_by_the_next_sweep_although_nothing_else_is_open() {
+    let bench = Arc::new(Bench::memory());
+    let fleet = bench.open().await;
+    fleet.warm_up();
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 1).await;
+    fleet.store().set(|faults| faults.holds_answers = true);
+
+    let answer = cut(fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some("k"))), 3).await;
+    fleet.store().heal();
+    assert!(answer.is_none());
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+    let mut offered = 0;
+    for _ in 0..10 {
+        bench.clock.advance(Duration::from_secs(20));
+        mac.renew(&fleet).await;
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        offered += crate::machine::drain(&mut inbox).await.0.len();
+    }
+
+    assert_eq!(offered, 1);
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn a_submit_that_is_repeated_after_a_hang_up_is_the_same_job_and_runs() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.store().set(|faults| faults.holds_answers = true);
+    let answer = cut(fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some("k"))), 3).await;
+    fleet.store().heal();
+    assert!(answer.is_none());
+    wait_for_job(&fleet).await;
+
+    let again = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some("k"))).await.unwrap();
+
+    assert!(!again.created);
+    mac.run(&fleet, again.job.id).await;
+    assert_eq!(fleet.stage(again.job.id).await, StageName::Testing);
+}
+
+/// The write goes on in the store's own thread after its caller has gone.
+async fn wait_for_job(fleet: &Fleet) {
+    let is_there = async {
+        while fleet
+            .coordinator
+            .jobs(&fleet.admin, domain::JobFilter::default(), None, 1)
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), is_there).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_thousand_lives_with_every_request_cut_at_random_have_one_outcome_each() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.ship_everything().await;
+    let machine = Machine::join(&fleet, "mac").await;
+    fleet.store().set(|faults| faults.yields_max = 1);
+
+    for n in 0..1_000 {
+        let key = format!("job-{n}");
+        let job = loop {
+            let submitted = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some(&key)));
+            if let Some(submitted) = cut(submitted, 1 + fleet.any(4)).await {
+                break submitted.unwrap().job.id;
+            }
+        };
+        cut(fleet.dispatch(), fleet.any(6)).await;
+        fleet.coordinator.sweep().await;
+        fleet.dispatch().await;
+        let claim = machine.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+        let accepted = loop {
+            if let Some(accepted) = cut(machine.accept(&fleet, &claim), 1 + fleet.any(8)).await {
+                break accepted.unwrap();
+            }
+        };
+        let grip = crate::machine::Grip { job, epoch: accepted.lease_epoch };
+        while cut(machine.start(&fleet, grip), 1 + fleet.any(5)).await.is_none() {}
+        // A completion that is asked for again after it has happened is fenced: that is an answer too.
+        while cut(machine.complete(&fleet, grip, None), 1 + fleet.any(5)).await.is_none() {}
+        fleet.coordinator.sweep().await;
+
+        use EventKind as K;
+        let kinds = fleet.kinds(job).await;
+        assert_eq!(kinds, vec![K::Submitted, K::Dispatched, K::Granted, K::Started, K::Completed, K::Shipped]);
+        machine.renew(&fleet).await;
+    }
+}

@@ -1,0 +1,312 @@
+//! Jobs that wait for other jobs [J4].
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use coordinator::Error;
+use domain::{EventKind, FailureReason, JobId, StageName};
+use protocol::{Action, Submit};
+
+use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use crate::machine::{Grip, Machine, Offers, drain};
+
+const DIAMONDS: usize = 1_000;
+const DIAMONDS_AT_ONCE: usize = 50;
+
+fn waiting_for(keys: &[&str], more: &str) -> String {
+    let deps: Vec<String> = keys.iter().map(|key| format!("\"key:{key}\"")).collect();
+    format!("---\ntitle: Later\ndeps: [{}]\n{more}---\nAfter the others.\n", deps.join(", "))
+}
+
+/// `a` before `b` and `c`, both before `d`.
+fn diamond(n: usize) -> Vec<Submit> {
+    let key = |letter: &str| format!("{letter}-{n}");
+    let after = |letters: &[&str]| {
+        let keys: Vec<String> = letters.iter().map(|letter| key(letter)).collect();
+        waiting_for(&keys.iter().map(String::as_str).collect::<Vec<_>>(), "")
+    };
+    vec![
+        submit(PLAIN, Some(&key("a"))),
+        submit(&after(&["a"]), Some(&key("b"))),
+        submit(&after(&["a"]), Some(&key("c"))),
+        submit(&after(&["b", "c"]), Some(&key("d"))),
+    ]
+}
+
+async fn batch(fleet: &Fleet, jobs: Vec<Submit>) -> Vec<Result<JobId, Error>> {
+    let outcomes = fleet.coordinator.submit_batch(&fleet.admin, jobs).await.unwrap();
+    outcomes.into_iter().map(|outcome| outcome.map(|(view, _)| view.id)).collect()
+}
+
+#[tokio::test]
+async fn row_19_diamonds_open_in_every_order_across_crashes_and_lost_reactions() {
+    let mut fleet = Fleet::warm(Bench::memory()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 400, ..Offers::default() }).await;
+
+    for first in (0..DIAMONDS).step_by(DIAMONDS_AT_ONCE) {
+        let mut jobs: Vec<Submit> = (first..first + DIAMONDS_AT_ONCE).flat_map(diamond).collect();
+        fleet.shuffle(&mut jobs);
+        for outcome in batch(&fleet, jobs).await {
+            outcome.unwrap();
+        }
+        fleet = work_off(fleet, &mac, DIAMONDS_AT_ONCE * 4).await;
+    }
+
+    let stories = fleet.stories().await;
+    assert_eq!(stories.len(), DIAMONDS * 4);
+    for n in 0..DIAMONDS {
+        check_diamond(&stories, n);
+    }
+    check_order(&fleet).await;
+}
+
+/// Runs jobs in random order until `left` of them have ended; half-way the coordinator dies.
+async fn work_off(mut fleet: Fleet, mac: &Machine, mut left: usize) -> Fleet {
+    let half = left / 2;
+    let mut inbox = mac.open_inbox(&fleet, 1_000).await;
+    let mut offered = Vec::new();
+    let mut idle = 0;
+    while left > 0 {
+        fleet.dispatch().await;
+        offered.extend(drain(&mut inbox).await.0);
+        if offered.is_empty() {
+            // A reaction was lost: the sweep makes up for it.
+            fleet.coordinator.sweep().await;
+            idle += 1;
+            assert!(idle < 1_000, "{left} jobs are stuck");
+            continue;
+        }
+        let message = offered.swap_remove(fleet.any(offered.len()));
+        run(&fleet, mac, &message).await;
+        left -= 1;
+        if left == half {
+            drop(inbox);
+            fleet = fleet.restarted().await;
+            fleet.warm_up();
+            mac.beat(&fleet).await;
+            inbox = mac.open_inbox(&fleet, 1_000).await;
+            offered.clear();
+        }
+    }
+    fleet
+}
+
+async fn run(fleet: &Fleet, mac: &Machine, message: &domain::Message) {
+    let claim = mac.claim(fleet, message.job_id, message.dispatch_seq);
+    let accepted = mac.accept(fleet, &claim).await.unwrap();
+    let grip = Grip { job: message.job_id, epoch: accepted.lease_epoch };
+    mac.start(fleet, grip).await.unwrap();
+    if fleet.any(5) == 0 {
+        // The completion is written, and what should follow it is not.
+        let dag = fleet.coordinator.dag(&fleet.admin, message.job_id).await.unwrap();
+        let others = dag.nodes.into_iter().map(|node| node.id).filter(|id| *id != message.job_id);
+        fleet.store().set(|faults| faults.unwritable = others.collect());
+    }
+    mac.complete(fleet, grip, None).await.unwrap();
+    fleet.store().heal();
+}
+
+fn check_diamond(stories: &HashMap<JobId, Vec<EventKind>>, n: usize) {
+    use EventKind as K;
+    let story = |letter: &str| {
+        let id = JobId::derived(&domain::ProductId::default_product(), &format!("{letter}-{n}"));
+        stories[&id].clone()
+    };
+    let run = [K::Dispatched, K::Granted, K::Started, K::Completed, K::Shipped];
+    assert_eq!(story("a"), [&[K::Submitted][..], &run].concat());
+    for letter in ["b", "c", "d"] {
+        assert_eq!(story(letter), [&[K::Submitted, K::Unblocked][..], &run].concat(), "{letter}-{n}");
+    }
+}
+
+/// Nobody was granted before everything it waits for had shipped.
+async fn check_order(fleet: &Fleet) {
+    let product = domain::ProductId::default_product();
+    let mut shipped: HashMap<JobId, usize> = HashMap::new();
+    let mut granted: HashMap<JobId, usize> = HashMap::new();
+    for (at, (job, kind)) in fleet.log().await.into_iter().enumerate() {
+        match kind {
+            EventKind::Shipped => drop(shipped.insert(job, at)),
+            EventKind::Granted => drop(granted.insert(job, at)),
+            _ => {}
+        }
+    }
+    for n in 0..DIAMONDS {
+        let id = |letter: &str| JobId::derived(&product, &format!("{letter}-{n}"));
+        for (before, after) in [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")] {
+            assert!(shipped[&id(before)] < granted[&id(after)], "{after}-{n} ran before {before}-{n} had shipped");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_waits_for_any_starts_with_the_first_that_ships() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let first = fleet.submit_as("first", PLAIN).await;
+    let second = fleet.submit_as("second", PLAIN).await;
+    let child = fleet.submit(&waiting_for(&["first", "second"], "depsMode: any\n")).await;
+    assert_eq!(fleet.stage(child).await, StageName::Blocked);
+
+    fleet.act(first, Action::Cancel).await.unwrap();
+    let after_a_failure = fleet.stage(child).await;
+    mac.run(&fleet, second).await;
+
+    assert_eq!(after_a_failure, StageName::Blocked);
+    assert_eq!(fleet.stage(child).await, StageName::Queued);
+}
+
+#[tokio::test]
+async fn a_failed_dependency_blocks_fails_or_is_ignored_as_the_manifest_says() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let dep = fleet.submit_as("dep", PLAIN).await;
+    let blocks = fleet.submit_as("blocks", &waiting_for(&["dep"], "onDepFailure: block\n")).await;
+    let fails = fleet.submit_as("fails", &waiting_for(&["dep"], "onDepFailure: fail\n")).await;
+    let follows = fleet.submit_as("follows", &waiting_for(&["fails"], "onDepFailure: fail\n")).await;
+    let ignores = fleet.submit_as("ignores", &waiting_for(&["dep"], "onDepFailure: ignore\n")).await;
+
+    fleet.act(dep, Action::Cancel).await.unwrap();
+
+    let blocked = fleet.coordinator.job(&fleet.admin, blocks).await.unwrap();
+    assert_eq!((blocked.job.stage, blocked.waits_for), (StageName::Blocked, vec![dep]));
+    for job in [fails, follows] {
+        let view = fleet.job(job).await;
+        assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::DepFailed)));
+    }
+    assert_eq!(fleet.stage(ignores).await, StageName::Queued);
+}
+
+#[tokio::test]
+async fn a_job_blocked_by_a_failure_goes_on_when_the_dependency_is_sent_round_again_and_ships() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let dep = fleet.submit_as("dep", PLAIN).await;
+    let child = fleet.submit(&waiting_for(&["dep"], "")).await;
+    fleet.act(dep, Action::Cancel).await.unwrap();
+
+    fleet.act(dep, Action::Requeue).await.unwrap();
+    mac.run(&fleet, dep).await;
+
+    mac.run(&fleet, child).await;
+    assert_eq!(fleet.stage(child).await, StageName::Shipped);
+}
+
+#[tokio::test]
+async fn when_all_of_any_have_failed_the_job_follows_them() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let first = fleet.submit_as("first", PLAIN).await;
+    let second = fleet.submit_as("second", PLAIN).await;
+    let child = fleet.submit(&waiting_for(&["first", "second"], "depsMode: any\nonDepFailure: fail\n")).await;
+
+    fleet.act(first, Action::Cancel).await.unwrap();
+    let after_one = fleet.stage(child).await;
+    fleet.act(second, Action::Cancel).await.unwrap();
+
+    assert_eq!((after_one, fleet.stage(child).await), (StageName::Blocked, StageName::Failed));
+}
+
+#[tokio::test]
+async fn a_cycle_in_a_batch_is_refused_with_whoever_depends_on_it_and_the_rest_is_taken() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let jobs = vec![
+        submit(&waiting_for(&["b"], ""), Some("a")),
+        submit(&waiting_for(&["a"], ""), Some("b")),
+        submit(&waiting_for(&["a"], ""), Some("c")),
+        submit(&waiting_for(&["c"], ""), Some("d")),
+        submit(PLAIN, Some("e")),
+        submit(&waiting_for(&["e"], ""), Some("f")),
+        submit(&waiting_for(&["g"], ""), Some("g")),
+    ];
+
+    let outcomes = batch(&fleet, jobs).await;
+
+    let told: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| match outcome {
+            Ok(_) => "taken",
+            Err(Error::DependencyCycle(_)) => "cycle",
+            Err(Error::NoSuchDep(_)) => "no such dependency",
+            Err(_) => "something else",
+        })
+        .collect();
+    assert_eq!(told, vec!["cycle", "cycle", "no such dependency", "no such dependency", "taken", "taken", "cycle"]);
+    let page = fleet.coordinator.jobs(&fleet.admin, domain::JobFilter::default(), None, 100).await.unwrap();
+    assert_eq!(page.items.len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_whose_dependency_is_refused_in_the_same_batch_is_refused_too() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let jobs =
+        vec![submit("---\nrepo: [1]\n---\n", Some("broken")), submit(&waiting_for(&["broken"], ""), Some("child"))];
+
+    let outcomes = batch(&fleet, jobs).await;
+
+    assert!(matches!(outcomes[0], Err(Error::Manifest(_))));
+    assert!(matches!(&outcomes[1], Err(Error::NoSuchDep(dep)) if dep == "key:broken"));
+}
+
+#[tokio::test]
+async fn a_batch_that_names_a_job_that_has_shipped_before_does_not_wait_for_the_sweep() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let done = fleet.submit_as("done", PLAIN).await;
+    mac.run(&fleet, done).await;
+
+    let jobs = vec![submit(PLAIN, Some("done")), submit(&waiting_for(&["done"], ""), Some("next"))];
+    let outcomes = batch(&fleet, jobs).await;
+
+    let next = *outcomes[1].as_ref().unwrap();
+    assert_eq!(fleet.stage(next).await, StageName::Queued);
+}
+
+#[tokio::test]
+async fn a_dependency_that_ships_while_its_child_is_being_written_does_not_strand_it() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.store().set(|faults| faults.yields_max = 3);
+
+    for n in 0..300 {
+        let dep = fleet.submit_as(&format!("dep-{n}"), PLAIN).await;
+        let grip = mac.build(&fleet, dep).await;
+        let body = waiting_for(&[&format!("dep-{n}")], "");
+        let (child, _) = tokio::join!(fleet.submit(&body), async { mac.complete(&fleet, grip, None).await.unwrap() });
+
+        assert_eq!(fleet.stage(child).await, StageName::Queued, "in round {n}");
+        fleet.act(child, Action::Cancel).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_dependency_that_does_not_exist_is_refused() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+
+    let refused = fleet.try_submit(&waiting_for(&["nobody"], ""), None).await.unwrap_err();
+
+    assert!(matches!(&refused, Error::NoSuchDep(dep) if dep == "key:nobody"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_reaction_that_was_lost_is_made_up_for_within_one_sweep() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let dep = fleet.submit_as("dep", PLAIN).await;
+    let child = fleet.submit(&waiting_for(&["dep"], "")).await;
+    fleet.store().set(|faults| {
+        faults.unwritable.insert(child);
+    });
+    mac.run(&fleet, dep).await;
+    fleet.store().heal();
+    assert_eq!(fleet.stage(child).await, StageName::Blocked);
+
+    fleet.pass(Duration::from_secs(1), &[&mac]).await;
+    fleet.coordinator.sweep().await;
+
+    assert_eq!(fleet.stage(child).await, StageName::Queued);
+}

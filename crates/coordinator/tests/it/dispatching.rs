@@ -1,0 +1,387 @@
+//! From the stamp to the grant: whatever the broker, the dispatcher or the target does, every job is granted once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coordinator::Error;
+use domain::{Broker as _, EventKind, JobId, Refusal, StageName};
+use protocol::AlertCode;
+
+use crate::fleet::{Bench, Fleet, PLAIN};
+use crate::machine::{Machine, Offers, drain};
+
+const ACCEPT_WITHIN: Duration = Duration::from_secs(15);
+const LEASE_TTL: Duration = Duration::from_secs(90);
+
+async fn alert_codes(fleet: &Fleet) -> Vec<AlertCode> {
+    fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.into_iter().map(|alert| alert.code).collect()
+}
+
+#[tokio::test]
+async fn row_01_a_redispatch_is_delivered_although_the_first_message_was_seen() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let job = fleet.submit(PLAIN).await;
+    mac.build(&fleet, job).await;
+    let (first, _) = drain(&mut inbox).await;
+
+    fleet.pass(LEASE_TTL * 2, &[]).await;
+    mac.beat(&fleet).await;
+    fleet.dispatch().await;
+    let (second, _) = drain(&mut inbox).await;
+
+    let numbers: Vec<u64> = first.iter().chain(&second).map(|message| message.dispatch_seq.0).collect();
+    assert_eq!(numbers, vec![1, 2]);
+    mac.run(&fleet, job).await;
+    assert_eq!(fleet.count(job, EventKind::Reaped).await, 1);
+    assert_eq!(alert_codes(&fleet).await, vec![]);
+}
+
+#[tokio::test]
+async fn row_02_a_stamped_job_that_was_never_published_is_claimed_within_the_deadline_and_a_sweep() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    fleet.bench.broker().set(|faults| faults.is_down = true);
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    fleet.bench.broker().heal();
+    assert_eq!(drain(&mut inbox).await.0, vec![]);
+
+    fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
+    fleet.dispatch().await;
+
+    let (messages, _) = drain(&mut inbox).await;
+    let claim = mac.claim(&fleet, job, messages[0].dispatch_seq);
+    mac.accept(&fleet, &claim).await.unwrap();
+    let view = fleet.job(job).await;
+    assert_eq!((view.stage, view.attempts, view.lost_leases), (StageName::Assigned, 0, 0));
+}
+
+#[tokio::test]
+async fn row_02_a_coordinator_that_died_between_stamp_and_publish_publishes_after_its_restart() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.bench.broker().set(|faults| faults.is_down = true);
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+
+    let fleet = fleet.restarted().await;
+    mac.beat(&fleet).await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+
+    let (messages, _) = drain(&mut inbox).await;
+    assert_eq!(messages.iter().map(|message| message.dispatch_seq.0).collect::<Vec<_>>(), vec![1]);
+    let claim = mac.claim(&fleet, job, messages[0].dispatch_seq);
+    mac.accept(&fleet, &claim).await.unwrap();
+    assert_eq!(fleet.count(job, EventKind::Dispatched).await, 1);
+}
+
+#[tokio::test]
+async fn row_02_an_offer_that_is_published_again_after_a_restart_raises_no_alarm() {
+    let bench = Arc::new(Bench::memory());
+    let fleet = bench.open().await;
+    fleet.warm_up();
+    let _mac = Machine::join(&fleet, "mac").await;
+    fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+
+    let other = bench.open().await;
+    other.warm_up();
+    let codes = alert_codes(&other).await;
+
+    assert!(!codes.contains(&AlertCode::DuplicateDispatch), "{codes:?}");
+}
+
+#[tokio::test]
+async fn row_03_a_job_that_nobody_was_told_of_is_found_by_the_sweep() {
+    let bench = Arc::new(Bench::sqlite());
+    let fleet = bench.open().await;
+    fleet.warm_up();
+    let mac = Machine::join(&fleet, "mac").await;
+    let elsewhere = bench.open().await;
+    let job = elsewhere.submit(PLAIN).await;
+    assert_eq!(fleet.dispatch().await, 0);
+
+    fleet.coordinator.sweep().await;
+
+    mac.run(&fleet, job).await;
+    assert_eq!(fleet.stage(job).await, StageName::Testing);
+}
+
+#[tokio::test]
+async fn row_03_a_sweep_that_could_not_read_comes_round_again() {
+    let bench = Arc::new(Bench::memory());
+    let fleet = bench.open().await;
+    fleet.warm_up();
+    let mac = Machine::join(&fleet, "mac").await;
+    let elsewhere = bench.open().await;
+    let job = elsewhere.submit(PLAIN).await;
+    fleet.store().set(|faults| faults.is_down = true);
+    fleet.coordinator.sweep().await;
+    fleet.store().heal();
+
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+    let mut inbox = mac.open_inbox(&fleet, 1).await;
+    let mut offered = Vec::new();
+    // Nothing is open in memory: only the failed sweep is a reason to look.
+    for _ in 0..12 {
+        bench.clock.advance(Duration::from_secs(20));
+        mac.renew(&fleet).await;
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        offered.extend(drain(&mut inbox).await.0.into_iter().map(|message| message.job_id));
+    }
+
+    assert_eq!(offered.first(), Some(&job));
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn row_04_the_message_of_a_dead_target_is_refused_when_it_comes_back() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    assert_eq!(fleet.job(job).await.target_factory_id, Some(mac.id.clone()));
+    let linux = Machine::join(&fleet, "linux").await;
+
+    fleet.pass(ACCEPT_WITHIN, &[&mac, &linux]).await;
+    fleet.dispatch().await;
+    assert_eq!(fleet.job(job).await.target_factory_id, Some(linux.id.clone()));
+    let grip = linux.build(&fleet, job).await;
+
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let (late, _) = drain(&mut inbox).await;
+    let claim = mac.claim(&fleet, job, late[0].dispatch_seq);
+    let refused = mac.accept(&fleet, &claim).await.unwrap_err();
+
+    assert!(matches!(refused, Error::Refused(Refusal::AlreadyGranted)), "{refused}");
+    assert_eq!(fleet.bench.broker().depth(&mac.id).await.unwrap(), 0);
+    linux.complete(&fleet, grip, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn row_12_three_dispatchers_that_all_lead_grant_each_dispatch_once() {
+    let bench = Arc::new(Bench::memory());
+    let fleets = [bench.open().await, bench.open().await, bench.open().await];
+    fleets[0].warm_up();
+    let mut machines = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let machine = Machine::join_with(&fleets[0], name, Offers { seats: 100, ..Offers::default() }).await;
+        for fleet in &fleets[1..] {
+            // The first try meets what another coordinator wrote, and learns it.
+            let _ = machine.try_beat(fleet).await;
+            machine.beat(fleet).await;
+        }
+        machines.push(machine);
+    }
+    let mut jobs = Vec::new();
+    for n in 0..300 {
+        jobs.push(fleets[n % 3].submit(PLAIN).await);
+    }
+    for fleet in &fleets {
+        fleet.coordinator.sweep().await;
+    }
+    bench.store.set(|faults| faults.yields_max = 3);
+
+    let rounds = fleets.iter().map(|fleet| fleet.dispatch());
+    futures_util::future::join_all(rounds).await;
+
+    for (n, job) in jobs.iter().enumerate() {
+        let view = fleets[n % 3].job(*job).await;
+        let target = view.target_factory_id.clone().expect("each job was offered");
+        let machine = machines.iter().find(|machine| machine.id == target).unwrap();
+        let claims = fleets.iter().map(|fleet| {
+            let claim = machine.claim(fleet, *job, view.dispatch_seq);
+            async move { machine.accept(fleet, &claim).await.is_ok() }
+        });
+        let granted = futures_util::future::join_all(claims).await;
+        assert_eq!(granted.into_iter().filter(|is_granted| *is_granted).count(), 1, "job {job}");
+    }
+    for job in &jobs {
+        let view = fleets[0].job(*job).await;
+        let grants = fleets[0].count(*job, EventKind::Granted).await;
+        assert_eq!((grants, view.dispatch_seq.0), (1, 1), "job {job} was dispatched and granted once");
+    }
+}
+
+#[tokio::test]
+async fn row_16_a_job_that_was_cancelled_on_its_way_is_refused_and_its_message_is_over() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let (messages, _) = drain(&mut inbox).await;
+    fleet.act(job, protocol::Action::Cancel).await.unwrap();
+
+    let claim = mac.claim(&fleet, job, messages[0].dispatch_seq);
+    let refused = mac.accept(&fleet, &claim).await.unwrap_err();
+
+    assert!(matches!(refused, Error::Refused(Refusal::IllegalTransition { .. })), "{refused}");
+    assert_eq!(fleet.bench.broker().depth(&mac.id).await.unwrap(), 0);
+    assert_eq!(fleet.count(job, EventKind::Granted).await, 0);
+}
+
+#[tokio::test]
+async fn an_accept_that_was_not_decided_leaves_its_message_to_come_again() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let (messages, _) = drain(&mut inbox).await;
+    let claim = mac.claim(&fleet, job, messages[0].dispatch_seq);
+
+    fleet.store().set(|faults| faults.is_down = true);
+    let undecided = mac.accept(&fleet, &claim).await.unwrap_err();
+    fleet.store().heal();
+    drop(inbox);
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let (again, _) = drain(&mut inbox).await;
+
+    assert!(matches!(undecided, Error::Store(_)), "{undecided}");
+    assert_eq!(again, messages);
+    mac.accept(&fleet, &claim).await.unwrap();
+    assert_eq!(fleet.bench.broker().depth(&mac.id).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn row_23_a_job_that_the_broker_buried_still_runs() {
+    let fleet = Fleet::warm(Bench::sqlite().with_broker(|broker| broker.deliveries_max = 1)).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    assert_eq!(drain(&mut inbox).await.0.len(), 1);
+    // The factory dies without an answer, and the broker gives the message up.
+    drop(inbox);
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    assert_eq!(drain(&mut inbox).await.0.len(), 0);
+    let letters = fleet.coordinator.dead_letters(&fleet.admin, None, 10).await.unwrap();
+    assert_eq!(letters.mirrored.iter().map(|message| message.job_id).collect::<Vec<_>>(), vec![job]);
+
+    fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
+    fleet.dispatch().await;
+
+    let (messages, _) = drain(&mut inbox).await;
+    let claim = mac.claim(&fleet, job, messages[0].dispatch_seq);
+    mac.accept(&fleet, &claim).await.unwrap();
+    assert_eq!(fleet.stage(job).await, StageName::Assigned);
+}
+
+#[tokio::test]
+async fn row_27_lost_repeated_delayed_and_shuffled_messages_cost_only_time() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.ship_everything().await;
+    fleet.bench.broker().set(|faults| {
+        (faults.lost, faults.repeated, faults.delayed) = (0.2, 0.5, 0.4);
+    });
+    let mut machines = Vec::new();
+    let mut inboxes = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let machine = Machine::join(&fleet, name).await;
+        inboxes.push(machine.open_inbox(&fleet, 8).await);
+        machines.push(machine);
+    }
+    let mut jobs = Vec::new();
+    for _ in 0..200 {
+        jobs.push(fleet.submit(PLAIN).await);
+    }
+
+    let mut rounds = 0;
+    while fleet.coordinator.queue_state(&fleet.admin, Vec::new()).unwrap()[0].pending_count > 0 {
+        rounds += 1;
+        assert!(rounds < 400, "jobs are stuck");
+        fleet.dispatch().await;
+        if rounds % 3 == 0 {
+            fleet.bench.broker().release().await;
+        }
+        for (machine, inbox) in machines.iter().zip(&mut inboxes) {
+            work_off(&fleet, machine, drain(inbox).await.0).await;
+        }
+        fleet.pass(Duration::from_secs(5), &machines.iter().collect::<Vec<_>>()).await;
+    }
+
+    for job in jobs {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for kind in fleet.kinds(job).await {
+            match kind {
+                EventKind::Granted => *counts.entry("granted").or_default() += 1,
+                EventKind::Completed => *counts.entry("completed").or_default() += 1,
+                EventKind::Shipped => *counts.entry("shipped").or_default() += 1,
+                _ => {}
+            }
+        }
+        assert_eq!(counts, BTreeMap::from([("granted", 1), ("completed", 1), ("shipped", 1)]));
+    }
+}
+
+/// Accepts what it can, each time as if it had never seen the message before, and completes it.
+async fn work_off(fleet: &Fleet, machine: &Machine, messages: Vec<domain::Message>) {
+    for message in messages {
+        let claim = machine.claim(fleet, message.job_id, message.dispatch_seq);
+        let Ok(accepted) = machine.accept(fleet, &claim).await else { continue };
+        let grip = crate::machine::Grip { job: message.job_id, epoch: accepted.lease_epoch };
+        machine.start(fleet, grip).await.unwrap();
+        machine.complete(fleet, grip, None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_calls_a_new_dispatch_a_duplicate_is_an_alarm_and_the_job_runs_all_the_same() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.bench.broker().set(|faults| faults.calls_all_duplicates = true);
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    fleet.bench.broker().heal();
+
+    assert_eq!(alert_codes(&fleet).await, vec![AlertCode::DuplicateDispatch]);
+    fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
+    mac.run(&fleet, job).await;
+    assert_eq!(fleet.stage(job).await, StageName::Testing);
+}
+
+#[tokio::test]
+async fn one_job_that_cannot_be_stamped_does_not_keep_the_others_of_its_round_from_their_factories() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let broken = fleet.submit(PLAIN).await;
+    let sound = [fleet.submit(PLAIN).await, fleet.submit(PLAIN).await];
+    fleet.store().set(|faults| {
+        faults.unwritable.insert(broken);
+    });
+
+    fleet.dispatch().await;
+
+    let delivered: Vec<JobId> = drain(&mut inbox).await.0.into_iter().map(|message| message.job_id).collect();
+    assert_eq!(delivered, sound);
+}
+
+#[tokio::test]
+async fn a_job_that_nobody_accepts_is_undeliverable_in_the_end_and_says_so() {
+    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.retry.unaccepted_max = 3)).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+
+    for _ in 0..3 {
+        fleet.dispatch().await;
+        fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
+    }
+
+    let view = fleet.job(job).await;
+    assert_eq!((view.stage, view.reason), (StageName::DeadLetter, Some(domain::FailureReason::Undeliverable)));
+    assert_eq!((view.attempts, view.lost_leases), (0, 0));
+    assert_eq!(alert_codes(&fleet).await, vec![AlertCode::DeadLetter]);
+    let letters = fleet.coordinator.dead_letters(&fleet.admin, None, 10).await.unwrap();
+    assert_eq!((letters.items.len(), letters.mirrored.len()), (1, 1));
+}

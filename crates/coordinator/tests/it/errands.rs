@@ -1,0 +1,215 @@
+//! Promotions and merges: short, fenced, and never stuck with a factory that is gone [F5].
+
+use std::time::Duration;
+
+use coordinator::Error;
+use domain::{ErrandKind, EventKind, JobId, Refusal, StageName};
+use protocol::{Action, ErrandOutcome, PromoteOrder};
+
+use crate::fleet::{Bench, Fleet, IN_REPO};
+use crate::machine::{Grip, Machine, sha};
+
+const ERRAND_WITHIN: Duration = Duration::from_secs(120);
+
+/// A job whose work is done; its holder may move the branch.
+async fn completed(fleet: &Fleet, machine: &Machine) -> (JobId, PromoteOrder) {
+    let job = fleet.submit(IN_REPO).await;
+    let grip = machine.build(fleet, job).await;
+    let order = machine.complete(fleet, grip, Some(sha(1))).await.unwrap().promote.unwrap();
+    (job, order)
+}
+
+/// A job whose branch shows the work.
+async fn promoted(fleet: &Fleet, machine: &Machine) -> JobId {
+    let (job, order) = completed(fleet, machine).await;
+    machine.promote(fleet, Grip { job, epoch: order.lease_epoch }, ErrandOutcome::Done).await.unwrap();
+    job
+}
+
+/// Accepts the errand that is offered.
+async fn take_errand(fleet: &Fleet, machine: &Machine, job: JobId) -> (Grip, PromoteOrder) {
+    let claim = machine.claim(fleet, job, fleet.job(job).await.dispatch_seq);
+    let accepted = machine.accept(fleet, &claim).await.unwrap();
+    (Grip { job, epoch: accepted.lease_epoch }, accepted.assignment.errand.unwrap())
+}
+
+async fn target(fleet: &Fleet, job: JobId) -> Option<String> {
+    fleet.job(job).await.target_factory_id.map(String::from)
+}
+
+fn is_fenced(error: &Error) -> bool {
+    matches!(error, Error::Refused(Refusal::StaleEpoch { .. }))
+}
+
+#[tokio::test]
+async fn a_product_that_ships_by_itself_ships_the_commit_that_was_completed() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = promoted(&fleet, &mac).await;
+
+    fleet.dispatch().await;
+    let (grip, order) = take_errand(&fleet, &mac, job).await;
+    let answer = mac.promote(&fleet, grip, ErrandOutcome::Done).await.unwrap();
+
+    assert_eq!((order.kind, order.sha), (ErrandKind::Ship, sha(1)));
+    assert_eq!(answer.stage, StageName::Shipped);
+    use EventKind as K;
+    let ending = fleet.kinds(job).await.split_off(4);
+    assert_eq!(ending, vec![K::Completed, K::Promoted, K::ShipRequested, K::Dispatched, K::ErrandGranted, K::Shipped]);
+}
+
+#[tokio::test]
+async fn a_run_is_not_over_before_its_branch_shows_the_work() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (job, order) = completed(&fleet, &mac).await;
+    let before = fleet.coordinator.runs(&fleet.admin, job).await.unwrap().items;
+
+    mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, ErrandOutcome::Done).await.unwrap();
+
+    let after = fleet.coordinator.runs(&fleet.admin, job).await.unwrap().items;
+    assert_eq!(before.iter().map(|run| run.ended_at.is_some()).collect::<Vec<_>>(), vec![false]);
+    assert_eq!(after.iter().map(|run| run.ended_at.is_some()).collect::<Vec<_>>(), vec![true]);
+}
+
+#[tokio::test]
+async fn a_promotion_whose_factory_dies_is_given_to_another() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (job, first) = completed(&fleet, &mac).await;
+    let linux = Machine::join(&fleet, "linux").await;
+
+    fleet.pass(ERRAND_WITHIN, &[&linux]).await;
+    fleet.dispatch().await;
+    let (grip, order) = take_errand(&fleet, &linux, job).await;
+    let late = mac.promote(&fleet, Grip { job, epoch: first.lease_epoch }, ErrandOutcome::Done).await.unwrap_err();
+    linux.promote(&fleet, grip, ErrandOutcome::Done).await.unwrap();
+
+    assert!(is_fenced(&late), "{late}");
+    assert_eq!((order.kind, order.sha, order.run_epoch), (ErrandKind::Promote, sha(1), domain::Epoch(1)));
+    assert_eq!(fleet.job(job).await.promoted_sha, Some(sha(1)));
+}
+
+#[tokio::test]
+async fn a_merge_that_is_not_finished_in_time_goes_to_another_factory_although_the_first_is_alive() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let linux = Machine::join(&fleet, "linux").await;
+    let job = fleet.submit(IN_REPO).await;
+    fleet.dispatch().await;
+    let (first, second) =
+        if target(&fleet, job).await.as_deref() == Some("mac") { (&mac, &linux) } else { (&linux, &mac) };
+    let grip = first.build(&fleet, job).await;
+    let order = first.complete(&fleet, grip, Some(sha(1))).await.unwrap().promote.unwrap();
+    first.promote(&fleet, Grip { job, epoch: order.lease_epoch }, ErrandOutcome::Done).await.unwrap();
+    fleet.act(job, Action::Ship).await.unwrap();
+    fleet.dispatch().await;
+    let slow = if target(&fleet, job).await == Some(first.id.to_string()) { first } else { second };
+    let quick = if slow.id == first.id { second } else { first };
+    let (held, _) = take_errand(&fleet, slow, job).await;
+
+    fleet.pass(ERRAND_WITHIN, &[&mac, &linux]).await;
+    fleet.dispatch().await;
+
+    assert_eq!(target(&fleet, job).await, Some(quick.id.to_string()));
+    let (grip, _) = take_errand(&fleet, quick, job).await;
+    let late = slow.promote(&fleet, held, ErrandOutcome::Done).await.unwrap_err();
+    assert!(is_fenced(&late), "{late}");
+    assert_eq!(quick.promote(&fleet, grip, ErrandOutcome::Done).await.unwrap().stage, StageName::Shipped);
+}
+
+#[tokio::test]
+async fn a_promotion_that_failed_is_tried_again_after_a_pause() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (job, order) = completed(&fleet, &mac).await;
+    let failed = ErrandOutcome::Failed { message: "the forge is down".to_owned() };
+
+    mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, failed).await.unwrap();
+    let at_once = fleet.dispatch().await;
+    fleet.pass(Duration::from_secs(30), &[&mac]).await;
+    fleet.dispatch().await;
+
+    assert_eq!(at_once, 0);
+    let (grip, _) = take_errand(&fleet, &mac, job).await;
+    mac.promote(&fleet, grip, ErrandOutcome::Done).await.unwrap();
+    assert_eq!(fleet.job(job).await.promoted_sha, Some(sha(1)));
+}
+
+#[tokio::test]
+async fn a_promotion_that_is_impossible_is_given_up_and_says_why() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (job, order) = completed(&fleet, &mac).await;
+    let impossible = ErrandOutcome::Impossible { message: "somebody else moved the branch".to_owned() };
+
+    mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, impossible).await.unwrap();
+
+    assert_eq!(fleet.dispatch().await, 0);
+    let explained = fleet.coordinator.explain(&fleet.admin, job).await.unwrap();
+    assert_eq!((explained.job.stage, explained.job.errand), (StageName::Testing, None));
+    assert!(explained.summary.contains("somebody else moved the branch"), "{}", explained.summary);
+    let run = fleet.coordinator.runs(&fleet.admin, job).await.unwrap().items.remove(0);
+    assert!(run.ended_at.is_some());
+}
+
+#[tokio::test]
+async fn a_promotion_that_is_held_is_not_taken_away_while_the_coordinator_warms_up() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (job, order) = completed(&fleet, &mac).await;
+    fleet.bench.clock.advance(ERRAND_WITHIN * 2);
+
+    let fleet = fleet.restarted().await;
+    fleet.coordinator.tick().await;
+    fleet.dispatch().await;
+
+    mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, ErrandOutcome::Done).await.unwrap();
+    assert_eq!(fleet.job(job).await.promoted_sha, Some(sha(1)));
+}
+
+#[tokio::test]
+async fn a_process_that_was_superseded_cannot_take_an_errand() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let old = Machine::join(&fleet, "mac").await;
+    let job = promoted(&fleet, &old).await;
+    fleet.act(job, Action::Ship).await.unwrap();
+    fleet.dispatch().await;
+    let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
+    new.beat(&fleet).await;
+
+    let claim = old.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+    let refused = old.accept(&fleet, &claim).await.unwrap_err();
+
+    assert!(matches!(refused, Error::Refused(Refusal::NotHolder { .. })), "{refused}");
+    let (grip, _) = take_errand(&fleet, &new, job).await;
+    assert_eq!(new.promote(&fleet, grip, ErrandOutcome::Done).await.unwrap().stage, StageName::Shipped);
+}
+
+#[tokio::test]
+async fn a_completion_whose_answer_was_lost_gives_the_same_order_again() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(IN_REPO).await;
+    let grip = mac.build(&fleet, job).await;
+
+    let first = mac.complete(&fleet, grip, Some(sha(1))).await.unwrap();
+    let again = mac.complete(&fleet, grip, Some(sha(1))).await.unwrap();
+
+    assert_eq!(first, again);
+    assert_eq!(fleet.count(job, EventKind::Completed).await, 1);
+}
+
+#[tokio::test]
+async fn an_errand_takes_no_seat() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let offers = crate::machine::Offers { seats: 1, ..Default::default() };
+    let mac = Machine::join_with(&fleet, "mac", offers).await;
+    completed(&fleet, &mac).await;
+
+    let next = fleet.submit(IN_REPO).await;
+
+    mac.build(&fleet, next).await;
+}

@@ -1,0 +1,166 @@
+//! When there is no work, nothing is done [I14]; and after a start nobody is called missing before they could be heard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::StageName;
+use protocol::Presence;
+
+use crate::fleet::{Bench, Fleet, PLAIN};
+use crate::machine::{Machine, drain};
+
+const RENEW_EVERY: Duration = Duration::from_secs(30);
+
+/// Lets everything that was woken run until it sleeps again.
+async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_hundred_idle_factories_cost_no_store_operation_in_an_hour() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+    let mut machines = Vec::new();
+    let mut inboxes = Vec::new();
+    for n in 0..100 {
+        let machine = Machine::join(&fleet, &format!("factory-{n}")).await;
+        inboxes.push(machine.open_inbox(&fleet, 4).await);
+        machines.push(machine);
+    }
+    settle().await;
+    let sqlite = fleet.bench.sqlite.clone().unwrap();
+    let before = sqlite.operations();
+
+    for _ in 0..120 {
+        fleet.bench.clock.advance(RENEW_EVERY);
+        for machine in &machines {
+            machine.beat(&fleet).await;
+            machine.renew(&fleet).await;
+        }
+        settle().await;
+    }
+
+    assert_eq!(sqlite.operations(), before);
+    let views = fleet.coordinator.factories(&fleet.admin).unwrap().items;
+    assert!(views.iter().all(|view| view.presence == Presence::Live && view.connected));
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn work_that_runs_is_renewed_without_a_store_operation() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    mac.build(&fleet, job).await;
+    let sqlite = fleet.bench.sqlite.clone().unwrap();
+    let before = sqlite.operations();
+
+    fleet.pass(Duration::from_secs(3_600), &[&mac]).await;
+
+    assert_eq!(sqlite.operations(), before);
+    assert_eq!(fleet.stage(job).await, StageName::Building);
+}
+
+#[tokio::test]
+async fn a_running_coordinator_takes_a_job_to_its_end_by_wake_ups_alone() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+
+    let job = fleet.submit(PLAIN).await;
+    let offer = tokio::time::timeout(Duration::from_secs(10), inbox.next()).await.unwrap();
+
+    assert!(matches!(offer, Some(protocol::InboxEvent::Dispatch(message)) if message.job_id == job));
+    let grip = mac.try_take(&fleet, job).await.unwrap();
+    mac.start(&fleet, grip).await.unwrap();
+    mac.complete(&fleet, grip, None).await.unwrap();
+    assert_eq!(fleet.stage(job).await, StageName::Shipped);
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn a_timer_that_has_nothing_to_do_sleeps() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    // Offered during the warm-up of the next coordinator, and accepted before its deadline was put off to.
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    fleet.bench.clock.advance(Duration::from_secs(16));
+    let fleet = fleet.restarted().await;
+    mac.beat(&fleet).await;
+    fleet.coordinator.tick().await;
+    let grip = mac.try_take(&fleet, job).await.unwrap();
+    mac.start(&fleet, grip).await.unwrap();
+    fleet.bench.clock.advance(Duration::from_secs(60));
+    mac.renew(&fleet).await;
+    fleet.coordinator.tick().await;
+
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+    settle().await;
+    let metrics = tokio::runtime::Handle::current().metrics();
+
+    // A task that never sleeps keeps the only thread of this runtime from ever parking.
+    let parked = metrics.worker_park_count(0);
+    let rested = async {
+        while metrics.worker_park_count(0) == parked {
+            tokio::time::timeout(Duration::from_millis(1), std::future::pending::<()>()).await.unwrap_err();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), rested).await.unwrap();
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn while_it_warms_up_nothing_is_taken_back_and_nobody_is_called_missing() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    fleet.bench.clock.advance(Duration::from_secs(600));
+
+    let fleet = fleet.restarted().await;
+    fleet.coordinator.tick().await;
+    fleet.bench.clock.advance(RENEW_EVERY - Duration::from_millis(1));
+    fleet.coordinator.tick().await;
+
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
+    assert_eq!(fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().presence, Presence::Warming);
+    assert_eq!(fleet.job(job).await.target_factory_id, Some(mac.id.clone()));
+    mac.beat(&fleet).await;
+    let mut inbox = mac.open_inbox(&fleet, 1).await;
+    assert_eq!(drain(&mut inbox).await.0.len(), 1);
+    mac.try_take(&fleet, job).await.unwrap();
+}
+
+#[tokio::test]
+async fn after_it_has_warmed_up_a_factory_that_was_not_heard_of_is_missing_and_its_offer_is_taken_back() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+
+    let fleet = fleet.restarted().await;
+    fleet.pass(RENEW_EVERY * 2, &[]).await;
+
+    let codes: Vec<_> =
+        fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.into_iter().map(|alert| alert.code).collect();
+    assert_eq!(codes, vec![protocol::AlertCode::NoLiveFactory, protocol::AlertCode::StaleFactory]);
+    assert_eq!(fleet.job(job).await.target_factory_id, None);
+    let linux = Machine::join(&fleet, "linux").await;
+    linux.take(&fleet, job).await;
+    assert_eq!(fleet.job(job).await.holder_factory_id, Some(linux.id.clone()));
+    drop(mac);
+}

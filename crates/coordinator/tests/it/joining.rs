@@ -1,0 +1,243 @@
+//! Tokens, enrolment, processes of one factory, and leaving [T3][T7].
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use coordinator::Error;
+use domain::{FactoryId, Grant, Refusal, StageName};
+use protocol::{Directive, Enroll, Held, NewToken, Presence};
+
+use crate::fleet::{Bench, Fleet, PLAIN};
+use crate::machine::{Machine, drain};
+
+const LEASE_TTL: Duration = Duration::from_secs(90);
+
+async fn join_token(fleet: &Fleet, ttl_seconds: Option<u64>) -> String {
+    let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+    let request = NewToken { name: "join".to_owned(), grant, ttl_seconds };
+    fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret
+}
+
+#[tokio::test]
+async fn a_join_token_is_good_for_one_of_fifty() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let join_token = join_token(&fleet, None).await;
+    fleet.store().set(|faults| faults.yields_max = 3);
+
+    let enrolments = (0..50).map(|n| {
+        let request = Enroll { join_token: join_token.clone(), factory_id: format!("factory-{n}").parse().unwrap() };
+        let coordinator = &fleet.coordinator;
+        async move { coordinator.enroll(&request).await }
+    });
+    let outcomes = futures_util::future::join_all(enrolments).await;
+
+    let tokens: Vec<_> = outcomes.into_iter().filter_map(Result::ok).collect();
+    assert_eq!(tokens.len(), 1);
+    assert!(fleet.coordinator.authenticate(&tokens[0].token).is_ok());
+    let known = fleet.coordinator.list_tokens(&fleet.admin).unwrap().items;
+    assert_eq!(known.len(), 2, "the admin's and the factory's");
+}
+
+#[tokio::test]
+async fn a_join_token_ends_by_itself_and_does_nothing_else() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let secret = join_token(&fleet, Some(60)).await;
+    let who = fleet.coordinator.authenticate(&secret).unwrap();
+    assert!(matches!(fleet.coordinator.factories(&who), Err(Error::Forbidden(_))));
+
+    fleet.bench.clock.advance(Duration::from_secs(60));
+
+    let late = Enroll { join_token: secret.clone(), factory_id: "mac".parse().unwrap() };
+    assert!(matches!(fleet.coordinator.enroll(&late).await, Err(Error::Unauthenticated)));
+    assert!(matches!(fleet.coordinator.authenticate(&secret), Err(Error::Unauthenticated)));
+}
+
+#[tokio::test]
+async fn a_rotated_token_works_for_the_overlap_and_not_longer() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+
+    let rotated = fleet.coordinator.rotate_token(&mac.who, &mac.id).await.unwrap();
+    let at_once = [fleet.coordinator.authenticate(&mac.token).is_ok(), fleet.coordinator.is_valid(&mac.who)];
+    fleet.bench.clock.advance(fleet.coordinator.settings().token_overlap);
+
+    assert_eq!(at_once, [true, true]);
+    assert_eq!(rotated.old_until, fleet.coordinator.clock().now());
+    assert!(matches!(fleet.coordinator.authenticate(&mac.token), Err(Error::Unauthenticated)));
+    assert!(!fleet.coordinator.is_valid(&mac.who));
+    let fleet = fleet.restarted().await;
+    let who = fleet.coordinator.authenticate(&rotated.token).unwrap();
+    assert_eq!(who.factory().unwrap(), &mac.id);
+    assert!(fleet.coordinator.authenticate(&mac.token).is_err());
+}
+
+#[tokio::test]
+async fn a_revoked_factory_is_nobody_and_its_stream_ends() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+
+    fleet.coordinator.revoke_factory(&fleet.admin, &mac.id).await.unwrap();
+
+    assert_eq!(inbox.next().await, None);
+    assert!(matches!(fleet.coordinator.authenticate(&mac.token), Err(Error::Unauthenticated)));
+    assert!(!fleet.coordinator.is_valid(&mac.who));
+    let fleet = fleet.restarted().await;
+    assert!(fleet.coordinator.authenticate(&mac.token).is_err());
+}
+
+#[tokio::test]
+async fn a_revocation_whose_answer_was_lost_can_be_asked_for_again() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    for n in 0..30 {
+        let mac = Machine::join(&fleet, &format!("mac-{n}")).await;
+        fleet.store().set(|faults| (faults.answers_lost, faults.commits_lost) = (0.5, 0.2));
+        let mut tries = 0;
+        while fleet.coordinator.revoke_factory(&fleet.admin, &mac.id).await.is_err() {
+            tries += 1;
+            assert!(tries < 50, "the token can never be revoked");
+        }
+        fleet.store().heal();
+
+        assert!(fleet.coordinator.authenticate(&mac.token).is_err());
+    }
+}
+
+#[tokio::test]
+async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fenced() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let old = Machine::join(&fleet, "mac").await;
+    let mut old_inbox = old.open_inbox(&fleet, 4).await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = old.build(&fleet, job).await;
+    drain(&mut old_inbox).await;
+
+    let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
+    new.beat(&fleet).await;
+
+    assert_eq!(fleet.stage(job).await, StageName::Queued);
+    let refused = old.complete(&fleet, grip, None).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refusal::StaleEpoch { .. })), "{refused}");
+    assert_eq!(old.renew(&fleet).await.lost, vec![Held { job_id: job, lease_epoch: grip.epoch }]);
+    assert!(old.beat(&fleet).await.superseded);
+    while let Some(event) = old_inbox.next().await {
+        assert!(matches!(event, protocol::InboxEvent::Directive(Directive::Cancel { .. })), "{event:?}");
+    }
+    fleet.dispatch().await;
+    let claim = old.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+    let refused = old.accept(&fleet, &claim).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refusal::NotHolder { .. })), "{refused}");
+    new.run(&fleet, job).await;
+    assert_eq!(fleet.stage(job).await, StageName::Testing);
+}
+
+#[tokio::test]
+async fn row_06_two_processes_with_one_offer_are_granted_once() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.store().set(|faults| faults.yields_max = 3);
+
+    for _ in 0..200 {
+        let job = fleet.submit(PLAIN).await;
+        fleet.dispatch().await;
+        let seq = fleet.job(job).await.dispatch_seq;
+        let claims: Vec<_> = (0..3).map(|_| mac.claim(&fleet, job, seq)).collect();
+        let accepts = claims.iter().map(|claim| fleet.coordinator.accept(&mac.who, claim));
+        let outcomes = futures_util::future::join_all(accepts).await;
+
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+        fleet.act(job, protocol::Action::Cancel).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn renewals_of_a_superseded_process_are_no_sign_of_life_of_its_factory() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let old = Machine::join(&fleet, "mac").await;
+    let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
+    new.beat(&fleet).await;
+
+    fleet.pass(LEASE_TTL * 2, &[&old]).await;
+
+    let view = fleet.coordinator.factory_view(&fleet.admin, &new.id).unwrap();
+    assert_eq!(view.presence, Presence::Stale);
+    assert!(!old.beat(&fleet).await.superseded, "with the newer process gone the older one may serve again");
+}
+
+#[tokio::test]
+async fn another_factorys_lease_is_not_renewed_and_is_called_lost() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    let linux = Machine::join(&fleet, "linux").await;
+    let held = Held { job_id: job, lease_epoch: grip.epoch };
+
+    let renewed = linux.renew_only(&fleet, vec![held]).await;
+    let completed = linux.complete(&fleet, grip, None).await.unwrap_err();
+
+    assert_eq!(renewed.lost, vec![held]);
+    assert!(matches!(completed, Error::Refused(Refusal::NotHolder { .. })), "{completed}");
+    assert_eq!(mac.renew(&fleet).await.lost, vec![]);
+}
+
+#[tokio::test]
+async fn a_factory_that_is_deregistered_gives_back_what_it_holds_and_is_nobody() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    drain(&mut inbox).await;
+
+    fleet.coordinator.deregister(&fleet.admin, &mac.id).await.unwrap();
+
+    assert_eq!(fleet.stage(job).await, StageName::Queued);
+    assert!(matches!(fleet.coordinator.authenticate(&mac.token), Err(Error::Unauthenticated)));
+    assert!(mac.complete(&fleet, grip, None).await.is_err());
+    assert!(matches!(fleet.coordinator.factory_view(&fleet.admin, &mac.id), Err(Error::NoSuchFactory(_))));
+    while inbox.next().await.is_some() {}
+    let fleet = fleet.restarted().await;
+    assert_eq!(fleet.coordinator.factories(&fleet.admin).unwrap().items, vec![]);
+}
+
+#[tokio::test]
+async fn only_factories_that_have_long_been_silent_and_hold_nothing_are_pruned() {
+    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.stale_after = Duration::from_secs(95))).await;
+    let alive = Machine::join(&fleet, "alive").await;
+    let silent = Machine::join(&fleet, "silent").await;
+    fleet.pass(Duration::from_secs(100), &[&alive]).await;
+
+    let pruned = fleet.coordinator.prune(&fleet.admin).await.unwrap();
+
+    assert_eq!(pruned.factories, vec![silent.id.clone()]);
+    let left: Vec<FactoryId> =
+        fleet.coordinator.factories(&fleet.admin).unwrap().items.into_iter().map(|view| view.id).collect();
+    assert_eq!(left, vec![alive.id.clone()]);
+    let fleet = fleet.restarted().await;
+    assert!(matches!(fleet.coordinator.prune(&fleet.admin).await, Err(Error::NotNow(_))));
+}
+
+#[tokio::test]
+async fn a_factory_offers_only_what_its_token_allows() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let grant = Grant::Join {
+        factory: Some("mac".parse().unwrap()),
+        products: BTreeSet::new(),
+        capabilities: ["has:docker".parse().unwrap()].into(),
+    };
+    let request = NewToken { name: "join".to_owned(), grant, ttl_seconds: None };
+    let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
+    let other = Enroll { join_token: join_token.clone(), factory_id: "linux".parse().unwrap() };
+    assert!(matches!(fleet.coordinator.enroll(&other).await, Err(Error::Forbidden(_))));
+    let enrolled = fleet.coordinator.enroll(&Enroll { join_token, factory_id: "mac".parse().unwrap() }).await.unwrap();
+    let mut mac = Machine::join(&fleet, "template").await;
+    mac.who = fleet.coordinator.authenticate(&enrolled.token).unwrap();
+    mac.offers.capabilities = ["has:docker".parse().unwrap(), "gpu:l4".parse().unwrap()].into();
+    mac.offers.repos.clear();
+
+    mac.beat(&fleet).await;
+
+    let view = fleet.coordinator.factory_view(&fleet.admin, &"mac".parse().unwrap()).unwrap();
+    assert_eq!(view.capabilities, ["has:docker".parse().unwrap()].into());
+}

@@ -1,0 +1,117 @@
+//! Nothing waits silently [I9], and nothing starts that should not [I10].
+
+use std::time::Duration;
+
+use domain::StageName;
+use protocol::{ActionRequest, AlertCode, ProductSettings};
+
+use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use crate::machine::{Machine, Offers};
+
+const NEEDS_XCODE: &str = "---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\nPlease.\n";
+
+#[tokio::test]
+async fn a_job_that_nobody_can_run_says_so_at_once_and_names_what_is_missing() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+
+    let submitted = fleet.coordinator.submit(&fleet.admin, submit(NEEDS_XCODE, None)).await.unwrap();
+    fleet.dispatch().await;
+
+    let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    assert_eq!(alerts.iter().map(|alert| alert.code).collect::<Vec<_>>(), vec![AlertCode::Unplaceable]);
+    assert_eq!(alerts[0].job_id, Some(submitted.job.id));
+    let explained = fleet.coordinator.explain(&fleet.admin, submitted.job.id).await.unwrap();
+    for text in [&alerts[0].message, &submitted.forecast.text, &explained.summary] {
+        assert!(text.contains("has:xcode") && text.contains("mac"), "{text}");
+    }
+    fleet.pass(Duration::from_secs(3_600), &[&mac]).await;
+    assert_eq!(fleet.stage(submitted.job.id).await, StageName::Queued);
+}
+
+#[tokio::test]
+async fn an_alert_ends_when_its_cause_does() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let job = fleet.submit(NEEDS_XCODE).await;
+    let mut mac = Machine::join(&fleet, "mac").await;
+
+    mac.offers.capabilities.insert("has:xcode".parse().unwrap());
+    mac.beat(&fleet).await;
+
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
+    mac.run(&fleet, job).await;
+}
+
+#[tokio::test]
+async fn a_shape_that_cannot_be_placed_holds_up_nobody_behind_it() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    for _ in 0..50 {
+        fleet.submit(NEEDS_XCODE).await;
+    }
+
+    let job = fleet.submit(PLAIN).await;
+
+    mac.run(&fleet, job).await;
+}
+
+#[tokio::test]
+async fn a_fleet_without_factories_says_so() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.submit(PLAIN).await;
+
+    let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+
+    assert_eq!(alerts.iter().map(|alert| alert.code).collect::<Vec<_>>(), vec![AlertCode::NoLiveFactory]);
+}
+
+#[tokio::test]
+async fn a_job_that_waits_long_for_a_seat_is_starving() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
+    let first = fleet.submit(PLAIN).await;
+    mac.build(&fleet, first).await;
+    fleet.submit(PLAIN).await;
+
+    fleet.pass(Duration::from_secs(599), &[&mac]).await;
+    let before = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.len();
+    fleet.pass(Duration::from_secs(1), &[&mac]).await;
+    let after = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+
+    assert_eq!(before, 0);
+    assert_eq!(after.iter().map(|alert| alert.code).collect::<Vec<_>>(), vec![AlertCode::QueueStarvation]);
+}
+
+#[tokio::test]
+async fn a_paused_product_is_offered_to_nobody_and_others_are() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let other = "other".parse().unwrap();
+    fleet.coordinator.put_product(&fleet.admin, &other, ProductSettings::default()).await.unwrap();
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.set_product(ProductSettings { paused: Some(true), ..ProductSettings::default() }).await;
+    let waits = fleet.submit(PLAIN).await;
+    let runs = fleet.submit("---\ntitle: Theirs\nproduct: other\n---\n").await;
+
+    mac.run(&fleet, runs).await;
+
+    assert_eq!((fleet.dispatch().await, fleet.stage(waits).await), (0, StageName::Queued));
+}
+
+#[tokio::test]
+async fn a_pinned_job_goes_to_its_factory_alone() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let _mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let pin = |name: Option<&str>| ActionRequest {
+        factory_id: name.map(|name| name.parse().unwrap()),
+        ..ActionRequest::default()
+    };
+
+    fleet.coordinator.act(&fleet.admin, job, protocol::Action::Pin, pin(Some("linux"))).await.unwrap();
+    let while_absent = fleet.dispatch().await;
+    let linux = Machine::join(&fleet, "linux").await;
+    fleet.dispatch().await;
+
+    assert_eq!(while_absent, 0);
+    assert_eq!(fleet.job(job).await.target_factory_id, Some(linux.id.clone()));
+}

@@ -1,0 +1,137 @@
+//! Two writers, one job: whoever is first wins, and there is one outcome [I1].
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use domain::{EventKind, JobId};
+use protocol::{Action, Held};
+
+use crate::fleet::{Bench, Fleet, PLAIN};
+use crate::machine::{Machine, Offers};
+
+const PAIRS: usize = 10_000;
+const LEASE_TTL: Duration = Duration::from_secs(9);
+
+/// A fleet whose leases are short, and whose store lets others go first at random.
+async fn hurried() -> (Fleet, Machine) {
+    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.lease_ttl = LEASE_TTL)).await;
+    fleet.ship_everything().await;
+    let machine = Machine::join_with(&fleet, "mac", Offers { seats: 10, ..Offers::default() }).await;
+    fleet.coordinator.tick().await;
+    fleet.store().set(|faults| faults.yields_max = 3);
+    (fleet, machine)
+}
+
+/// Brings a lease that begins now to the moment at which it expires, with the reaper awake all the while.
+async fn until_expiry(fleet: &Fleet) {
+    for _ in 0..2 {
+        fleet.bench.clock.advance(LEASE_TTL / 3);
+        fleet.coordinator.tick().await;
+    }
+    fleet.bench.clock.advance(LEASE_TTL / 3);
+}
+
+async fn check_outcomes(fleet: &Fleet, completed: &HashSet<JobId>, other: EventKind) {
+    let stories = fleet.stories().await;
+    assert_eq!(stories.len(), PAIRS);
+    for (job, story) in stories {
+        let outcomes: Vec<EventKind> =
+            story.into_iter().filter(|kind| [EventKind::Completed, other].contains(kind)).collect();
+        let expected = if completed.contains(&job) { EventKind::Completed } else { other };
+        assert_eq!(outcomes, vec![expected], "job {job}");
+    }
+    let both = [completed.len(), PAIRS - completed.len()];
+    assert!(both.iter().all(|wins| *wins > PAIRS / 20), "one side nearly always won: {both:?}");
+}
+
+#[tokio::test]
+async fn row_08_a_reaper_and_a_completion_never_both_win() {
+    let (fleet, mac) = hurried().await;
+    let mut completed = HashSet::new();
+
+    for _ in 0..PAIRS {
+        mac.beat(&fleet).await;
+        let job = fleet.submit(PLAIN).await;
+        let grip = mac.build(&fleet, job).await;
+        until_expiry(&fleet).await;
+        let (_, outcome) = tokio::join!(fleet.coordinator.tick(), mac.complete(&fleet, grip, None));
+        if outcome.is_ok() {
+            completed.insert(job);
+        } else {
+            fleet.act(job, Action::Cancel).await.unwrap();
+        }
+    }
+
+    check_outcomes(&fleet, &completed, EventKind::Reaped).await;
+}
+
+#[tokio::test]
+async fn row_15_a_cancellation_and_a_completion_never_both_win() {
+    let (fleet, mac) = hurried().await;
+    let mut completed = HashSet::new();
+
+    for _ in 0..PAIRS {
+        let job = fleet.submit(PLAIN).await;
+        let grip = mac.build(&fleet, job).await;
+        let (cancelled, outcome) = tokio::join!(fleet.act(job, Action::Cancel), mac.complete(&fleet, grip, None));
+        assert_ne!(cancelled.is_ok(), outcome.is_ok(), "each has one winner");
+        if outcome.is_ok() {
+            completed.insert(job);
+        }
+    }
+
+    check_outcomes(&fleet, &completed, EventKind::Cancelled).await;
+}
+
+#[tokio::test]
+async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_lost_is() {
+    let (fleet, mac) = hurried().await;
+    let (mut kept, mut lost) = (0, 0);
+
+    for _ in 0..500 {
+        mac.beat(&fleet).await;
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            let job = fleet.submit(PLAIN).await;
+            held.push(mac.build(&fleet, job).await);
+        }
+        until_expiry(&fleet).await;
+        let list = held.iter().map(|grip| Held { job_id: grip.job, lease_epoch: grip.epoch }).collect();
+        let pause = fleet.any(12);
+        let renewal = async {
+            for _ in 0..pause {
+                tokio::task::yield_now().await;
+            }
+            mac.renew_only(&fleet, list).await
+        };
+        let (_, renewed) = tokio::join!(fleet.coordinator.tick(), renewal);
+        for grip in held {
+            let is_lost = renewed.lost.contains(&Held { job_id: grip.job, lease_epoch: grip.epoch });
+            let is_reaped = fleet.job(grip.job).await.lost_leases == 1;
+            assert_eq!(is_lost, is_reaped, "after {pause} turns");
+            if is_lost {
+                lost += 1;
+            } else {
+                kept += 1;
+            }
+            fleet.act(grip.job, Action::Cancel).await.unwrap();
+        }
+    }
+
+    assert!(kept > 100 && lost > 100, "one side nearly always won: {kept} kept, {lost} lost");
+}
+
+#[tokio::test]
+async fn news_that_is_older_than_the_end_of_a_job_does_not_bring_it_back() {
+    let (fleet, mac) = hurried().await;
+
+    for _ in 0..300 {
+        let job = fleet.submit(PLAIN).await;
+        let grip = mac.build(&fleet, job).await;
+        // The sweep has read the job as it was, and tells of it after its end.
+        tokio::join!(fleet.coordinator.sweep(), async { mac.complete(&fleet, grip, None).await.unwrap() });
+
+        let view = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap();
+        assert_eq!(view.seats, vec![], "a job that has ended holds a seat");
+    }
+}

@@ -1,0 +1,142 @@
+//! What people do to jobs, what the holder hears of it, and what a repeated submit means.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use coordinator::{Error, Settings};
+use domain::{FailureReason, JobId, Refusal, StageName};
+use protocol::{Action, ActionRequest, Directive, Held};
+
+use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use crate::machine::{Machine, drain, sha};
+
+#[tokio::test]
+async fn a_cancellation_is_pushed_to_the_holder_and_said_again_with_its_renewal() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    drain(&mut inbox).await;
+
+    let view = fleet.act(job, Action::Cancel).await.unwrap();
+
+    assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::Cancelled)));
+    let (_, directives) = drain(&mut inbox).await;
+    assert_eq!(directives, vec![Directive::Cancel { job_id: job, lease_epoch: grip.epoch }]);
+    assert_eq!(mac.renew(&fleet).await.lost, vec![Held { job_id: job, lease_epoch: grip.epoch }]);
+    let late = mac.complete(&fleet, grip, None).await.unwrap_err();
+    assert!(matches!(late, Error::Refused(Refusal::StaleEpoch { .. })), "{late}");
+}
+
+#[tokio::test]
+async fn row_29_ids_are_never_reused() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mut ids: HashSet<JobId> = HashSet::new();
+
+    for _ in 0..2_000 {
+        let id = fleet.submit(PLAIN).await;
+        assert_eq!(id.as_bytes()[6] >> 4, 7, "{id} is not a UUID of version 7");
+        ids.insert(id);
+    }
+
+    assert_eq!(ids.len(), 2_000);
+}
+
+#[tokio::test]
+async fn row_29_a_key_stands_for_its_job_even_after_the_job_has_ended() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit_as("once", PLAIN).await;
+    mac.run(&fleet, job).await;
+
+    let again = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some("once"))).await.unwrap();
+    let other = fleet.try_submit("# Another gate\n", Some("once")).await.unwrap_err();
+
+    assert_eq!((again.job.id, again.job.stage, again.created), (job, StageName::Shipped, false));
+    assert!(matches!(other, Error::IdempotencyConflict { job: found, .. } if found == job), "{other}");
+}
+
+#[tokio::test]
+async fn fifty_submits_with_one_key_at_once_are_one_job() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    fleet.store().set(|faults| faults.yields_max = 3);
+
+    let submits = (0..50).map(|_| fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some("k"))));
+    let outcomes = futures_util::future::join_all(submits).await;
+
+    let ids: HashSet<JobId> = outcomes.iter().map(|outcome| outcome.as_ref().unwrap().job.id).collect();
+    let created = outcomes.iter().filter(|outcome| outcome.as_ref().unwrap().created).count();
+    assert_eq!((ids.len(), created), (1, 1));
+}
+
+#[tokio::test]
+async fn a_submit_that_the_store_did_not_take_is_the_stores_fault_and_not_a_missing_job() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.store().set(|faults| faults.commits_lost = 1.0);
+
+    let refused = fleet.try_submit(PLAIN, None).await.unwrap_err();
+
+    assert!(matches!(refused, Error::Store(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn a_requeue_goes_on_from_saved_work_unless_it_is_told_to_begin_afresh() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    mac.save(&fleet, grip, &sha(1)).await.unwrap();
+    fleet.act(job, Action::Cancel).await.unwrap();
+
+    let kept = fleet.act(job, Action::Requeue).await.unwrap();
+    fleet.act(job, Action::Cancel).await.unwrap();
+    let fresh = ActionRequest { fresh: true, ..ActionRequest::default() };
+    let dropped = fleet.coordinator.act(&fleet.admin, job, Action::Requeue, fresh).await.unwrap();
+
+    assert_eq!(kept.checkpoint.map(|saved| saved.sha), Some(sha(1)));
+    assert_eq!(dropped.checkpoint, None);
+}
+
+#[tokio::test]
+async fn a_change_that_changes_nothing_is_refused() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    let nothing = protocol::Patch { lease_epoch: grip.epoch, stage: None, engine: None, checkpoint: None };
+
+    let refused = fleet.coordinator.patch(&mac.who, job, &nothing).await.unwrap_err();
+
+    assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn settings_that_contradict_each_other_are_clamped() {
+    let asked = |settings: &mut Settings| {
+        settings.lease_ttl = Duration::from_secs(30);
+        settings.renew_every = Duration::from_secs(60);
+    };
+
+    let fleet = Fleet::warm(Bench::memory().with(asked)).await;
+
+    assert_eq!(fleet.coordinator.settings().renew_every, Duration::from_secs(10));
+    let mac = Machine::join(&fleet, "mac").await;
+    let answer = mac.beat(&fleet).await;
+    assert_eq!((answer.renew_every_ms, answer.lease_ttl_ms), (10_000, 30_000));
+}
+
+#[tokio::test]
+async fn refusals_are_counted_as_conflicts() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    fleet.act(job, Action::Cancel).await.unwrap();
+    let before = fleet.coordinator.figures().conflicts;
+
+    mac.complete(&fleet, grip, None).await.unwrap_err();
+
+    assert_eq!(fleet.coordinator.figures().conflicts, before + 1);
+}
