@@ -140,7 +140,7 @@ impl Inbox {
     pub async fn next(&mut self) -> Option<InboxEvent> {
         if !self.greeted {
             self.greeted = true;
-            return Some(InboxEvent::Hello);
+            return Some(InboxEvent::Hello {});
         }
         loop {
             let has_credit = self.desk.unanswered.lock().len() < self.credit;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// One repository that this factory can work on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct RepoConfig {
     /// Where it is: `https://…`, `ssh://…`, `user@host:path`, or an absolute path on this machine.
     pub url: String,
@@ -22,7 +22,7 @@ pub struct RepoConfig {
 
 /// One engine that runs a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct EngineConfig {
     /// The program and its arguments; `{job_id} {epoch} {worktree} {title} {model}` are replaced inside each argument.
     pub argv: Vec<String>,
@@ -39,7 +39,7 @@ pub struct EngineConfig {
 
 /// What an operator adds to the cleared environment of the programs that a factory runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct EnvironmentConfig {
     /// The home folder; an empty one of the factory's own when absent.
     #[serde(default)]
@@ -54,7 +54,7 @@ pub struct EnvironmentConfig {
 
 /// How the factory's own git reaches remotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct GitConfig {
     /// The home folder that ssh finds its keys and known hosts in; an empty one when absent.
     pub home: Option<PathBuf>,
@@ -124,7 +124,7 @@ impl TryFrom<RawIdentity> for Identity {
 
 /// How long and how much the programs of a run may take.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct Limits {
     /// An engine, from start to end, when the job's budget names no wall clock.
     pub engine_wall_ms: u64,

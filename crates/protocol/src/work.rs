@@ -292,7 +292,7 @@ pub enum Directive {
 #[serde(rename_all = "camelCase", tag = "event", content = "data")]
 pub enum InboxEvent {
     /// The stream is open.
-    Hello,
+    Hello {},
     /// A job is offered.
     Dispatch(Message),
     /// Something is asked.

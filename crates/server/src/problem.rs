@@ -177,7 +177,7 @@ impl From<Error> for Problem {
                 problem
             }
             Error::Forbidden(_) => Self::new(S::FORBIDDEN, "forbidden", detail),
-            Error::Contended(_) => Self::new(S::CONFLICT, "contended", detail),
+            Error::Contended(_) => Self::new(S::SERVICE_UNAVAILABLE, "contended", detail),
             Error::OldProtocol { .. } => Self::new(S::UPGRADE_REQUIRED, "old_protocol", detail),
             Error::Store(StoreError::BadCursor) => {
                 Self::new(S::BAD_REQUEST, "bad_cursor", StoreError::BadCursor.to_string())

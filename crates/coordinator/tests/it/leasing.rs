@@ -338,8 +338,8 @@ async fn a_failure_that_is_final_frees_the_seat_at_once() {
     let fleet = Fleet::warm(Bench::memory()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let job = fleet.submit(PLAIN).await;
-    let next = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
+    let next = fleet.submit(PLAIN).await;
     assert_eq!(fleet.dispatch().await, 0);
 
     let failed = mac.fail(&fleet, grip, FailureReason::BudgetExceeded).await.unwrap();

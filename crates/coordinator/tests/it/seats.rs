@@ -9,7 +9,7 @@ use protocol::ProductSettings;
 use crate::fleet::{Bench, Fleet};
 use crate::machine::{Grip, Machine, Offers, drain};
 
-const STEPS: usize = 400;
+const STEPS: usize = 600;
 const REPO_SEATS: u32 = 2;
 const CLAUDE_SEATS: u32 = 1;
 
@@ -71,8 +71,8 @@ impl Load {
                 }
             }
             3..=5 => drop(fleet.dispatch().await),
-            6..=7 => self.accept().await,
-            8 => self.finish().await,
+            6 => self.accept().await,
+            7..=8 => self.finish().await,
             _ => {
                 let span = Duration::from_secs(fleet.any(20) as u64);
                 fleet.pass(span, &self.machines.iter().collect::<Vec<_>>()).await;
@@ -81,18 +81,21 @@ impl Load {
     }
 
     async fn accept(&mut self) {
-        let at = self.fleet.any(self.machines.len());
-        let machine = &self.machines[at];
-        for message in drain(&mut self.inboxes[at]).await.0 {
-            let claim = machine.claim(&self.fleet, message.job_id, message.dispatch_seq);
-            if let Ok(accepted) = machine.accept(&self.fleet, &claim).await {
-                self.grips.push((at, Grip { job: message.job_id, epoch: accepted.lease_epoch }));
+        for (at, machine) in self.machines.iter().enumerate() {
+            if self.fleet.any(3) == 0 {
+                continue;
+            }
+            for message in drain(&mut self.inboxes[at]).await.0 {
+                let claim = machine.claim(&self.fleet, message.job_id, message.dispatch_seq);
+                if let Ok(accepted) = machine.accept(&self.fleet, &claim).await {
+                    self.grips.push((at, Grip { job: message.job_id, epoch: accepted.lease_epoch }));
+                }
             }
         }
     }
 
     async fn finish(&mut self) {
-        for _ in 0..self.grips.len().min(3) {
+        for _ in 0..self.grips.len().min(5) {
             let (at, grip) = self.grips.swap_remove(self.fleet.any(self.grips.len()));
             let machine = &self.machines[at];
             // A grip may have been lost meanwhile; then every one of these is refused.

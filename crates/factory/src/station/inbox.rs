@@ -45,7 +45,7 @@ impl Station {
         while let Some(event) = stream.next().await? {
             let parsed = serde_json::from_str(&format!(r#"{{"event":"{}","data":{}}}"#, event.event, event.data));
             match parsed {
-                Ok(InboxEvent::Hello) => info!(factory.id = %name, "The inbox is open"),
+                Ok(InboxEvent::Hello {}) => info!(factory.id = %name, "The inbox is open"),
                 Ok(InboxEvent::Dispatch(message)) => self.take(&message),
                 Ok(InboxEvent::Directive(directive)) => self.obey(&directive),
                 Err(error) => warn!(%error, "Something unknown came through the inbox"),

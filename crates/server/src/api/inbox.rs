@@ -59,7 +59,7 @@ struct Offers {
 impl Source for Offers {
     async fn next(&mut self) -> Option<Bytes> {
         let (name, data) = match self.inbox.next().await? {
-            InboxEvent::Hello => ("hello", Ok("{}".to_owned())),
+            InboxEvent::Hello {} => ("hello", Ok("{}".to_owned())),
             InboxEvent::Dispatch(message) => ("dispatch", serde_json::to_string(&message)),
             InboxEvent::Directive(directive) => ("directive", serde_json::to_string(&directive)),
         };

@@ -85,7 +85,7 @@ impl Fleet {
              [factory]\nseats = 3\ncheckpoint_every = '150ms'\n\
              [factory.repos.work]\nurl = '{repo}'\n\
              [factory.engines.journal]\nargv = ['sh', '{engine}']\n\
-             [factory.limits]\ngrace-ms = 300\n\
+             [factory.limits]\ngrace_ms = 300\n\
              [log]\nlevel = 'info'\n",
             data = self.path("data").display(),
             port = self.port,
