@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    EngineName, ErrandState, Factory, FactoryId, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage,
-    StageName, Timestamp, Versioned,
+    EngineName, Factory, FactoryId, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage, StageName,
+    Timestamp, Versioned,
 };
 use scheduler::{Fleet, FleetView, Queue, Seat, Waiting, Weights};
 
 use crate::closed::Closed;
 use crate::deadlines::Deadlines;
+use crate::errands::Errands;
 use crate::leases::Leases;
 use crate::registry::{Former, Pulse};
 
@@ -56,7 +57,7 @@ pub(crate) struct Desk {
     waiters: HashMap<JobId, BTreeSet<JobId>>,
     deadlines: Deadlines,
     closed: Closed,
-    errands: BTreeSet<JobId>,
+    pub(crate) errands: Errands,
     versions: BTreeMap<ProductId, u64>,
     /// The engine whose seat each offer counts on, where the plan is remembered.
     engines: HashMap<JobId, EngineName>,
@@ -136,9 +137,7 @@ impl Desk {
             }
             Stage::Assigned { lease } | Stage::Building { lease, .. } => self.occupy(job, lease.factory.clone()),
             Stage::Review { errand: Some(errand), .. } | Stage::Testing { errand: Some(errand), .. } => {
-                if matches!(errand.state, ErrandState::Waiting { not_before } if not_before.is_none_or(|at| at <= now))
-                {
-                    self.errands.insert(id);
+                if self.errands.note(job, errand, now) {
                     return;
                 }
             }
@@ -195,7 +194,7 @@ impl Desk {
         let Some(known) = self.jobs.remove(&id) else { return false };
         self.queue.remove(&id);
         self.fleet.vacate(&id);
-        self.errands.remove(&id);
+        self.errands.forget(id);
         self.waiting_since.remove(&id);
         self.deadlines.clear(id);
         for dep in &known.value.submission().deps {
@@ -248,11 +247,6 @@ impl Desk {
     /// A deadline has nothing to say any more.
     pub(crate) fn drop_deadline(&mut self, id: JobId) {
         self.deadlines.clear(id);
-    }
-
-    /// Errands that nobody was asked for yet.
-    pub(crate) fn waiting_errands(&self, limit: usize) -> Vec<JobId> {
-        self.errands.iter().take(limit).copied().collect()
     }
 
     /// Blocked jobs that name `dep` among their dependencies.

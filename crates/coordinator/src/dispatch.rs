@@ -1,5 +1,6 @@
 //! The dispatcher: woken by anything that could make a placement possible, decides purely, stamps, publishes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::{
@@ -96,11 +97,17 @@ impl Coordinator {
         let desk = self.desk.lock();
         let (mut units, mut offers) = (Vec::new(), Vec::new());
         let view = desk.view(now, &self.settings.weights, ROUND_MAX);
-        for id in desk.waiting_errands(ROUND_MAX) {
+        let mut planned: HashMap<FactoryId, usize> = HashMap::new();
+        for id in desk.errands.ready(ROUND_MAX) {
             let Some(job) = desk.job(id) else { continue };
             let Some(repo) = &job.value.spec().repo else { continue };
             let Some(target) = scheduler::errand(&view, repo, job.value.product(), job.value.avoid()) else { continue };
+            let on_their_way = planned.entry(target.clone()).or_default();
+            if !desk.errands.has_room(&target, *on_their_way) {
+                continue;
+            }
             if let Some(unit) = self.stamp(&job, target, 0.0) {
+                *on_their_way += 1;
                 units.push(unit);
                 offers.push(id);
             }

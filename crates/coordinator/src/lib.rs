@@ -13,6 +13,7 @@ mod deps;
 mod desk;
 mod dispatch;
 mod documents;
+mod errands;
 mod error;
 mod explain;
 mod figures;

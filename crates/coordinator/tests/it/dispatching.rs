@@ -359,6 +359,7 @@ async fn one_job_that_cannot_be_stamped_does_not_keep_the_others_of_its_round_fr
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     let broken = fleet.submit(PLAIN).await;
+    fleet.bench.clock.advance(Duration::from_millis(1));
     let sound = BTreeSet::from([fleet.submit(PLAIN).await, fleet.submit(PLAIN).await]);
     fleet.store().set(|faults| {
         faults.unwritable.insert(broken);
