@@ -8,6 +8,9 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::principal::Principal;
 
+/// More alerts of one kind than this are not read one by one.
+const ERRANDS_LOOKED_AT_MAX: usize = 100;
+
 impl Coordinator {
     /// Everything that is not as it should be.
     pub async fn alerts(&self, who: &Principal) -> Result<AlertList, Error> {
@@ -16,6 +19,7 @@ impl Coordinator {
             return Ok(AlertList { items: Vec::new() });
         }
         let mut items = self.queue_alerts(who);
+        items.extend(self.errand_alerts(who));
         items.extend(self.factory_alerts());
         items.extend(self.dead_letter_alert(who).await?);
         for (job, since) in self.counters.duplicates() {
@@ -48,6 +52,27 @@ impl Coordinator {
             let mut alert = alert(code, message, since, Some(unplaced.oldest));
             alert.jobs = Some(unplaced.jobs as u64);
             alerts.push(alert);
+        }
+        alerts
+    }
+
+    /// Promotions and merges that no live factory can take.
+    fn errand_alerts(&self, who: &Principal) -> Vec<Alert> {
+        let now = self.now();
+        let desk = self.desk.lock();
+        let view = desk.view(now, &self.settings.weights, 1);
+        let mut alerts = Vec::new();
+        for id in desk.errands.ready(ERRANDS_LOOKED_AT_MAX) {
+            let Some(job) = desk.job(id).filter(|job| who.sees(job.value.product())) else { continue };
+            let (Some(errand), Some(repo)) = (job.value.errand(), &job.value.spec().repo) else { continue };
+            if scheduler::errand(&view, repo, job.value.product(), None).is_some() {
+                continue;
+            }
+            let message = format!(
+                "job `{id}` is done and waits to {}: no live factory has `{repo}`, bring one back or let one clone it",
+                errand.kind.name()
+            );
+            alerts.push(alert(AlertCode::Unplaceable, message, job.value.updated_at(), Some(id)));
         }
         alerts
     }

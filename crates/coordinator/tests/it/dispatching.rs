@@ -9,7 +9,7 @@ use domain::{Broker as _, EventKind, JobId, Refusal, StageName};
 use protocol::AlertCode;
 
 use crate::fleet::{Bench, Fleet, PLAIN};
-use crate::machine::{Machine, Offers, drain};
+use crate::machine::{Machine, drain};
 
 const ACCEPT_WITHIN: Duration = Duration::from_secs(15);
 const LEASE_TTL: Duration = Duration::from_secs(90);
@@ -165,54 +165,6 @@ async fn row_04_the_message_of_a_dead_target_is_refused_when_it_comes_back() {
     assert!(matches!(refused, Error::Refused(Refusal::AlreadyGranted)), "{refused}");
     assert_eq!(fleet.bench.broker().depth(&mac.id).await.unwrap(), 0);
     linux.complete(&fleet, grip, None).await.unwrap();
-}
-
-#[tokio::test]
-async fn row_12_three_dispatchers_that_all_lead_grant_each_dispatch_once() {
-    let bench = Arc::new(Bench::memory());
-    let fleets = [bench.open().await, bench.open().await, bench.open().await];
-    fleets[0].warm_up();
-    let mut machines = Vec::new();
-    for name in ["a", "b", "c", "d"] {
-        let machine = Machine::join_with(&fleets[0], name, Offers { seats: 100, ..Offers::default() }).await;
-        for fleet in &fleets[1..] {
-            // The first try meets what another coordinator wrote, and learns it.
-            let _ = machine.try_beat(fleet).await;
-            machine.beat(fleet).await;
-        }
-        machines.push(machine);
-    }
-    let mut jobs = Vec::new();
-    for n in 0..300 {
-        jobs.push(fleets[n % 3].submit(PLAIN).await);
-    }
-    for fleet in &fleets {
-        fleet.coordinator.sweep().await;
-    }
-    bench.store.set(|faults| faults.yields_max = 3);
-
-    let rounds = fleets.iter().map(|fleet| fleet.dispatch());
-    futures_util::future::join_all(rounds).await;
-    for fleet in &fleets {
-        fleet.coordinator.sweep().await;
-    }
-
-    for (n, job) in jobs.iter().enumerate() {
-        let view = fleets[n % 3].job(*job).await;
-        let target = view.target_factory_id.clone().expect("each job was offered");
-        let machine = machines.iter().find(|machine| machine.id == target).unwrap();
-        let claims = fleets.iter().map(|fleet| {
-            let claim = machine.claim(fleet, *job, view.dispatch_seq);
-            async move { machine.accept(fleet, &claim).await.is_ok() }
-        });
-        let granted = futures_util::future::join_all(claims).await;
-        assert_eq!(granted.into_iter().filter(|is_granted| *is_granted).count(), 1, "job {job}");
-    }
-    for job in &jobs {
-        let view = fleets[0].job(*job).await;
-        let grants = fleets[0].count(*job, EventKind::Granted).await;
-        assert_eq!((grants, view.dispatch_seq.0), (1, 1), "job {job} was dispatched and granted once");
-    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{ErrandKind, EventKind, JobId, Refusal, StageName};
-use protocol::{Action, ErrandOutcome, PromoteOrder};
+use protocol::{Action, AlertCode, ErrandOutcome, PromoteOrder};
 
 use crate::fleet::{Bench, Fleet, IN_REPO};
 use crate::machine::{Grip, Machine, sha};
@@ -200,6 +200,59 @@ async fn a_completion_whose_answer_was_lost_gives_the_same_order_again() {
 
     assert_eq!(first, again);
     assert_eq!(fleet.count(job, EventKind::Completed).await, 1);
+}
+
+#[tokio::test]
+async fn a_promotion_that_nobody_can_take_is_an_alert() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (job, _) = completed(&fleet, &mac).await;
+
+    fleet.pass(ERRAND_WITHIN, &[]).await;
+
+    let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    let about: Vec<_> = alerts.iter().map(|alert| (alert.code, alert.job_id)).collect();
+    assert_eq!(about, vec![(AlertCode::Unplaceable, Some(job)), (AlertCode::StaleFactory, None)]);
+    assert!(alerts[0].message.contains("notes"), "{}", alerts[0].message);
+}
+
+#[tokio::test]
+async fn merges_into_one_repository_go_one_after_the_other() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let linux = Machine::join(&fleet, "linux").await;
+    let mut jobs = Vec::new();
+    for _ in 0..6 {
+        let job = fleet.submit(IN_REPO).await;
+        fleet.dispatch().await;
+        let machine = if target(&fleet, job).await.as_deref() == Some("mac") { &mac } else { &linux };
+        let grip = machine.build(&fleet, job).await;
+        let order = machine.complete(&fleet, grip, Some(sha(1))).await.unwrap().promote.unwrap();
+        machine.promote(&fleet, Grip { job, epoch: order.lease_epoch }, ErrandOutcome::Done).await.unwrap();
+        jobs.push(job);
+    }
+    for job in &jobs {
+        fleet.act(*job, Action::Ship).await.unwrap();
+    }
+
+    for _ in 0..6 {
+        assert_eq!(fleet.dispatch().await, 1);
+        let mut offered = None;
+        for job in &jobs {
+            if let Some(name) = target(&fleet, *job).await {
+                offered = Some((*job, name));
+            }
+        }
+        let (job, name) = offered.unwrap();
+        let machine = if name == "mac" { &mac } else { &linux };
+        let (grip, _) = take_errand(&fleet, machine, job).await;
+        assert_eq!(fleet.dispatch().await, 0);
+        machine.promote(&fleet, grip, ErrandOutcome::Done).await.unwrap();
+    }
+
+    for job in jobs {
+        assert_eq!(fleet.stage(job).await, StageName::Shipped);
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod faulty_store;
 mod fleet;
 mod idle;
 mod joining;
+mod leading;
 mod leasing;
 mod machine;
 mod placing;

@@ -37,7 +37,8 @@ impl Coordination {
         make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let path = config.data.database();
-        let store = Arc::new(tokio::task::spawn_blocking(move || Sqlite::open(&path, store::Options::default())).await??);
+        let store =
+            Arc::new(tokio::task::spawn_blocking(move || Sqlite::open(&path, store::Options::default())).await??);
         let ports = Ports {
             jobs: Arc::clone(&store) as _,
             history: Arc::clone(&store) as _,

@@ -54,7 +54,10 @@ pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     let [east, west] = workers;
     let workers = [east?, west?];
     let (coordinator, api) = (Arc::clone(&coordination.coordinator), coordination.api.clone());
-    out.note(&format!("a demo fleet: coordinator at {api}, factories `east` and `west`, repository {}", scene.repo.display()));
+    out.note(&format!(
+        "a demo fleet: coordinator at {api}, factories `east` and `west`, repository {}",
+        scene.repo.display()
+    ));
     // The coordinator outlives its factories, so that they can give back what they hold.
     let served = CancellationToken::new();
     let fleet = async {
@@ -218,7 +221,10 @@ impl Show<'_> {
                 };
                 worker.kill_and_hold_down();
                 kill.victim = Some(Arc::clone(worker));
-                Ok(Some(format!("killed factory `{}` with kill -9: its work is saved, its lease will expire", worker.name())))
+                Ok(Some(format!(
+                    "killed factory `{}` with kill -9: its work is saved, its lease will expire",
+                    worker.name()
+                )))
             }
             (EventKind::Granted, Some(victim)) => {
                 victim.release();

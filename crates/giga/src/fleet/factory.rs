@@ -91,7 +91,9 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
         let answer: Result<Enrolled, ClientError> = client.post("/factories/enroll", &request).await;
         match answer {
             Ok(enrolled) => return Ok(enrolled.token),
-            Err(error) if error.is_final() => return Err(error).context("the coordinator does not take this join token"),
+            Err(error) if error.is_final() => {
+                return Err(error).context("the coordinator does not take this join token");
+            }
             Err(error) => warn!(%error, "The coordinator is not there yet"),
         }
         tokio::select! {
