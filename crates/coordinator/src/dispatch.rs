@@ -101,13 +101,15 @@ impl Coordinator {
         for id in desk.errands.ready(ROUND_MAX) {
             let Some(job) = desk.job(id) else { continue };
             let Some(repo) = &job.value.spec().repo else { continue };
-            let Some(target) = scheduler::errand(&view, repo, job.value.product(), job.value.avoid()) else { continue };
-            let on_their_way = planned.entry(target.clone()).or_default();
-            if !desk.errands.has_room(&target, *on_their_way) {
-                continue;
-            }
-            if let Some(unit) = self.stamp(&job, target, 0.0) {
-                *on_their_way += 1;
+            let on_their_way = |factory: &FactoryId| planned.get(factory).copied().unwrap_or(0);
+            let has_room = |factory: &FactoryId| desk.errands.has_room(factory, on_their_way(factory));
+            let ask = |avoid: Option<&FactoryId>| scheduler::errand(&view, repo, job.value.product(), avoid);
+            // The least loaded one may have its hands full of errands: then another is asked.
+            let target =
+                ask(job.value.avoid()).and_then(|best| if has_room(&best) { Some(best) } else { ask(Some(&best)) });
+            let Some(target) = target.filter(|target| has_room(target)) else { continue };
+            if let Some(unit) = self.stamp(&job, target.clone(), 0.0) {
+                *planned.entry(target).or_default() += 1;
                 units.push(unit);
                 offers.push(id);
             }

@@ -126,6 +126,7 @@ impl Coordinator {
             (desk.queue.len() as u64, seats, used, desk.factories.keys().cloned().collect::<Vec<_>>())
         };
         let figures = self.figures();
+        let operations = self.ports.history.operations();
         Ok(Metrics {
             dead_letters: jobs.get("dead_letter").copied().unwrap_or(0),
             jobs,
@@ -135,7 +136,7 @@ impl Coordinator {
             seats,
             dispatch_lag_ms: figures.dispatch_lag_ms,
             conflicts: figures.conflicts,
-            store_operations: std::collections::BTreeMap::new(),
+            store_operations: operations.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect(),
         })
     }
 }

@@ -68,6 +68,9 @@ impl Coordinator {
             evidence: request.evidence.clone(),
             message: request.message.as_deref().map(cut),
         };
+        if request.sha.is_some() && self.look_up(id).await?.value.spec().repo.is_none() {
+            return Err(invalid("sha", "the job has no repository that a commit could be in".to_owned()));
+        }
         let until = self.now().after(self.settings.errand_within);
         fail_point!("complete::before_commit");
         let job = self
@@ -235,8 +238,12 @@ fn is_repeated_start(job: &Job, holder: &Holder, engine: &EngineName) -> bool {
     is_ours && is_started && job.stage().name() == StageName::Building
 }
 
-/// A completion whose answer was lost is asked for again: the branch is still this holder's to move.
+/// A completion whose answer was lost is asked for again: the branch is still this holder's to move. Without a commit
+/// there is no branch, and the epoch alone says whose completion it was.
 fn is_repeated_completion(job: &Job, holder: &Holder, completion: &Completion) -> bool {
+    if completion.sha.is_none() {
+        return job.completed_epoch() == Some(holder.epoch) && job.completed().is_none();
+    }
     let is_same_run = job.run().is_some_and(|run| {
         run.epoch == holder.epoch && run.outcome == Some(RunOutcome::Completed) && run.sha == completion.sha
     });

@@ -21,7 +21,8 @@ pub trait JobStore: Send + Sync {
     /// Writes each unit whole or not at all, and answers in the order of the units, after the flush. Units are
     /// independent: a refused one never fails its neighbours.
     async fn commit(&self, units: Vec<Commit>) -> Vec<Result<Revision, CommitError>>;
-    /// Non-terminal jobs in order of id, for rebuilding what is kept in memory.
+    /// Non-terminal jobs in order of id, for rebuilding what is kept in memory; empty at the end. One that cannot be
+    /// read is reported and passed over.
     async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError>;
     /// Jobs whose `due` has passed, most overdue first.
     async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError>;
@@ -44,6 +45,8 @@ pub trait JobHistory: Send + Sync {
     async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError>;
     /// How many jobs each product has in each stage.
     async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError>;
+    /// Operations on the store since it was opened, by kind: "idle costs nothing" is a number [I14].
+    fn operations(&self) -> Vec<(&'static str, u64)>;
 }
 
 /// One job's change: the document under its revision, with its events, all or nothing.

@@ -86,6 +86,10 @@ impl JobHistory for Sqlite {
             })
             .await
     }
+
+    fn operations(&self) -> Vec<(&'static str, u64)> {
+        Self::operations(self).by_kind().to_vec()
+    }
 }
 
 /// Each product's events are in order of position already; the first `limit` of all of them are among the first of each.

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Timestamp, Versioned};
 use rusqlite::{OptionalExtension, params};
+use tracing::error;
 
 use super::Sqlite;
 use super::fault::closed;
@@ -12,7 +13,7 @@ use super::unit::{JobUnit, Unit};
 pub(super) const JOB: &str = "\
     SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = ?1";
 pub(super) const OPEN: &str = "\
-    SELECT j.rev, j.state, b.submission
+    SELECT j.rev, j.state, b.submission, j.id
     FROM fleet_jobs j INDEXED BY fleet_jobs_open JOIN fleet_bodies b ON b.n = j.n
     WHERE j.open = 1 AND j.id > ?1 ORDER BY j.id LIMIT ?2";
 pub(super) const DUE: &str = "\
@@ -48,11 +49,7 @@ impl JobStore for Sqlite {
     async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError> {
         self.meter.sweep_reads.add(1);
         let after = after.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
-        self.readers
-            .ask(move |connection| {
-                connection.prepare_cached(OPEN)?.query_map(params![after, limit], versioned_job)?.collect()
-            })
-            .await
+        self.readers.ask(move |connection| open_page(connection, after.clone(), limit)).await
     }
 
     async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
@@ -78,5 +75,35 @@ impl JobStore for Sqlite {
     async fn changed(&self, after: Position) -> Result<Position, StoreError> {
         let mut end = self.end.clone();
         end.wait_for(|end| *end > after).await.map(|end| *end).map_err(|_| closed())
+    }
+}
+
+/// The next open jobs that can be read. One that cannot is reported and passed over: it must not hold up the others.
+fn open_page(
+    connection: &rusqlite::Connection,
+    mut after: Vec<u8>,
+    limit: u16,
+) -> rusqlite::Result<Vec<Versioned<Job>>> {
+    let mut statement = connection.prepare_cached(OPEN)?;
+    loop {
+        let mut jobs = Vec::new();
+        let mut seen = 0;
+        let mut rows = statement.query(params![after, limit])?;
+        while let Some(row) = rows.next()? {
+            seen += 1;
+            after = row.get(3)?;
+            match versioned_job(row) {
+                Ok(job) => jobs.push(job),
+                Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
+                    let id = job_id(row, 3)?;
+                    error!(job.id = %id, %error, "Job `{id}` cannot be read and is passed over");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // A page of nothing but unreadable jobs is not the end of the list.
+        if !jobs.is_empty() || seen < limit {
+            return Ok(jobs);
+        }
     }
 }

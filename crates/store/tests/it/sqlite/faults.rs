@@ -43,3 +43,21 @@ async fn a_row_that_cannot_be_read_fails_alone() {
     let outcome = sqlite.commit(vec![replace(cancelled(sound.value), sound.revision)]).await.remove(0);
     assert_eq!(outcome.unwrap(), Revision(2));
 }
+
+#[tokio::test]
+async fn unreadable_jobs_are_passed_over_when_the_open_ones_are_listed() {
+    let database = Database::new();
+    let sqlite = database.sqlite();
+    sqlite.commit((1..=5).map(|n| create(job(n))).collect()).await;
+    let vandal = rusqlite::Connection::open(database.path()).unwrap();
+    for n in [1, 2, 4] {
+        vandal.execute("UPDATE fleet_jobs SET state = '{}' WHERE id = ?1", [id(n).as_bytes()]).unwrap();
+    }
+
+    let first = sqlite.open(None, 2).await.unwrap();
+    let second = sqlite.open(first.last().map(|job| job.value.id()), 2).await.unwrap();
+    let end = sqlite.open(second.last().map(|job| job.value.id()), 2).await.unwrap();
+
+    let ids = |page: &[domain::Versioned<domain::Job>]| page.iter().map(|job| job.value.id()).collect::<Vec<_>>();
+    assert_eq!((ids(&first), ids(&second), ids(&end)), (vec![id(3)], vec![id(5)], vec![]));
+}
