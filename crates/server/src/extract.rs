@@ -24,6 +24,9 @@ pub(crate) const ORDINARY_LEN_MAX: usize = 256 * 1024;
 /// One manifest: the parser takes 1 MiB, and JSON may escape every other byte of it.
 pub(crate) const MANIFEST_LEN_MAX: usize = 2 * 1024 * 1024;
 
+/// A final report: evidence of a hundred verify commands, which factories cut long before this.
+pub(crate) const REPORT_LEN_MAX: usize = 4 * 1024 * 1024;
+
 /// A thousand manifests or operations of ordinary size.
 pub(crate) const BATCH_LEN_MAX: usize = 32 * 1024 * 1024;
 

@@ -187,7 +187,7 @@ mod tests {
     fn engine(argv: &[&str]) -> CommandEngine {
         let argv: Vec<String> = argv.iter().map(|arg| (*arg).to_owned()).collect();
         let config: EngineConfig =
-            serde_json::from_value(serde_json::json!({"argv": argv, "retryable-exit-codes": [75]})).unwrap();
+            serde_json::from_value(serde_json::json!({"argv": argv, "retryable_exit_codes": [75]})).unwrap();
         CommandEngine::new(EngineName::command(), &config, Environment::default()).unwrap()
     }
 

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::extract::{Id, Sent};
+use crate::extract::{Id, REPORT_LEN_MAX, Sent};
 use crate::problem::Problem;
 
 /// Takes a dispatch. The same nonce gives the same answer, however often it is asked for.
@@ -68,7 +68,7 @@ pub(crate) async fn complete(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<CompleteWork>,
+    Sent(request): Sent<CompleteWork, REPORT_LEN_MAX>,
 ) -> Result<Json<Completed>, Problem> {
     Ok(Json(app.coordinator.complete(&who, id, &request).await?))
 }
@@ -107,7 +107,7 @@ pub(crate) struct FailedAttempt {
 pub(crate) async fn fail(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(request): Sent<FailedAttempt>,
+    Sent(request): Sent<FailedAttempt, REPORT_LEN_MAX>,
 ) -> Result<Json<Failed>, Problem> {
     Ok(Json(app.coordinator.fail(&who, request.job_id, &request.failure).await?))
 }

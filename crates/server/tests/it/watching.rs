@@ -67,7 +67,7 @@ async fn one_jobs_stream_is_about_that_job() {
 
 /// Row 24: clients that are cut off at random and resume see the log, the whole log and nothing twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_are_cut_at_random_see_the_whole_log_once() {
+async fn row_24_clients_that_are_cut_at_random_see_the_whole_log_once() {
     let fleet = Fleet::start().await;
     fleet.product("web", ProductSettings::default()).await;
     let viewer = fleet.token(Grant::Viewer { products: ["web".parse().unwrap()].into() }).await;
