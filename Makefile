@@ -4,10 +4,10 @@ CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
 TEST_FEATURES := --features giga/failpoints
 
-.PHONY: up build test check fmt lint unit tools clean-demo
+.PHONY: up build test check fmt lint unit tools
 
-up: build
-	@exec target/release/giga up --demo
+up: tools
+	@$(CARGO) run --release --locked -p giga -- up --demo
 
 build: tools
 	$(CARGO) build --release --locked -p giga
