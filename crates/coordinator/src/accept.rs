@@ -1,6 +1,6 @@
 //! Accept: a factory takes an offer. Idempotent per nonce, and everything is checked again [I6].
 
-use domain::{Epoch, ErrandState, Job, JobId, Lease, MessageId, Refusal, Stage, StageEvent};
+use domain::{Epoch, ErrandState, InstanceId, Job, JobId, Lease, MessageId, Refusal, Stage, StageEvent};
 use fail::fail_point;
 use protocol::{Accept, Accepted, Assignment, PromoteOrder};
 use tracing::info;
@@ -30,10 +30,8 @@ impl Coordinator {
     async fn grant(&self, who: &Principal, request: &Accept) -> Result<Accepted, Error> {
         let factory = who.factory()?;
         let job = self.look_up(request.job_id).await?;
-        if !who.sees(job.value.product()) {
-            return Err(Error::Forbidden(format!("it does not cover product `{}`", job.value.product())));
-        }
-        self.check_can_start(who, &job.value, request).await?;
+        who.work_on(job.value.product())?;
+        let _seat = self.check_can_start(who, &job.value, request).await?;
         fail_point!("accept::checked");
         let now = self.now();
         let until = now.after(self.settings.errand_within);
@@ -74,13 +72,19 @@ impl Coordinator {
     }
 
     /// What may have changed since the offer was made: process, drain, pause, seats, dependencies (rows 6, 16, 17, 20).
-    async fn check_can_start(&self, who: &Principal, job: &Job, request: &Accept) -> Result<(), Error> {
+    /// A seat is kept until the answer stands.
+    async fn check_can_start<'a>(
+        &'a self,
+        who: &Principal,
+        job: &Job,
+        request: &Accept,
+    ) -> Result<Option<KeptSeat<'a>>, Error> {
         if is_answered(job, request) {
-            return Ok(());
+            return Ok(None);
         }
         let factory = who.factory()?;
-        {
-            let desk = self.desk.lock();
+        let seat = {
+            let mut desk = self.desk.lock();
             let Some(known) = desk.factories.get(factory) else { return Err(Error::NoSuchFactory(factory.clone())) };
             if known.value.instance != request.instance {
                 return Err(Error::Refused(Refusal::NotHolder { factory: factory.clone() }));
@@ -90,18 +94,19 @@ impl Coordinator {
             }
             // A promotion or a merge takes no seat, and its work was begun before.
             if job.errand().is_some() {
-                return Ok(());
+                return Ok(None);
             }
             if desk.products.get(job.product()).is_some_and(|product| product.value.paused) {
                 return Err(Error::NotNow(format!("product `{}` is paused", job.product())));
             }
             let seats = known.value.seat_limit;
-            if desk.leases.held_by(request.instance) >= seats as usize {
+            if !desk.leases.reserve(request.job_id, request.instance, seats as usize) {
                 return Err(Error::NotNow(format!("all {seats} seats of factory `{factory}` are taken")));
             }
-        }
+            KeptSeat { coordinator: self, job: request.job_id, instance: request.instance }
+        };
         match self.weigh(job.spec(), &job.submission().deps).await? {
-            DepsVerdict::Met => Ok(()),
+            DepsVerdict::Met => Ok(Some(seat)),
             DepsVerdict::Unmet(deps) => Err(Refusal::DepsUnmet(deps.first().copied().unwrap_or(job.id())).into()),
             DepsVerdict::Failed(dep) => Err(Refusal::DepsUnmet(dep).into()),
         }
@@ -130,6 +135,19 @@ impl Coordinator {
     pub(crate) async fn body(&self, id: JobId) -> Result<String, Error> {
         let body = self.ports.history.body(id).await?.ok_or(Error::NoSuchJob(id))?;
         Ok(body.0.as_ref().to_owned())
+    }
+}
+
+/// A seat that is kept for a grant on its way. By the time it is dropped the lease itself counts, or there is none.
+struct KeptSeat<'a> {
+    coordinator: &'a Coordinator,
+    job: JobId,
+    instance: InstanceId,
+}
+
+impl Drop for KeptSeat<'_> {
+    fn drop(&mut self) {
+        self.coordinator.desk.lock().leases.unreserve(self.job, self.instance);
     }
 }
 

@@ -1,10 +1,11 @@
 //! What a person should know, computed from what is: an alert ends by itself when its cause does [I9].
 
-use domain::StageName;
+use domain::{StageName, Timestamp};
 use protocol::{Alert, AlertCode, AlertList};
-use scheduler::{Presence, Unplaced};
+use scheduler::{Placement, Plan, Presence, Unplaced};
 
 use crate::coordinator::Coordinator;
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::principal::Principal;
 
@@ -36,7 +37,7 @@ impl Coordinator {
         let now = self.now();
         let desk = self.desk.lock();
         let plan = scheduler::plan(&desk.view(now, &self.settings.weights, usize::MAX));
-        let mut alerts = Vec::new();
+        let mut alerts = Vec::from_iter(self.lag_alert(who, &desk, &plan, now));
         for unplaced in plan.unplaced {
             if !who.sees(&unplaced.shape.product) {
                 continue;
@@ -54,6 +55,21 @@ impl Coordinator {
             alerts.push(alert);
         }
         alerts
+    }
+
+    /// Jobs that have waited although a seat is free for them: the dispatcher does not keep up, or cannot write.
+    fn lag_alert(&self, who: &Principal, desk: &Desk, plan: &Plan, now: Timestamp) -> Option<Alert> {
+        let waited = |placement: &Placement| {
+            let job = desk.job(placement.job).filter(|job| who.sees(job.value.product()))?;
+            let since = desk.waiting_since(placement.job)?;
+            (now.since(since) > self.settings.accept_within).then(|| (since, job.value.id()))
+        };
+        let late: Vec<_> = plan.placements.iter().filter_map(waited).collect();
+        let (since, oldest) = *late.iter().min()?;
+        let message = format!("{} job(s) wait although seats are free for them: is the store writable?", late.len());
+        let mut alert = alert(AlertCode::DispatchLag, message, since, Some(oldest));
+        alert.jobs = Some(late.len() as u64);
+        Some(alert)
     }
 
     /// Promotions and merges that no live factory can take.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use domain::{Actor, Broker, Clock, Entropy, FleetStore, JobHistory, JobId, JobStore, LogStore, Timestamp};
 use parking_lot::Mutex;
@@ -53,6 +54,8 @@ pub struct Coordinator {
     /// The mirror of the store in memory may be wrong: compare it now.
     pub(crate) suspect: AtomicBool,
     pub(crate) started_at: Timestamp,
+    /// The same on the monotonic clock, which nobody sets.
+    pub(crate) started: Duration,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -83,7 +86,11 @@ impl Coordinator {
 
     /// Whether presence is still being learned after the start: no alarms, no re-targeting [I14].
     pub(crate) fn is_warming(&self) -> bool {
-        self.now().since(self.started_at) < self.settings.renew_every
+        self.uptime() < self.settings.renew_every
+    }
+
+    pub(crate) fn uptime(&self) -> Duration {
+        self.ports.clock.monotonic().saturating_sub(self.started)
     }
 
     /// Resolves when the coordinator is stopping: held-open streams end then.

@@ -50,7 +50,8 @@ impl Timing {
 #[derive(Default)]
 pub(crate) struct Desk {
     jobs: HashMap<JobId, Versioned<Arc<Job>>>,
-    shapes: HashMap<ShapeKey, (Arc<Shape>, usize)>,
+    /// One value for all jobs of a shape, for as long as one of them waits.
+    shapes: HashMap<ShapeKey, Arc<Shape>>,
     /// When each waiting job began to wait.
     waiting_since: HashMap<JobId, Timestamp>,
     /// Dependencies of blocked jobs, turned round.
@@ -59,6 +60,10 @@ pub(crate) struct Desk {
     closed: Closed,
     pub(crate) errands: Errands,
     versions: BTreeMap<ProductId, u64>,
+    /// Queued jobs by product.
+    pending: BTreeMap<ProductId, u64>,
+    /// Jobs that each factory holds or was offered.
+    seated: HashMap<FactoryId, BTreeSet<JobId>>,
     /// The engine whose seat each offer counts on, where the plan is remembered.
     engines: HashMap<JobId, EngineName>,
     pub(crate) fleet: Fleet,
@@ -125,6 +130,9 @@ impl Desk {
     fn place(&mut self, job: &Arc<Job>, now: Timestamp) {
         let id = job.id();
         let facts_due = job.facts().due;
+        if job.stage().name() == StageName::Queued {
+            *self.pending.entry(job.product().clone()).or_default() += 1;
+        }
         match job.stage() {
             Stage::Queued { dispatch: Some(offer), .. } => self.occupy(job, offer.target.clone()),
             Stage::Queued { dispatch: None, not_before } if not_before.is_none_or(|at| at <= now) => {
@@ -168,6 +176,7 @@ impl Desk {
         let engine = started
             .or_else(|| self.engines.get(&job.id()).cloned())
             .or_else(|| self.likely_engine(&factory, &job.spec().engines));
+        self.seated.entry(factory.clone()).or_default().insert(job.id());
         let seat = Seat { factory, product: job.product().clone(), repo: job.spec().repo.clone(), engine };
         self.fleet.occupy(job.id(), seat);
     }
@@ -192,8 +201,13 @@ impl Desk {
     /// Takes a job out of everything that was derived from it.
     fn forget(&mut self, id: JobId) -> bool {
         let Some(known) = self.jobs.remove(&id) else { return false };
-        self.queue.remove(&id);
-        self.fleet.vacate(&id);
+        self.leave_queue(id);
+        self.leave_seat(id);
+        if known.value.stage().name() == StageName::Queued
+            && let Some(pending) = self.pending.get_mut(known.value.product())
+        {
+            *pending = pending.saturating_sub(1);
+        }
         self.errands.forget(id);
         self.waiting_since.remove(&id);
         self.deadlines.clear(id);
@@ -208,11 +222,34 @@ impl Desk {
         true
     }
 
+    fn leave_queue(&mut self, id: JobId) {
+        let Some(waiting) = self.queue.remove(&id) else { return };
+        let key = waiting.shape.key();
+        drop(waiting);
+        if self.shapes.get(&key).is_some_and(|shape| Arc::strong_count(shape) == 1) {
+            self.shapes.remove(&key);
+        }
+    }
+
+    fn leave_seat(&mut self, id: JobId) {
+        let Some(seat) = self.fleet.vacate(&id) else { return };
+        if let Some(seated) = self.seated.get_mut(&seat.factory) {
+            seated.remove(&id);
+            if seated.is_empty() {
+                self.seated.remove(&seat.factory);
+            }
+        }
+    }
+
+    /// Jobs that a factory holds or was offered.
+    pub(crate) fn seated(&self, factory: &FactoryId) -> impl Iterator<Item = &Versioned<Arc<Job>>> {
+        self.seated.get(factory).into_iter().flatten().filter_map(|id| self.jobs.get(id))
+    }
+
     /// One shared value per shape, however many jobs have it.
     fn shape(&mut self, job: &Job) -> Arc<Shape> {
         let shape = job.shape();
-        let (shared, _) = self.shapes.entry(shape.key()).or_insert_with(|| (Arc::new(shape), 0));
-        Arc::clone(shared)
+        Arc::clone(self.shapes.entry(shape.key()).or_insert_with(|| Arc::new(shape)))
     }
 
     /// A backoff or an errand's pause is over: the job may be offered now. Nothing is written.
@@ -268,10 +305,44 @@ impl Desk {
 
     /// How often anything of a product changed, and how many of its jobs wait for a seat.
     pub(crate) fn queue_version(&self, product: &ProductId) -> (u64, u64) {
-        let version = self.versions.get(product).copied().unwrap_or(0);
-        let is_pending = |job: &&Versioned<Arc<Job>>| {
-            job.value.product() == product && job.value.stage().name() == StageName::Queued
+        let read = |counts: &BTreeMap<ProductId, u64>| counts.get(product).copied().unwrap_or(0);
+        (read(&self.versions), read(&self.pending))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Actor, DepsState, Manifest, Revision, StageEvent, Strictness, Submission};
+
+    use super::*;
+
+    fn job() -> Job {
+        let manifest = Manifest::parse("# Mend the gate\n", Strictness::Strict).unwrap();
+        let submission = Submission {
+            id: JobId::from_bytes([1; 16]),
+            product: ProductId::default_product(),
+            spec: manifest.spec,
+            deps: Vec::new(),
+            idempotency_key: None,
+            body_sha256: String::new(),
+            by: "somebody".to_owned(),
+            at: Timestamp::default(),
         };
-        (version, self.jobs.values().filter(is_pending).count() as u64)
+        Job::submit(submission, DepsState::Met)
+    }
+
+    #[test]
+    fn what_was_derived_from_a_job_goes_when_the_job_ends() {
+        let mut desk = Desk::default();
+        let moment = Moment { now: Timestamp::default(), lease_expires: Duration::ZERO };
+        let (job, product) = (job(), ProductId::default_product());
+        let ended = job.clone().apply(StageEvent::Cancelled { message: None }, moment.now, Actor::Coordinator).unwrap();
+
+        desk.absorb(Versioned { value: Arc::new(job), revision: Revision(1) }, moment);
+        let while_it_waits = (desk.shapes.len(), desk.queue_version(&product));
+        desk.absorb(Versioned { value: Arc::new(ended), revision: Revision(2) }, moment);
+
+        assert_eq!(while_it_waits, (1, (1, 1)));
+        assert_eq!((desk.shapes.len(), desk.queue_version(&product)), (0, (2, 0)));
     }
 }

@@ -89,6 +89,10 @@ impl Counters {
         self.health.lock().get(factory).copied().unwrap_or(1.0)
     }
 
+    pub(crate) fn forget(&self, factory: &FactoryId) {
+        self.health.lock().remove(factory);
+    }
+
     fn weigh(&self, factory: &FactoryId, outcome: f64) {
         let mut health = self.health.lock();
         let entry = health.entry(factory.clone()).or_insert(1.0);
@@ -122,7 +126,7 @@ impl Coordinator {
         let (waiting, seats, seats_used, factories) = {
             let desk = self.desk.lock();
             let seats = desk.factories.values().map(|factory| u64::from(factory.value.seat_limit)).sum();
-            let used = desk.jobs().filter(|job| job.value.seat().is_some()).count() as u64;
+            let used = desk.leases.len() as u64;
             (desk.queue.len() as u64, seats, used, desk.factories.keys().cloned().collect::<Vec<_>>())
         };
         let figures = self.figures();

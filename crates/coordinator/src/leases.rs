@@ -1,6 +1,6 @@
 //! When leases expire: in memory, on the coordinator's own monotonic clock [§6.4].
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use domain::{Epoch, FactoryId, InstanceId, JobId};
@@ -13,6 +13,8 @@ const MISSED_MAX: u8 = 2;
 pub(crate) struct Leases {
     by_job: HashMap<JobId, Entry>,
     by_instance: HashMap<InstanceId, BTreeSet<JobId>>,
+    /// Grants that are being written, with how many ask for each.
+    reserved: HashMap<InstanceId, BTreeMap<JobId, usize>>,
     last_tick: Option<Duration>,
 }
 
@@ -144,9 +146,43 @@ impl Leases {
         self.by_job.iter().filter(|(_, entry)| entry.expires <= now).map(|(job, entry)| (*job, entry.epoch)).collect()
     }
 
-    /// How many leases a process has.
-    pub(crate) fn held_by(&self, instance: InstanceId) -> usize {
-        self.by_instance.get(&instance).map_or(0, BTreeSet::len)
+    /// The reaper is at work: a long pass is no absence, but a long silence within one is.
+    pub(crate) fn still_looking(&mut self, now: Duration, gap_max: Duration) {
+        self.last_tick =
+            self.last_tick.map(|last| if now.saturating_sub(last) > gap_max { last } else { last.max(now) });
+    }
+
+    /// Keeps a seat of a process for a job whose grant is being written, if one of `seats` is free. Whoever got it gives
+    /// it back with [`Leases::unreserve`], whatever became of the grant.
+    pub(crate) fn reserve(&mut self, job: JobId, instance: InstanceId, seats: usize) -> bool {
+        let held = self.by_instance.get(&instance);
+        let is_other = |other: &JobId| *other != job && held.is_none_or(|held| !held.contains(other));
+        let reserved =
+            self.reserved.get(&instance).into_iter().flat_map(BTreeMap::keys).filter(|other| is_other(other));
+        if held.map_or(0, BTreeSet::len) + reserved.count() >= seats {
+            return false;
+        }
+        *self.reserved.entry(instance).or_default().entry(job).or_default() += 1;
+        true
+    }
+
+    /// A grant was written, or was not.
+    pub(crate) fn unreserve(&mut self, job: JobId, instance: InstanceId) {
+        let Some(jobs) = self.reserved.get_mut(&instance) else { return };
+        if let Some(count) = jobs.get_mut(&job) {
+            *count -= 1;
+            if *count == 0 {
+                jobs.remove(&job);
+            }
+        }
+        if jobs.is_empty() {
+            self.reserved.remove(&instance);
+        }
+    }
+
+    /// How many leases are out.
+    pub(crate) fn len(&self) -> usize {
+        self.by_job.len()
     }
 
     /// Whether any lease is out.
@@ -203,6 +239,37 @@ mod tests {
 
         assert_eq!(leases.expired(TTL * 3, GAP, TTL), vec![]);
         assert_eq!(leases.expiry(job(1)), Some(TTL * 4));
+    }
+
+    #[test]
+    fn a_long_pass_of_many_steps_is_no_absence_and_a_long_silence_within_one_is() {
+        let mut leases = one_lease();
+        leases.expired(Duration::ZERO, GAP, TTL);
+        for step in 1..=9 {
+            leases.still_looking(GAP / 2 * step, GAP);
+        }
+        assert_eq!(leases.expired(GAP * 5, GAP, TTL), vec![(job(1), Epoch(3))]);
+
+        let mut leases = one_lease();
+        leases.expired(Duration::ZERO, GAP, TTL);
+        leases.still_looking(TTL, GAP);
+        assert_eq!(leases.expired(TTL, GAP, TTL), vec![]);
+    }
+
+    #[test]
+    fn a_seat_is_kept_for_one_grant_at_a_time_and_counted_once_when_it_is_written() {
+        let mut leases = one_lease();
+
+        assert!(leases.reserve(job(2), instance(1), 2));
+        assert!(leases.reserve(job(2), instance(1), 2), "the same job asks for the same seat");
+        assert!(!leases.reserve(job(3), instance(1), 2));
+        leases.begin(job(2), "f".parse().unwrap(), instance(1), Epoch(1), TTL);
+        assert!(leases.reserve(job(3), instance(1), 3));
+        leases.unreserve(job(3), instance(1));
+        leases.unreserve(job(2), instance(1));
+        leases.unreserve(job(2), instance(1));
+        leases.end(job(2));
+        assert!(leases.reserve(job(3), instance(1), 2));
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod figures;
 mod inbox;
 mod leases;
 mod logs;
+mod order;
+mod prepare;
 mod principal;
 mod products;
 mod queries;
@@ -33,6 +35,7 @@ mod submit;
 mod sweep;
 mod tail;
 mod tokens;
+mod words;
 
 pub use coordinator::{Coordinator, Ports};
 pub use error::Error;

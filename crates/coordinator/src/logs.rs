@@ -29,6 +29,14 @@ impl LogBell {
         Arc::clone(self.listeners.lock().entry(job).or_default())
     }
 
+    /// A listener left: the last one takes the bell away.
+    fn leave(&self, job: JobId) {
+        let mut listeners = self.listeners.lock();
+        if listeners.get(&job).is_some_and(|bell| Arc::strong_count(bell) == 1) {
+            listeners.remove(&job);
+        }
+    }
+
     pub(crate) fn ring(&self, job: JobId) {
         let mut listeners = self.listeners.lock();
         if let Some(bell) = listeners.get(&job) {
@@ -71,6 +79,7 @@ impl Coordinator {
             return Err(invalid("chunk", format!("{CHUNK_MAX} bytes at most, found {}", chunk.len())));
         }
         let job = self.look_up(id).await?;
+        who.work_on(job.value.product())?;
         let run = job.value.run().filter(|run| run.epoch == epoch && run.factory == *factory);
         if run.is_none() {
             return Err(Refusal::StaleEpoch { shown: epoch, held: job.value.epoch() }.into());
@@ -140,5 +149,31 @@ impl LogFollower {
         }
         let is_waiting = !job.value.stage().name().is_terminal() && job.value.runs() == 0;
         !is_waiting && job.value.run().is_none_or(|run| run.epoch != self.epoch)
+    }
+}
+
+impl Drop for LogFollower {
+    fn drop(&mut self) {
+        self.coordinator.log_bell.leave(self.job);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_listener_takes_the_bell_away() {
+        let bells = LogBell::default();
+        let job = JobId::from_bytes([1; 16]);
+        let (first, second) = (bells.listen(job), bells.listen(job));
+
+        drop(first);
+        bells.leave(job);
+        let with_one_left = bells.listeners.lock().len();
+        drop(second);
+        bells.leave(job);
+
+        assert_eq!((with_one_left, bells.listeners.lock().len()), (1, 0));
     }
 }

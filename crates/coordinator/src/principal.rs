@@ -61,6 +61,12 @@ impl Principal {
         }
     }
 
+    /// May work on jobs of a product, as a factory.
+    pub(crate) fn work_on(&self, product: &ProductId) -> Result<&FactoryId, Error> {
+        let factory = self.factory()?;
+        if self.sees(product) { Ok(factory) } else { Err(forbidden(&format!("it does not cover product `{product}`"))) }
+    }
+
     /// May look at the fleet as a whole.
     pub fn look(&self) -> Result<(), Error> {
         match self.grant {
@@ -96,10 +102,10 @@ impl Principal {
         }
     }
 
-    /// The capabilities that it may offer; any when empty.
+    /// The capabilities that it may offer, each in its one spelling; any when empty.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
         match &self.grant {
-            Grant::Factory { capabilities, .. } => capabilities.clone(),
+            Grant::Factory { capabilities, .. } => capabilities.iter().cloned().map(Capability::canonical).collect(),
             _ => BTreeSet::new(),
         }
     }

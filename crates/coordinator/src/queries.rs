@@ -189,7 +189,7 @@ impl Coordinator {
         let known = self.factory(id)?;
         let desk = self.desk.lock();
         let pulse = desk.pulses.get(id);
-        let seats = desk.jobs().filter_map(|job| seat_in_use(who, &job.value, id)).collect();
+        let seats = desk.seated(id).filter_map(|job| seat_in_use(who, &job.value, id)).collect();
         Ok(FactoryView {
             id: id.clone(),
             presence: match self.presence(pulse) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::{Capability, Collection, Expected, Factory, FactoryId, InstanceId, ProductId, Timestamp, Versioned};
 use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Pruned};
 use scheduler::FactoryState;
+use serde::{Deserialize, Serialize};
 use tracing::info;
 
 use crate::coordinator::Coordinator;
@@ -33,7 +34,19 @@ pub(crate) struct Pulse {
     pub(crate) products: BTreeSet<ProductId>,
 }
 
-/// Processes that stood for a factory before. In memory only: a restart forgets them.
+/// A factory as it is written down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Registration {
+    #[serde(flatten)]
+    pub(crate) factory: Factory,
+    /// Processes that stood for it before, the latest last: which one is newer must not be forgotten with the
+    /// coordinator's memory.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) former: VecDeque<InstanceId>,
+}
+
+/// Processes that stood for a factory before.
 #[derive(Debug, Default)]
 pub(crate) struct Former {
     by_factory: HashMap<FactoryId, VecDeque<InstanceId>>,
@@ -45,14 +58,25 @@ impl Former {
         self.by_factory.get(factory).is_some_and(|former| former.contains(&instance))
     }
 
-    /// `current` stands for the factory from now on, in the place of `former`.
-    fn follow(&mut self, factory: &FactoryId, former: Option<InstanceId>, current: InstanceId) {
-        let known = self.by_factory.entry(factory.clone()).or_default();
+    /// Those who stood for a factory before, if `current` does so from now on in the place of `former`.
+    fn followed_by(
+        &self,
+        factory: &FactoryId,
+        former: Option<InstanceId>,
+        current: InstanceId,
+    ) -> VecDeque<InstanceId> {
+        let mut known = self.by_factory.get(factory).cloned().unwrap_or_default();
         known.retain(|instance| *instance != current);
         known.extend(former.filter(|former| *former != current));
         while known.len() > FORMER_MAX {
             known.pop_front();
         }
+        known
+    }
+
+    /// What is written down about a factory's former processes.
+    pub(crate) fn know(&mut self, factory: &FactoryId, former: VecDeque<InstanceId>) {
+        self.by_factory.insert(factory.clone(), former);
     }
 
     fn forget(&mut self, factory: &FactoryId) {
@@ -69,6 +93,10 @@ impl Coordinator {
         if known.as_ref().is_some_and(|known| self.is_superseded(&known.value, beat.instance)) {
             return Ok(self.heartbeat_answer(id, true, false));
         }
+        if beat.leaving {
+            self.leave(&id);
+            return Ok(self.heartbeat_answer(id, false, true));
+        }
         let (load, disk) = (beat.load, beat.disk_free_bytes);
         let now = self.now();
         let factory = self.described(&id, who, beat, known.as_ref().map(|known| &known.value));
@@ -83,12 +111,21 @@ impl Coordinator {
         Ok(self.heartbeat_answer(id, false, draining))
     }
 
-    /// Whether a process stood for its factory before another one registered, and that one is alive. Which of them is
+    /// Whether a process stood for its factory before another one registered, and that one is alive or may be. Which of them is
     /// the newer is seen by who came last, never by the factory's own clock (rows 6 and 10).
     fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
         let desk = self.desk.lock();
-        let is_alive = self.presence(desk.pulses.get(&known.id)) == scheduler::Presence::Live;
-        desk.former.has(&known.id, instance) && is_alive
+        let presence = self.presence(desk.pulses.get(&known.id));
+        let may_be_alive = matches!(presence, scheduler::Presence::Live | scheduler::Presence::Warming);
+        desk.former.has(&known.id, instance) && may_be_alive
+    }
+
+    /// A factory says that it stops: it is away from now on, without anybody having to wait for its silence.
+    fn leave(&self, id: &FactoryId) {
+        let mut desk = self.desk.lock();
+        desk.pulses.remove(id);
+        self.show_to_scheduler(&mut desk, id);
+        info!(factory.id = %id, "Factory `{id}` is leaving");
     }
 
     /// Takes a factory out of service, or back in.
@@ -110,10 +147,10 @@ impl Coordinator {
         let known = self.factory(id)?;
         self.revoke_factory_tokens(id).await?;
         let expected = Expected::At(known.revision);
-        match self.put_document::<Factory>(Collection::Factories, id.as_str(), expected, None).await? {
+        match self.put_document::<Registration>(Collection::Factories, id.as_str(), expected, None).await? {
             Put::Written(_) | Put::Lost(None) => {}
             Put::Lost(Some(found)) => {
-                self.desk.lock().factories.insert(id.clone(), found);
+                self.know_factory(found);
                 return Err(somebody_was_faster());
             }
         }
@@ -125,6 +162,7 @@ impl Coordinator {
             desk.fleet.remove(id);
             desk.leases.of_factory(id)
         };
+        self.counters.forget(id);
         self.inboxes.close(id);
         for (job, epoch) in held {
             self.reap(job, epoch).await;
@@ -160,16 +198,18 @@ impl Coordinator {
     /// What the factory is, with what its token allows it to offer.
     fn described(&self, id: &FactoryId, who: &Principal, beat: Heartbeat, known: Option<&Factory>) -> Factory {
         let allowed = who.capabilities();
+        let is_allowed = |token: &Capability| allowed.is_empty() || allowed.contains(token);
+        let repos: BTreeSet<_> = beat.repos.into_iter().filter(|repo| is_allowed(&Capability::repo(repo))).collect();
         let offered = beat.capabilities.into_iter().map(Capability::canonical);
-        let mut capabilities: BTreeSet<_> =
-            offered.filter(|token| allowed.is_empty() || allowed.contains(token)).collect();
-        capabilities.extend(beat.repos.iter().map(Capability::repo));
+        let mut capabilities: BTreeSet<_> = offered.filter(is_allowed).collect();
+        capabilities.extend(repos.iter().map(Capability::repo));
         Factory {
             id: id.clone(),
             instance: beat.instance,
             capabilities,
-            repos: beat.repos,
-            clones: beat.clones,
+            repos,
+            // A factory that may fetch any repository has no use for a list of those it may have.
+            clones: beat.clones && allowed.is_empty(),
             seat_limit: beat.seat_limit,
             engine_seats: beat.engine_seats,
             repo_seats: beat.repo_seats,
@@ -185,21 +225,31 @@ impl Coordinator {
         let id = factory.id.clone();
         let is_written = known.as_ref().is_some_and(|known| known.value == factory);
         let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
+        let last = known.as_ref().map(|known| known.value.instance);
+        let former = self.desk.lock().former.followed_by(&id, last, factory.instance);
+        let registration = Registration { factory, former };
         let put = match known.as_ref() {
             Some(known) if is_written => Put::Written(known.revision),
-            _ => self.put_document(Collection::Factories, id.as_str(), expected, Some(&factory)).await?,
+            _ => self.put_document(Collection::Factories, id.as_str(), expected, Some(&registration)).await?,
         };
-        let mut desk = self.desk.lock();
         let (now, outcome) = match put {
-            Put::Written(revision) => (Some(Versioned { value: factory, revision }), Ok(())),
+            Put::Written(revision) => (Some(Versioned { value: registration, revision }), Ok(())),
             Put::Lost(found) => (found, Err(somebody_was_faster())),
         };
         if let Some(now) = now {
-            let former = desk.factories.insert(id.clone(), now.clone()).map(|former| former.value.instance);
-            desk.former.follow(&id, former, now.value.instance);
-            self.show_to_scheduler(&mut desk, &id);
+            self.know_factory(now);
         }
         outcome
+    }
+
+    /// Takes a factory into memory as it is written down.
+    pub(crate) fn know_factory(&self, written: Versioned<Registration>) {
+        let Registration { factory, former } = written.value;
+        let id = factory.id.clone();
+        let mut desk = self.desk.lock();
+        desk.former.know(&id, former);
+        desk.factories.insert(id.clone(), Versioned { value: factory, revision: written.revision });
+        self.show_to_scheduler(&mut desk, &id);
     }
 
     pub(crate) fn heard(&self, who: &Principal, id: &FactoryId, load: f64, disk: Option<u64>, now: Timestamp) {

@@ -16,9 +16,7 @@ use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
-
-/// A message for people is cut to this: it is a summary, the log has the rest.
-const MESSAGE_LEN_MAX: usize = 2_000;
+use crate::words::{bounded, check, cut};
 
 /// Tries of one promotion or merge before it is given up and a person has to look.
 const ERRAND_TRIES_MAX: u32 = 8;
@@ -26,9 +24,9 @@ const ERRAND_TRIES_MAX: u32 = 8;
 impl Coordinator {
     /// A factory says that its engine is up.
     pub async fn start(&self, who: &Principal, id: JobId, request: &StartWork) -> Result<StageAnswer, Error> {
-        let holder = self.holder(who, request.lease_epoch)?;
+        let holder = self.holder(who, id, request.lease_epoch).await?;
         let engine = request.engine.clone();
-        self.move_on(who, id, |job, now| {
+        self.move_on(id, |job, now| {
             if is_repeated_start(&job, &holder, &engine) {
                 return Ok(Decision::Keep);
             }
@@ -40,6 +38,8 @@ impl Coordinator {
 
     /// A holder saves work in progress, or says that its engine is up.
     pub async fn patch(&self, who: &Principal, id: JobId, request: &Patch) -> Result<StageAnswer, Error> {
+        who.factory()?;
+        request.checkpoint.as_ref().map_or(Ok(()), check)?;
         if let Some(stage) = request.stage {
             if stage != StageName::Building {
                 let why = format!("a holder can only go to `building` in this way, not to `{stage}`");
@@ -51,21 +51,20 @@ impl Coordinator {
                 return Ok(started);
             }
         }
-        let holder = self.holder(who, request.lease_epoch)?;
+        let holder = self.holder(who, id, request.lease_epoch).await?;
         let Some(checkpoint) = &request.checkpoint else {
             return Err(invalid("checkpoint", "a change needs a `stage` or a `checkpoint`".to_owned()));
         };
-        self.move_on(who, id, |job, now| job.apply(saved(&holder, checkpoint), now, who.actor()).map(Decision::Write))
-            .await
+        self.move_on(id, |job, now| job.apply(saved(&holder, checkpoint), now, who.actor()).map(Decision::Write)).await
     }
 
     /// A holder's work is done: lease and seat come free, and the holder may move the branch.
     pub async fn complete(&self, who: &Principal, id: JobId, request: &CompleteWork) -> Result<Completed, Error> {
-        let holder = self.holder(who, request.lease_epoch)?;
+        let holder = self.holder(who, id, request.lease_epoch).await?;
         let completion = Completion {
             sha: request.sha.clone(),
             insights: request.insights.clone(),
-            evidence: request.evidence.clone(),
+            evidence: bounded(&request.evidence),
             message: request.message.as_deref().map(cut),
         };
         if request.sha.is_some() && self.look_up(id).await?.value.spec().repo.is_none() {
@@ -97,10 +96,10 @@ impl Coordinator {
 
     /// A factory says what became of a promotion or a merge.
     pub async fn promote(&self, who: &Principal, id: JobId, request: &ErrandReport) -> Result<StageAnswer, Error> {
-        let holder = self.holder(who, request.lease_epoch)?;
+        let holder = self.holder(who, id, request.lease_epoch).await?;
         fail_point!("promote::before_commit");
         let answer = self
-            .move_on(who, id, |job, now| {
+            .move_on(id, |job, now| {
                 let tries = job.errand().map_or(0, |errand| errand.tries);
                 let event = self.errand_event(&holder, &request.outcome, tries, now);
                 let job = job.apply(event, now, who.actor())?;
@@ -113,14 +112,15 @@ impl Coordinator {
 
     /// A holder's attempt failed: the coordinator alone decides what follows.
     pub async fn fail(&self, who: &Principal, id: JobId, request: &FailWork) -> Result<Failed, Error> {
-        let holder = self.holder(who, request.lease_epoch)?;
+        let holder = self.holder(who, id, request.lease_epoch).await?;
         if !request.reason.is_a_workers_word() {
             return Err(Refusal::NotAWorkersReason(request.reason).into());
         }
+        request.checkpoint.as_ref().map_or(Ok(()), check)?;
         let jitter = self.ports.entropy.fraction();
         let account = Account {
             insights: request.insights.clone(),
-            evidence: request.evidence.clone(),
+            evidence: bounded(&request.evidence),
             message: request.message.as_deref().map(cut),
         };
         let job = self
@@ -148,9 +148,10 @@ impl Coordinator {
 
     /// A holder gives the job back.
     pub async fn release(&self, who: &Principal, id: JobId, request: &ReleaseWork) -> Result<StageAnswer, Error> {
-        let holder = self.holder(who, request.lease_epoch)?;
+        let holder = self.holder(who, id, request.lease_epoch).await?;
+        request.checkpoint.as_ref().map_or(Ok(()), check)?;
         let message = request.message.as_deref().map(cut);
-        self.move_on(who, id, |job, now| {
+        self.move_on(id, |job, now| {
             let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
             let released = StageEvent::Released { holder: holder.clone(), message: message.clone() };
             job.apply(released, now, who.actor()).map(Decision::Write)
@@ -161,11 +162,9 @@ impl Coordinator {
     /// One fenced change, its reactions, and where the job is afterwards.
     async fn move_on(
         &self,
-        who: &Principal,
         id: JobId,
         decide: impl Fn(Job, Timestamp) -> Result<Decision, Refusal>,
     ) -> Result<StageAnswer, Error> {
-        who.factory()?;
         let job = self.amend(id, |job| decide(job, self.now())).await?;
         self.after_report(&job.value).await;
         Ok(answer(&job.value))
@@ -221,8 +220,11 @@ impl Coordinator {
         }
     }
 
-    fn holder(&self, who: &Principal, epoch: domain::Epoch) -> Result<Holder, Error> {
-        Ok(Holder { epoch, factory: who.factory()?.clone() })
+    /// Who reports, if its token covers the job's product [T3].
+    async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
+        who.factory()?;
+        let job = self.look_up(id).await?;
+        Ok(Holder { epoch, factory: who.work_on(job.value.product())?.clone() })
     }
 }
 
@@ -257,8 +259,4 @@ fn is_the_factorys_fault(reason: FailureReason) -> bool {
 
 fn answer(job: &Job) -> StageAnswer {
     StageAnswer { stage: job.stage().name(), lease_epoch: job.epoch() }
-}
-
-fn cut(message: &str) -> String {
-    message.chars().filter(|c| *c == '\n' || domain::is_harmless(*c)).take(MESSAGE_LEN_MAX).collect()
 }

@@ -24,6 +24,8 @@ pub struct Settings {
     pub starving_after: Duration,
     /// How long a rotated token keeps working.
     pub token_overlap: Duration,
+    /// How long a factory's token lives before it has to be rotated; for ever when absent.
+    pub factory_token_ttl: Option<Duration>,
     /// What follows failures, where a manifest says nothing.
     pub retry: RetryPolicy,
     /// The terms of the score.
@@ -43,6 +45,7 @@ impl Default for Settings {
             sweep_every: Duration::from_mins(1),
             starving_after: Duration::from_mins(10),
             token_overlap: Duration::from_mins(10),
+            factory_token_ttl: None,
             retry: RetryPolicy::default(),
             weights: Weights::default(),
             disk_free_min_bytes: 1024 * 1024 * 1024,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use domain::{Collection, Expected, Factory, Product, ProductId, Token};
+use domain::{Collection, Expected, Product, ProductId, Token};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use crate::coordinator::{Coordinator, Ports};
 use crate::desk::Desk;
 use crate::dispatch::Publish;
 use crate::error::Error;
+use crate::registry::Registration;
 use crate::settings::Settings;
 
 impl Coordinator {
@@ -22,7 +23,7 @@ impl Coordinator {
         for warning in warnings {
             warn!("{warning}");
         }
-        let started_at = ports.clock.now();
+        let (started_at, started) = (ports.clock.now(), ports.clock.monotonic());
         let coordinator = Arc::new(Self {
             ports,
             settings,
@@ -36,9 +37,11 @@ impl Coordinator {
             timer: Notify::new(),
             suspect: AtomicBool::new(false),
             started_at,
+            started,
             stopping: CancellationToken::new(),
         });
         coordinator.load_fleet().await?;
+        coordinator.purge_tokens().await;
         coordinator.compare_open_jobs().await?;
         coordinator.settle_blocked().await;
         coordinator.republish().await;
@@ -67,12 +70,8 @@ impl Coordinator {
             self.write_product(Product::new(default), Expected::Absent).await?;
         }
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
-        let factories = self.documents::<Factory>(Collection::Factories).await?;
-        let mut desk = self.desk.lock();
-        for (_, factory) in factories {
-            let id = factory.value.id.clone();
-            desk.factories.insert(id.clone(), factory);
-            self.show_to_scheduler(&mut desk, &id);
+        for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
+            self.know_factory(factory);
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::dispatch::message;
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
+use crate::words::cut;
 
 impl Coordinator {
     /// Does what a person asked for.
@@ -40,16 +41,16 @@ impl Coordinator {
                 self.change(id, |job, now| Ok(job.with_pin(request.factory_id.clone(), now, who.actor()))).await?
             }
             Action::Reject => {
-                let event = StageEvent::Rejected { message: request.message };
+                let event = StageEvent::Rejected { message: request.message.as_deref().map(cut) };
                 self.apply_by(who, id, event).await?
             }
             Action::RequestChanges => {
-                let event = StageEvent::ChangesRequested { message: request.message };
+                let event = StageEvent::ChangesRequested { message: request.message.as_deref().map(cut) };
                 self.apply_by(who, id, event).await?
             }
             Action::Requeue | Action::RetryFromCheckpoint => {
                 let checkpoint = if request.fresh { KeepCheckpoint::Drop } else { KeepCheckpoint::Keep };
-                self.apply_by(who, id, StageEvent::Requeued { checkpoint }).await?
+                self.requeue(who, id, checkpoint, request.message).await?
             }
         };
         let stage = after.value.stage().name();
@@ -65,13 +66,35 @@ impl Coordinator {
         request: ActionRequest,
     ) -> Result<Versioned<Arc<Job>>, Error> {
         let id = before.value.id();
-        let after = self.apply_by(who, id, StageEvent::Cancelled { message: request.message }).await?;
+        let after =
+            self.apply_by(who, id, StageEvent::Cancelled { message: request.message.as_deref().map(cut) }).await?;
         // The holder also hears of it with its next renewal; this is only quicker.
         if let Some(lease) = before.value.lease() {
             let directive = Directive::Cancel { job_id: id, lease_epoch: lease.epoch };
             self.inboxes.direct(&lease.factory, directive);
         }
         Ok(after)
+    }
+
+    /// Sends a job round again: one that ended badly, or one that is done and whose work has to be done again, because it
+    /// no longer merges or because somebody wants it otherwise.
+    async fn requeue(
+        &self,
+        who: &Principal,
+        id: JobId,
+        checkpoint: KeepCheckpoint,
+        message: Option<String>,
+    ) -> Result<Versioned<Arc<Job>>, Error> {
+        let message = message.as_deref().map(cut);
+        self.change(id, |job, now| match job.stage() {
+            Stage::Review { .. } | Stage::Testing { .. } => {
+                let changes = StageEvent::ChangesRequested { message: message.clone() };
+                let job = job.apply(changes, now, who.actor())?;
+                Ok(if checkpoint == KeepCheckpoint::Drop { job.without_checkpoint() } else { job })
+            }
+            _ => job.apply(StageEvent::Requeued { checkpoint }, now, who.actor()),
+        })
+        .await
     }
 
     async fn ship(&self, who: &Principal, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {

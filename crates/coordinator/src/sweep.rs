@@ -5,12 +5,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::{ErrandState, JobId, Stage, StageEvent, Timestamp, Verdict};
+use domain::{Epoch, ErrandState, JobId, Stage, StageEvent, Timestamp, Verdict};
 use fail::fail_point;
+use futures_util::{StreamExt as _, future, stream};
 use tracing::{debug, info, warn};
 
 use crate::commit::{Amended, Decision};
 use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::deps::AT_ONCE_MAX;
 use crate::error::Error;
 
 /// Deadlines looked at in one go.
@@ -56,12 +58,21 @@ impl Coordinator {
         self.reap_expired().await;
         let now = self.now();
         let overdue = self.desk.lock().overdue(now, OVERDUE_MAX);
-        for id in overdue {
-            if let Err(error) = self.act_on_deadline(id, now).await {
-                warn!(job.id = %id, %error, "Could not act on the deadline of job `{id}`, trying again soon");
-                self.desk.lock().put_off(id, now.after(TRY_AGAIN_AFTER));
-            }
+        let acts = stream::iter(overdue.into_iter().map(|id| self.try_deadline(id, now)));
+        acts.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
+    }
+
+    async fn try_deadline(&self, id: JobId, now: Timestamp) {
+        if let Err(error) = self.act_on_deadline(id, now).await {
+            warn!(job.id = %id, %error, "Could not act on the deadline of job `{id}`, trying again soon");
+            self.desk.lock().put_off(id, now.after(TRY_AGAIN_AFTER));
         }
+        self.still_looking();
+    }
+
+    /// The reaper is busy, not away.
+    fn still_looking(&self) {
+        self.desk.lock().leases.still_looking(self.ports.clock.monotonic(), self.tick_every() * 3);
     }
 
     /// One comparison of memory with the store, and of every blocked job with its dependencies. Idempotent.
@@ -79,9 +90,7 @@ impl Coordinator {
     /// Looks at every job that waits for others.
     pub(crate) async fn settle_blocked(&self) {
         let blocked = self.desk.lock().blocked();
-        for id in blocked {
-            self.settle(id).await;
-        }
+        self.settle(blocked).await;
     }
 
     pub(crate) fn mark_suspect(&self) {
@@ -117,8 +126,9 @@ impl Coordinator {
         let is_with_somebody = job.value.dispatch().is_some() || job.value.lease().is_some();
         if is_with_somebody && self.is_warming() {
             // The factory may only be reconnecting: nobody is re-targeted before everybody had time to be heard.
-            let heard_by = self.started_at.after(self.settings.renew_every.max(self.settings.accept_within));
-            self.desk.lock().put_off(id, heard_by.max(now.after(TRY_AGAIN_AFTER)));
+            let heard_after = self.settings.renew_every.max(self.settings.accept_within);
+            let pause = heard_after.saturating_sub(self.uptime()).max(TRY_AGAIN_AFTER);
+            self.desk.lock().put_off(id, now.after(pause));
             return Ok(());
         }
         match (job.value.stage(), job.value.errand().map(|errand| &errand.state)) {
@@ -187,13 +197,17 @@ impl Coordinator {
             let mut desk = self.desk.lock();
             desk.leases.expired(now, self.tick_every() * 3, self.settings.lease_ttl)
         };
-        for (job, epoch) in expired {
-            // While the ones before it were reaped, its holder may have been heard of.
-            let is_doomed = self.desk.lock().leases.doom_if_expired(job, epoch, now);
-            if is_doomed {
-                self.reap(job, epoch).await;
-            }
+        let reaps = stream::iter(expired.into_iter().map(|(job, epoch)| self.reap_if_expired(job, epoch, now)));
+        reaps.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
+    }
+
+    async fn reap_if_expired(&self, job: JobId, epoch: Epoch, now: Duration) {
+        // While the ones before it were reaped, its holder may have been heard of.
+        let is_doomed = self.desk.lock().leases.doom_if_expired(job, epoch, now);
+        if is_doomed {
+            self.reap(job, epoch).await;
         }
+        self.still_looking();
     }
 
     /// Factories that fell silent, or whose warm-up is over, are shown to the scheduler as what they are now.

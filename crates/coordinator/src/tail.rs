@@ -23,6 +23,7 @@ const BEHIND_MAX: u64 = 200_000;
 #[derive(Default)]
 pub(crate) struct Tail {
     kept: Mutex<VecDeque<Recorded>>,
+    filling: tokio::sync::Mutex<()>,
 }
 
 /// One reader of the log.
@@ -31,7 +32,7 @@ pub struct Follower {
     scope: Scope,
     /// The last event handed out, or skipped because it concerns others.
     position: Position,
-    /// How far the log had been looked through without finding anything for this scope.
+    /// How far the log reached when it was last asked.
     seen: Position,
     reset: bool,
 }
@@ -69,16 +70,31 @@ impl Coordinator {
         Ok(end)
     }
 
-    /// Events after a position, from memory where they are recent enough.
-    async fn events_after(&self, scope: &Scope, after: Position) -> Result<(Vec<Recorded>, Position), StoreError> {
+    /// Events after a position, from memory where they are recent enough, and how far that looked. The log is known to
+    /// reach to `end`.
+    async fn events_after(
+        &self,
+        scope: &Scope,
+        after: Position,
+        end: Position,
+    ) -> Result<(Vec<Recorded>, Position), StoreError> {
         if let Some(found) = self.tail.after(scope, after) {
             return Ok(found);
         }
-        let events = self.ports.history.events(scope, after, PAGE).await?;
-        if *scope == Scope::Fleet {
-            self.tail.keep(&events);
+        if end.0.saturating_sub(after.0) > PAGE.into() {
+            let events = self.ports.history.events(scope, after, PAGE).await?;
+            let reached = reached(&events, end);
+            return Ok((events, reached));
         }
-        let reached = events.last().map_or(after, |event| event.position);
+        // Whoever is this close reads for all who follow: the others find it in memory.
+        let _turn = self.tail.filling.lock().await;
+        if let Some(found) = self.tail.after(scope, after) {
+            return Ok(found);
+        }
+        let mut events = self.ports.history.events(&Scope::Fleet, after, PAGE).await?;
+        self.tail.keep(&events);
+        let reached = reached(&events, end);
+        events.retain(|event| concerns(scope, event));
         Ok((events, reached))
     }
 }
@@ -128,30 +144,31 @@ impl Follower {
             return Some(Followed::Reset(self.position));
         }
         loop {
-            let end = self.coordinator.log_end().await.unwrap_or(self.seen);
-            match self.coordinator.events_after(&self.scope, self.position).await {
+            self.seen = self.coordinator.log_end().await.unwrap_or(self.seen);
+            if self.seen <= self.position {
+                self.wait().await?;
+                continue;
+            }
+            match self.coordinator.events_after(&self.scope, self.position, self.seen).await {
                 Ok((events, reached)) => {
-                    let has_moved = reached > self.position;
                     self.position = reached;
                     if !events.is_empty() {
                         return Some(Followed::Events(events));
                     }
-                    if has_moved {
-                        continue;
-                    }
-                    // Everything up to `end` was there to be read, and nothing of it was ours.
-                    self.seen = end;
                 }
-                Err(error) => warn!(%error, "Could not read events, trying again with the next change"),
+                Err(error) => {
+                    warn!(%error, "Could not read events, trying again with the next change");
+                    self.wait().await?;
+                }
             }
-            self.wait().await?;
         }
     }
 
+    /// Waits for the log to grow. `None` when that will never be.
     async fn wait(&self) -> Option<()> {
         tokio::select! {
             () = self.coordinator.stopped() => None,
-            _ = self.coordinator.ports.jobs.changed(self.seen.max(self.position)) => Some(()),
+            grown = self.coordinator.ports.jobs.changed(self.seen.max(self.position)) => grown.ok().map(drop),
         }
     }
 
@@ -159,6 +176,12 @@ impl Follower {
     pub fn position(&self) -> Position {
         self.position
     }
+}
+
+/// How far a page looked: a page that is not full has seen everything that was there.
+fn reached(page: &[Recorded], end: Position) -> Position {
+    let last = page.last().map(|event| event.position);
+    if page.len() < PAGE.into() { last.map_or(end, |last| last.max(end)) } else { last.unwrap_or(end) }
 }
 
 fn scope_is_wide(scope: &Scope) -> bool {

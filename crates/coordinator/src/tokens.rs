@@ -10,7 +10,7 @@ use domain::{Collection, Expected, FactoryId, Grant, Revision, Token, TokenId, V
 use parking_lot::RwLock;
 use protocol::{Enroll, Enrolled, NewToken, TokenList, TokenMade, TokenRotated, TokenView};
 use sha2::{Digest, Sha256};
-use tracing::info;
+use tracing::{debug, info};
 
 use crate::coordinator::Coordinator;
 use crate::documents::{Put, somebody_was_faster};
@@ -20,6 +20,9 @@ use crate::submit::invalid;
 
 /// How long a join token lives unless its maker says otherwise: long enough to walk to the other machine.
 const JOIN_TTL: Duration = Duration::from_hours(1);
+
+/// Tokens that have ended, removed in one go: whoever makes a token must not wait for a long clean-up.
+const PURGED_MAX: usize = 32;
 
 /// A secret that never shows itself in logs.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,6 +45,7 @@ impl fmt::Debug for Secret {
 #[derive(Default)]
 pub(crate) struct TokenBook {
     by_hash: RwLock<HashMap<String, Versioned<Token>>>,
+    enrolling: tokio::sync::Mutex<()>,
 }
 
 impl TokenBook {
@@ -95,6 +99,12 @@ impl Coordinator {
         Ok(Some(secret))
     }
 
+    /// A fresh admin token for whoever owns the data: they could write one into the store anyway.
+    pub async fn local_admin_token(&self) -> Result<Secret, Error> {
+        let (_, secret) = self.make_token("local admin".to_owned(), Grant::Admin, None).await?;
+        Ok(secret)
+    }
+
     /// Makes a token. The secret is in the answer and nowhere else.
     pub async fn create_token(&self, who: &Principal, request: NewToken) -> Result<TokenMade, Error> {
         who.administer()?;
@@ -130,14 +140,30 @@ impl Coordinator {
         if factory.as_ref().is_some_and(|fixed| *fixed != request.factory_id) {
             return Err(Error::Forbidden("the join token is for another factory".to_owned()));
         }
+        // One at a time, or two strangers could both find the name free.
+        let _turn = self.tokens.enrolling.lock().await;
+        if factory.is_none() && self.is_taken(&request.factory_id) {
+            return Err(Error::Forbidden(format!(
+                "there is a factory `{id}` already: choose another name, or ask for a join token for `{id}`",
+                id = request.factory_id
+            )));
+        }
         // Removing it first makes it good for one: of two that come at once, one finds it gone.
         if self.remove_token(&hash).await? == Removed::Before {
             return Err(Error::Unauthenticated);
         }
         let grant = Grant::Factory { factory: request.factory_id.clone(), products, capabilities };
-        let (_, secret) = self.make_token(format!("factory {}", request.factory_id), grant, None).await?;
+        let (_, secret) =
+            self.make_token(format!("factory {}", request.factory_id), grant, self.settings.factory_token_ttl).await?;
         info!(factory.id = %request.factory_id, "Factory `{}` enrolled", request.factory_id);
         Ok(Enrolled { factory_id: request.factory_id.clone(), token: secret.0 })
+    }
+
+    /// Whether somebody works under this name, or may.
+    fn is_taken(&self, factory: &FactoryId) -> bool {
+        let now = self.now();
+        let is_live = |token: &Token| is_of(token, factory) && token.expires_at.is_none_or(|at| at > now);
+        self.desk.lock().factories.contains_key(factory) || !self.tokens.matching(is_live).is_empty()
     }
 
     /// A new token for a factory; the old ones work a little longer.
@@ -149,7 +175,7 @@ impl Coordinator {
         };
         let old_until = self.now().after(self.settings.token_overlap);
         // The new one first: a factory is never left with nothing but tokens that are about to end.
-        let (_, secret) = self.make_token(newest.name, newest.grant, None).await?;
+        let (_, secret) = self.make_token(newest.name, newest.grant, self.settings.factory_token_ttl).await?;
         for (hash, revision, token) in old {
             let ends = token.expires_at.map_or(old_until, |at| at.min(old_until));
             self.write_token(&hash, Expected::At(revision), Token { expires_at: Some(ends), ..token }).await?;
@@ -195,6 +221,7 @@ impl Coordinator {
     }
 
     async fn make_token(&self, name: String, grant: Grant, ttl: Option<Duration>) -> Result<(Token, Secret), Error> {
+        self.purge_tokens().await;
         let now = self.now();
         let secret =
             Secret(format!("giga_{}_{}", prefix(&grant), URL_SAFE_NO_PAD.encode(self.ports.entropy.bytes::<32>())));
@@ -202,6 +229,17 @@ impl Coordinator {
         let token = Token { id, name, grant, created_at: now, expires_at: ttl.map(|ttl| now.after(ttl)) };
         self.write_token(&hash(secret.reveal()), Expected::Absent, token.clone()).await?;
         Ok((token, secret))
+    }
+
+    /// Removes some of the tokens that have ended. Admins' stay: a fleet that has had one never makes a first one again.
+    pub(crate) async fn purge_tokens(&self) {
+        let now = self.now();
+        let has_ended = |token: &Token| token.grant != Grant::Admin && token.expires_at.is_some_and(|at| at <= now);
+        for (hash, _, token) in self.tokens.matching(has_ended).into_iter().take(PURGED_MAX) {
+            if let Err(error) = self.remove_token(&hash).await {
+                debug!(token.id = %token.id, %error, "Could not remove token `{}`, which has ended", token.id);
+            }
+        }
     }
 
     async fn write_token(&self, hash: &str, expected: Expected, token: Token) -> Result<(), Error> {

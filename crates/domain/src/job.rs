@@ -214,6 +214,13 @@ impl Job {
         self
     }
 
+    /// Throws saved work away: the next run starts from the base branch.
+    #[must_use]
+    pub fn without_checkpoint(mut self) -> Self {
+        self.state.checkpoint = None;
+        self
+    }
+
     /// The unit that writes this job over `expected`, with everything that happened since it was read.
     pub fn commit_at(mut self, expected: Expected, body: Option<Body>) -> Commit {
         let events = std::mem::take(&mut self.fresh_events);

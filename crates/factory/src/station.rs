@@ -1,8 +1,10 @@
 //! A factory at work: receives offers, holds leases, runs jobs, reports.
 
+mod backlog;
 mod errand;
 mod holding;
 mod inbox;
+mod ledger;
 mod logs;
 mod recovery;
 mod renewal;
@@ -16,7 +18,6 @@ use std::time::Duration;
 
 use domain::{Clock, DispatchSeq, EngineName, Entropy, InstanceId, JobId, RepoName};
 use protocol::{Client, ClientError, Heartbeat, HeartbeatAnswer};
-use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -36,10 +37,14 @@ use crate::refs::RefNames;
 use crate::runs::Runs;
 use crate::state::{StateDir, StateHold};
 use holding::Holdings;
+use ledger::Ledger;
 
 /// A coordinator that is away is asked again after this; doubled each time up to the maximum.
 const RECONNECT_FIRST: Duration = Duration::from_millis(200);
 const RECONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// How long the coordinator has to hear that this factory stops.
+const GOODBYE_MAX: Duration = Duration::from_secs(3);
 
 /// How long runs have to save their work and let go when the factory is told to stop.
 const FAREWELL_MAX: Duration = Duration::from_secs(60);
@@ -55,10 +60,7 @@ pub struct Station {
     launcher: Launcher,
     environment: Environment,
     engines: BTreeMap<EngineName, Arc<dyn Engine>>,
-    runs: Runs,
-    outbox: Outbox,
-    /// One delivery at a time, so that reports arrive in the order they were made.
-    delivering: AsyncMutex<()>,
+    ledger: Ledger,
     detected: parking_lot::Mutex<Detected>,
     holdings: Holdings,
     /// Offers that are being taken, so that a repeated message starts nothing twice.
@@ -120,9 +122,7 @@ impl Station {
             launcher,
             environment,
             engines,
-            runs: Runs::under(&state),
-            outbox: Outbox::open(&state)?,
-            delivering: AsyncMutex::new(()),
+            ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?),
             detected: parking_lot::Mutex::default(),
             holdings: Holdings::default(),
             taking: parking_lot::Mutex::default(),
@@ -158,9 +158,9 @@ impl Station {
 
     /// Gives back what an earlier process held, then registers. In this order, because registering revokes whatever
     /// the earlier process still holds, and with it the word on where its work was saved.
-    async fn come_back(self: &Arc<Self>) -> Result<HeartbeatAnswer, StationError> {
+    async fn come_back(&self) -> Result<HeartbeatAnswer, StationError> {
         self.recover().await;
-        while !self.is_outbox_empty() {
+        while !self.is_outbox_empty().await {
             self.clock.sleep(RECONNECT_FIRST).await;
             self.replay().await;
         }
@@ -199,6 +199,7 @@ impl Station {
             disk_free_bytes: self.disk_free_bytes(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: protocol::PROTOCOL_VERSION,
+            leaving: self.stopping.is_cancelled(),
         };
         self.client.post("/factories/heartbeat", &beat).await
     }
@@ -246,6 +247,8 @@ impl Station {
     /// Every run saves its work and lets go, within limits.
     async fn say_farewell(&self) {
         self.stopping.cancel();
+        // Offers would only wait here for their deadline: the coordinator is told before anything else.
+        let _ = tokio::time::timeout(GOODBYE_MAX, self.heartbeat()).await;
         self.holdings.stop_all(holding::StopCause::Farewell);
         self.tasks.close();
         if tokio::time::timeout(FAREWELL_MAX, self.tasks.wait()).await.is_err() {

@@ -75,6 +75,9 @@ pub struct Heartbeat {
     /// The wire protocol's version.
     #[serde(default)]
     pub protocol: u32,
+    /// The last sign of life: the process is stopping, and takes nothing more.
+    #[serde(default)]
+    pub leaving: bool,
 }
 
 /// The answer to a sign of life.

@@ -207,3 +207,26 @@ async fn row_32_a_document_whose_write_was_not_answered_can_be_written_again() {
         assert_eq!(view.seat_limit, seats);
     }
 }
+
+#[tokio::test]
+async fn two_accepts_at_once_do_not_share_the_last_seat() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.store().set(|faults| faults.yields_max = 3);
+
+    for n in 0..50 {
+        let mut mac = Machine::join(&fleet, &format!("mac-{n}")).await;
+        let jobs = [fleet.submit(PLAIN).await, fleet.submit(PLAIN).await];
+        fleet.dispatch().await;
+        mac.offers.seats = 1;
+        mac.beat(&fleet).await;
+        let claims = jobs.map(|job| mac.claim(&fleet, job, DispatchSeq(1)));
+
+        let (first, second) = tokio::join!(mac.accept(&fleet, &claims[0]), mac.accept(&fleet, &claims[1]));
+
+        assert_eq!([first.is_ok(), second.is_ok()].into_iter().filter(|is_ok| *is_ok).count(), 1);
+        fleet.coordinator.deregister(&fleet.admin, &mac.id).await.unwrap();
+        for job in jobs {
+            fleet.act(job, protocol::Action::Cancel).await.unwrap();
+        }
+    }
+}

@@ -310,3 +310,35 @@ async fn a_reaction_that_was_lost_is_made_up_for_within_one_sweep() {
 
     assert_eq!(fleet.stage(child).await, StageName::Queued);
 }
+
+#[tokio::test]
+async fn a_failure_runs_down_a_chain_of_thousands() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let root = fleet.submit_as("link-0", PLAIN).await;
+    let mut last = root;
+    for first in [1, 1_001, 2_001] {
+        let link = |n: usize| {
+            let body = waiting_for(&[&format!("link-{}", n - 1)], "onDepFailure: fail\n");
+            submit(&body, Some(&format!("link-{n}")))
+        };
+        let outcomes = batch(&fleet, (first..first + 1_000).map(link).collect()).await;
+        last = outcomes.into_iter().map(Result::unwrap).last().unwrap();
+    }
+
+    fleet.act(root, Action::Cancel).await.unwrap();
+
+    let view = fleet.job(last).await;
+    assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::DepFailed)));
+}
+
+#[tokio::test]
+async fn a_batch_with_more_dependencies_than_can_be_looked_at_is_refused_as_a_whole() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let keys: Vec<String> = (0..11).map(|n| format!("root-{n}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let jobs = (0..1_000).map(|n| submit(&waiting_for(&keys, ""), Some(&format!("job-{n}")))).collect();
+
+    let refused = fleet.coordinator.submit_batch(&fleet.admin, jobs).await.unwrap_err();
+
+    assert!(matches!(refused, Error::Invalid { what: "deps", .. }), "{refused}");
+}

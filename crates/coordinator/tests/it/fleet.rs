@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ambient::{ManualClock, SeededEntropy};
+use async_trait::async_trait;
 use broker::Embedded;
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
 use domain::{
-    Broker, Entropy, EventKind, FleetStore, JobEvent, JobHistory, JobId, JobStore, Position, Scope, StageName,
+    Broker, Clock, Entropy, EventKind, FleetStore, JobEvent, JobHistory, JobId, JobStore, Position, Scope, StageName,
+    Timestamp,
 };
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, Submit};
@@ -22,6 +24,8 @@ use crate::machine::Machine;
 /// What stays when a coordinator goes: the store, the clock, the settings. The embedded broker goes with it.
 pub(crate) struct Bench {
     pub(crate) clock: ManualClock,
+    /// How much more the coordinator's wall clock shows.
+    pub(crate) ahead: Arc<Mutex<Duration>>,
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) sqlite: Option<Arc<Sqlite>>,
     history: Arc<dyn JobHistory>,
@@ -64,6 +68,7 @@ impl Bench {
             settings: Settings::default(),
             admin: Mutex::default(),
             clock,
+            ahead: Arc::default(),
             _folder: folder,
         }
     }
@@ -93,7 +98,7 @@ impl Bench {
             fleet: Arc::clone(&self.store) as Arc<dyn FleetStore>,
             logs: Arc::new(self.logs.clone()),
             broker: self.broker() as Arc<dyn Broker>,
-            clock: Arc::new(self.clock.clone()),
+            clock: Arc::new(WallClock { clock: self.clock.clone(), ahead: Arc::clone(&self.ahead) }),
             entropy: Arc::clone(&self.entropy) as Arc<dyn Entropy>,
         };
         let coordinator = Coordinator::open(ports, self.settings.clone()).await.unwrap();
@@ -102,6 +107,27 @@ impl Bench {
         }
         let admin = coordinator.authenticate(self.admin.lock().as_deref().unwrap()).unwrap();
         Fleet { coordinator, admin, bench: Arc::clone(self) }
+    }
+}
+
+/// A clock whose wall can be set, as people and time servers do.
+struct WallClock {
+    clock: ManualClock,
+    ahead: Arc<Mutex<Duration>>,
+}
+
+#[async_trait]
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now().after(*self.ahead.lock())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    async fn sleep(&self, span: Duration) {
+        self.clock.sleep(span).await;
     }
 }
 

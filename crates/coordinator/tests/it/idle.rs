@@ -164,3 +164,18 @@ async fn after_it_has_warmed_up_a_factory_that_was_not_heard_of_is_missing_and_i
     assert_eq!(fleet.job(job).await.holder_factory_id, Some(linux.id.clone()));
     drop(mac);
 }
+
+#[tokio::test]
+async fn a_wall_clock_that_is_set_back_does_not_make_the_warm_up_longer() {
+    let bench = Bench::memory();
+    *bench.ahead.lock() = Duration::from_hours(1);
+    let fleet = Arc::new(bench).open().await;
+    fleet.submit(PLAIN).await;
+
+    *fleet.bench.ahead.lock() = Duration::ZERO;
+    fleet.warm_up();
+
+    let codes: Vec<_> =
+        fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.into_iter().map(|alert| alert.code).collect();
+    assert_eq!(codes, vec![protocol::AlertCode::NoLiveFactory]);
+}

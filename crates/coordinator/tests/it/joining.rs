@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{FactoryId, Grant, Refusal, StageName};
-use protocol::{Directive, Enroll, Held, NewToken, Presence};
+use domain::{FactoryId, FailureReason, Grant, Refusal, StageName};
+use protocol::{Directive, Enroll, ErrandOutcome, Held, NewToken, Presence};
 
-use crate::fleet::{Bench, Fleet, PLAIN};
-use crate::machine::{Machine, drain};
+use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN};
+use crate::machine::{Machine, drain, sha};
 
 const LEASE_TTL: Duration = Duration::from_secs(90);
 
@@ -224,7 +224,7 @@ async fn a_factory_offers_only_what_its_token_allows() {
     let grant = Grant::Join {
         factory: Some("mac".parse().unwrap()),
         products: BTreeSet::new(),
-        capabilities: ["has:docker".parse().unwrap()].into(),
+        capabilities: ["has:docker", "os:macos", "repo:notes"].map(|token| token.parse().unwrap()).into(),
     };
     let request = NewToken { name: "join".to_owned(), grant, ttl_seconds: None };
     let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
@@ -233,11 +233,110 @@ async fn a_factory_offers_only_what_its_token_allows() {
     let enrolled = fleet.coordinator.enroll(&Enroll { join_token, factory_id: "mac".parse().unwrap() }).await.unwrap();
     let mut mac = Machine::join(&fleet, "template").await;
     mac.who = fleet.coordinator.authenticate(&enrolled.token).unwrap();
-    mac.offers.capabilities = ["has:docker".parse().unwrap(), "gpu:l4".parse().unwrap()].into();
-    mac.offers.repos.clear();
+    mac.offers.capabilities = ["has:docker", "gpu:l4", "os:darwin"].map(|token| token.parse().unwrap()).into();
+    mac.offers.repos = ["notes", "secrets"].map(|repo| repo.parse().unwrap()).into();
 
     mac.beat(&fleet).await;
 
     let view = fleet.coordinator.factory_view(&fleet.admin, &"mac".parse().unwrap()).unwrap();
-    assert_eq!(view.capabilities, ["has:docker".parse().unwrap()].into());
+    assert_eq!(view.capabilities, ["has:docker", "os:mac", "repo:notes"].map(|token| token.parse().unwrap()).into());
+    assert_eq!(view.repos, ["notes".parse().unwrap()].into());
+}
+
+#[tokio::test]
+async fn a_join_token_that_names_nobody_does_not_take_over_a_factory_that_is_there() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let anonymous = join_token(&fleet, None).await;
+    let named = fleet.coordinator.join_token(mac.id.clone()).await.unwrap();
+
+    let stranger = Enroll { join_token: anonymous.clone(), factory_id: mac.id.clone() };
+    let refused = fleet.coordinator.enroll(&stranger).await.map(drop);
+    let invited = Enroll { join_token: named.reveal().to_owned(), factory_id: mac.id.clone() };
+    let enrolled = fleet.coordinator.enroll(&invited).await.unwrap();
+
+    assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
+    assert_eq!(enrolled.factory_id, mac.id);
+    let elsewhere = Enroll { join_token: anonymous, factory_id: "linux".parse().unwrap() };
+    fleet.coordinator.enroll(&elsewhere).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_whose_token_does_not_cover_the_product_writes_nothing() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mut mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(IN_REPO).await;
+    let grip = mac.build(&fleet, job).await;
+    let products = ["another".parse().unwrap()].into();
+    mac.who.grant = Grant::Factory { factory: mac.id.clone(), products, capabilities: BTreeSet::new() };
+    let before = fleet.kinds(job).await;
+
+    let outcomes = [
+        mac.start(&fleet, grip).await.map(drop),
+        mac.save(&fleet, grip, &sha(1)).await.map(drop),
+        mac.complete(&fleet, grip, Some(sha(1))).await.map(drop),
+        mac.promote(&fleet, grip, ErrandOutcome::Done).await.map(drop),
+        mac.fail(&fleet, grip, FailureReason::Crash).await.map(drop),
+        mac.release(&fleet, grip).await.map(drop),
+        fleet.coordinator.append_log(&mac.who, job, grip.epoch, 0, b"hello").await.map(drop),
+    ];
+
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(Error::Forbidden(_))), "{outcome:?}");
+    }
+    assert_eq!(fleet.kinds(job).await, before);
+}
+
+#[tokio::test]
+async fn tokens_that_have_ended_are_removed_when_others_are_made_and_at_the_next_start() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let names = |fleet: &Fleet| -> Vec<String> {
+        let tokens = fleet.coordinator.list_tokens(&fleet.admin).unwrap().items;
+        tokens.into_iter().map(|token| token.name).collect()
+    };
+    join_token(&fleet, Some(60)).await;
+    fleet.bench.clock.advance(Duration::from_secs(60));
+
+    join_token(&fleet, Some(60)).await;
+    let after_another = names(&fleet);
+    fleet.bench.clock.advance(Duration::from_secs(60));
+    let fleet = fleet.restarted().await;
+
+    assert_eq!((after_another.len(), names(&fleet)), (2, vec!["admin".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_factorys_token_lives_as_long_as_the_settings_say() {
+    let ttl = Duration::from_hours(1);
+    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.factory_token_ttl = Some(ttl))).await;
+    let mac = Machine::join(&fleet, "mac").await;
+
+    fleet.bench.clock.advance(ttl);
+
+    assert!(matches!(fleet.coordinator.authenticate(&mac.token), Err(Error::Unauthenticated)));
+}
+
+#[tokio::test]
+async fn a_factory_that_speaks_a_protocol_that_is_not_served_is_refused() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+
+    let newer = protocol::PROTOCOL_VERSION + 1;
+    let refused = fleet.coordinator.heartbeat(&mac.who, mac.heartbeat(newer)).await.unwrap_err();
+
+    assert!(matches!(refused, Error::OldProtocol { found } if found == newer), "{refused}");
+}
+
+#[tokio::test]
+async fn a_restart_does_not_forget_which_process_of_a_factory_is_the_newer() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let old = Machine::join(&fleet, "mac").await;
+    let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
+    new.beat(&fleet).await;
+
+    let fleet = fleet.restarted().await;
+    let answer = old.beat(&fleet).await;
+
+    assert!(answer.superseded);
+    assert!(!new.beat(&fleet).await.superseded);
 }

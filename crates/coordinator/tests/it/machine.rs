@@ -88,7 +88,12 @@ impl Machine {
     }
 
     pub(crate) async fn try_beat(&self, fleet: &Fleet) -> Result<HeartbeatAnswer, Error> {
-        let beat = Heartbeat {
+        fleet.coordinator.heartbeat(&self.who, self.heartbeat(protocol::PROTOCOL_VERSION)).await
+    }
+
+    /// A sign of life in a version of the protocol.
+    pub(crate) fn heartbeat(&self, protocol: u32) -> Heartbeat {
+        Heartbeat {
             instance: self.instance,
             capabilities: self.offers.capabilities.clone(),
             repos: self.offers.repos.clone(),
@@ -100,9 +105,9 @@ impl Machine {
             load: 0.0,
             disk_free_bytes: None,
             version: "1".to_owned(),
-            protocol: protocol::PROTOCOL_VERSION,
-        };
-        fleet.coordinator.heartbeat(&self.who, beat).await
+            protocol,
+            leaving: false,
+        }
     }
 
     pub(crate) async fn beat(&self, fleet: &Fleet) -> HeartbeatAnswer {

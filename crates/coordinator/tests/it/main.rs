@@ -10,6 +10,7 @@ mod errands;
 mod faulty_broker;
 mod faulty_store;
 mod fleet;
+mod following;
 mod idle;
 mod joining;
 mod leading;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use coordinator::Error;
 use domain::StageName;
 use protocol::{ActionRequest, AlertCode, ProductSettings};
 
-use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN, submit};
 use crate::machine::{Machine, Offers};
 
 const NEEDS_XCODE: &str = "---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\nPlease.\n";
@@ -114,4 +115,49 @@ async fn a_pinned_job_goes_to_its_factory_alone() {
 
     assert_eq!(while_absent, 0);
     assert_eq!(fleet.job(job).await.target_factory_id, Some(linux.id.clone()));
+}
+
+#[tokio::test]
+async fn a_job_that_waits_although_a_seat_is_free_is_worth_an_alert() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+
+    fleet.bench.clock.advance(fleet.coordinator.settings().accept_within + Duration::from_millis(1));
+    let late = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    mac.take(&fleet, job).await;
+
+    assert_eq!(
+        late.iter().map(|alert| (alert.code, alert.job_id)).collect::<Vec<_>>(),
+        vec![(AlertCode::DispatchLag, Some(job))]
+    );
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
+}
+
+#[tokio::test]
+async fn a_job_for_a_repository_of_another_product_is_refused_with_the_owners_name() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let settings = ProductSettings { repos: Some(["notes".parse().unwrap()].into()), ..ProductSettings::default() };
+    fleet.coordinator.put_product(&fleet.admin, &"garden".parse().unwrap(), settings).await.unwrap();
+
+    let refused = fleet.try_submit(IN_REPO, None).await.unwrap_err();
+
+    assert!(matches!(&refused, Error::RepoOwned { owner, .. } if owner.as_str() == "garden"), "{refused}");
+    assert!(refused.to_string().contains("garden"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_factory_that_says_goodbye_is_offered_nothing_more() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let leaver = Machine::join(&fleet, "leaver").await;
+    let goodbye = protocol::Heartbeat { leaving: true, ..leaver.heartbeat(protocol::PROTOCOL_VERSION) };
+
+    fleet.coordinator.heartbeat(&leaver.who, goodbye).await.unwrap();
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+
+    assert_eq!(fleet.job(job).await.target_factory_id, None);
+    leaver.beat(&fleet).await;
+    fleet.dispatch().await;
+    assert_eq!(fleet.job(job).await.target_factory_id, Some(leaver.id.clone()));
 }

@@ -83,6 +83,12 @@ async fn row_15_a_cancellation_and_a_completion_never_both_win() {
     check_outcomes(&fleet, &completed, EventKind::Cancelled).await;
 }
 
+async fn turns(count: usize) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_lost_is() {
     let (fleet, mac) = hurried().await;
@@ -97,18 +103,20 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
         }
         until_expiry(&fleet).await;
         let list = held.iter().map(|grip| Held { job_id: grip.job, lease_epoch: grip.epoch }).collect();
-        let pause = fleet.any(12);
+        let (pause, reaper_pause) = (fleet.any(12), fleet.any(12));
         let renewal = async {
-            for _ in 0..pause {
-                tokio::task::yield_now().await;
-            }
+            turns(pause).await;
             mac.renew_only(&fleet, list).await
         };
-        let (_, renewed) = tokio::join!(fleet.coordinator.tick(), renewal);
+        let reaper = async {
+            turns(reaper_pause).await;
+            fleet.coordinator.tick().await;
+        };
+        let ((), renewed) = tokio::join!(reaper, renewal);
         for grip in held {
             let is_lost = renewed.lost.contains(&Held { job_id: grip.job, lease_epoch: grip.epoch });
             let is_reaped = fleet.job(grip.job).await.lost_leases == 1;
-            assert_eq!(is_lost, is_reaped, "after {pause} turns");
+            assert_eq!(is_lost, is_reaped, "after {pause} turns of the renewal and {reaper_pause} of the reaper");
             if is_lost {
                 lost += 1;
             } else {

@@ -140,3 +140,44 @@ async fn refusals_are_counted_as_conflicts() {
 
     assert_eq!(fleet.coordinator.figures().conflicts, before + 1);
 }
+
+#[tokio::test]
+async fn what_people_write_is_cut_and_cannot_harm_a_terminal() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let job = fleet.submit(PLAIN).await;
+    let message = Some(format!("\u{1b}[2J{}", "x".repeat(100_000)));
+
+    let request = ActionRequest { message, ..ActionRequest::default() };
+    fleet.coordinator.act(&fleet.admin, job, Action::Cancel, request).await.unwrap();
+
+    let events = fleet.coordinator.events(&fleet.admin, job, domain::Position(0), 100).await.unwrap();
+    let written = serde_json::to_string(&events).unwrap();
+    assert!(written.contains("[2Jxxx") && written.len() < 5_000 && !written.contains("u001b"), "{written}");
+}
+
+#[tokio::test]
+async fn finished_work_that_no_longer_merges_can_be_sent_round_again_afresh() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(crate::fleet::IN_REPO).await;
+    let grip = mac.build(&fleet, job).await;
+    mac.save(&fleet, grip, &sha(1)).await.unwrap();
+    mac.complete(&fleet, grip, Some(sha(2))).await.unwrap();
+    assert_eq!(fleet.stage(job).await, StageName::Testing);
+
+    let afresh = ActionRequest { fresh: true, ..ActionRequest::default() };
+    let view = fleet.coordinator.act(&fleet.admin, job, Action::Requeue, afresh).await.unwrap();
+
+    assert_eq!((view.stage, view.checkpoint), (StageName::Queued, None));
+}
+
+#[tokio::test]
+async fn a_job_without_a_repository_says_at_once_that_nothing_is_kept() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+
+    let plain = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, None)).await.unwrap();
+    let in_repo = fleet.coordinator.submit(&fleet.admin, submit(crate::fleet::IN_REPO, None)).await.unwrap();
+
+    assert!(plain.warnings[0].message.contains("nothing that it writes is kept"), "{:?}", plain.warnings);
+    assert_eq!(in_repo.warnings, vec![]);
+}

@@ -173,6 +173,7 @@ impl Worker {
             disk_free_bytes: None,
             version: "story".to_owned(),
             protocol: PROTOCOL_VERSION,
+            leaving: false,
         };
         self.client.post("/factories/heartbeat", &beat).await
     }

@@ -1,0 +1,113 @@
+//! What others wrote, within bounds: it is kept, sent on and shown.
+
+use domain::{Checkpoint, Evidence};
+
+use crate::error::Error;
+use crate::submit::invalid;
+
+/// A message for people is cut to this: it is a summary, the log has the rest.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
+/// Verify commands of one run: more than anybody writes into a manifest.
+const EVIDENCE_MAX: usize = 64;
+
+/// The end of one command's output: a few screens, the log has the rest.
+const OUTPUT_BYTES_MAX: usize = 16 * 1024;
+
+/// The outputs of one run together: they are part of the job's document, which is read and written whole.
+const OUTPUTS_BYTES_MAX: usize = 64 * 1024;
+
+/// No git takes a longer ref on every file system.
+const REF_LEN_MAX: usize = 250;
+
+/// Engines name sessions by ids or by paths.
+const SESSION_LEN_MAX: usize = 1_000;
+
+/// A message without anything that could harm a terminal, and not too long.
+pub(crate) fn cut(message: &str) -> String {
+    message.chars().filter(is_text).take(MESSAGE_CHARS_MAX).collect()
+}
+
+/// Evidence that fits into a job's document: the ends of outputs, the first ones first.
+pub(crate) fn bounded(evidence: &[Evidence]) -> Vec<Evidence> {
+    let mut left = OUTPUTS_BYTES_MAX;
+    let bound = |one: &Evidence| {
+        let output = end_of(&one.output, left.min(OUTPUT_BYTES_MAX));
+        left -= output.len();
+        Evidence { command: cut(&one.command), exit: one.exit, output, took_ms: one.took_ms }
+    };
+    evidence.iter().take(EVIDENCE_MAX).map(bound).collect()
+}
+
+/// Whether a checkpoint's names can be handed to git and to an engine.
+pub(crate) fn check(checkpoint: &Checkpoint) -> Result<(), Error> {
+    check_name("checkpoint.ref", &checkpoint.git_ref, REF_LEN_MAX)?;
+    checkpoint.session.as_deref().map_or(Ok(()), |session| check_name("checkpoint.session", session, SESSION_LEN_MAX))
+}
+
+fn check_name(what: &'static str, name: &str, max: usize) -> Result<(), Error> {
+    if name.is_empty() || name.len() > max {
+        return Err(invalid(what, format!("1 to {max} bytes, found {}", name.len())));
+    }
+    if name.starts_with('-') || !name.chars().all(domain::is_harmless) {
+        return Err(invalid(what, "a leading `-` and control characters are not allowed".to_owned()));
+    }
+    Ok(())
+}
+
+fn end_of(text: &str, bytes_max: usize) -> String {
+    let mut start = text.len().saturating_sub(bytes_max);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    text[start..].chars().filter(is_text).collect()
+}
+
+fn is_text(c: &char) -> bool {
+    matches!(c, '\n' | '\t') || domain::is_harmless(*c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence(output: String) -> Evidence {
+        Evidence { command: "make test".to_owned(), exit: Some(0), output, took_ms: 1 }
+    }
+
+    #[test]
+    fn evidence_is_cut_in_number_in_length_and_in_all() {
+        let huge = vec![evidence(format!("{}\u{1b}[2Jthe end", "é".repeat(20_000))); 1_000];
+
+        let kept = bounded(&huge);
+
+        assert_eq!(kept.len(), EVIDENCE_MAX);
+        assert!(kept[0].output.len() <= OUTPUT_BYTES_MAX && kept[0].output.ends_with("é[2Jthe end"));
+        assert!(kept.iter().map(|one| one.output.len()).sum::<usize>() <= OUTPUTS_BYTES_MAX);
+    }
+
+    #[test]
+    fn ordinary_evidence_stays_as_it_is() {
+        let ordinary = vec![evidence("one\n\ttwo\n".to_owned()), evidence(String::new())];
+
+        assert_eq!(bounded(&ordinary), ordinary);
+    }
+
+    #[test]
+    fn a_checkpoint_with_a_name_that_could_harm_is_refused() {
+        let checkpoint = |git_ref: &str, session: Option<&str>| Checkpoint {
+            git_ref: git_ref.to_owned(),
+            sha: "0".repeat(40).parse().unwrap(),
+            session: session.map(str::to_owned),
+            epoch: domain::Epoch(1),
+        };
+
+        assert!(check(&checkpoint("aq/wip/1", Some("a-session"))).is_ok());
+        for git_ref in ["", "--upload-pack=x", "a\nb", &"x".repeat(REF_LEN_MAX + 1)] {
+            assert!(check(&checkpoint(git_ref, None)).is_err(), "{git_ref:?}");
+        }
+        for session in ["", "-x", "\u{1b}[2J", &"x".repeat(SESSION_LEN_MAX + 1)] {
+            assert!(check(&checkpoint("aq/wip/1", Some(session))).is_err(), "{session:?}");
+        }
+    }
+}
