@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{UNFINISHED_SUFFIX, remove_file, replace_file};
 use crate::error::Error;
 use crate::process::ProcessMark;
+use crate::run_key::RunKey;
 use crate::state::StateDir;
 
 /// One run as this factory knows it, written before each step that could be interrupted.
@@ -37,6 +38,13 @@ pub struct RunRecord {
     pub worktree: Option<PathBuf>,
     /// How far the run is.
     pub stage: LocalStage,
+}
+
+impl RunRecord {
+    /// Whether it is about this run, and not another of the same job.
+    pub(crate) fn is_of(&self, run: RunKey) -> bool {
+        self.job == run.job && self.epoch == Some(run.epoch)
+    }
 }
 
 /// How far a run is on this host.

@@ -22,6 +22,8 @@ pub enum CommandsVerdict {
 
 /// The end of the output says what failed; the whole of it is in the log.
 const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
+/// All commands together: a report must fit into one request, whatever escaping adds.
+const EVIDENCE_BYTES_TOTAL_MAX: usize = 256 * 1024;
 const LINES_IN_FLIGHT_MAX: usize = 64;
 
 /// Runs commands one after the other in a worktree, until one fails. `bounds.wall` is for all of them together.
@@ -45,11 +47,13 @@ pub async fn run_commands(
         evidence.push(shown);
         match end {
             End::Exited(0) => {}
-            End::Cancelled => return CommandsVerdict::Cancelled(evidence),
-            End::Exited(_) | End::TimedOut | End::FellSilent => return CommandsVerdict::Failed(evidence),
+            End::Cancelled => return CommandsVerdict::Cancelled(fit_for_one_report(evidence)),
+            End::Exited(_) | End::TimedOut | End::FellSilent => {
+                return CommandsVerdict::Failed(fit_for_one_report(evidence));
+            }
         }
     }
-    CommandsVerdict::Passed(evidence)
+    CommandsVerdict::Passed(fit_for_one_report(evidence))
 }
 
 async fn run_one(
@@ -91,19 +95,34 @@ async fn last_lines(mut lines: mpsc::Receiver<Line>) -> String {
         kept.push('\n');
         // Cut rarely, to a half, so that a talkative command costs no more than its output.
         if kept.len() > 2 * EVIDENCE_BYTES_MAX {
-            cut_front(&mut kept);
+            cut_front(&mut kept, EVIDENCE_BYTES_MAX);
         }
     }
-    cut_front(&mut kept);
+    cut_front(&mut kept, EVIDENCE_BYTES_MAX);
     kept
 }
 
-fn cut_front(text: &mut String) {
-    let mut surplus = text.len().saturating_sub(EVIDENCE_BYTES_MAX);
+/// Keeps the ends of the last commands' output, where a failure is, and says what was cut from the others.
+fn fit_for_one_report(mut evidence: Vec<Evidence>) -> Vec<Evidence> {
+    let mut room = EVIDENCE_BYTES_TOTAL_MAX;
+    for shown in evidence.iter_mut().rev() {
+        let cut = cut_front(&mut shown.output, room);
+        room -= shown.output.len();
+        if cut > 0 {
+            shown.output.insert_str(0, &format!("[{cut} bytes left out]\n"));
+        }
+    }
+    evidence
+}
+
+/// Cuts a text to its end, and says how much is gone.
+fn cut_front(text: &mut String, size_max: usize) -> usize {
+    let mut surplus = text.len().saturating_sub(size_max);
     while !text.is_char_boundary(surplus) {
         surplus += 1;
     }
     text.drain(..surplus);
+    surplus
 }
 
 #[cfg(test)]
@@ -114,9 +133,26 @@ mod tests {
     fn cutting_keeps_the_end_and_whole_characters() {
         let mut text = "é".repeat(EVIDENCE_BYTES_MAX) + "x";
 
-        cut_front(&mut text);
+        cut_front(&mut text, EVIDENCE_BYTES_MAX);
 
         assert!(text.ends_with("éx"));
         assert!(text.len() <= EVIDENCE_BYTES_MAX);
+    }
+
+    #[test]
+    fn the_evidence_of_many_commands_fits_into_one_report_and_keeps_the_last_whole() {
+        let talkative = |_| Evidence {
+            command: "make".to_owned(),
+            exit: Some(0),
+            output: "y".repeat(EVIDENCE_BYTES_MAX - 24),
+            took_ms: 1,
+        };
+
+        let fitted = fit_for_one_report((0..40).map(talkative).collect());
+
+        let total: usize = fitted.iter().map(|shown| shown.output.len()).sum();
+        assert!(total < EVIDENCE_BYTES_TOTAL_MAX + 40 * 32, "{total}");
+        assert_eq!(fitted.last(), Some(&talkative(39)));
+        assert_eq!(fitted[0].output, format!("[{} bytes left out]\n", EVIDENCE_BYTES_MAX - 24));
     }
 }

@@ -1,7 +1,5 @@
 //! Short work after completion: moving the pull request's branch, and merging [F5].
 
-use std::sync::Arc;
-
 use domain::{ErrandKind, JobId, RepoName};
 use fail::fail_point;
 use protocol::{Assignment, ErrandOutcome, ErrandReport, PromoteOrder};
@@ -33,15 +31,14 @@ impl Station {
         self.report_errand(job, order, outcome).await;
     }
 
-    /// Moves the branch after a completion that was delivered late.
-    pub(super) async fn promote_late(self: &Arc<Self>, job: JobId, order: &PromoteOrder) {
-        let repo = self.runs.list().ok().and_then(|listing| {
-            listing.records.into_iter().find(|record| record.job == job).and_then(|record| record.repo)
-        });
+    /// Moves the branch after the completion of `run` was delivered late.
+    pub(super) async fn promote_late(&self, run: RunKey, order: &PromoteOrder) {
+        let records = self.ledger.records().await.map(|listing| listing.records).unwrap_or_default();
+        let repo = records.into_iter().find(|record| record.is_of(run)).and_then(|record| record.repo);
         // Without the record somebody else is asked after a while: the coordinator's errand has a deadline.
         let Some(repo) = repo else { return };
         if let Ok((mirror, _)) = self.mirror(&repo) {
-            self.promote_now(&mirror, job, order).await;
+            self.promote_now(&mirror, run.job, order).await;
         }
     }
 

@@ -108,6 +108,11 @@ impl Holdings {
         self.held.lock().get(&job).filter(|entry| entry.epoch == epoch).and_then(|entry| entry.cause)
     }
 
+    /// Whether a run still goes on under this lease.
+    pub(super) fn holds(&self, job: JobId, epoch: Epoch) -> bool {
+        self.held.lock().get(&job).is_some_and(|entry| entry.epoch == epoch)
+    }
+
     /// How many leases are held.
     pub(super) fn len(&self) -> usize {
         self.held.lock().len()

@@ -80,7 +80,7 @@ impl Station {
             worktree: None,
             stage: LocalStage::Accepting,
         };
-        if !self.remember(&record) {
+        if !self.ledger.remember(&record).await {
             return;
         }
         fail_point!("factory::nonce_saved", |_| ());
@@ -92,18 +92,18 @@ impl Station {
                 record.epoch = Some(accepted.lease_epoch);
                 record.repo.clone_from(&accepted.assignment.repo);
                 record.stage = LocalStage::Preparing;
-                self.remember(&record);
+                self.ledger.remember(&record).await;
                 match accepted.assignment.errand.clone() {
                     Some(order) => {
                         self.run_errand(&accepted.assignment, &order).await;
-                        self.forget(&record);
+                        self.ledger.forget(&record).await;
                     }
                     None => self.work(record, accepted, good_until).await,
                 }
             }
             Err(error) => {
                 info!(job.id = %job, dispatch.seq = %seq, %error, "Dispatch {seq} of job `{job}` is not ours to take");
-                self.forget(&record);
+                self.ledger.forget(&record).await;
             }
         }
     }
@@ -123,23 +123,6 @@ impl Station {
                 }
                 answer => return answer,
             }
-        }
-    }
-
-    /// Writes a record; `false` if the disk refuses, which ends the run before it does harm.
-    pub(super) fn remember(&self, record: &RunRecord) -> bool {
-        match self.runs.save(record) {
-            Ok(()) => true,
-            Err(error) => {
-                warn!(job.id = %record.job, %error, "Cannot write down what is known about job `{}`", record.job);
-                false
-            }
-        }
-    }
-
-    pub(super) fn forget(&self, record: &RunRecord) {
-        if let Err(error) = self.runs.remove(record.job, record.dispatch_seq) {
-            warn!(job.id = %record.job, %error, "Cannot remove the record of job `{}`", record.job);
         }
     }
 }

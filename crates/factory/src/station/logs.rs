@@ -2,79 +2,79 @@
 
 use std::time::Duration;
 
-use domain::{Epoch, JobId};
 use protocol::LogAppended;
-use tokio::sync::mpsc;
 use tracing::debug;
 
 use super::Station;
+use super::backlog::{LogBacklog, More};
+use crate::run_key::RunKey;
 
-/// A chunk is sent when it has this much, or when the oldest byte in it has waited this long.
+/// A chunk is sent when it has this much, or when something in it has waited this long.
 const CHUNK_BYTES: usize = 64 * 1024;
 const CHUNK_WAIT: Duration = Duration::from_millis(200);
 
-/// Output that waits for a slow coordinator. Beyond it the middle is left out, and the log says so.
-const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long to rest after a chunk that nobody took.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the last lines are tried once the engine has ended: longer than a coordinator takes to restart.
+pub(super) const LAST_LINES_MAX: Duration = Duration::from_secs(10);
 
 impl Station {
-    /// Sends lines to the coordinator until there are no more. A log is nobody's truth: what cannot be sent is dropped.
-    pub(super) async fn ship_log(&self, job: JobId, epoch: Epoch, mut lines: mpsc::Receiver<String>) {
+    /// Sends lines to the coordinator until there are no more. A log is nobody's truth: what nobody takes for long
+    /// after the engine's end is dropped.
+    pub(super) async fn ship_log(&self, run: RunKey, backlog: &LogBacklog) {
+        let RunKey { job, epoch } = run;
         let mut offset = 0;
-        let mut backlog: Vec<u8> = Vec::new();
-        let mut is_open = true;
-        while is_open || !backlog.is_empty() {
-            is_open = is_open && self.gather(&mut lines, &mut backlog).await;
-            let size = backlog.len().min(CHUNK_BYTES);
-            if size == 0 {
+        let mut given_up_at = None;
+        loop {
+            let (chunk, more) = backlog.first(CHUNK_BYTES);
+            if chunk.is_empty() && more == More::No {
+                return;
+            }
+            if chunk.is_empty() {
+                backlog.changed().await;
+                self.gather(backlog).await;
                 continue;
             }
-            let chunk = bytes::Bytes::copy_from_slice(&backlog[..size]);
+            let size = chunk.len();
             let path = format!("/jobs/{job}/logs?leaseEpoch={epoch}&offset={offset}");
             match self.client.post_bytes::<LogAppended>(&path, chunk).await {
                 Ok(LogAppended { length }) => {
                     let taken = usize::try_from(length.saturating_sub(offset)).unwrap_or(size).min(size);
-                    backlog.drain(..taken.max(1).min(size));
+                    backlog.sent(taken.max(1));
                     offset = length.max(offset);
+                    given_up_at = None;
                 }
                 Err(error) if error.is_final() => {
                     debug!(job.id = %job, %error, "The coordinator does not want the log of job `{job}`");
                     return;
                 }
-                Err(_) if !is_open => return,
-                Err(_) => self.clock.sleep(Duration::from_secs(1)).await,
+                Err(error) => {
+                    let now = self.clock.monotonic();
+                    if more == More::No && now >= *given_up_at.get_or_insert(now + LAST_LINES_MAX) {
+                        debug!(job.id = %job, %error, "The last lines of job `{job}` could not be delivered");
+                        return;
+                    }
+                    self.clock.sleep(RETRY_EVERY).await;
+                }
             }
         }
     }
 
-    /// Takes lines until there is a chunk's worth or the wait is over; `false` when no more will come.
-    async fn gather(&self, lines: &mut mpsc::Receiver<String>, backlog: &mut Vec<u8>) -> bool {
-        let deadline = self.clock.sleep(CHUNK_WAIT);
-        tokio::pin!(deadline);
-        if backlog.is_empty() {
-            // Nothing waits, so neither do we: the first line starts the clock.
-            match lines.recv().await {
-                Some(line) => push(backlog, &line),
-                None => return false,
+    /// Lets a chunk grow for a moment: many lines travel as cheaply as one.
+    async fn gather(&self, backlog: &LogBacklog) {
+        let enough = async {
+            loop {
+                let (chunk, more) = backlog.first(CHUNK_BYTES);
+                if chunk.len() == CHUNK_BYTES || more == More::No {
+                    return;
+                }
+                backlog.changed().await;
             }
+        };
+        tokio::select! {
+            () = enough => {}
+            () = self.clock.sleep(CHUNK_WAIT) => {}
         }
-        while backlog.len() < CHUNK_BYTES {
-            tokio::select! {
-                line = lines.recv() => match line {
-                    Some(line) => push(backlog, &line),
-                    None => return false,
-                },
-                () = &mut deadline => return true,
-            }
-        }
-        true
     }
-}
-
-fn push(backlog: &mut Vec<u8>, line: &str) {
-    if backlog.len() > BACKLOG_BYTES_MAX {
-        backlog.truncate(CHUNK_BYTES);
-        backlog.extend_from_slice(b"\n[output left out: the coordinator was too slow or away]\n");
-    }
-    backlog.extend_from_slice(line.as_bytes());
-    backlog.push(b'\n');
 }

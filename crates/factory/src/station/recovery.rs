@@ -1,7 +1,5 @@
 //! What an earlier process of this factory left behind: orphans, worktrees, reports [F6].
 
-use std::sync::Arc;
-
 use protocol::ReleaseWork;
 use tracing::{info, warn};
 
@@ -15,9 +13,9 @@ use crate::runs::{LocalStage, RunRecord};
 impl Station {
     /// Ends what still runs, delivers what was not, saves what was begun, and gives the jobs back, so that nobody has
     /// to wait for a lease to expire. Done before this process registers: registering revokes whatever is left.
-    pub(super) async fn recover(self: &Arc<Self>) {
+    pub(super) async fn recover(&self) {
         self.replay().await;
-        let listing = match self.runs.list() {
+        let listing = match self.ledger.records().await {
             Ok(listing) => listing,
             Err(error) => {
                 warn!(%error, "Cannot read what an earlier process left");
@@ -27,8 +25,13 @@ impl Station {
         for path in listing.torn {
             warn!("The record {} cannot be read; its job goes back when its lease expires", path.display());
         }
+        let waiting = self.ledger.waiting().await.unwrap_or_default();
         for record in listing.records {
-            if record.stage != LocalStage::Quarantined {
+            let run = record.epoch.map(|epoch| RunKey { job: record.job, epoch });
+            if run.is_some_and(|run| reports::is_reported(&waiting, run)) {
+                // It ended, and nobody knows yet: its report needs the worktree and the record, not another report.
+                self.ledger.remember(&quarantined(record)).await;
+            } else if record.stage != LocalStage::Quarantined {
                 self.give_back(record).await;
             }
         }
@@ -37,7 +40,7 @@ impl Station {
     async fn give_back(&self, record: RunRecord) {
         let Some(epoch) = record.epoch else {
             // Whether it was granted is not known; if so, registering takes it back.
-            self.forget(&record);
+            self.ledger.forget(&record).await;
             return;
         };
         let run = RunKey { job: record.job, epoch };
@@ -50,9 +53,9 @@ impl Station {
         info!(job.id = %record.job, killed, ?answered, "Gave job `{}` back after a restart", record.job);
         if is_saved {
             self.clear(run).await;
-            self.forget(&record);
+            self.ledger.forget(&record).await;
         } else {
-            self.remember(&RunRecord { stage: LocalStage::Quarantined, guard: None, ..record });
+            self.ledger.remember(&quarantined(record)).await;
         }
     }
 
@@ -80,4 +83,9 @@ impl Station {
             warn!(job.id = %run.job, %error, "Cannot remove the worktree of job `{}`", run.job);
         }
     }
+}
+
+/// The record of a run that is over, whose worktree stays.
+pub(super) fn quarantined(record: RunRecord) -> RunRecord {
+    RunRecord { stage: LocalStage::Quarantined, guard: None, ..record }
 }

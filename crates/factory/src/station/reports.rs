@@ -1,20 +1,26 @@
 //! Reports: each is on disk before it is sent, and stays there until it was answered [F6].
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::time::Duration;
 
-use domain::JobId;
+use domain::{Epoch, JobId};
 use protocol::{ClientError, Completed, ErrandReport, FailWork, Failed, ReleaseWork, StageAnswer};
 use protocol::{CompleteWork, WorkOperation};
 use serde_json::Value;
-use tracing::{info, warn};
+use tracing::info;
 
+use super::holding::StopCause;
+use super::ledger::Waiting;
 use super::{RECONNECT_MAX, Station};
-use crate::outbox::OutboxEntry;
 use crate::run_key::RunKey;
 
 /// How often a report is tried before the run lets go of it; the outbox goes on.
 const DELIVERY_TRIES_MAX: u32 = 5;
+
+/// How often it is tried while the lease lasts: five minutes, after which a coordinator that renews but takes no report
+/// gets the seat back.
+const HELD_TRIES_MAX: u32 = 60;
 
 /// How long the outbox rests between two looks while something waits in it.
 const REPLAY_EVERY: Duration = Duration::from_secs(2);
@@ -32,34 +38,92 @@ pub(super) enum Answered {
     Waiting,
 }
 
+/// Whether a job's older reports are out of the way.
+#[derive(Debug, PartialEq, Eq)]
+enum Path {
+    Clear,
+    Blocked,
+}
+
+/// A report whose maker did not wait for the answer, and that answer.
+type Late = (WorkOperation, Answered);
+
 impl Station {
     /// Writes a report down, then delivers it. What cannot be delivered now waits, and survives this process.
     pub(super) async fn report(&self, operation: WorkOperation) -> Answered {
-        let number = match serde_json::to_value(&operation).map(|report| self.outbox.append(&report)) {
-            Ok(Ok(number)) => Some(number),
-            Ok(Err(error)) => {
-                warn!(%error, "Cannot write a report down; sending it all the same");
-                None
-            }
-            Err(error) => return Answered::Refused(error.to_string()),
-        };
+        self.report_after(async {}, operation, || false).await
+    }
+
+    /// Like [`Station::report`], but lets something else arrive `first`, and goes on trying for as long as the caller
+    /// has something to lose by going on without.
+    pub(super) async fn report_after(
+        &self,
+        first: impl Future<Output = ()> + Send,
+        operation: WorkOperation,
+        is_worth_it: impl Fn() -> bool + Send + Sync,
+    ) -> Answered {
+        let lane = self.ledger.lane(job_of(&operation));
+        // Numbered under the lane's lock, so that a job's reports are numbered in the order in which they are made.
+        let mut turn = lane.lock().await;
+        let number = self.ledger.append(&operation).await;
+        first.await;
         let mut pause = Duration::from_millis(100);
-        for _ in 0..DELIVERY_TRIES_MAX {
-            let answer = self.deliver(&operation).await;
-            if let Some(answered) = settled(answer) {
-                if let Some(number) = number {
-                    self.tick_off(number);
-                }
+        let mut tries = 0;
+        loop {
+            let (late, answered) = self.deliver_in_order(number, &operation).await;
+            drop(turn);
+            self.act_on_late_answers(late).await;
+            if let Some(answered) = answered {
                 return answered;
+            }
+            tries += 1;
+            let tries_max = if is_worth_it() { HELD_TRIES_MAX } else { DELIVERY_TRIES_MAX };
+            if tries >= tries_max {
+                break;
             }
             self.clock.sleep(pause).await;
             pause = (pause * 2).min(RECONNECT_MAX);
+            turn = lane.lock().await;
+        }
+        if let Some(number) = number {
+            self.ledger.hand_over(number);
         }
         Answered::Waiting
     }
 
+    /// The job's older reports first, then this one: a completion that overtakes its start is refused. Only for whoever
+    /// has the job's lane.
+    async fn deliver_in_order(&self, number: Option<u64>, operation: &WorkOperation) -> (Vec<Late>, Option<Answered>) {
+        let (late, path) = self.deliver_older(job_of(operation), number.unwrap_or(u64::MAX)).await;
+        if path == Path::Blocked {
+            return (late, None);
+        }
+        let answered = settled(self.deliver(operation).await);
+        if let (Some(_), Some(number)) = (&answered, number) {
+            self.ledger.tick_off(number).await;
+        }
+        (late, answered)
+    }
+
+    /// Delivers what a job's runs reported before `number`, in order, up to the first that nobody answers.
+    async fn deliver_older(&self, job: JobId, number: u64) -> (Vec<Late>, Path) {
+        let mut late = Vec::new();
+        // A disk that does not tell is no reason to keep the newest report from being sent.
+        let waiting = self.ledger.waiting().await.unwrap_or_default();
+        for older in waiting.into_iter().filter(|older| job_of(&older.operation) == job && older.number < number) {
+            if self.is_in_hand(&older) {
+                return (late, Path::Blocked);
+            }
+            let Some(answered) = settled(self.deliver(&older.operation).await) else {
+                return (late, Path::Blocked);
+            };
+            self.ledger.tick_off(older.number).await;
+            late.push((older.operation, answered));
+        }
+        (late, Path::Clear)
+    }
+
     async fn deliver(&self, operation: &WorkOperation) -> Result<Answered, ClientError> {
-        let _one_at_a_time = self.delivering.lock().await;
         match operation {
             WorkOperation::Complete { job_id, request } => {
                 self.post(job_id, "complete", request).await.map(Answered::Completed)
@@ -95,78 +159,77 @@ impl Station {
         self.client.post(&format!("/jobs/{job}/{step}"), request).await
     }
 
-    /// Delivers what waits in the outbox, in order, whenever there is something and somebody to take it.
-    pub(super) async fn replay_for_ever(self: &Arc<Self>) {
+    /// Delivers what waits in the outbox whenever there is something and somebody to take it.
+    pub(super) async fn replay_for_ever(&self) {
         loop {
             self.replay().await;
             self.clock.sleep(REPLAY_EVERY).await;
         }
     }
 
-    /// One pass over the outbox. Stops at the first report that nobody answers, so that the order is kept.
-    pub(super) async fn replay(self: &Arc<Self>) {
-        let Ok(listing) = self.outbox.list() else { return };
-        for OutboxEntry { number, report } in listing.entries {
-            let Ok(operation) = serde_json::from_value::<WorkOperation>(report) else {
-                warn!(number, "A report in the outbox cannot be read any more");
-                self.tick_off(number);
-                continue;
-            };
-            if self.is_in_hand(&operation) {
-                continue;
-            }
-            match settled(self.deliver(&operation).await) {
-                Some(answered) => {
-                    self.tick_off(number);
-                    self.act_on_late_answer(&operation, answered).await;
-                }
-                None => return,
-            }
+    /// One pass over the outbox: each job's reports in order, and no job waits for another's.
+    pub(super) async fn replay(&self) {
+        let Ok(waiting) = self.ledger.waiting().await else { return };
+        let jobs: BTreeSet<JobId> = waiting.iter().map(|report| job_of(&report.operation)).collect();
+        for job in jobs {
+            let lane = self.ledger.lane(job);
+            // Whoever has the lane delivers what is in it.
+            let Ok(turn) = lane.try_lock() else { continue };
+            let (late, _) = self.deliver_older(job, u64::MAX).await;
+            drop(turn);
+            self.act_on_late_answers(late).await;
         }
     }
 
     /// Whether everything that was reported has been answered. A disk that does not tell counts as empty.
-    pub(super) fn is_outbox_empty(&self) -> bool {
-        self.outbox.list().map_or(true, |listing| listing.entries.is_empty())
+    pub(super) async fn is_outbox_empty(&self) -> bool {
+        self.ledger.waiting().await.map_or(true, |waiting| waiting.is_empty())
     }
 
-    /// A run that is still going on delivers its own reports.
-    fn is_in_hand(&self, operation: &WorkOperation) -> bool {
-        let job = job_of(operation);
-        self.taking.lock().iter().any(|(taken, _)| *taken == job)
+    /// Whether somebody still waits for the answer. A run cleans up after its last report before anybody else may.
+    fn is_in_hand(&self, report: &Waiting) -> bool {
+        let is_last = ends_a_run(&report.operation);
+        let is_held = || epoch_of(&report.operation).is_some_and(|e| self.holdings.holds(job_of(&report.operation), e));
+        self.ledger.is_in_hand(report.number) || (is_last && is_held())
     }
 
-    /// A completion that was delivered late still brings the right to move the branch.
-    async fn act_on_late_answer(self: &Arc<Self>, operation: &WorkOperation, answered: Answered) {
-        match (operation, answered) {
-            (WorkOperation::Complete { job_id, .. }, Answered::Completed(Completed { promote: Some(order), .. })) => {
-                info!(job.id = %job_id, "A late report of job `{job_id}` was delivered");
-                self.promote_late(*job_id, &order).await;
+    /// What came of reports whose makers had stopped waiting. Boxed, because acting on one may make another report.
+    fn act_on_late_answers(&self, late: Vec<Late>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            for (operation, answered) in late {
+                self.act_on_late_answer(&operation, answered).await;
             }
-            (_, Answered::Refused(why)) => {
-                info!(%why, "A late report came too late");
+        })
+    }
+
+    async fn act_on_late_answer(&self, operation: &WorkOperation, answered: Answered) {
+        let Some(epoch) = epoch_of(operation) else { return };
+        let run = RunKey { job: job_of(operation), epoch };
+        let job = run.job;
+        match answered {
+            Answered::Refused(why) => {
+                info!(job.id = %job, %why, "A late report of job `{job}` came too late");
+                if !ends_a_run(operation) {
+                    self.holdings.stop(job, epoch, StopCause::Lost);
+                }
                 return;
             }
-            _ => {}
+            // A completion that was delivered late still brings the right to move the branch.
+            Answered::Completed(Completed { promote: Some(order), .. }) => self.promote_late(run, &order).await,
+            Answered::Completed(_) | Answered::Taken | Answered::Waiting => {}
         }
-        self.finish_late(operation).await;
-    }
-
-    /// The worktree was kept for as long as its report was on the way.
-    async fn finish_late(&self, operation: &WorkOperation) {
-        let Ok(listing) = self.runs.list() else { return };
-        let job = job_of(operation);
-        for record in listing.records.into_iter().filter(|record| record.job == job) {
-            if let Some(epoch) = record.epoch {
-                self.clear(RunKey { job, epoch }).await;
-            }
-            self.forget(&record);
+        info!(job.id = %job, "A late report of job `{job}` was delivered");
+        if ends_a_run(operation) {
+            self.finish_late(run).await;
         }
     }
 
-    fn tick_off(&self, number: u64) {
-        if let Err(error) = self.outbox.remove(number) {
-            warn!(%error, "Cannot remove a delivered report: it will be delivered again, which changes nothing");
+    /// The worktree was kept for as long as its report was on the way. Other runs of the same job keep theirs [I11].
+    async fn finish_late(&self, run: RunKey) {
+        let Ok(listing) = self.ledger.records().await else { return };
+        for record in listing.records.into_iter().filter(|record| record.is_of(run)) {
+            self.clear(run).await;
+            self.ledger.forget(&record).await;
         }
     }
 }
@@ -194,6 +257,38 @@ fn job_of(operation: &WorkOperation) -> JobId {
         | WorkOperation::Fail { job_id, .. }
         | WorkOperation::Release { job_id, .. } => *job_id,
     }
+}
+
+/// The fence that a report shows. That of a promotion is its errand's, not that of the run whose commit is promoted.
+fn epoch_of(operation: &WorkOperation) -> Option<Epoch> {
+    match operation {
+        WorkOperation::Accept { .. } => None,
+        WorkOperation::Start { request, .. } => Some(request.lease_epoch),
+        WorkOperation::Patch { request, .. } => Some(request.lease_epoch),
+        WorkOperation::Complete { request, .. } => Some(request.lease_epoch),
+        WorkOperation::Promote { request, .. } => Some(request.lease_epoch),
+        WorkOperation::Fail { request, .. } => Some(request.lease_epoch),
+        WorkOperation::Release { request, .. } => Some(request.lease_epoch),
+    }
+}
+
+/// Whether nothing is left to do under the fence of a report once it was taken.
+fn ends_a_run(operation: &WorkOperation) -> bool {
+    match operation {
+        WorkOperation::Complete { .. }
+        | WorkOperation::Promote { .. }
+        | WorkOperation::Fail { .. }
+        | WorkOperation::Release { .. } => true,
+        WorkOperation::Accept { .. } | WorkOperation::Start { .. } | WorkOperation::Patch { .. } => false,
+    }
+}
+
+/// Whether a run's last report is among those that wait.
+pub(super) fn is_reported(waiting: &[Waiting], run: RunKey) -> bool {
+    let operations = waiting.iter().map(|report| &report.operation);
+    operations
+        .filter(|operation| ends_a_run(operation))
+        .any(|operation| job_of(operation) == run.job && epoch_of(operation) == Some(run.epoch))
 }
 
 /// The reports of a run, as operations.

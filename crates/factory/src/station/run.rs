@@ -8,10 +8,14 @@ use domain::{Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Insight
 use fail::fail_point;
 use protocol::{Accepted, Assignment, CompleteWork, FailWork, Patch, ReleaseWork, StartWork, WorkOperation};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::backlog::{LogBacklog, LogWriter};
 use super::holding::StopCause;
+use super::logs::LAST_LINES_MAX;
+use super::recovery::quarantined;
 use super::reports::{self, Answered};
 use super::{NoRepo, Station};
 use crate::config::RepoConfig;
@@ -25,15 +29,14 @@ use crate::runs::{LocalStage, RunRecord};
 use crate::verify::{CommandsVerdict, run_commands};
 use crate::workspace::{Start, Worktree};
 
-/// Lines on their way to the log. More would only hide that the network is slow.
-const LOG_LINES_IN_FLIGHT: usize = 1024;
-
 /// A job that this process holds, with everything needed to work on it.
 struct Run {
     key: RunKey,
     record: RunRecord,
     assignment: Assignment,
     stop: CancellationToken,
+    /// What still ships the engine's output.
+    log: Option<JoinHandle<()>>,
 }
 
 /// Where a run works.
@@ -69,8 +72,6 @@ pub(super) enum Trouble {
     Disk(#[from] std::io::Error),
     #[error("the run was stopped")]
     Stopped,
-    #[error("the job is no longer ours")]
-    Fenced,
 }
 
 impl Trouble {
@@ -79,9 +80,7 @@ impl Trouble {
             Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
             Self::NoEngine(_) => FailureReason::NoEngine,
             Self::Setup(_) | Self::Engine(_) => FailureReason::EngineError,
-            Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::Disk(_) | Self::Stopped | Self::Fenced => {
-                FailureReason::Crash
-            }
+            Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::Disk(_) | Self::Stopped => FailureReason::Crash,
         }
     }
 }
@@ -91,7 +90,7 @@ impl Station {
     pub(super) async fn work(self: &Arc<Self>, record: RunRecord, accepted: Accepted, good_until: Duration) {
         let key = RunKey { job: record.job, epoch: accepted.lease_epoch };
         let stop = self.holdings.begin(key.job, key.epoch, good_until);
-        let mut run = Run { key, record, assignment: accepted.assignment, stop };
+        let mut run = Run { key, record, assignment: accepted.assignment, stop, log: None };
         let (job, epoch) = (key.job, key.epoch);
         info!(job.id = %job, lease.epoch = %epoch, "Working on job `{job}`");
         let (place, verdict) = match self.prepare(&mut run).await {
@@ -102,7 +101,7 @@ impl Station {
             Err(trouble) => (None, Err(trouble)),
         };
         let verdict = verdict.unwrap_or_else(|trouble| match trouble {
-            Trouble::Stopped | Trouble::Fenced => Verdict::Stopped,
+            Trouble::Stopped => Verdict::Stopped,
             trouble => Verdict::Failed {
                 reason: trouble.reason(),
                 message: chain(&trouble),
@@ -123,7 +122,7 @@ impl Station {
         let (mirror, config) = self.mirror(&repo)?;
         let worktree = self.check_out(run, &repo, &mirror, &config).await?;
         run.record.worktree = Some(worktree.path().to_owned());
-        self.remember(&run.record);
+        self.ledger.remember(&run.record).await;
         fail_point!("factory::prepared", |_| Err(Trouble::Stopped));
         self.set_up(run, &config, &worktree).await?;
         Ok(Place { dir: worktree.path().to_owned(), repo: Some((mirror, config, worktree)) })
@@ -190,7 +189,7 @@ impl Station {
         }
         run.record.stage = LocalStage::Verifying;
         run.record.guard = None;
-        self.remember(&run.record);
+        self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_ended", |_| Err(Trouble::Stopped));
         let evidence = match self.verify(run, place).await {
             CommandsVerdict::Passed(evidence) => evidence,
@@ -223,27 +222,26 @@ impl Station {
         let engine_run = EngineRun::start(&*engine, &request, &self.launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
         run.record.stage = LocalStage::Running;
-        self.remember(&run.record);
+        self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_started", |_| Err(Trouble::Stopped));
-        self.report_start(run, engine.name()).await?;
-        fail_point!("factory::start_reported", |_| Err(Trouble::Stopped));
-        Ok(self.follow_engine(run, place, engine_run).await)
+        let backlog = Arc::new(LogBacklog::default());
+        let log = LogWriter::new(&backlog);
+        let (station, key) = (Arc::clone(self), run.key);
+        // The log's last lines may take a while to deliver; the run goes on meanwhile.
+        run.log = Some(self.tasks.spawn(async move { station.ship_log(key, &backlog).await }));
+        // Side by side: a coordinator that does not answer must not keep us from stopping the engine in time [I7].
+        let (end, ()) =
+            tokio::join!(self.follow_engine(run, place, engine_run, log), self.report_start(run, engine.name()));
+        Ok(end)
     }
 
-    async fn follow_engine(self: &Arc<Self>, run: &Run, place: &Place, engine_run: EngineRun) -> EngineRunEnd {
+    async fn follow_engine(&self, run: &Run, place: &Place, engine_run: EngineRun, log: LogWriter) -> EngineRunEnd {
         let (output, mut outputs) = mpsc::channel::<crate::engine::EngineOutput>(64);
-        let (log, log_lines) = mpsc::channel(LOG_LINES_IN_FLIGHT);
-        let forward = async {
+        let forward = async move {
             while let Some(output) = outputs.recv().await {
-                // A full log drops lines rather than hold the engine up.
-                let _ = log.try_send(output.line.text);
+                log.push(&output.line.text);
             }
-            drop(log);
         };
-        let station = Arc::clone(self);
-        let key = run.key;
-        // The log's last lines may take a while to deliver; the run goes on meanwhile.
-        self.tasks.spawn(async move { station.ship_log(key.job, key.epoch, log_lines).await });
         let to_the_end = async { tokio::join!(engine_run.wait(output, &run.stop), forward) };
         tokio::select! {
             (end, ()) = to_the_end => end,
@@ -266,16 +264,15 @@ impl Station {
         }
     }
 
-    async fn report_start(&self, run: &Run, engine: &EngineName) -> Result<(), Trouble> {
+    /// Says that the engine is up. A refusal stops it.
+    async fn report_start(&self, run: &Run, engine: &EngineName) {
         let request = StartWork { lease_epoch: run.key.epoch, engine: engine.clone() };
-        match self.report(WorkOperation::Start { job_id: run.key.job, request }).await {
-            Answered::Refused(why) => {
-                info!(job.id = %run.key.job, %why, "Job `{}` is no longer ours", run.key.job);
-                self.holdings.stop(run.key.job, run.key.epoch, StopCause::Lost);
-                Err(Trouble::Fenced)
-            }
-            _ => Ok(()),
+        let answered = self.report(WorkOperation::Start { job_id: run.key.job, request }).await;
+        if let Answered::Refused(why) = answered {
+            info!(job.id = %run.key.job, %why, "Job `{}` is no longer ours", run.key.job);
+            self.holdings.stop(run.key.job, run.key.epoch, StopCause::Lost);
         }
+        fail_point!("factory::start_reported", |_| ());
     }
 
     async fn verify(&self, run: &Run, place: &Place) -> CommandsVerdict {
@@ -311,7 +308,7 @@ impl Station {
             insights.deletions = Some(diff.deletions);
         }
         run.record.stage = LocalStage::Finishing;
-        self.remember(&run.record);
+        self.ledger.remember(&run.record).await;
         fail_point!("factory::committed", |_| Err(Trouble::Stopped));
         mirror.push_run(worktree, &sha).await?;
         fail_point!("factory::run_pushed", |_| Err(Trouble::Stopped));
@@ -319,15 +316,16 @@ impl Station {
     }
 
     /// The final report, the branch, and the clean-up.
-    async fn finish(&self, run: Run, place: Option<Place>, verdict: Verdict) {
+    async fn finish(&self, mut run: Run, place: Option<Place>, verdict: Verdict) {
+        let job = run.key.job;
         let answered = match verdict {
             Verdict::Done { sha, insights, evidence } => {
                 let request = CompleteWork { lease_epoch: run.key.epoch, sha, insights, evidence, message: None };
-                let answered = self.report(reports::complete(run.key.job, request)).await;
+                let answered = self.report_end(&mut run, reports::complete(job, request)).await;
                 if let (Answered::Completed(completed), Some(place)) = (&answered, &place)
                     && let (Some(order), Some((mirror, _, _))) = (&completed.promote, &place.repo)
                 {
-                    self.promote_now(mirror, run.key.job, order).await;
+                    self.promote_now(mirror, job, order).await;
                 }
                 answered
             }
@@ -335,15 +333,27 @@ impl Station {
                 let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
                 let message = Some(message);
                 let request = FailWork { lease_epoch: run.key.epoch, reason, message, checkpoint, insights, evidence };
-                self.report(reports::fail(run.key.job, request)).await
+                self.report_end(&mut run, reports::fail(job, request)).await
             }
-            Verdict::Stopped => self.let_go(&run, place.as_ref()).await,
+            Verdict::Stopped => self.let_go(&mut run, place.as_ref()).await,
         };
         self.clean_up(run, answered).await;
     }
 
+    /// The last report of a run: after it nobody takes its output any more, so that the last lines go first. It is worth
+    /// waiting for as long as the lease lasts: whoever lets go of it loses the work.
+    async fn report_end(&self, run: &mut Run, operation: WorkOperation) -> Answered {
+        let log = run.log.take();
+        let last_lines = async {
+            if let Some(log) = log {
+                let _ = tokio::time::timeout(LAST_LINES_MAX, log).await;
+            }
+        };
+        self.report_after(last_lines, operation, || !run.stop.is_cancelled()).await
+    }
+
     /// A stopped run saves its work and gives the job back; one that was taken from us has nothing to give.
-    async fn let_go(&self, run: &Run, place: Option<&Place>) -> Answered {
+    async fn let_go(&self, run: &mut Run, place: Option<&Place>) -> Answered {
         let cause = self.holdings.cause(run.key.job, run.key.epoch);
         let checkpoint = self.save_on_the_way_out(run, place).await;
         let message = match cause {
@@ -355,7 +365,7 @@ impl Station {
         };
         let message = Some(message.to_owned());
         let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint };
-        self.report(reports::release(run.key.job, request)).await
+        self.report_end(run, reports::release(run.key.job, request)).await
     }
 
     async fn save_on_the_way_out(&self, run: &Run, place: Option<&Place>) -> Option<Checkpoint> {
@@ -385,17 +395,15 @@ impl Station {
             Answered::Refused(why) => {
                 let job = run.key.job;
                 info!(job.id = %job, %why, "The run of job `{job}` was fenced: its worktree is kept for a person");
-                let record = RunRecord { stage: LocalStage::Quarantined, guard: None, ..run.record };
-                self.remember(&record);
+                self.ledger.remember(&quarantined(run.record)).await;
             }
             Answered::Waiting => {
                 // The report is in the outbox; until it was answered the worktree is the only copy we can be sure of.
-                let record = RunRecord { stage: LocalStage::Quarantined, guard: None, ..run.record };
-                self.remember(&record);
+                self.ledger.remember(&quarantined(run.record)).await;
             }
             Answered::Completed(_) | Answered::Taken => {
                 self.clear(run.key).await;
-                self.forget(&run.record);
+                self.ledger.forget(&run.record).await;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The factory's host side with real git, real processes and real files.
+//! The factory's host side with real git, real processes and real files, and at work for a real coordinator.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -12,5 +12,6 @@ mod publishing;
 mod records;
 mod shipping;
 mod stage;
+mod stations;
 mod verification;
 mod worktrees;

@@ -9,9 +9,9 @@ use crate::cli::LogsArgs;
 use crate::failure::Failure;
 use crate::output::Scrubber;
 
-use super::follow::Follower;
+use super::follow::{Follower, News};
 use super::query::Query;
-use super::wait::{read, rests};
+use super::wait::{read, read_behind, rests};
 use super::{Context, job_id};
 
 /// The pause before a lost stream is opened again.
@@ -49,15 +49,19 @@ impl Reader<'_> {
         let path = format!("/jobs/{}/events/stream", self.id);
         let mut changes = Follower::open(self.context, self.client, path, None).await?;
         let mut shown = None;
+        let mut job = read(self.client, self.id).await?;
         loop {
             if let Some(epoch) = self.latest(shown).await? {
                 self.context.out.note(&format!("run with epoch {epoch}"));
                 self.print(epoch).await?;
                 shown = Some(epoch);
-            } else if rests(&read(self.client, self.id).await?) {
+            } else if rests(&job) {
                 return Ok(());
             } else {
-                changes.next().await?;
+                job = match changes.next().await? {
+                    News::Happened { event: Some(event), .. } => read_behind(self.context, self.client, &event).await?,
+                    News::Happened { event: None, .. } | News::Reset => read(self.client, self.id).await?,
+                };
             }
         }
     }

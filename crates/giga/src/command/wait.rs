@@ -4,8 +4,9 @@ mod progress;
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::time::Duration;
 
-use domain::{JobId, StageName};
+use domain::{JobEvent, JobId, StageName};
 use protocol::{Client, JobDetail, JobView};
 
 use crate::cli::{Until, WaitArgs};
@@ -17,6 +18,9 @@ use super::follow::{Follower, News};
 use super::{Context, job_id};
 
 use progress::Progress;
+
+/// The pause before a job that is older than its news is read again.
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until jobs have come to rest, and fails if one of them did.
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
@@ -50,7 +54,7 @@ pub(super) async fn watch(
                 }
                 progress.happened(&event);
                 if may_rest(event.stage) {
-                    jobs.insert(event.job_id, read(client, event.job_id).await?);
+                    jobs.insert(event.job_id, read_behind(context, client, &event).await?);
                 }
             }
             News::Happened { event: None, .. } | News::Reset => {
@@ -138,6 +142,18 @@ async fn read_all(client: &Client, ids: &[JobId]) -> Result<BTreeMap<JobId, JobV
         jobs.insert(*id, read(client, *id).await?);
     }
     Ok(jobs)
+}
+
+/// A job as it is after an event. News can overtake what a coordinator answers from; to believe an answer that is older
+/// than the last event would be to wait for ever for the next.
+pub(super) async fn read_behind(context: &Context<'_>, client: &Client, event: &JobEvent) -> Result<JobView, Failure> {
+    loop {
+        let job = read(client, event.job_id).await?;
+        if job.seq >= event.seq {
+            return Ok(job);
+        }
+        context.clock.sleep(CATCH_UP_PAUSE).await;
+    }
 }
 
 /// A job as it is now.

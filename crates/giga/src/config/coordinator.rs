@@ -17,6 +17,9 @@ use super::span::Span;
 /// Where a coordinator listens when nobody says otherwise.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7878);
 
+/// What a checkout and a build need at the very least.
+const DISK_FREE_MIN_MIB: u32 = 1024;
+
 /// How a coordinator behaves.
 #[derive(Debug)]
 pub(crate) struct CoordinatorConfig {
@@ -42,6 +45,12 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) errand_within: Setting<Span>,
     /// How long a job waits before that is worth an alert.
     pub(crate) starving_after: Setting<Span>,
+    /// How often memory is compared with the store while there is open work.
+    pub(crate) sweep_every: Setting<Span>,
+    /// How long a rotated token keeps working.
+    pub(crate) token_overlap: Setting<Span>,
+    /// Free space below which a factory gets no new work, in MiB.
+    pub(crate) disk_free_min_mib: Setting<u32>,
     /// What follows failures.
     pub(crate) retry: RetryConfig,
 }
@@ -92,6 +101,10 @@ impl CoordinatorConfig {
         let accept_within = Ask::new("coordinator.accept_within").env(&["GIGA_ACCEPT_WITHIN"]).file(file.accept_within);
         let errand_within = Ask::new("coordinator.errand_within").env(&["GIGA_ERRAND_WITHIN"]).file(file.errand_within);
         let starving = Ask::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
+        let sweep = Ask::new("coordinator.sweep_every").env(&["GIGA_SWEEP_EVERY"]).file(file.sweep_every);
+        let overlap = Ask::new("coordinator.token_overlap").env(&["GIGA_TOKEN_OVERLAP"]).file(file.token_overlap);
+        let disk_free =
+            Ask::new("coordinator.disk_free_min_mib").env(&["GIGA_DISK_FREE_MIN_MIB"]).file(file.disk_free_min_mib);
         Ok(Self {
             listen: resolver.setting(listen, || LISTEN)?,
             tls_cert: resolver.optional(cert)?,
@@ -104,6 +117,9 @@ impl CoordinatorConfig {
             accept_within: resolver.setting(accept_within, || Span(default.accept_within))?,
             errand_within: resolver.setting(errand_within, || Span(default.errand_within))?,
             starving_after: resolver.setting(starving, || Span(default.starving_after))?,
+            sweep_every: resolver.setting(sweep, || Span(default.sweep_every))?,
+            token_overlap: resolver.setting(overlap, || Span(default.token_overlap))?,
+            disk_free_min_mib: resolver.setting(disk_free, || DISK_FREE_MIN_MIB)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
         })
     }
@@ -124,6 +140,9 @@ impl CoordinatorConfig {
             accept_within: self.accept_within.value.0,
             errand_within: self.errand_within.value.0,
             starving_after: self.starving_after.value.0,
+            sweep_every: self.sweep_every.value.0,
+            token_overlap: self.token_overlap.value.0,
+            disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
             retry,
             ..Settings::default()
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use domain::{Capability, EngineName, FactoryId, RepoName};
-use factory::{EngineConfig, GitConfig, Identity, Limits, RepoConfig};
+use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
+use factory::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, RepoConfig};
 
 use crate::failure::Failure;
 
@@ -22,6 +22,9 @@ const SEATS: u32 = 2;
 /// What a crash may cost: five minutes of an agent's work.
 const CHECKPOINT_EVERY: Span = Span(Duration::from_mins(5));
 
+/// The dearest that a seat can be.
+const COST_MAX: u8 = 100;
+
 /// The name of a machine that does not know its own.
 const NAMELESS: &str = "factory-1";
 
@@ -32,10 +35,20 @@ pub(crate) struct FactoryConfig {
     pub(crate) name: Setting<FactoryId>,
     /// Jobs at one time.
     pub(crate) seats: Setting<u32>,
+    /// Jobs at one time by engine, where fewer.
+    pub(crate) engine_seats: Setting<BTreeMap<EngineName, u32>>,
+    /// What a seat costs relative to others.
+    pub(crate) cost: Setting<u8>,
     /// Where mirrors, worktrees and records are kept.
     pub(crate) state: Setting<PathBuf>,
     /// A folder whose repositories are offered.
     pub(crate) repo_base: Setting<Option<PathBuf>>,
+    /// The base branch of repositories found there.
+    pub(crate) default_base: Setting<BranchName>,
+    /// What its refs begin with.
+    pub(crate) ref_prefix: Setting<BranchName>,
+    /// Whether a merged branch is deleted.
+    pub(crate) delete_branch: Setting<bool>,
     /// What it offers beyond what it finds by looking.
     pub(crate) capabilities: Setting<Vec<Capability>>,
     /// How often work in progress is saved.
@@ -44,6 +57,8 @@ pub(crate) struct FactoryConfig {
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
     /// Repositories that it can work on.
     pub(crate) repos: Setting<BTreeMap<RepoName, RepoConfig>>,
+    /// What setup and verify commands find in their environment.
+    pub(crate) environment: Setting<EnvironmentConfig>,
     /// How its git reaches remotes.
     pub(crate) git: Setting<GitConfig>,
     /// Who its commits are by.
@@ -78,21 +93,57 @@ impl FactoryConfig {
             .file(file.capabilities);
         let checkpoint =
             Ask::new("factory.checkpoint_every").env(&["GIGA_CHECKPOINT_EVERY"]).file(file.checkpoint_every);
+        let default_base = Ask::new("factory.default_base").env(&["GIGA_DEFAULT_BASE"]).file(file.default_base);
+        let ref_prefix = Ask::new("factory.ref_prefix").env(&["GIGA_REF_PREFIX"]).file(file.ref_prefix);
+        let delete_branch = Ask::new("factory.delete_branch").env(&["GIGA_DELETE_BRANCH"]).file(file.delete_branch);
         Ok(Self {
             name: resolver.setting(name, machine_name)?,
             seats: resolver.setting(seats, || SEATS)?,
+            engine_seats: resolver.table("factory.engine_seats", file.engine_seats, seats_by_engine),
+            cost: cost(resolver, file.cost)?,
             state: resolver.setting(state, || data.factory_state())?,
             repo_base: resolver.optional(repo_base)?,
+            default_base: resolver.setting(default_base, || branch("main"))?,
+            ref_prefix: resolver.setting(ref_prefix, || branch("aq"))?,
+            delete_branch: resolver.setting(delete_branch, || true)?,
             capabilities: resolver.setting(capabilities, Vec::new)?,
             checkpoint_every: resolver.setting(checkpoint, || CHECKPOINT_EVERY)?,
             engines: resolver.table("factory.engines", file.engines, Shown::shown),
             repos: resolver.table("factory.repos", file.repos, Shown::shown),
+            environment: resolver.table("factory.environment", file.environment, what_programs_find),
             git: resolver.table("factory.git", file.git, how_git_reaches_remotes),
             author: resolver.table("factory.author", file.author, |by| format!("{} <{}>", by.name(), by.email())),
             limits: resolver.table("factory.limits", file.limits, |limits| {
                 format!("engine {}", Span(Duration::from_millis(limits.engine_wall_ms)))
             }),
         })
+    }
+}
+
+fn cost(resolver: &mut Resolver, file: Option<toml::Spanned<u8>>) -> Result<Setting<u8>, Failure> {
+    let cost = resolver.setting(Ask::new("factory.cost").env(&["GIGA_COST"]).file(file), || 0)?;
+    if cost.value > COST_MAX {
+        return Err(Failure::usage(format!("{}: {} is not a cost: write 0 to {COST_MAX}", cost.origin, cost.value)));
+    }
+    Ok(cost)
+}
+
+fn seats_by_engine(seats: &BTreeMap<EngineName, u32>) -> String {
+    seats.iter().map(|(engine, seats)| format!("{engine} {seats}")).collect::<Vec<_>>().shown()
+}
+
+/// Names alone: a value can be a secret.
+fn what_programs_find(environment: &EnvironmentConfig) -> String {
+    let home = environment.home.is_some().then_some("home");
+    let names = environment.pass.iter().chain(environment.set.keys()).map(String::as_str);
+    home.into_iter().chain(names).map(str::to_owned).collect::<Vec<_>>().shown()
+}
+
+/// A branch that is written down here.
+fn branch(name: &'static str) -> BranchName {
+    match name.parse() {
+        Ok(branch) => branch,
+        Err(_) => unreachable!("`{name}` is a branch"),
     }
 }
 

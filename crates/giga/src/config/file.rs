@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use domain::{Capability, EngineName, FactoryId, ProductId, RepoName};
+use domain::{BranchName, Capability, EngineName, FactoryId, ProductId, RepoName};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -64,6 +64,9 @@ pub(super) struct Coordinator {
     pub(super) accept_within: Option<Spanned<Span>>,
     pub(super) errand_within: Option<Spanned<Span>>,
     pub(super) starving_after: Option<Spanned<Span>>,
+    pub(super) sweep_every: Option<Spanned<Span>>,
+    pub(super) token_overlap: Option<Spanned<Span>>,
+    pub(super) disk_free_min_mib: Option<Spanned<u32>>,
     pub(super) retry: Retry,
 }
 
@@ -84,12 +87,18 @@ pub(super) struct Retry {
 pub(super) struct Factory {
     pub(super) name: Option<Spanned<FactoryId>>,
     pub(super) seats: Option<Spanned<u32>>,
+    pub(super) engine_seats: Option<BTreeMap<EngineName, u32>>,
+    pub(super) cost: Option<Spanned<u8>>,
     pub(super) state: Option<Spanned<PathBuf>>,
     pub(super) repo_base: Option<Spanned<PathBuf>>,
+    pub(super) default_base: Option<Spanned<BranchName>>,
+    pub(super) ref_prefix: Option<Spanned<BranchName>>,
+    pub(super) delete_branch: Option<Spanned<bool>>,
     pub(super) capabilities: Option<Spanned<Vec<Capability>>>,
     pub(super) checkpoint_every: Option<Spanned<Span>>,
     pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,
+    pub(super) environment: Option<factory::EnvironmentConfig>,
     pub(super) git: Option<factory::GitConfig>,
     pub(super) author: Option<factory::Identity>,
     pub(super) limits: Option<factory::Limits>,

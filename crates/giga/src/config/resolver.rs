@@ -175,10 +175,12 @@ macro_rules! from_variable {
 
 from_variable!(
     String,
+    u8,
     u32,
     std::net::SocketAddr,
     super::span::Span,
     super::log::LogFormat,
+    domain::BranchName,
     domain::ProductId,
     domain::FactoryId,
     domain::Capability

@@ -85,8 +85,10 @@ macro_rules! shown_as_display {
 shown_as_display!(
     String,
     bool,
+    u8,
     u32,
     SocketAddr,
+    domain::BranchName,
     domain::ProductId,
     domain::FactoryId,
     domain::Capability,

@@ -49,7 +49,7 @@ impl Coordination {
             entropy: Arc::new(SystemEntropy),
         };
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
-        keep_first_token(&coordinator, &config.data.admin_token()).await?;
+        keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let server = Server::bind(options(config)).await?;
         let api = server.base();
         Ok(Self { coordinator, api, store, server, endpoint: config.data.endpoint() })
@@ -86,12 +86,19 @@ fn options(config: &Config) -> Options {
     }
 }
 
-/// The first start makes an admin's token and leaves it where only this user can read it.
-async fn keep_first_token(coordinator: &Coordinator, path: &Path) -> anyhow::Result<()> {
-    if let Some(secret) = coordinator.first_admin_token().await? {
-        write_private(path, secret.reveal().as_bytes())?;
-        info!("Made the first admin token, kept in {}", path.display());
+/// Sees to it that the file has an admin's token that works, readable by this user alone. A death between the token and
+/// its file, or a file that is gone, would otherwise lock everybody out for good.
+async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Result<()> {
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    if coordinator.authenticate(kept.trim()).is_ok_and(|who| who.administer().is_ok()) {
+        return Ok(());
     }
+    let secret = match coordinator.first_admin_token().await? {
+        Some(secret) => secret,
+        None => coordinator.local_admin_token().await?,
+    };
+    write_private(path, secret.reveal().as_bytes())?;
+    info!("Made an admin token, kept in {}", path.display());
     Ok(())
 }
 

@@ -1,15 +1,14 @@
 //! One factory: enrolled, configured, at work.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ambient::{SystemClock, SystemEntropy};
 use anyhow::Context;
 use domain::FactoryId;
-use factory::{AfterShip, EnvironmentConfig, Station, StationSettings};
+use factory::{AfterShip, Station, StationSettings};
 use protocol::{Client, ClientError, Endpoint, Enroll, Enrolled};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -40,20 +39,20 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
     Ok(StationSettings {
         name: own.name.value.clone(),
         seats: own.seats.value,
-        engine_seats: BTreeMap::new(),
-        cost: 0,
+        engine_seats: own.engine_seats.value.clone(),
+        cost: own.cost.value,
         state: own.state.value.clone(),
         repos: own.repos.value.clone(),
         repo_base: own.repo_base.value.clone(),
-        default_base: "main".parse()?,
+        default_base: own.default_base.value.clone(),
         engines: own.engines.value.clone(),
         capabilities: own.capabilities.value.iter().cloned().collect(),
-        environment: EnvironmentConfig::default(),
+        environment: own.environment.value.clone(),
         git: own.git.value.clone(),
         identity: own.author.value.clone(),
         limits: own.limits.value.clone(),
-        ref_prefix: "aq".parse()?,
-        after_ship: AfterShip::DeleteBranch,
+        ref_prefix: own.ref_prefix.value.clone(),
+        after_ship: if own.delete_branch.value { AfterShip::DeleteBranch } else { AfterShip::KeepBranch },
         checkpoint_every: own.checkpoint_every.value.0,
         detect_every: DETECT_EVERY,
         guard: Some(vec![exe.into_os_string(), OsString::from("__guard")]),
@@ -67,7 +66,7 @@ async fn token(
     join: Option<&str>,
     stop: &CancellationToken,
 ) -> anyhow::Result<String> {
-    let path = settings.state.join("factory.token");
+    let path = token_path(&settings.state);
     if let Ok(token) = std::fs::read_to_string(&path) {
         return Ok(token.trim().to_owned());
     }
@@ -105,6 +104,15 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
 
 fn endpoint(config: &Config, token: String) -> anyhow::Result<Endpoint> {
     Ok(Endpoint { base: config.client.api.value.clone(), token, product: None, trust: crate::api::trust(config)? })
+}
+
+/// Whether a factory with this state folder has a token of its own.
+pub(super) fn is_enrolled(state: &Path) -> bool {
+    token_path(state).exists()
+}
+
+fn token_path(state: &Path) -> PathBuf {
+    state.join("factory.token")
 }
 
 /// Where the local fleet keeps the state of one of its factories.

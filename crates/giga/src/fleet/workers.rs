@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ambient::SystemClock;
 use anyhow::Context;
-use coordinator::Coordinator;
+use coordinator::{Coordinator, Secret};
 use domain::{Clock, FactoryId};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::factory::state_of;
+use super::factory::{is_enrolled, state_of};
 use crate::config::Config;
 
 /// A factory that dies is started again after this; doubled each time up to the maximum.
@@ -68,8 +68,11 @@ impl Worker {
         let clock = SystemClock::new();
         let mut pause = RESTART_FIRST;
         while !stop.is_cancelled() {
-            let join = coordinator.join_token(self.name.clone()).await?;
-            let mut child = self.start(config, join.reveal(), api)?;
+            let join = match is_enrolled(&state_of(config, &self.name)) {
+                true => None,
+                false => Some(coordinator.join_token(self.name.clone()).await?),
+            };
+            let mut child = self.start(config, join.as_ref(), api)?;
             // Waiting for a child closes its standard input, unless somebody else has it.
             let lifeline = child.stdin.take();
             let started = clock.monotonic();
@@ -102,7 +105,7 @@ impl Worker {
         Ok(())
     }
 
-    fn start(&self, config: &Config, join: &str, api: &str) -> anyhow::Result<Child> {
+    fn start(&self, config: &Config, join: Option<&Secret>, api: &str) -> anyhow::Result<Child> {
         let exe = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(exe);
         command.arg("factory").arg("--name").arg(self.name.as_str()).arg("--state").arg(state_of(config, &self.name));
@@ -110,8 +113,11 @@ impl Worker {
         if let Some(file) = &config.file {
             command.arg("--config").arg(file);
         }
+        command.env("GIGA_API", api).env_remove("GIGA_TOKEN").env_remove("GIGA_JOIN");
         // The token goes through the environment: a command line can be read by everybody on the machine.
-        command.env("GIGA_JOIN", join).env("GIGA_API", api).env_remove("GIGA_TOKEN");
+        if let Some(join) = join {
+            command.env("GIGA_JOIN", join.reveal());
+        }
         // The open pipe is how the factory knows that its fleet is alive.
         command.stdin(Stdio::piped()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
         // A signal for the fleet is not one for its factories: they are told through the pipe, in order.

@@ -37,7 +37,7 @@ fn waiting_goes_on_where_a_cut_stream_ended() {
         .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(event(8, "completed", "testing")))
         .expect(&job, Answer::json(200, &detail("queued", &json!({}))))
         .expect(&job, Answer::json(200, &detail("building", &json!({}))))
-        .expect(&job, Answer::json(200, &detail("testing", &json!({}))));
+        .expect(&job, Answer::json(200, &detail("testing", &json!({"seq": 8}))));
 
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
 
@@ -45,6 +45,24 @@ fn waiting_goes_on_where_a_cut_stream_ended() {
     assert!(ran.stderr.contains("12:00:05  building     started"), "{}", ran.stderr);
     let resumed = format!("GET /api/fleet/jobs/{ID}/events/stream after 7");
     assert!(coordinator.seen().contains(&resumed), "{:?}", coordinator.seen());
+}
+
+#[test]
+fn an_answer_that_is_older_than_the_news_is_not_believed() {
+    let coordinator = Coordinator::start();
+    let job = format!("GET /jobs/{ID}");
+    coordinator
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(event(8, "promoted", "testing")))
+        .expect(&job, Answer::json(200, &detail("testing", &json!({"seq": 7, "errand": "promote"}))))
+        .expect(&job, Answer::json(200, &detail("testing", &json!({"seq": 7, "errand": "promote"}))))
+        .expect(&job, Answer::json(200, &detail("testing", &json!({"seq": 8}))));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
+
+    let stream = format!("GET /api/fleet/jobs/{ID}/events/stream");
+    let streams = coordinator.seen().iter().filter(|request| request.starts_with(&stream)).count();
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{ID}  testing\n")), "{}", ran.stderr);
+    assert_eq!(streams, 1, "{:?}", coordinator.seen());
 }
 
 #[test]

@@ -46,6 +46,14 @@ impl Machine {
         self.command(args, &[]).spawn().unwrap()
     }
 
+    /// Starts a command that says everything into a file of the working directory.
+    pub(crate) fn start_into(&self, log: &str, args: &[&str], variables: &[(&str, &str)]) -> Child {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path().join(log)).unwrap();
+        let mut command = self.command(args, variables);
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        command.spawn().unwrap()
+    }
+
     pub(crate) fn giga_with(&self, args: &[&str], variables: &[(&str, &str)], stdin: &str) -> Ran {
         let mut child = self.command(args, variables).spawn().unwrap();
         child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();

@@ -52,6 +52,38 @@ fn the_file_of_the_working_directory_comes_before_that_of_the_platform() {
 }
 
 #[test]
+fn what_a_factory_and_its_programs_are_told_is_listed_without_values() {
+    let machine = Machine::new();
+    let text = "[coordinator]\nsweep_every = \"30s\"\n[factory]\ncost = 40\nref_prefix = \"bots\"\ndelete_branch = false\n\
+                [factory.engine_seats]\nclaude = 1\n\
+                [factory.environment]\npass = [\"NPM_TOKEN\"]\nset = { CI = \"hidden\" }\n";
+    machine.write("giga.toml", text);
+
+    let ran = machine.giga(&["doctor", "--json"]);
+
+    assert_eq!(setting(&ran, "coordinator.sweep_every"), pair("30s", "giga.toml:2"));
+    assert_eq!(setting(&ran, "coordinator.disk_free_min_mib"), pair("1024", "default"));
+    assert_eq!(setting(&ran, "factory.cost"), pair("40", "giga.toml:4"));
+    assert_eq!(setting(&ran, "factory.ref_prefix"), pair("bots", "giga.toml:5"));
+    assert_eq!(setting(&ran, "factory.delete_branch"), pair("false", "giga.toml:6"));
+    assert_eq!(setting(&ran, "factory.default_base"), pair("main", "default"));
+    assert_eq!(setting(&ran, "factory.engine_seats"), pair("claude 1", "giga.toml"));
+    assert_eq!(setting(&ran, "factory.environment"), pair("NPM_TOKEN, CI", "giga.toml"));
+    assert!(!ran.stdout.contains("hidden"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_cost_beyond_the_dearest_is_refused_with_its_place() {
+    let machine = Machine::new();
+    machine.write("giga.toml", "[factory]\ncost = 101\n");
+
+    let ran = machine.giga(&["jobs"]);
+
+    let expected = "error: giga.toml:2: 101 is not a cost: write 0 to 100\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), expected));
+}
+
+#[test]
 fn an_unknown_key_stops_every_command_with_the_place_and_a_suggestion() {
     let machine = Machine::new();
     machine.write("giga.toml", "[coordinator]\n\nlease_tll = \"90s\"\n");

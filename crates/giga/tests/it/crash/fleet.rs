@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use ambient::SystemClock;
 use domain::{Clock, JobId, StageName};
-use protocol::{Client, Endpoint, JobList, JobView, Submit, Submitted, Trust};
+use protocol::{Client, Endpoint, FactoryList, JobList, JobView, Submit, Submitted, Trust};
+use rustix::process::Signal;
+
+use crate::{processes, repository};
 
 /// How long anything may take before the test gives up on it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
@@ -38,7 +41,7 @@ impl Fleet {
             factories: (0..factories).map(|_| None).collect(),
             clock: SystemClock::new(),
         };
-        fleet.make_repository();
+        repository::make(fleet.folder.path(), "work");
         fleet.write_engine();
         std::fs::write(fleet.path("giga.toml"), fleet.configuration()).unwrap();
         fleet
@@ -46,16 +49,6 @@ impl Fleet {
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
-    }
-
-    fn make_repository(&self) {
-        let (repo, seed) = (self.path("work.git"), self.path("seed"));
-        git(self.folder.path(), &["init", "--quiet", "--bare", "--initial-branch=main", repo.to_str().unwrap()]);
-        git(self.folder.path(), &["init", "--quiet", "--initial-branch=main", seed.to_str().unwrap()]);
-        std::fs::write(seed.join("README.md"), "work\n").unwrap();
-        git(&seed, &["add", "README.md"]);
-        git(&seed, &["commit", "--quiet", "--message", "begin"]);
-        git(&seed, &["push", "--quiet", repo.to_str().unwrap(), "main"]);
     }
 
     /// The engine writes down that it ran before it does anything else.
@@ -109,8 +102,11 @@ impl Fleet {
         self.coordinator = Some(command.spawn().unwrap());
     }
 
-    /// Starts a factory; the first time it enrols, which needs a coordinator that answers.
+    /// Starts a factory unless it runs; the first time it enrols, which needs a coordinator that answers.
     pub(super) async fn start_factory(&mut self, index: usize, kill_at: Option<KillAt>) {
+        if self.factories[index].is_some() && !self.is_factory_dead(index) {
+            return;
+        }
         let name = format!("factory-{index}");
         let state = self.path(&name);
         let mut command = self.giga(&format!("{name}.log"));
@@ -139,6 +135,40 @@ impl Fleet {
     /// Whether a factory has ended by itself.
     pub(super) fn is_factory_dead(&mut self, index: usize) -> bool {
         self.factories[index].as_mut().is_some_and(|child| child.try_wait().unwrap().is_some())
+    }
+
+    /// Waits until every factory listens to the coordinator.
+    pub(super) async fn until_all_connected(&self) {
+        let client = self.client().await;
+        let all = self.factories.len();
+        let connected = async || {
+            let fleet: FactoryList = client.get("/factories").await.ok()?;
+            (fleet.items.iter().filter(|factory| factory.connected).count() == all).then_some(())
+        };
+        self.insist(connected).await;
+    }
+
+    /// Makes the factories deaf: they stay connected and do nothing.
+    pub(super) fn freeze_factories(&self) {
+        self.factories.iter().flatten().for_each(|child| processes::send(Signal::STOP, child));
+    }
+
+    /// Lets frozen factories go on.
+    pub(super) fn thaw_factories(&self) {
+        self.factories.iter().flatten().for_each(|child| processes::send(Signal::CONT, child));
+    }
+
+    /// Ends every process, and fails if one of this fleet is left.
+    pub(super) fn end(&mut self) {
+        self.kill_all();
+        let is_gone = processes::becomes_so(PATIENCE, || processes::naming(self.folder.path()).is_empty());
+        assert!(is_gone, "left behind: {:?}", processes::naming(self.folder.path()));
+    }
+
+    fn kill_all(&mut self) {
+        for child in self.factories.iter_mut().map(Option::take).chain([self.coordinator.take()]) {
+            kill(child);
+        }
     }
 
     pub(super) fn factories(&self) -> usize {
@@ -241,11 +271,10 @@ impl Fleet {
         let doubled: Vec<_> = journal.iter().filter(|(_, times)| **times > 1).collect();
         assert!(doubled.is_empty(), "ran twice under one epoch: {doubled:?}\n{}", self.logs());
         let ran: BTreeSet<&str> = journal.keys().filter_map(|line| line.split(':').next()).collect();
-        let merged = output(&self.path("work.git"), &["ls-tree", "--name-only", "main"]);
-        let merged: BTreeSet<&str> = merged.lines().collect();
+        let merged: BTreeSet<String> = repository::files(&self.path("work.git")).into_iter().collect();
         for job in jobs {
             assert!(ran.contains(job.to_string().as_str()), "job {job} never ran");
-            assert!(merged.contains(format!("out-{job}").as_str()), "the work of job {job} is not on main");
+            assert!(merged.contains(&format!("out-{job}")), "the work of job {job} is not on main");
         }
     }
 
@@ -288,9 +317,7 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        for child in self.factories.iter_mut().map(Option::take).chain([self.coordinator.take()]) {
-            kill(child);
-        }
+        self.kill_all();
     }
 }
 
@@ -305,19 +332,4 @@ fn kill(child: Option<Child>) {
         let _ = child.kill();
         let _ = child.wait();
     }
-}
-
-fn git(dir: &Path, args: &[&str]) {
-    let done = Command::new("git")
-        .current_dir(dir)
-        .args(["-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "commit.gpgSign=false"])
-        .args(args)
-        .status()
-        .unwrap();
-    assert!(done.success(), "git {args:?}");
-}
-
-fn output(dir: &Path, args: &[&str]) -> String {
-    let done = Command::new("git").current_dir(dir).args(args).output().unwrap();
-    String::from_utf8(done.stdout).unwrap()
 }

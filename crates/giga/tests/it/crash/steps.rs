@@ -17,6 +17,8 @@ enum Provoke {
     Failure,
     /// A factory that dies and stays away, so that its lease expires.
     SilentFactory,
+    /// Factories that are there and accept nothing.
+    DeafFactories,
 }
 
 async fn coordinator_dies_at(step: KillAt, provoke: Provoke) {
@@ -28,11 +30,16 @@ async fn coordinator_dies_at(step: KillAt, provoke: Provoke) {
     }
     fleet.kill_coordinator();
     fleet.start_coordinator(Some(step));
+    if provoke == Provoke::DeafFactories {
+        fleet.until_all_connected().await;
+        fleet.freeze_factories();
+    }
 
     let submitting = submit(&mut fleet, provoke, Who::Coordinator).await;
 
     fleet.until_all_shipped(&submitting).await;
     fleet.assert_nothing_lost_or_doubled(&submitting);
+    fleet.end();
 }
 
 async fn factory_dies_at(step: KillAt, provoke: Provoke) {
@@ -45,6 +52,7 @@ async fn factory_dies_at(step: KillAt, provoke: Provoke) {
 
     fleet.until_all_shipped(&jobs).await;
     fleet.assert_nothing_lost_or_doubled(&jobs);
+    fleet.end();
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +65,7 @@ enum Who {
 async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domain::JobId> {
     let prompt = match provoke {
         Provoke::Failure => "fail on your first attempt",
-        Provoke::Work | Provoke::SilentFactory => "do some work",
+        Provoke::Work | Provoke::SilentFactory | Provoke::DeafFactories => "do some work",
     };
     let mut jobs = BTreeSet::new();
     let mut has_died = false;
@@ -82,8 +90,10 @@ async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domai
         has_died = revive(fleet, who, super::fleet::PATIENCE).await;
     }
     assert!(has_died, "nobody died at the step\n{}", fleet.logs());
-    if provoke == Provoke::SilentFactory {
-        fleet.start_factory(0, None).await;
+    match provoke {
+        Provoke::SilentFactory => fleet.start_factory(0, None).await,
+        Provoke::DeafFactories => fleet.thaw_factories(),
+        Provoke::Work | Provoke::Failure => {}
     }
     fleet.start_factory(1, None).await;
     jobs
@@ -139,6 +149,7 @@ dies_at! {
     after_a_promotion_and_before_its_answer: coordinator_dies_at at "promote::committed", 2, Work;
     after_a_failure_and_before_its_answer: coordinator_dies_at at "fail::committed", 2, Failure;
     before_an_expired_lease_is_taken_back: coordinator_dies_at at "reap::before_commit", 1, SilentFactory;
+    before_an_offer_that_nobody_accepts_is_taken_back: coordinator_dies_at at "take_back::before_commit", 1, DeafFactories;
     after_the_nonce_is_on_disk: factory_dies_at at "factory::nonce_saved", 2, Work;
     after_the_grant_reached_the_factory: factory_dies_at at "factory::accepted", 2, Work;
     after_the_worktree_is_made: factory_dies_at at "factory::prepared", 2, Work;

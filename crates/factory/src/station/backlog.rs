@@ -1,0 +1,132 @@
+//! Output on its way to the coordinator: bounded, and what does not fit leaves a mark [J9].
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Output that waits for a slow coordinator, or one that is away.
+const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What an engine said and nobody has taken yet. Taking lines never waits: an engine is not held up by its log.
+#[derive(Default)]
+pub(super) struct LogBacklog {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: Vec<u8>,
+    left_out: u64,
+    is_closed: bool,
+}
+
+/// The end that lines go in at. Dropping it says that there will be no more.
+pub(super) struct LogWriter(Arc<LogBacklog>);
+
+/// Whether more lines may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum More {
+    MayCome,
+    No,
+}
+
+impl LogWriter {
+    pub(super) fn new(backlog: &Arc<LogBacklog>) -> Self {
+        Self(Arc::clone(backlog))
+    }
+
+    /// Adds a line, or counts it when there is no room.
+    pub(super) fn push(&self, line: &str) {
+        self.0.state.lock().push(line);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.mark_what_is_missing();
+        state.is_closed = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl LogBacklog {
+    /// The oldest bytes, `size_max` at most. They stay until [`LogBacklog::sent`]: asking again gives the same.
+    pub(super) fn first(&self, size_max: usize) -> (bytes::Bytes, More) {
+        let state = self.state.lock();
+        let size = state.bytes.len().min(size_max);
+        let more = if state.is_closed { More::No } else { More::MayCome };
+        (bytes::Bytes::copy_from_slice(&state.bytes[..size]), more)
+    }
+
+    /// The oldest bytes have arrived.
+    pub(super) fn sent(&self, size: usize) {
+        let mut state = self.state.lock();
+        let size = size.min(state.bytes.len());
+        state.bytes.drain(..size);
+    }
+
+    /// Resolves when something was added since the last time, or nothing more will be.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+impl State {
+    fn push(&mut self, line: &str) {
+        if self.bytes.len() + line.len() > BACKLOG_BYTES_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.mark_what_is_missing();
+        self.bytes.extend_from_slice(line.as_bytes());
+        self.bytes.push(b'\n');
+    }
+
+    fn mark_what_is_missing(&mut self) {
+        if self.left_out > 0 {
+            let mark = format!("[{} lines left out: the coordinator was too slow or away]\n", self.left_out);
+            self.bytes.extend_from_slice(mark.as_bytes());
+            self.left_out = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_do_not_fit_are_counted_where_they_are_missing() {
+        let backlog = Arc::new(LogBacklog::default());
+        let writer = LogWriter::new(&backlog);
+        let long = "x".repeat(BACKLOG_BYTES_MAX - 1);
+        writer.push(&long);
+        writer.push("lost");
+        writer.push("lost as well");
+        backlog.sent(BACKLOG_BYTES_MAX);
+
+        writer.push("taken");
+        drop(writer);
+
+        let expected = "[2 lines left out: the coordinator was too slow or away]\ntaken\n";
+        assert_eq!(backlog.first(1024), (bytes::Bytes::from(expected), More::No));
+    }
+
+    #[test]
+    fn lines_missing_at_the_end_are_marked_too() {
+        let backlog = Arc::new(LogBacklog::default());
+        let writer = LogWriter::new(&backlog);
+        writer.push(&"x".repeat(BACKLOG_BYTES_MAX - 1));
+        writer.push("lost");
+
+        drop(writer);
+
+        backlog.sent(BACKLOG_BYTES_MAX);
+        let expected = "[1 lines left out: the coordinator was too slow or away]\n";
+        assert_eq!(backlog.first(1024), (bytes::Bytes::from(expected), More::No));
+    }
+}

@@ -1,0 +1,151 @@
+//! What the station writes down: its runs and its reports. Disks take their time, so every call leaves the async threads.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use domain::JobId;
+use parking_lot::Mutex;
+use protocol::WorkOperation;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::task::spawn_blocking;
+use tracing::warn;
+
+use crate::error::Error;
+use crate::outbox::{Outbox, OutboxEntry};
+use crate::runs::{RunListing, RunRecord, Runs};
+
+/// The records of runs and the reports on their way, for async callers.
+pub(super) struct Ledger {
+    runs: Runs,
+    outbox: Outbox,
+    /// Reports whose maker still waits for the answer: nobody else may deliver them.
+    in_hand: Mutex<HashSet<u64>>,
+    lanes: Mutex<HashMap<JobId, Lane>>,
+}
+
+/// The right to deliver reports of one job. Those of other jobs go their own way meanwhile.
+pub(super) type Lane = Arc<AsyncMutex<()>>;
+
+/// A report that nobody answered yet.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) number: u64,
+    pub(super) operation: WorkOperation,
+}
+
+impl Ledger {
+    pub(super) fn new(runs: Runs, outbox: Outbox) -> Self {
+        Self { runs, outbox, in_hand: Mutex::default(), lanes: Mutex::default() }
+    }
+
+    /// Writes a record; `false` if the disk refuses, which ends the run before it does harm.
+    pub(super) async fn remember(&self, record: &RunRecord) -> bool {
+        let (runs, copy) = (self.runs.clone(), record.clone());
+        match off_thread(move || runs.save(&copy)).await {
+            Ok(()) => true,
+            Err(error) => {
+                warn!(job.id = %record.job, %error, "Cannot write down what is known about job `{}`", record.job);
+                false
+            }
+        }
+    }
+
+    pub(super) async fn forget(&self, record: &RunRecord) {
+        let (runs, job, seq) = (self.runs.clone(), record.job, record.dispatch_seq);
+        if let Err(error) = off_thread(move || runs.remove(job, seq)).await {
+            warn!(job.id = %job, %error, "Cannot remove the record of job `{job}`");
+        }
+    }
+
+    pub(super) async fn records(&self) -> Result<RunListing, Error> {
+        let runs = self.runs.clone();
+        off_thread(move || runs.list()).await
+    }
+
+    /// Writes a report down; it is in the maker's hand until [`Ledger::hand_over`].
+    pub(super) async fn append(&self, operation: &WorkOperation) -> Option<u64> {
+        let outbox = self.outbox.clone();
+        let report = serde_json::to_value(operation).ok()?;
+        match off_thread(move || outbox.append(&report)).await {
+            Ok(number) => {
+                self.in_hand.lock().insert(number);
+                Some(number)
+            }
+            Err(error) => {
+                warn!(%error, "Cannot write a report down; sending it all the same");
+                None
+            }
+        }
+    }
+
+    /// What waits, oldest first. A report that cannot be read any more is given up here.
+    pub(super) async fn waiting(&self) -> Result<Vec<Waiting>, Error> {
+        let outbox = self.outbox.clone();
+        let listing = off_thread(move || outbox.list()).await?;
+        let mut waiting = Vec::new();
+        for OutboxEntry { number, report } in listing.entries {
+            match serde_json::from_value(report) {
+                Ok(operation) => waiting.push(Waiting { number, operation }),
+                Err(error) => {
+                    warn!(number, %error, "A report in the outbox cannot be read any more");
+                    self.tick_off(number).await;
+                }
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// A report was answered.
+    pub(super) async fn tick_off(&self, number: u64) {
+        let outbox = self.outbox.clone();
+        if let Err(error) = off_thread(move || outbox.remove(number)).await {
+            warn!(%error, "Cannot remove a delivered report: it will be delivered again, which changes nothing");
+        }
+        self.hand_over(number);
+    }
+
+    /// The maker of a report no longer waits for its answer.
+    pub(super) fn hand_over(&self, number: u64) {
+        self.in_hand.lock().remove(&number);
+    }
+
+    pub(super) fn is_in_hand(&self, number: u64) -> bool {
+        self.in_hand.lock().contains(&number)
+    }
+
+    /// The lane of a job. Lanes that nobody uses are taken down on the way.
+    pub(super) fn lane(&self, job: JobId) -> Lane {
+        let mut lanes = self.lanes.lock();
+        lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+        Arc::clone(lanes.entry(job).or_default())
+    }
+}
+
+/// Runs disk work where it may block.
+async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    match spawn_blocking(work).await {
+        Ok(done) => done,
+        // Only a panic of the work, or the end of the runtime, comes here.
+        Err(gone) => Err(Error::disk("reach", "the state folder")(std::io::Error::other(gone))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::StateDir;
+
+    #[tokio::test]
+    async fn one_delivery_at_a_time_for_a_job_and_none_waits_for_another_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::new(folder.path()).unwrap();
+        let ledger = Ledger::new(Runs::under(&state), Outbox::open(&state).unwrap());
+        let (one, other) = (JobId::from_bytes([1; 16]), JobId::from_bytes([2; 16]));
+
+        let lane = ledger.lane(one);
+        let _turn = lane.lock().await;
+
+        assert!(ledger.lane(one).try_lock().is_err());
+        assert!(ledger.lane(other).try_lock().is_ok());
+    }
+}

@@ -1,0 +1,205 @@
+//! A real coordinator behind its HTTP server, and a line to it that can break.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::{SystemClock, SystemEntropy};
+use broker::Embedded;
+use coordinator::{Coordinator, Ports, Settings};
+use domain::{Clock, JobId, Run, StageName};
+use protocol::{Client, Endpoint, Enroll, JobDetail, JobView, RunList, Submit, Submitted, Trust};
+use server::{Options, Server};
+use store::{DirectoryLogs, Sqlite};
+use tempfile::TempDir;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::stage::PATIENCE;
+
+/// A running coordinator with its server.
+pub(crate) struct Fleet {
+    pub(crate) address: SocketAddr,
+    admin: Client,
+    coordinator: Arc<Coordinator>,
+    shutdown: CancellationToken,
+    _running: JoinSet<()>,
+    _dir: TempDir,
+}
+
+impl Fleet {
+    /// A coordinator whose leases last this long, and who waits for nobody else for long either.
+    pub(crate) async fn start(lease_ttl: Duration) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let clock = Arc::new(SystemClock::new());
+        let ports = Ports {
+            jobs: Arc::clone(&store) as _,
+            history: Arc::clone(&store) as _,
+            fleet: Arc::clone(&store) as _,
+            logs: Arc::new(DirectoryLogs::new(dir.path().join("logs"), 64 * 1024 * 1024)),
+            broker: Arc::new(Embedded::new(broker::Settings::default(), clock.clone())),
+            clock,
+            entropy: Arc::new(SystemEntropy),
+        };
+        let settings = Settings {
+            lease_ttl,
+            renew_every: Duration::from_millis(500),
+            stale_after: lease_ttl,
+            accept_within: Duration::from_secs(1),
+            sweep_every: Duration::from_secs(1),
+            disk_free_min_bytes: 0,
+            ..Settings::default()
+        };
+        let coordinator = Coordinator::open(ports, settings).await.unwrap();
+        let token = coordinator.first_admin_token().await.unwrap().unwrap();
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = Server::bind(Options { listen, ..Options::default() }).await.unwrap();
+        let (address, admin) = (server.address(), client(&server.base(), token.reveal()));
+        let shutdown = CancellationToken::new();
+        let mut running = JoinSet::new();
+        running.spawn({
+            let coordinator = Arc::clone(&coordinator);
+            async move { coordinator.run().await }
+        });
+        running.spawn(server.serve(Arc::clone(&coordinator), shutdown.clone()));
+        Self { address, admin, coordinator, shutdown, _running: running, _dir: dir }
+    }
+
+    /// A client with a new factory's own token, by way of `line`.
+    pub(crate) async fn enrol(&self, name: &str, line: &Line) -> Client {
+        let join = self.coordinator.join_token(name.parse().unwrap()).await.unwrap();
+        let request = Enroll { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap() };
+        let enrolled = self.coordinator.enroll(&request).await.unwrap();
+        client(&format!("http://{}", line.address), &enrolled.token)
+    }
+
+    pub(crate) async fn submit(&self, front_matter: &str) -> JobId {
+        let body_md = format!("---\ntitle: Write it down\nrepo: notes\n{front_matter}---\nPlease.\n");
+        let request = Submit { body_md, ..Submit::default() };
+        let submitted: Submitted = self.admin.post("/jobs", &request).await.unwrap();
+        submitted.job.id
+    }
+
+    pub(crate) async fn act(&self, job: JobId, action: &str) {
+        let path = format!("/jobs/{job}/actions/{action}");
+        let _: JobView = self.admin.post(&path, &serde_json::json!({})).await.unwrap();
+    }
+
+    pub(crate) async fn job(&self, job: JobId) -> JobView {
+        let detail: JobDetail = self.admin.get(&format!("/jobs/{job}")).await.unwrap();
+        detail.job
+    }
+
+    /// Waits until a job is as described.
+    pub(crate) async fn until(&self, job: JobId, what: &str, is_so: impl Fn(&JobView) -> bool) -> JobView {
+        let clock = SystemClock::new();
+        loop {
+            let view = self.job(job).await;
+            if is_so(&view) {
+                return view;
+            }
+            assert!(clock.monotonic() < PATIENCE, "{what} did not happen: {view:#?}");
+            clock.sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) async fn until_stage(&self, job: JobId, stage: StageName) -> JobView {
+        self.until(job, &format!("stage {stage}"), |view| view.stage == stage).await
+    }
+
+    pub(crate) async fn runs(&self, job: JobId) -> Vec<Run> {
+        let runs: RunList = self.admin.get(&format!("/jobs/{job}/runs")).await.unwrap();
+        runs.items
+    }
+
+    pub(crate) async fn log(&self, job: JobId) -> String {
+        self.admin.get_text(&format!("/jobs/{job}/logs")).await.unwrap()
+    }
+
+    /// Waits until the first run of a job has ended.
+    pub(crate) async fn first_run(&self, job: JobId) -> Run {
+        let clock = SystemClock::new();
+        loop {
+            if let Some(run) = self.runs(job).await.into_iter().find(|run| run.n == 1 && run.ended_at.is_some()) {
+                return run;
+            }
+            assert!(clock.monotonic() < PATIENCE, "the run did not end");
+            clock.sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.coordinator.stop();
+        self.shutdown.cancel();
+    }
+}
+
+/// A line to the coordinator that can break.
+pub(crate) struct Line {
+    pub(crate) address: SocketAddr,
+    wire: watch::Sender<Wire>,
+    _carrying: JoinSet<()>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wire {
+    Whole,
+    /// Connections break, new ones are hung up on.
+    Cut,
+    /// Connections stay, and nothing comes through.
+    Dead,
+}
+
+impl Line {
+    pub(crate) async fn to(fleet: &Fleet) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (wire, watched) = watch::channel(Wire::Whole);
+        let mut carrying = JoinSet::new();
+        carrying.spawn(carry(listener, fleet.address, watched));
+        Self { address, wire, _carrying: carrying }
+    }
+
+    /// Breaks it so that everybody notices.
+    pub(crate) fn cut(&self) {
+        self.wire.send_replace(Wire::Cut);
+    }
+
+    /// Breaks it so that nobody notices.
+    pub(crate) fn silence(&self) {
+        self.wire.send_replace(Wire::Dead);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.wire.send_replace(Wire::Whole);
+    }
+}
+
+async fn carry(listener: TcpListener, to: SocketAddr, wire: watch::Receiver<Wire>) {
+    let mut calls = JoinSet::new();
+    while let Ok((near, _)) = listener.accept().await {
+        calls.spawn(carry_one(near, to, wire.clone()));
+    }
+}
+
+async fn carry_one(mut near: TcpStream, to: SocketAddr, mut wire: watch::Receiver<Wire>) {
+    let mut far = TcpStream::connect(to).await.unwrap();
+    if *wire.borrow() == Wire::Whole {
+        tokio::select! {
+            _ = copy_bidirectional(&mut near, &mut far) => return,
+            _ = wire.wait_for(|wire| *wire != Wire::Whole) => {}
+        }
+    }
+    let _ = wire.wait_for(|wire| *wire != Wire::Dead).await;
+}
+
+fn client(base: &str, token: &str) -> Client {
+    let endpoint = Endpoint { base: base.to_owned(), token: token.to_owned(), product: None, trust: Trust::Public };
+    Client::new(endpoint).unwrap()
+}

@@ -1,0 +1,127 @@
+//! A station in a runtime of its own, so that it can die without a farewell.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::SystemEntropy;
+use factory::{
+    AfterShip, EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, LocalStage, RepoConfig, RunRecord, Runs,
+    StateDir, Station, StationError, StationSettings,
+};
+use protocol::Client;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::stage::{Forge, clock, eventually, main, notes};
+
+/// What the programs of a station get between the polite and the sure end.
+const GRACE_MS: u64 = 200;
+
+/// A station at work.
+pub(crate) struct Plant {
+    state: PathBuf,
+    stop: CancellationToken,
+    runtime: Option<Runtime>,
+    running: Option<JoinHandle<Result<(), StationError>>>,
+}
+
+impl Plant {
+    pub(crate) fn start(settings: StationSettings, client: Client) -> Self {
+        let state = settings.state.clone();
+        let station = Station::open(settings, client, clock(), Arc::new(SystemEntropy)).unwrap();
+        let stop = CancellationToken::new();
+        let runtime = Runtime::new().unwrap();
+        let running = runtime.spawn(station.run(stop.clone()));
+        Self { state, stop, runtime: Some(runtime), running: Some(running) }
+    }
+
+    /// Tells it to stop, and waits until it did.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        self.running.take().unwrap().await.unwrap().unwrap();
+    }
+
+    /// Ends it where it stands.
+    pub(crate) async fn kill(mut self) {
+        let runtime = self.runtime.take().unwrap();
+        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(5))).await.unwrap();
+    }
+
+    /// Waits until this many reports were written down and not yet answered.
+    pub(crate) async fn holds_back(&self, reports: usize) {
+        let outbox = self.state.join("outbox");
+        let waiting = || std::fs::read_dir(&outbox).unwrap().filter(|file| is_whole(file.as_ref().unwrap())).count();
+        eventually("a report that waits", || waiting() == reports).await;
+    }
+
+    pub(crate) fn records(&self) -> Vec<RunRecord> {
+        Runs::under(&StateDir::new(&self.state).unwrap()).list().unwrap().records
+    }
+
+    /// Waits until a run is kept for a person, and gives what is known about it.
+    pub(crate) async fn quarantined(&self) -> RunRecord {
+        let found = || self.records().into_iter().find(|record| record.stage == LocalStage::Quarantined);
+        eventually("a quarantined run", || found().is_some()).await;
+        found().unwrap()
+    }
+}
+
+impl Drop for Plant {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn is_whole(file: &std::fs::DirEntry) -> bool {
+    file.path().extension().is_some_and(|extension| extension == "json")
+}
+
+/// A station with one seat that works on the forge's repository, with a shell script for an engine.
+pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettings {
+    let url = forge.remote().to_str().unwrap().to_owned();
+    let engine = EngineConfig {
+        argv: ["sh", "-c", engine].map(str::to_owned).to_vec(),
+        retryable_exit_codes: Vec::new(),
+        model: None,
+        environment: EnvironmentConfig::default(),
+    };
+    StationSettings {
+        name: name.parse().unwrap(),
+        seats: 1,
+        engine_seats: BTreeMap::new(),
+        cost: 0,
+        state: forge.path(name),
+        repos: [(notes(), RepoConfig { url, base: main(), setup: Vec::new() })].into(),
+        repo_base: None,
+        default_base: main(),
+        engines: [("command".parse().unwrap(), engine)].into(),
+        capabilities: Default::default(),
+        environment: EnvironmentConfig::default(),
+        git: GitConfig::default(),
+        identity: Identity::default(),
+        limits: Limits { grace_ms: GRACE_MS, ..Limits::default() },
+        ref_prefix: "aq".parse().unwrap(),
+        after_ship: AfterShip::DeleteBranch,
+        checkpoint_every: Duration::from_secs(600),
+        detect_every: Duration::from_secs(600),
+        guard: None,
+    }
+}
+
+/// The same, with commands that make a worktree ready.
+pub(crate) fn with_setup(mut settings: StationSettings, setup: &[&str]) -> StationSettings {
+    for repo in settings.repos.values_mut() {
+        repo.setup = setup.iter().map(|&command| command.to_owned()).collect();
+    }
+    settings
+}
+
+/// A shell command that waits for a file.
+pub(crate) fn wait_for(file: &Path) -> String {
+    format!("while [ ! -e '{}' ]; do sleep 0.05; done", file.display())
+}

@@ -1,0 +1,32 @@
+//! Real repositories, as a forge would have them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Makes a bare repository with one commit on `main`.
+pub(crate) fn make(folder: &Path, name: &str) -> PathBuf {
+    let (repo, seed) = (folder.join(format!("{name}.git")), folder.join("seed"));
+    git(folder, &["init", "--quiet", "--bare", "--initial-branch=main", repo.to_str().unwrap()]);
+    git(folder, &["init", "--quiet", "--initial-branch=main", seed.to_str().unwrap()]);
+    std::fs::write(seed.join("README.md"), "work\n").unwrap();
+    git(&seed, &["add", "README.md"]);
+    git(&seed, &["commit", "--quiet", "--message", "begin"]);
+    git(&seed, &["push", "--quiet", repo.to_str().unwrap(), "main"]);
+    repo
+}
+
+/// The names of the files at the top of `main`.
+pub(crate) fn files(repo: &Path) -> Vec<String> {
+    let done = Command::new("git").current_dir(repo).args(["ls-tree", "--name-only", "main"]).output().unwrap();
+    String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn git(dir: &Path, args: &[&str]) {
+    let done = Command::new("git")
+        .current_dir(dir)
+        .args(["-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "commit.gpgSign=false"])
+        .args(args)
+        .status()
+        .unwrap();
+    assert!(done.success(), "git {args:?}");
+}
