@@ -26,14 +26,17 @@ impl Coordinator {
     pub async fn start(&self, who: &Principal, id: JobId, request: &StartWork) -> Result<StageAnswer, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         let engine = request.engine.clone();
-        self.move_on(id, |job, now| {
-            if is_repeated_start(&job, &holder, &engine) {
-                return Ok(Decision::Keep);
-            }
-            let started = StageEvent::Started { holder: holder.clone(), engine: engine.clone() };
-            job.apply(started, now, who.actor()).map(Decision::Write)
-        })
-        .await
+        let answer = self
+            .move_on(id, |job, now| {
+                if is_repeated_start(&job, &holder, &engine) {
+                    return Ok(Decision::Keep);
+                }
+                let started = StageEvent::Started { holder: holder.clone(), engine: engine.clone() };
+                job.apply(started, now, who.actor()).map(Decision::Write)
+            })
+            .await?;
+        fail_point!("start::committed");
+        Ok(answer)
     }
 
     /// A holder saves work in progress, or says that its engine is up.
@@ -103,7 +106,11 @@ impl Coordinator {
                 let tries = job.errand().map_or(0, |errand| errand.tries);
                 let event = self.errand_event(&holder, &request.outcome, tries, now);
                 let job = job.apply(event, now, who.actor())?;
-                self.ship_if_wanted(job, now).map(Decision::Write)
+                // A merge that cannot work is not asked for again by itself: a person has to look.
+                match request.outcome {
+                    ErrandOutcome::Done => self.ship_if_wanted(job, now).map(Decision::Write),
+                    ErrandOutcome::Failed { .. } | ErrandOutcome::Impossible { .. } => Ok(Decision::Write(job)),
+                }
             })
             .await?;
         fail_point!("promote::committed");

@@ -5,6 +5,9 @@ use std::time::Duration;
 use domain::RetryPolicy;
 use scheduler::Weights;
 
+/// A sweep reads every open job; more often than this it would be all that a busy coordinator does.
+const SWEEP_EVERY_MIN: Duration = Duration::from_millis(100);
+
 /// What can be set about a coordinator.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -66,6 +69,13 @@ impl Settings {
                 self.renew_every, self.lease_ttl, self.stale_after
             ));
             self.renew_every = renew_max;
+        }
+        if self.sweep_every < SWEEP_EVERY_MIN {
+            warnings.push(format!(
+                "sweeping every {:?} would do nothing else: every {SWEEP_EVERY_MIN:?}",
+                self.sweep_every
+            ));
+            self.sweep_every = SWEEP_EVERY_MIN;
         }
         (self, warnings)
     }

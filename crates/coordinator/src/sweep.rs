@@ -173,6 +173,7 @@ impl Coordinator {
     }
 
     async fn take_errand_back(&self, id: JobId, seq: domain::DispatchSeq) -> Result<(), Error> {
+        fail_point!("take_errand_back::before_commit");
         self.amend(id, |job| {
             let is_the_one = match job.errand().map(|errand| &errand.state) {
                 Some(ErrandState::Dispatched { dispatch }) => dispatch.seq == seq,

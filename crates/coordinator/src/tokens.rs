@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::{Collection, Expected, FactoryId, Grant, Revision, Token, TokenId, Versioned};
+use domain::{ClaimNonce, Collection, Expected, FactoryId, Grant, Revision, Token, TokenId, Versioned};
 use parking_lot::RwLock;
 use protocol::{Enroll, Enrolled, NewToken, TokenList, TokenMade, TokenRotated, TokenView};
 use sha2::{Digest, Sha256};
@@ -128,35 +128,56 @@ impl Coordinator {
         Ok(secret)
     }
 
-    /// Trades a join token, once, for a factory's own.
+    /// Trades a join token, once, for a factory's own. With a nonce a lost answer is given again.
     pub async fn enroll(&self, request: &Enroll) -> Result<Enrolled, Error> {
-        let hash = hash(&request.join_token);
-        let token = self.tokens.find(&hash).ok_or(Error::Unauthenticated)?;
+        // One at a time, or two strangers could both find the name free.
+        let _turn = self.tokens.enrolling.lock().await;
+        let join = hash(&request.join_token);
+        let secret = request.nonce.map(|nonce| derived_secret(request, nonce));
+        if let Some(secret) = secret.as_ref().filter(|secret| self.belongs_to(secret, &request.factory_id)) {
+            // The factory has enrolled with this very request: at most the join token is left to be removed.
+            if self.tokens.find(&join).is_some() {
+                self.remove_token(&join).await?;
+            }
+            return Ok(Enrolled { factory_id: request.factory_id.clone(), token: secret.0.clone() });
+        }
+        let grant = self.joining_grant(&join, &request.factory_id)?;
+        let secret = secret.unwrap_or_else(|| self.random_secret(&grant));
+        // The factory's token first: whatever dies in between, either it can be asked for again or the join token is good.
+        let name = format!("factory {}", request.factory_id);
+        self.keep_token(name, grant, self.settings.factory_token_ttl, &secret).await?;
+        if self.remove_token(&join).await? == Removed::Before {
+            self.remove_token(&hash(secret.reveal())).await?;
+            return Err(Error::Unauthenticated);
+        }
+        info!(factory.id = %request.factory_id, "Factory `{}` enrolled", request.factory_id);
+        Ok(Enrolled { factory_id: request.factory_id.clone(), token: secret.0 })
+    }
+
+    /// What a join token lets a factory of this name do.
+    fn joining_grant(&self, join: &str, id: &FactoryId) -> Result<Grant, Error> {
+        let token = self.tokens.find(join).ok_or(Error::Unauthenticated)?;
         let is_expired = token.expires_at.is_some_and(|at| at <= self.now());
         let Grant::Join { factory, products, capabilities } = token.grant else { return Err(Error::Unauthenticated) };
         if is_expired {
             return Err(Error::Unauthenticated);
         }
-        if factory.as_ref().is_some_and(|fixed| *fixed != request.factory_id) {
+        if factory.as_ref().is_some_and(|fixed| fixed != id) {
             return Err(Error::Forbidden("the join token is for another factory".to_owned()));
         }
-        // One at a time, or two strangers could both find the name free.
-        let _turn = self.tokens.enrolling.lock().await;
-        if factory.is_none() && self.is_taken(&request.factory_id) {
+        if factory.is_none() && self.is_taken(id) {
             return Err(Error::Forbidden(format!(
-                "there is a factory `{id}` already: choose another name, or ask for a join token for `{id}`",
-                id = request.factory_id
+                "there is a factory `{id}` already: choose another name, or ask for a join token for `{id}`"
             )));
         }
-        // Removing it first makes it good for one: of two that come at once, one finds it gone.
-        if self.remove_token(&hash).await? == Removed::Before {
-            return Err(Error::Unauthenticated);
-        }
-        let grant = Grant::Factory { factory: request.factory_id.clone(), products, capabilities };
-        let (_, secret) =
-            self.make_token(format!("factory {}", request.factory_id), grant, self.settings.factory_token_ttl).await?;
-        info!(factory.id = %request.factory_id, "Factory `{}` enrolled", request.factory_id);
-        Ok(Enrolled { factory_id: request.factory_id.clone(), token: secret.0 })
+        Ok(Grant::Factory { factory: id.clone(), products, capabilities })
+    }
+
+    /// Whether a secret is a good token of a factory.
+    fn belongs_to(&self, secret: &Secret, factory: &FactoryId) -> bool {
+        let now = self.now();
+        let token = self.tokens.find(&hash(secret.reveal()));
+        token.is_some_and(|token| is_of(&token, factory) && token.expires_at.is_none_or(|at| at > now))
     }
 
     /// Whether somebody works under this name, or may.
@@ -221,14 +242,29 @@ impl Coordinator {
     }
 
     async fn make_token(&self, name: String, grant: Grant, ttl: Option<Duration>) -> Result<(Token, Secret), Error> {
+        let secret = self.random_secret(&grant);
+        let token = self.keep_token(name, grant, ttl, &secret).await?;
+        Ok((token, secret))
+    }
+
+    fn random_secret(&self, grant: &Grant) -> Secret {
+        Secret(format!("giga_{}_{}", prefix(grant), URL_SAFE_NO_PAD.encode(self.ports.entropy.bytes::<32>())))
+    }
+
+    /// Writes down that a secret is a token, without the secret.
+    async fn keep_token(
+        &self,
+        name: String,
+        grant: Grant,
+        ttl: Option<Duration>,
+        secret: &Secret,
+    ) -> Result<Token, Error> {
         self.purge_tokens().await;
         let now = self.now();
-        let secret =
-            Secret(format!("giga_{}_{}", prefix(&grant), URL_SAFE_NO_PAD.encode(self.ports.entropy.bytes::<32>())));
         let id = TokenId::new(now, self.ports.entropy.bytes());
         let token = Token { id, name, grant, created_at: now, expires_at: ttl.map(|ttl| now.after(ttl)) };
         self.write_token(&hash(secret.reveal()), Expected::Absent, token.clone()).await?;
-        Ok((token, secret))
+        Ok(token)
     }
 
     /// Removes some of the tokens that have ended. Admins' stay: a fleet that has had one never makes a first one again.
@@ -288,6 +324,16 @@ enum Removed {
 
 fn is_of(token: &Token, wanted: &FactoryId) -> bool {
     matches!(&token.grant, Grant::Factory { factory, .. } if factory == wanted)
+}
+
+/// The token that an enrolment comes to: as hard to guess as the join token, and the same however often it is asked for.
+fn derived_secret(request: &Enroll, nonce: ClaimNonce) -> Secret {
+    let mut digest = Sha256::new();
+    for part in [request.join_token.as_bytes(), nonce.as_bytes(), request.factory_id.as_str().as_bytes()] {
+        digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+        digest.update(part);
+    }
+    Secret(format!("giga_fac_{}", URL_SAFE_NO_PAD.encode(digest.finalize())))
 }
 
 fn prefix(grant: &Grant) -> &'static str {

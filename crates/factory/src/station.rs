@@ -247,9 +247,9 @@ impl Station {
     /// Every run saves its work and lets go, within limits.
     async fn say_farewell(&self) {
         self.stopping.cancel();
-        // Offers would only wait here for their deadline: the coordinator is told before anything else.
-        let _ = tokio::time::timeout(GOODBYE_MAX, self.heartbeat()).await;
         self.holdings.stop_all(holding::StopCause::Farewell);
+        // Offers would only wait here for their deadline: the coordinator hears of it while the runs save their work.
+        let _ = tokio::time::timeout(GOODBYE_MAX, self.heartbeat()).await;
         self.tasks.close();
         if tokio::time::timeout(FAREWELL_MAX, self.tasks.wait()).await.is_err() {
             warn!("Some runs did not end in time; what they hold goes back when their leases expire");

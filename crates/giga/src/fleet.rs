@@ -45,7 +45,7 @@ pub(crate) async fn factory(
     if lifeline == Lifeline::Stdin {
         signals::stop_when_stdin_closes(stop.clone());
     }
-    factory::run(config, join, stop).await
+    factory::run(config, join, lifeline, stop).await
 }
 
 /// Runs a coordinator with local factories; `--demo` brings work along.

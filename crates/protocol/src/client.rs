@@ -8,14 +8,11 @@ use bytes::Bytes;
 use domain::ProductId;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::API_PREFIX;
+use crate::network::{Answer, Fault, Hyper, Network};
 use crate::problem::Problem;
 use crate::sse::{SseEvent, SseParser};
 
@@ -24,9 +21,6 @@ const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;
 
 /// How long an ordinary request may take. Long enough for a coordinator that is starting up or flushing to a slow disk.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// How long opening a connection may take.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A held-open stream that is silent for longer has lost its other end: coordinators send a comment every 15 seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(50);
@@ -57,7 +51,7 @@ pub enum Trust {
 /// A connection pool to one coordinator. Clones share it.
 #[derive(Clone)]
 pub struct Client {
-    http: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    network: Arc<dyn Network>,
     base: String,
     authorization: HeaderValue,
     product: Option<ProductId>,
@@ -110,8 +104,14 @@ impl ClientError {
 }
 
 impl Client {
-    /// A client for a coordinator. Nothing is sent yet.
+    /// A client for a coordinator on the real network. Nothing is sent yet.
     pub fn new(endpoint: Endpoint) -> Result<Self, ClientError> {
+        let network = Hyper::new(&endpoint.trust).map_err(unusable)?;
+        Self::over(Arc::new(network), endpoint)
+    }
+
+    /// A client for a coordinator on any network. Nothing is sent yet.
+    pub fn over(network: Arc<dyn Network>, endpoint: Endpoint) -> Result<Self, ClientError> {
         let base = endpoint.base.trim_end_matches('/').to_owned();
         let uri: Uri = base.parse().map_err(|_| unusable(format!("`{base}` is not an address")))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
@@ -120,20 +120,7 @@ impl Client {
         let mut authorization = HeaderValue::from_str(&format!("Bearer {}", endpoint.token))
             .map_err(|_| unusable("the token contains characters that cannot be sent".to_owned()))?;
         authorization.set_sensitive(true);
-        let mut tcp = HttpConnector::new();
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIME_MAX));
-        tcp.enforce_http(false);
-        let https = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(tls(&endpoint.trust)?)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(60))
-            .build(https);
-        Ok(Self { http, base, authorization, product: endpoint.product })
+        Ok(Self { network, base, authorization, product: endpoint.product })
     }
 
     /// The address that requests go to.
@@ -203,7 +190,7 @@ impl Client {
     async fn send(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, ClientError> {
         let request = self.request(method, path, kind, body)?;
         let exchange = async {
-            let response = self.http.request(request).await.map_err(|error| self.no_answer(&error))?;
+            let response = self.network.exchange(request).await.map_err(|fault| self.no_answer(&fault))?;
             self.read(response).await
         };
         match tokio::time::timeout(REQUEST_TIME_MAX, exchange).await {
@@ -215,10 +202,10 @@ impl Client {
         }
     }
 
-    async fn open(&self, request: Request<Full<Bytes>>) -> Result<Incoming, ClientError> {
-        let opening = tokio::time::timeout(REQUEST_TIME_MAX, self.http.request(request));
+    async fn open(&self, request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
+        let opening = tokio::time::timeout(REQUEST_TIME_MAX, self.network.exchange(request));
         let response = match opening.await {
-            Ok(response) => response.map_err(|error| self.no_answer(&error))?,
+            Ok(response) => response.map_err(|fault| self.no_answer(&fault))?,
             Err(_) => {
                 return Err(ClientError::NoAnswer { base: self.base.clone(), why: "it does not open".to_owned() });
             }
@@ -251,12 +238,12 @@ impl Client {
         request.body(Full::new(body)).map_err(|error| unusable(format!("`{path}` is not a path: {error}")))
     }
 
-    async fn read(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+    async fn read(&self, response: Response<Answer>) -> Result<Bytes, ClientError> {
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_LEN_MAX)
             .collect()
             .await
-            .map_err(|error| self.no_answer(error.as_ref()))?
+            .map_err(|error| self.no_answer(&Fault::from(error)))?
             .to_bytes();
         if status.is_success() {
             return Ok(body);
@@ -268,8 +255,8 @@ impl Client {
         }
     }
 
-    fn no_answer(&self, error: &(dyn std::error::Error + 'static)) -> ClientError {
-        ClientError::NoAnswer { base: self.base.clone(), why: root_cause(error) }
+    fn no_answer(&self, fault: &Fault) -> ClientError {
+        ClientError::NoAnswer { base: self.base.clone(), why: fault.to_string() }
     }
 
     fn garbled(&self, why: &dyn std::fmt::Display) -> ClientError {
@@ -279,7 +266,7 @@ impl Client {
 
 /// A held-open stream of events.
 pub struct EventStream {
-    body: Incoming,
+    body: Answer,
     base: String,
     parser: SseParser,
     ready: VecDeque<SseEvent>,
@@ -301,7 +288,7 @@ impl EventStream {
 
 /// A held-open stream of raw bytes.
 pub struct LogStream {
-    body: Incoming,
+    body: Answer,
     base: String,
 }
 
@@ -312,7 +299,7 @@ impl LogStream {
     }
 }
 
-async fn next_chunk(body: &mut Incoming, base: &str) -> Result<Option<Bytes>, ClientError> {
+async fn next_chunk(body: &mut Answer, base: &str) -> Result<Option<Bytes>, ClientError> {
     loop {
         let no_answer = |why: String| ClientError::NoAnswer { base: base.to_owned(), why };
         let frame = tokio::time::timeout(SILENCE_MAX, body.frame())
@@ -320,7 +307,7 @@ async fn next_chunk(body: &mut Incoming, base: &str) -> Result<Option<Bytes>, Cl
             .map_err(|_| no_answer("the stream fell silent".to_owned()))?;
         match frame {
             None => return Ok(None),
-            Some(Err(error)) => return Err(no_answer(root_cause(&error))),
+            Some(Err(fault)) => return Err(no_answer(fault.to_string())),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -330,30 +317,6 @@ async fn next_chunk(body: &mut Incoming, base: &str) -> Result<Option<Bytes>, Cl
     }
 }
 
-fn tls(trust: &Trust) -> Result<rustls::ClientConfig, ClientError> {
-    let mut roots = rustls::RootCertStore::empty();
-    match trust {
-        Trust::Public => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        Trust::Authority(der) => roots
-            .add(rustls::pki_types::CertificateDer::from(der.clone()))
-            .map_err(|error| unusable(format!("the certificate authority cannot be used: {error}")))?,
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(error.to_string()))?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
 fn unusable(why: String) -> ClientError {
     ClientError::Unusable(why)
-}
-
-/// The innermost cause: "connection refused" rather than "client error (Connect)".
-fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Capability, EngineName, FactoryId, InstanceId, JobId, RepoName, Timestamp};
+use domain::{Capability, ClaimNonce, EngineName, FactoryId, InstanceId, JobId, RepoName, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,6 +16,9 @@ pub struct Enroll {
     pub join_token: String,
     /// The name that the factory takes.
     pub factory_id: FactoryId,
+    /// Random per enrolment: the same nonce gives the same token, so that a lost answer can be asked for again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<ClaimNonce>,
 }
 
 /// A factory's own token: shown once.

@@ -3,6 +3,7 @@
 mod client;
 mod factories;
 mod jobs;
+mod network;
 mod operations;
 mod problem;
 mod sse;
@@ -17,6 +18,7 @@ pub use jobs::{
     Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
     JobView, LeaseView, RunList, Submit, Submitted,
 };
+pub use network::{Answer, Fault, Network};
 pub use operations::{
     Alert, AlertCode, AlertList, DeadLetter, DeadLetterList, Health, Metrics, NewToken, ProductList, ProductSettings,
     QueueState, TokenList, TokenMade, TokenView,

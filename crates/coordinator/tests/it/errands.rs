@@ -266,3 +266,22 @@ async fn an_errand_takes_no_seat() {
 
     mac.build(&fleet, next).await;
 }
+
+#[tokio::test]
+async fn a_merge_that_cannot_work_is_not_asked_for_again_by_itself() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = promoted(&fleet, &mac).await;
+    fleet.dispatch().await;
+    let (grip, _) = take_errand(&fleet, &mac, job).await;
+
+    let conflict = ErrandOutcome::Impossible { message: "it conflicts".to_owned() };
+    let answer = mac.promote(&fleet, grip, conflict).await.unwrap();
+    fleet.dispatch().await;
+
+    assert_eq!(answer.stage, StageName::Testing);
+    let view = fleet.job(job).await;
+    assert_eq!((view.errand, view.message.as_deref()), (None, Some("it conflicts")));
+    assert_eq!(fleet.count(job, EventKind::ShipRequested).await, 1);
+}

@@ -25,7 +25,8 @@ async fn a_join_token_is_good_for_one_of_fifty() {
     fleet.store().set(|faults| faults.yields_max = 3);
 
     let enrolments = (0..50).map(|n| {
-        let request = Enroll { join_token: join_token.clone(), factory_id: format!("factory-{n}").parse().unwrap() };
+        let request =
+            Enroll { join_token: join_token.clone(), factory_id: format!("factory-{n}").parse().unwrap(), nonce: None };
         let coordinator = &fleet.coordinator;
         async move { coordinator.enroll(&request).await }
     });
@@ -47,7 +48,7 @@ async fn a_join_token_ends_by_itself_and_does_nothing_else() {
 
     fleet.bench.clock.advance(Duration::from_secs(60));
 
-    let late = Enroll { join_token: secret.clone(), factory_id: "mac".parse().unwrap() };
+    let late = Enroll { join_token: secret.clone(), factory_id: "mac".parse().unwrap(), nonce: None };
     assert!(matches!(fleet.coordinator.enroll(&late).await, Err(Error::Unauthenticated)));
     assert!(matches!(fleet.coordinator.authenticate(&secret), Err(Error::Unauthenticated)));
 }
@@ -228,9 +229,13 @@ async fn a_factory_offers_only_what_its_token_allows() {
     };
     let request = NewToken { name: "join".to_owned(), grant, ttl_seconds: None };
     let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
-    let other = Enroll { join_token: join_token.clone(), factory_id: "linux".parse().unwrap() };
+    let other = Enroll { join_token: join_token.clone(), factory_id: "linux".parse().unwrap(), nonce: None };
     assert!(matches!(fleet.coordinator.enroll(&other).await, Err(Error::Forbidden(_))));
-    let enrolled = fleet.coordinator.enroll(&Enroll { join_token, factory_id: "mac".parse().unwrap() }).await.unwrap();
+    let enrolled = fleet
+        .coordinator
+        .enroll(&Enroll { join_token, factory_id: "mac".parse().unwrap(), nonce: None })
+        .await
+        .unwrap();
     let mut mac = Machine::join(&fleet, "template").await;
     mac.who = fleet.coordinator.authenticate(&enrolled.token).unwrap();
     mac.offers.capabilities = ["has:docker", "gpu:l4", "os:darwin"].map(|token| token.parse().unwrap()).into();
@@ -250,14 +255,14 @@ async fn a_join_token_that_names_nobody_does_not_take_over_a_factory_that_is_the
     let anonymous = join_token(&fleet, None).await;
     let named = fleet.coordinator.join_token(mac.id.clone()).await.unwrap();
 
-    let stranger = Enroll { join_token: anonymous.clone(), factory_id: mac.id.clone() };
+    let stranger = Enroll { join_token: anonymous.clone(), factory_id: mac.id.clone(), nonce: None };
     let refused = fleet.coordinator.enroll(&stranger).await.map(drop);
-    let invited = Enroll { join_token: named.reveal().to_owned(), factory_id: mac.id.clone() };
+    let invited = Enroll { join_token: named.reveal().to_owned(), factory_id: mac.id.clone(), nonce: None };
     let enrolled = fleet.coordinator.enroll(&invited).await.unwrap();
 
     assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
     assert_eq!(enrolled.factory_id, mac.id);
-    let elsewhere = Enroll { join_token: anonymous, factory_id: "linux".parse().unwrap() };
+    let elsewhere = Enroll { join_token: anonymous, factory_id: "linux".parse().unwrap(), nonce: None };
     fleet.coordinator.enroll(&elsewhere).await.unwrap();
 }
 
@@ -339,4 +344,21 @@ async fn a_restart_does_not_forget_which_process_of_a_factory_is_the_newer() {
 
     assert!(answer.superseded);
     assert!(!new.beat(&fleet).await.superseded);
+}
+
+#[tokio::test]
+async fn an_enrolment_whose_answer_was_lost_is_given_the_same_token_again() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let join_token = fleet.coordinator.join_token("mac".parse().unwrap()).await.unwrap().reveal().to_owned();
+    let nonce = Some(domain::ClaimNonce::from_bytes([7; 16]));
+    let request = Enroll { join_token, factory_id: "mac".parse().unwrap(), nonce };
+
+    let first = fleet.coordinator.enroll(&request).await.unwrap();
+    let again = fleet.coordinator.enroll(&request).await.unwrap();
+    let other_nonce = Some(domain::ClaimNonce::from_bytes([8; 16]));
+    let thief = fleet.coordinator.enroll(&Enroll { nonce: other_nonce, ..request }).await.err();
+
+    assert_eq!(first.token, again.token);
+    assert!(fleet.coordinator.authenticate(&first.token).is_ok());
+    assert!(matches!(thief, Some(Error::Unauthenticated)), "a join token is good once");
 }

@@ -63,7 +63,7 @@ impl Machine {
         let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
         let request = NewToken { name: "join".to_owned(), grant, ttl_seconds: None };
         let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
-        let enroll = Enroll { join_token, factory_id: name.parse().unwrap() };
+        let enroll = Enroll { join_token, factory_id: name.parse().unwrap(), nonce: None };
         let token = fleet.coordinator.enroll(&enroll).await.unwrap().token;
         let machine = Self::process(fleet, name, token, offers, Duration::ZERO);
         machine.beat(fleet).await;

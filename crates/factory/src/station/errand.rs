@@ -66,7 +66,9 @@ impl Station {
                     message: format!("Merge job {job}\n\n{}", assignment.spec.title),
                     after: self.settings.after_ship,
                 };
-                ship(&mirror, &order).await
+                let outcome = ship(&mirror, &order).await;
+                fail_point!("factory::merged", |_| ErrandOutcome::Done);
+                outcome
             }
         }
     }

@@ -254,6 +254,7 @@ impl Station {
         loop {
             self.clock.sleep(self.settings.checkpoint_every).await;
             let Ok(Some(checkpoint)) = self.save(run, place).await else { continue };
+            fail_point!("factory::checkpoint_pushed");
             let request = Patch { lease_epoch: run.key.epoch, stage: None, engine: None, checkpoint: Some(checkpoint) };
             let path = format!("/jobs/{}", run.key.job);
             let patched: Result<protocol::StageAnswer, _> =

@@ -99,6 +99,7 @@ impl Scene {
         make_repository(&root, &repo)?;
         let file = root.join("giga.toml");
         std::fs::write(&file, configuration(&root, &repo)?)?;
+        std::fs::write(root.join("own.md"), include_str!("demo/own.md"))?;
         let global = GlobalArgs { config: Some(file), ..GlobalArgs::default() };
         let own = Overrides { listen: args.serve.listen, ..Overrides::default() };
         let config = Config::load(&global, own).map_err(|failure| anyhow::anyhow!("{}", failure.message()))?;
@@ -244,7 +245,7 @@ impl Show<'_> {
              giga jobs                     # what was done\n  giga job {first}\n  \
              giga logs {first}\n  giga explain {first}\n  giga factories\n  \
              git -C {repo} log --oneline --graph main\n  \
-             giga init && giga submit job.md   # a job of your own\n",
+             giga submit {root}/own.md --wait   # one more; change it and submit it again\n",
             root = root.display(),
             repo = repo.display(),
         ));

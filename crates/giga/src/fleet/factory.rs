@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use ambient::{SystemClock, SystemEntropy};
 use anyhow::Context;
-use domain::FactoryId;
-use factory::{AfterShip, Station, StationSettings};
+use domain::{ClaimNonce, Entropy, FactoryId};
+use factory::{AfterShip, Station, StationError, StationSettings};
 use protocol::{Client, ClientError, Endpoint, Enroll, Enrolled};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::Lifeline;
 use super::coordinator::write_private;
 use crate::config::Config;
 
@@ -23,14 +24,27 @@ const ENROL_EVERY: Duration = Duration::from_millis(300);
 const DETECT_EVERY: Duration = Duration::from_mins(5);
 
 /// Runs a factory until `stop`.
-pub(super) async fn run(config: &Config, join: Option<&str>, stop: CancellationToken) -> anyhow::Result<()> {
+pub(super) async fn run(
+    config: &Config,
+    join: Option<&str>,
+    lifeline: Lifeline,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     factory::hide_from_siblings();
     let settings = settings(config)?;
     super::coordinator::make_private_folder(&settings.state)?;
     let token = token(config, &settings, join, &stop).await?;
     let client = Client::new(endpoint(config, token)?)?;
+    let token_file = token_path(&settings.state);
     let station = Station::open(settings, client, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?;
-    Ok(station.run(stop).await?)
+    let ended = station.run(stop).await;
+    if let (Err(StationError::Refused(error)), Lifeline::Stdin) = (&ended, lifeline)
+        && error.code() == Some("unauthenticated")
+    {
+        // The fleet's database is another one now: its next start brings a join token along.
+        std::fs::remove_file(&token_file)?;
+    }
+    Ok(ended?)
 }
 
 fn settings(config: &Config) -> anyhow::Result<StationSettings> {
@@ -84,8 +98,11 @@ async fn token(
 }
 
 async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &CancellationToken) -> anyhow::Result<String> {
-    let request = Enroll { join_token: join.to_owned(), factory_id: name.clone() };
     let clock = SystemClock::new();
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    // The same for every try: an answer that was lost is given again.
+    let nonce = Some(ClaimNonce::new(domain::Clock::now(&clock), entropy.bytes()));
+    let request = Enroll { join_token: join.to_owned(), factory_id: name.clone(), nonce };
     loop {
         let answer: Result<Enrolled, ClientError> = client.post("/factories/enroll", &request).await;
         match answer {

@@ -102,7 +102,7 @@ impl Fleet {
         let id: FactoryId = name.parse().unwrap();
         let grant = Grant::Join { factory: Some(id.clone()), products: BTreeSet::new(), capabilities: BTreeSet::new() };
         let join_token = self.token(grant).await.secret;
-        let request = Enroll { join_token, factory_id: id.clone() };
+        let request = Enroll { join_token, factory_id: id.clone(), nonce: None };
         let enrolled: Enrolled = self.client("none").post("/factories/enroll", &request).await.unwrap();
         let instance = InstanceId::new(self.coordinator.clock().now(), random());
         let client = self.client(&enrolled.token);

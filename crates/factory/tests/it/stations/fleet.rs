@@ -72,7 +72,7 @@ impl Fleet {
     /// A client with a new factory's own token, by way of `line`.
     pub(crate) async fn enrol(&self, name: &str, line: &Line) -> Client {
         let join = self.coordinator.join_token(name.parse().unwrap()).await.unwrap();
-        let request = Enroll { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap() };
+        let request = Enroll { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap(), nonce: None };
         let enrolled = self.coordinator.enroll(&request).await.unwrap();
         client(&format!("http://{}", line.address), &enrolled.token)
     }

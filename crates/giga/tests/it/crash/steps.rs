@@ -143,6 +143,7 @@ dies_at! {
     after_the_message: coordinator_dies_at at "dispatch::published", 2, Work;
     after_the_checks_of_an_accept: coordinator_dies_at at "accept::checked", 2, Work;
     after_a_grant_and_before_its_answer: coordinator_dies_at at "accept::committed", 2, Work;
+    after_a_start_and_before_its_answer: coordinator_dies_at at "start::committed", 2, Work;
     before_a_completion_is_written: coordinator_dies_at at "complete::before_commit", 2, Work;
     after_a_completion_and_before_its_answer: coordinator_dies_at at "complete::committed", 2, Work;
     before_a_promotion_is_written: coordinator_dies_at at "promote::before_commit", 2, Work;
@@ -155,9 +156,11 @@ dies_at! {
     after_the_worktree_is_made: factory_dies_at at "factory::prepared", 2, Work;
     after_the_engine_started: factory_dies_at at "factory::engine_started", 2, Work;
     after_the_start_is_reported: factory_dies_at at "factory::start_reported", 2, Work;
+    after_a_checkpoint_is_pushed_and_before_it_is_reported: factory_dies_at at "factory::checkpoint_pushed", 2, Work;
     after_the_engine_ended: factory_dies_at at "factory::engine_ended", 2, Work;
     after_the_commit_and_before_the_push: factory_dies_at at "factory::committed", 2, Work;
     after_the_push_and_before_the_report: factory_dies_at at "factory::run_pushed", 2, Work;
     after_the_completion_and_before_the_branch_moves: factory_dies_at at "factory::before_promotion", 2, Work;
     after_the_branch_moved_and_before_the_report: factory_dies_at at "factory::promoted", 2, Work;
+    after_the_merge_and_before_the_report: factory_dies_at at "factory::merged", 2, Work;
 }

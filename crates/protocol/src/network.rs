@@ -1,0 +1,113 @@
+//! The network as a port: the real one here, a simulated one in a simulation.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use crate::client::Trust;
+
+/// How long opening a connection may take.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The body of an answer, as it arrives.
+pub type Answer = UnsyncBoxBody<Bytes, Fault>;
+
+/// What carries requests to a coordinator and brings answers back.
+#[async_trait]
+pub trait Network: Send + Sync {
+    /// Sends a request and gives back the answer's head; its body arrives afterwards.
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Answer>, Fault>;
+}
+
+/// Why nothing came back, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Fault(String);
+
+impl Fault {
+    /// A fault, described.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
+    fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self(root_cause(error))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Box<dyn std::error::Error + Send + Sync>> for Fault {
+    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        Self::of(error.as_ref())
+    }
+}
+
+/// The real network: HTTP/1.1 over TCP, with TLS where the address says so, and connections that are kept.
+pub(crate) struct Hyper {
+    http: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+impl Hyper {
+    /// The network, with certificates judged by `trust`; an error in words if those cannot be used.
+    pub(crate) fn new(trust: &Trust) -> Result<Self, String> {
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIME_MAX));
+        tcp.enforce_http(false);
+        let https = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(tls(trust)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(60))
+            .build(https);
+        Ok(Self { http })
+    }
+}
+
+#[async_trait]
+impl Network for Hyper {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Answer>, Fault> {
+        let response = self.http.request(request).await.map_err(|error| Fault::of(&error))?;
+        Ok(response.map(|body| body.map_err(|error| Fault::of(&error)).boxed_unsync()))
+    }
+}
+
+fn tls(trust: &Trust) -> Result<rustls::ClientConfig, String> {
+    let mut roots = rustls::RootCertStore::empty();
+    match trust {
+        Trust::Public => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Trust::Authority(der) => roots
+            .add(rustls::pki_types::CertificateDer::from(der.clone()))
+            .map_err(|error| format!("the certificate authority cannot be used: {error}"))?,
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The innermost cause: "connection refused" rather than "client error (Connect)".
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
