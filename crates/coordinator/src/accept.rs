@@ -117,7 +117,10 @@ impl Coordinator {
         let errand = promote_order(job);
         let body_md = match errand {
             Some(_) => String::new(),
-            None => self.body(job.id()).await?,
+            None => match self.bodies.take(job.id()) {
+                Some(body) => body.0.as_ref().to_owned(),
+                None => self.body(job.id()).await?,
+            },
         };
         Ok(Assignment {
             job_id: job.id(),

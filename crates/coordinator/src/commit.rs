@@ -91,12 +91,13 @@ impl Coordinator {
 
     /// Commits independent units together, takes what was written into memory, and wakes whoever waits for it.
     pub(crate) async fn commit_all(&self, units: Vec<Commit>) -> Vec<Result<Versioned<Arc<Job>>, CommitError>> {
-        let jobs: Vec<Arc<Job>> = units.iter().map(|unit| Arc::new(unit.job.clone())).collect();
+        let jobs: Vec<_> = units.iter().map(|unit| (Arc::new(unit.job.clone()), unit.body.clone())).collect();
         // A caller that gives up half-way leaves a write that memory has not heard of.
         let unheard = Unheard(self);
         let results = self.ports.jobs.commit(units).await;
         let mut outcomes = Vec::with_capacity(jobs.len());
-        for (job, result) in jobs.into_iter().zip(results) {
+        for ((job, body), result) in jobs.into_iter().zip(results) {
+            let id = job.id();
             let outcome = match result {
                 Ok(revision) => Ok(Versioned { value: job, revision }),
                 Err(CommitError::Unknown) => {
@@ -105,8 +106,10 @@ impl Coordinator {
                 }
                 Err(error) => Err(error),
             };
-            if matches!(outcome, Err(CommitError::Stale)) {
-                self.counters.conflict();
+            match (&outcome, body) {
+                (Ok(_), Some(body)) => self.bodies.keep(id, body),
+                (Err(CommitError::Stale), _) => self.counters.conflict(),
+                _ => {}
             }
             outcomes.push(outcome);
         }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::bodies::Bodies;
 use crate::desk::{Desk, Moment};
 use crate::figures::Counters;
 use crate::inbox::Inboxes;
@@ -45,6 +46,7 @@ pub struct Coordinator {
     pub(crate) inboxes: Inboxes,
     pub(crate) tokens: TokenBook,
     pub(crate) tail: Tail,
+    pub(crate) bodies: Bodies,
     pub(crate) log_bell: LogBell,
     pub(crate) counters: Counters,
     /// Something became dispatchable, or a seat came free.

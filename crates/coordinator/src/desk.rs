@@ -129,7 +129,6 @@ impl Desk {
     /// Puts a job where its stage says it belongs.
     fn place(&mut self, job: &Arc<Job>, now: Timestamp) {
         let id = job.id();
-        let facts_due = job.facts().due;
         if job.stage().name() == StageName::Queued {
             *self.pending.entry(job.product().clone()).or_default() += 1;
         }
@@ -157,7 +156,7 @@ impl Desk {
             | Stage::Failed { .. }
             | Stage::DeadLetter { .. } => {}
         }
-        if let Some(due) = facts_due
+        if let Some(due) = job.due()
             && self.queue.get(&id).is_none()
         {
             self.deadlines.set(id, due);
@@ -248,8 +247,7 @@ impl Desk {
 
     /// One shared value per shape, however many jobs have it.
     fn shape(&mut self, job: &Job) -> Arc<Shape> {
-        let shape = job.shape();
-        Arc::clone(self.shapes.entry(shape.key()).or_insert_with(|| Arc::new(shape)))
+        Arc::clone(self.shapes.entry(job.shape_key()).or_insert_with(|| Arc::new(job.shape())))
     }
 
     /// A backoff or an errand's pause is over: the job may be offered now. Nothing is written.

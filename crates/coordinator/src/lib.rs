@@ -5,6 +5,7 @@
 
 mod accept;
 mod alerts;
+mod bodies;
 mod closed;
 mod commit;
 mod coordinator;

@@ -31,6 +31,7 @@ impl Coordinator {
             inboxes: Default::default(),
             tokens: Default::default(),
             tail: Default::default(),
+            bodies: Default::default(),
             log_bell: Default::default(),
             counters: Default::default(),
             work: Notify::new(),

@@ -2,11 +2,10 @@
 
 use crate::ids::JobId;
 use crate::job::Job;
-use crate::lease::ErrandState;
 use crate::names::{ProductId, RepoName};
 use crate::shape::ShapeKey;
 use crate::spec::Priority;
-use crate::stage::{Stage, StageName};
+use crate::stage::StageName;
 use crate::time::Timestamp;
 
 /// What a store keeps as columns, computed by the domain and never by the store.
@@ -34,22 +33,11 @@ pub(crate) fn facts_of(job: &Job) -> Facts {
     Facts {
         product: job.product().clone(),
         stage: job.stage().name(),
-        shape: job.shape().key(),
+        shape: job.shape_key(),
         priority: job.priority(),
         repo: job.spec().repo.clone(),
         created: job.created_at(),
-        due: due(job),
+        due: job.due(),
         deps: job.submission().deps.clone(),
-    }
-}
-
-fn due(job: &Job) -> Option<Timestamp> {
-    match (job.stage(), job.errand().map(|errand| &errand.state)) {
-        (Stage::Queued { dispatch: Some(offer), .. }, _) => Some(offer.accept_by),
-        (Stage::Queued { not_before, .. }, _) => *not_before,
-        (_, Some(ErrandState::Dispatched { dispatch })) => Some(dispatch.accept_by),
-        (_, Some(ErrandState::Held { until, .. })) => Some(*until),
-        (_, Some(ErrandState::Waiting { not_before })) => *not_before,
-        (_, None) => None,
     }
 }

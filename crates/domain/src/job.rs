@@ -16,6 +16,7 @@ use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
 use crate::refusal::Refusal;
 use crate::run::Run;
+use crate::shape::ShapeKey;
 use crate::spec::{Priority, Spec};
 use crate::stage::{Circumstances, Obstacle, Stage, StageEvent};
 use crate::time::Timestamp;
@@ -54,6 +55,8 @@ pub struct Submission {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     submission: Arc<Submission>,
+    /// Follows from the submission and the pin; kept because every commit asks for it.
+    shape: ShapeKey,
     state: State,
     fresh_events: Vec<JobEvent>,
     fresh_runs: Vec<Run>,
@@ -173,8 +176,7 @@ impl Job {
             updated_at: at,
         };
         let title = submission.spec.title.clone();
-        let mut job =
-            Self { submission: Arc::new(submission), state, fresh_events: Vec::new(), fresh_runs: Vec::new() };
+        let mut job = Self::made_of(Arc::new(submission), state);
         job.record(EventKind::Submitted, at, by, json!({ "title": title }));
         job
     }
@@ -211,6 +213,7 @@ impl Job {
     pub fn with_pin(mut self, pin: Option<FactoryId>, at: Timestamp, by: Actor) -> Self {
         self.record(EventKind::Pinned, at, by, json!({ "factoryId": pin }));
         self.state.pin = pin;
+        self.shape = self.shape().key();
         self
     }
 
@@ -243,7 +246,13 @@ impl Job {
         if state.v > DOCUMENT_VERSION {
             return Err(DocumentError::Newer { found: state.v });
         }
-        Ok(Self { submission, state, fresh_events: Vec::new(), fresh_runs: Vec::new() })
+        Ok(Self::made_of(submission, state))
+    }
+
+    fn made_of(submission: Arc<Submission>, state: State) -> Self {
+        let shape = ShapeKey(0);
+        let job = Self { submission, shape, state, fresh_events: Vec::new(), fresh_runs: Vec::new() };
+        Self { shape: job.shape().key(), ..job }
     }
 
     /// The facts that queries need, computed here so that no store reads a document to answer one.

@@ -8,10 +8,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 /// A point in time by the coordinator's clock, to the millisecond. RFC 3339 in JSON.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
-)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, utoipa::ToSchema)]
+#[serde(try_from = "String")]
 #[schema(value_type = String, format = "date-time")]
 pub struct Timestamp(i64);
 
@@ -35,6 +33,12 @@ impl Timestamp {
     /// How long ago `earlier` was; zero if it lies ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The words of the command line.
 
 mod arguments;
+mod bench;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,6 +10,9 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::config::Overrides;
 
+pub(crate) use bench::{
+    BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchThroughputArgs,
+};
 pub(crate) use arguments::{
     CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, JobsArgs, LogsArgs, ProductSetArgs, RequeueArgs, RoleName,
     ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until, UpArgs, WaitArgs,
@@ -132,6 +136,8 @@ pub(crate) enum Command {
     },
     /// Show what happens in the fleet
     Events(EventsArgs),
+    /// Measure what the fleet can do on this machine
+    Bench(BenchArgs),
     /// Check this machine and show which settings are in force
     Doctor,
     /// Print a completion script for a shell
@@ -178,6 +184,11 @@ impl Command {
     /// Whether it runs until somebody stops it.
     pub(crate) fn is_long_lived(&self) -> bool {
         matches!(self, Self::Up(_) | Self::Serve(_) | Self::Factory(_))
+    }
+
+    /// Whether one thread would hold it up.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_long_lived() || matches!(self, Self::Bench(_))
     }
 
     /// Whether it tells its story itself, so that log lines would only be in the way.

@@ -30,6 +30,7 @@ use protocol::Client;
 pub(crate) use doctor::doctor;
 
 use crate::api::connect;
+use crate::bench;
 use crate::cli::Command;
 use crate::config::Config;
 use crate::failure::Failure;
@@ -72,7 +73,7 @@ pub(crate) fn without_configuration(command: &Command, out: &Output) -> Option<R
 pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), Failure> {
     match command {
         Command::Up(args) => Ok(fleet::up(&context.config, &args, context.out).await?),
-        Command::Serve(_) => Ok(fleet::serve(&context.config, context.out).await?),
+        Command::Serve(args) => Ok(fleet::serve(&context.config, args.lifeline(), context.out).await?),
         Command::Factory(args) => {
             let join = args.join();
             Ok(fleet::factory(&context.config, join.as_deref(), args.lifeline(), context.out).await?)
@@ -92,6 +93,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Products { command } => products::products(context, command).await,
         Command::Token { command } => token::token(context, command).await,
         Command::Events(args) => events::events(context, args).await,
+        Command::Bench(args) => bench::bench(context, args).await,
         Command::Init
         | Command::Doctor
         | Command::Completions { .. }

@@ -15,9 +15,10 @@ use crate::config::Config;
 use crate::output::Output;
 
 use coordinator::Coordination;
+pub(crate) use coordinator::make_private_folder;
 use workers::Worker;
 
-/// Whether a factory ends when its standard input does: how a local fleet's factories follow their fleet.
+/// Whether a process ends when its standard input does: how a child follows whoever started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lifeline {
     /// It ends by signal only.
@@ -27,8 +28,11 @@ pub(crate) enum Lifeline {
 }
 
 /// Runs a coordinator until it is told to stop.
-pub(crate) async fn serve(config: &Config, out: &Output) -> anyhow::Result<()> {
+pub(crate) async fn serve(config: &Config, lifeline: Lifeline, out: &Output) -> anyhow::Result<()> {
     let stop = signals::stop_on_signal();
+    if lifeline == Lifeline::Stdin {
+        signals::stop_when_stdin_closes(stop.clone());
+    }
     let coordination = Coordination::open(config).await?;
     out.note(&format!("the coordinator serves at {}; stop it with Ctrl-C", coordination.api));
     coordination.run(stop).await

@@ -1,6 +1,7 @@
 //! The one binary: command line, configuration, wiring.
 
 mod api;
+mod bench;
 mod cli;
 mod command;
 mod config;
@@ -19,6 +20,10 @@ use command::Context;
 use config::Config;
 use failure::Failure;
 use output::Output;
+
+/// A coordinator makes and drops small things on all cores at once, which the system's own allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -48,8 +53,8 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
         return finish(Threads::One, command::doctor(config, out));
     }
     let config = config?;
-    let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
-    if (threads == Threads::Many && !cli.command.is_a_show()) || cli.global.verbose > 0 {
+    let threads = if cli.command.is_busy() { Threads::Many } else { Threads::One };
+    if (cli.command.is_long_lived() && !cli.command.is_a_show()) || cli.global.verbose > 0 {
         logging::start(&config.log, cli.global.verbose, out)?;
     }
     let context = Context::new(config, out);

@@ -1,6 +1,6 @@
 //! Where a page of jobs ended, as text that clients hand back.
 
-use domain::{Cursor, JobId, StoreError, Timestamp};
+use domain::{Cursor, Job, JobId, StoreError, Timestamp};
 
 /// The place of a job in lists: newest first, ties by id. Nothing about it ever changes, so pages stay stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +13,11 @@ pub(crate) struct Place {
 const CURSOR_LEN: usize = 48;
 
 impl Place {
+    /// The place of a job.
+    pub(crate) fn of(job: &Job) -> Self {
+        Self { created: job.created_at(), id: job.id() }
+    }
+
     /// Before the first job of any list.
     pub(crate) fn top() -> Self {
         Self { created: Timestamp::from_millis(i64::MAX), id: JobId::from_bytes([0xff; 16]) }

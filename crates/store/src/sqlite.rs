@@ -1,5 +1,6 @@
 //! SQLite: one file, one writer that shares its flushes among all who wait, readers beside it.
 
+mod books;
 mod connection;
 mod documents;
 mod fault;
@@ -13,6 +14,7 @@ mod open_error;
 #[cfg(test)]
 mod plans;
 mod readers;
+mod recent;
 mod row;
 mod schema;
 mod unit;
@@ -33,6 +35,7 @@ use connection::Role;
 use lock::DirectoryLock;
 use meter::Meter;
 use readers::Readers;
+use recent::Recent;
 use writer::Writer;
 
 /// A store in one SQLite file. It belongs to one process at a time.
@@ -43,6 +46,7 @@ pub struct Sqlite {
     readers: Readers,
     writer: Writer,
     end: watch::Receiver<Position>,
+    recent: Arc<Recent>,
     meter: Arc<Meter>,
     settings: Vec<Settings>,
 }
@@ -83,9 +87,11 @@ impl Sqlite {
             readers.push(reader);
             settings.push(read_with);
         }
-        let (writer, end) =
-            Writer::start(connection, lock, Arc::clone(&meter), options.waiting_max).map_err(|error| error.at(path))?;
-        Ok(Self { readers: Readers::new(readers), writer, end, meter, settings })
+        let recent: Arc<Recent> = Arc::default();
+        let started =
+            Writer::start(connection, lock, Arc::clone(&meter), Arc::clone(&recent), options.waiting_max);
+        let (writer, end) = started.map_err(|error| error.at(path))?;
+        Ok(Self { readers: Readers::new(readers), writer, end, recent, meter, settings })
     }
 
     /// What the store was asked to do since it was opened.

@@ -7,7 +7,7 @@ use crate::ids::{DispatchSeq, Epoch, EventSeq, JobId};
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::run::Run;
-use crate::shape::Shape;
+use crate::shape::{Shape, ShapeKey};
 use crate::spec::{Priority, Spec};
 use crate::stage::Stage;
 use crate::time::Timestamp;
@@ -144,6 +144,23 @@ impl Job {
             capabilities,
             engines: self.submission.spec.engines.clone(),
             pin: self.state.pin.clone(),
+        }
+    }
+
+    /// The short name of its shape.
+    pub fn shape_key(&self) -> ShapeKey {
+        self.shape
+    }
+
+    /// When a sweep has to look at it: accept deadline, end of backoff, end of an errand's time.
+    pub fn due(&self) -> Option<Timestamp> {
+        match (self.stage(), self.errand().map(|errand| &errand.state)) {
+            (Stage::Queued { dispatch: Some(offer), .. }, _) => Some(offer.accept_by),
+            (Stage::Queued { not_before, .. }, _) => *not_before,
+            (_, Some(ErrandState::Dispatched { dispatch })) => Some(dispatch.accept_by),
+            (_, Some(ErrandState::Held { until, .. })) => Some(*until),
+            (_, Some(ErrandState::Waiting { not_before })) => *not_before,
+            (_, None) => None,
         }
     }
 

@@ -122,6 +122,17 @@ pub enum Scope {
     Job(JobId),
 }
 
+impl Scope {
+    /// Whether it shows an event.
+    pub fn covers(&self, event: &Recorded) -> bool {
+        match self {
+            Self::Fleet => true,
+            Self::Products(products) => products.contains(&event.product),
+            Self::Job(job) => event.job == *job,
+        }
+    }
+}
+
 /// Where a page ended: opaque to clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(pub String);

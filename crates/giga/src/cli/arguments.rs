@@ -27,9 +27,17 @@ pub(crate) struct ServeArgs {
     /// A name that clients may call the coordinator by; can be repeated
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
+    /// End when standard input does.
+    #[arg(long, hide = true)]
+    until_stdin_closes: bool,
 }
 
 impl ServeArgs {
+    /// Whether it ends with whoever started it.
+    pub(crate) fn lifeline(&self) -> Lifeline {
+        if self.until_stdin_closes { Lifeline::Stdin } else { Lifeline::None }
+    }
+
     pub(super) fn overrides(&self) -> Overrides {
         Overrides {
             listen: self.listen,

@@ -102,7 +102,8 @@ async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Res
     Ok(())
 }
 
-pub(super) fn make_private_folder(path: &Path) -> std::io::Result<()> {
+/// A folder that only this user can read.
+pub(crate) fn make_private_folder(path: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 

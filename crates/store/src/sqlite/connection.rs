@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::Options;
@@ -80,6 +81,8 @@ fn flags(role: Role) -> OpenFlags {
 fn set_up(connection: &Connection, role: Role, options: Options) -> rusqlite::Result<Settings> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    // A plan does not depend on what a statement is asked with, so that none is made again for each question.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     match role {
         Role::Writer => {
             connection.pragma_update(None, "journal_mode", "WAL")?;

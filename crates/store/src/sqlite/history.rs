@@ -1,5 +1,6 @@
 //! What people and programs read about jobs.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,13 +19,15 @@ pub(super) const BODY: &str = "\
 pub(super) const EVENTS: &str = "\
     SELECT e.pos, e.doc, j.id, e.product, e.seq FROM fleet_events e JOIN fleet_jobs j ON j.n = e.job
     WHERE e.pos > ?1 ORDER BY e.pos LIMIT ?2";
-pub(super) const EVENTS_OF_PRODUCT: &str = "\
-    SELECT e.pos, e.doc, j.id, e.product, e.seq
-    FROM fleet_events e INDEXED BY fleet_events_of_product JOIN fleet_jobs j ON j.n = e.job
-    WHERE e.product = ?3 AND e.pos > ?1 ORDER BY e.pos LIMIT ?2";
-pub(super) const EVENTS_OF_JOB: &str = "\
-    SELECT e.pos, e.doc, j.id, e.product, e.seq FROM fleet_jobs j JOIN fleet_events e ON e.job = j.n
-    WHERE j.id = ?3 AND e.pos > ?1 ORDER BY e.seq LIMIT ?2";
+pub(super) const SPANS: &str = "\
+    SELECT first, last FROM fleet_event_spans WHERE product = ?1 AND last > ?2 ORDER BY last LIMIT ?3";
+pub(super) const EVENTS_OF_SPAN: &str = "\
+    SELECT e.pos, e.doc, j.id, e.product, e.seq FROM fleet_events e JOIN fleet_jobs j ON j.n = e.job
+    WHERE e.pos BETWEEN ?1 AND ?2 AND e.product = ?3 ORDER BY e.pos LIMIT ?4";
+pub(super) const LATEST: &str = "SELECT latest FROM fleet_jobs WHERE id = ?1";
+pub(super) const EVENT: &str = "\
+    SELECT e.pos, e.doc, j.id, e.product, e.seq, e.before FROM fleet_events e JOIN fleet_jobs j ON j.n = e.job
+    WHERE e.pos = ?1";
 pub(super) const RUNS: &str = "\
     SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = ?1 ORDER BY r.n";
 /// Reads the whole table, which is no longer than the answer.
@@ -47,17 +50,20 @@ impl JobHistory for Sqlite {
         let after = Place::after(after.as_ref())?;
         self.meter.history_reads.add(1);
         let filter = filter.clone();
-        self.readers.ask(move |connection| list::page(connection, &filter, after, limit)).await
+        let page = self.readers.ask(move |connection| list::page(connection, &filter, after, limit)).await?;
+        page.ok_or(StoreError::BadCursor)
     }
 
     async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError> {
+        if let Some(events) = self.recent.after(scope, after, limit) {
+            return Ok(events);
+        }
         self.meter.history_reads.add(1);
         let scope = scope.clone();
-        let after = stored(after.0);
         self.readers
             .ask(move |connection| match &scope {
-                Scope::Fleet => recorded(connection, EVENTS, params![after, limit]),
-                Scope::Job(id) => recorded(connection, EVENTS_OF_JOB, params![after, limit, id.as_bytes()]),
+                Scope::Fleet => recorded(connection, EVENTS, params![stored(after.0), limit]),
+                Scope::Job(id) => events_of_job(connection, *id, after, limit),
                 Scope::Products(products) => events_of_products(connection, products, after, limit),
             })
             .await
@@ -92,16 +98,30 @@ impl JobHistory for Sqlite {
     }
 }
 
+/// A job's events, found from the latest backwards: each says where the one before it is.
+fn events_of_job(connection: &Connection, id: JobId, after: Position, limit: u16) -> rusqlite::Result<Vec<Recorded>> {
+    let latest = connection.prepare_cached(LATEST)?.query_row([id.as_bytes()], |row| counter(row, 0)).optional()?;
+    let mut statement = connection.prepare_cached(EVENT)?;
+    let (mut next, mut events) = (latest.unwrap_or(0), VecDeque::new());
+    while next > after.0 {
+        let (event, before) = statement.query_row([stored(next)], |row| Ok((recorded_row(row)?, counter(row, 5)?)))?;
+        events.push_front(event);
+        events.truncate(usize::from(limit));
+        next = before;
+    }
+    Ok(events.into())
+}
+
 /// Each product's events are in order of position already; the first `limit` of all of them are among the first of each.
 fn events_of_products(
     connection: &Connection,
     products: &[ProductId],
-    after: i64,
+    after: Position,
     limit: u16,
 ) -> rusqlite::Result<Vec<Recorded>> {
     let mut events = Vec::new();
     for product in products {
-        events.extend(recorded(connection, EVENTS_OF_PRODUCT, params![after, limit, product.as_str()])?);
+        events.extend(events_of_product(connection, product, after, limit)?);
     }
     events.sort_unstable_by_key(|event| event.position);
     events.dedup_by_key(|event| event.position);
@@ -109,15 +129,39 @@ fn events_of_products(
     Ok(events)
 }
 
+/// The events of the transactions that have any of a product.
+fn events_of_product(
+    connection: &Connection,
+    product: &ProductId,
+    after: Position,
+    limit: u16,
+) -> rusqlite::Result<Vec<Recorded>> {
+    let mut events = Vec::new();
+    let mut statement = connection.prepare_cached(SPANS)?;
+    let mut spans = statement.query(params![product.as_str(), stored(after.0), limit])?;
+    while let Some(span) = spans.next()? {
+        let (first, last) = (counter(span, 0)?.max(after.0 + 1), counter(span, 1)?);
+        let room = usize::from(limit).saturating_sub(events.len());
+        if room == 0 {
+            break;
+        }
+        let params = params![stored(first), stored(last), product.as_str(), stored(room as u64)];
+        events.extend(recorded(connection, EVENTS_OF_SPAN, params)?);
+    }
+    Ok(events)
+}
+
 fn recorded(connection: &Connection, sql: &str, params: impl Params) -> rusqlite::Result<Vec<Recorded>> {
-    let read = |row: &Row<'_>| {
-        Ok(Recorded {
-            position: Position(counter(row, 0)?),
-            json: row.get(1)?,
-            job: job_id(row, 2)?,
-            product: parsed(row, 3)?,
-            seq: EventSeq(counter(row, 4)?),
-        })
-    };
-    connection.prepare_cached(sql)?.query_map(params, read)?.collect()
+    connection.prepare_cached(sql)?.query_map(params, recorded_row)?.collect()
+}
+
+/// An event from its columns `pos`, `doc`, the job's id, `product`, `seq`, in this order.
+fn recorded_row(row: &Row<'_>) -> rusqlite::Result<Recorded> {
+    Ok(Recorded {
+        position: Position(counter(row, 0)?),
+        json: row.get(1)?,
+        job: job_id(row, 2)?,
+        product: parsed(row, 3)?,
+        seq: EventSeq(counter(row, 4)?),
+    })
 }

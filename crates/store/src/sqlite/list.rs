@@ -2,50 +2,51 @@
 
 use std::collections::BTreeSet;
 
-use domain::{JobFilter, JobId, Page, Priority, RepoName, Summary, Timestamp};
-use rusqlite::{Connection, Params, Row, params};
+use domain::{JobFilter, Page, Priority, RepoName, StageName, Summary};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use super::row::{job_id, versioned_job};
+use super::row::versioned_job;
 use crate::cursor::Place;
 
+pub(super) const NUMBER: &str = "SELECT n FROM fleet_jobs WHERE id = ?1";
 pub(super) const NEWEST: &str = "\
-    SELECT created, id, n FROM fleet_jobs INDEXED BY fleet_jobs_newest
-    WHERE (created, id) < (?1, ?2) AND (?4 IS NULL OR priority = ?4) AND (?5 IS NULL OR repo = ?5)
-    ORDER BY created DESC, id DESC LIMIT ?3";
+    SELECT n FROM fleet_jobs WHERE n < ?1 AND (?3 IS NULL OR priority = ?3) ORDER BY n DESC LIMIT ?2";
 pub(super) const NEWEST_OF_REPO: &str = "\
-    SELECT created, id, n FROM fleet_jobs INDEXED BY fleet_jobs_newest_of_repo
-    WHERE repo = ?5 AND (created, id) < (?1, ?2) AND (?4 IS NULL OR priority = ?4)
-    ORDER BY created DESC, id DESC LIMIT ?3";
-pub(super) const NEWEST_OF_PRODUCT: &str = "\
-    SELECT created, id, n FROM fleet_jobs INDEXED BY fleet_jobs_newest_of_product
-    WHERE product = ?6 AND (created, id) < (?1, ?2)
-      AND (?4 IS NULL OR priority = ?4) AND (?5 IS NULL OR repo = ?5)
-    ORDER BY created DESC, id DESC LIMIT ?3";
+    SELECT n FROM fleet_jobs INDEXED BY fleet_jobs_of_repo
+    WHERE repo = ?4 AND n < ?1 AND (?3 IS NULL OR priority = ?3) ORDER BY n DESC LIMIT ?2";
 pub(super) const NEWEST_IN_STAGE: &str = "\
-    SELECT created, id, n FROM fleet_jobs INDEXED BY fleet_jobs_newest_in_stage
-    WHERE product = ?6 AND stage = ?7 AND (created, id) < (?1, ?2)
-      AND (?4 IS NULL OR priority = ?4) AND (?5 IS NULL OR repo = ?5)
-    ORDER BY created DESC, id DESC LIMIT ?3";
+    SELECT n FROM fleet_jobs INDEXED BY fleet_jobs_in_stage
+    WHERE product = ?5 AND stage = ?6 AND n < ?1 AND (?3 IS NULL OR priority = ?3) AND (?4 IS NULL OR repo = ?4)
+    ORDER BY n DESC LIMIT ?2";
 pub(super) const PRODUCTS: &str = "SELECT DISTINCT product FROM fleet_counts";
 pub(super) const SUMMARY: &str = "\
     SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.n = ?1";
 
-/// The page of jobs that comes after a place.
+/// The page of jobs that comes after a cursor. `None` for a cursor that leads nowhere.
 pub(super) fn page(
     connection: &Connection,
     filter: &JobFilter,
     after: Place,
     limit: u16,
-) -> rusqlite::Result<Page<Summary>> {
+) -> rusqlite::Result<Option<Page<Summary>>> {
     // One snapshot for the order and for the jobs, so that each job still is what it was chosen for.
     let snapshot = connection.unchecked_transaction()?;
+    let Some(below) = below(&snapshot, after)? else { return Ok(None) };
     let limit = usize::from(limit.max(1));
-    let mut entries = Selection::new(&snapshot, filter, after, limit + 1).entries()?;
-    let more = entries.len() > limit;
-    entries.truncate(limit);
-    let next = entries.last().filter(|_| more).map(|entry| entry.place.cursor());
-    let items = entries.iter().map(|entry| summary(&snapshot, entry.n)).collect::<rusqlite::Result<_>>()?;
-    Ok(Page { items, next })
+    let mut numbers = Selection { connection: &snapshot, filter, below, limit: limit + 1 }.numbers()?;
+    let more = numbers.len() > limit;
+    numbers.truncate(limit);
+    let items = numbers.iter().map(|n| summary(&snapshot, *n)).collect::<rusqlite::Result<Vec<_>>>()?;
+    let next = items.last().filter(|_| more).map(|last| Place::of(&last.job).cursor());
+    Ok(Some(Page { items, next }))
+}
+
+/// The number that all jobs after a place are below: they are numbered as they were submitted.
+fn below(connection: &Connection, after: Place) -> rusqlite::Result<Option<i64>> {
+    if after == Place::top() {
+        return Ok(Some(i64::MAX));
+    }
+    connection.prepare_cached(NUMBER)?.query_row([after.id.as_bytes()], |row| row.get(0)).optional()
 }
 
 fn summary(connection: &Connection, n: i64) -> rusqlite::Result<Summary> {
@@ -53,50 +54,39 @@ fn summary(connection: &Connection, n: i64) -> rusqlite::Result<Summary> {
     Ok(Summary { job: job.value, revision: job.revision })
 }
 
-/// A job in a list, before it is read.
-struct Entry {
-    place: Place,
-    n: i64,
-}
-
 struct Selection<'a> {
     connection: &'a Connection,
     filter: &'a JobFilter,
-    after: Place,
+    below: i64,
     limit: usize,
 }
 
-impl<'a> Selection<'a> {
-    fn new(connection: &'a Connection, filter: &'a JobFilter, after: Place, limit: usize) -> Self {
-        Self { connection, filter, after, limit }
-    }
-
+impl Selection<'_> {
     /// The first of those that the filter names, in order. Each product and stage has an order of its own in the
     /// index; the first of all are among the first of each.
-    fn entries(&self) -> rusqlite::Result<Vec<Entry>> {
-        let (created, id) = (self.after.created.as_millis(), self.after.id.as_bytes());
+    fn numbers(&self) -> rusqlite::Result<Vec<i64>> {
         let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
         let priority = self.filter.priority.map(Priority::name);
         let repo = self.filter.repo.as_ref().map(RepoName::as_str);
-        let stages: BTreeSet<_> = self.filter.stages.iter().collect();
-        if self.filter.products.is_empty() && stages.is_empty() {
-            let sql = if repo.is_some() { NEWEST_OF_REPO } else { NEWEST };
-            return self.read(sql, params![created, id, limit, priority, repo]);
+        if self.filter.products.is_empty() && self.filter.stages.is_empty() {
+            return match repo {
+                Some(repo) => self.read(NEWEST_OF_REPO, params![self.below, limit, priority, repo]),
+                None => self.read(NEWEST, params![self.below, limit, priority]),
+            };
         }
-        let mut entries = Vec::new();
+        let all = StageName::ALL.iter().collect();
+        let named: BTreeSet<_> = self.filter.stages.iter().collect();
+        let stages = if named.is_empty() { all } else { named };
+        let mut numbers = Vec::new();
         for product in self.products()? {
-            if stages.is_empty() {
-                let params = params![created, id, limit, priority, repo, product];
-                entries.extend(self.read(NEWEST_OF_PRODUCT, params)?);
-            }
             for stage in &stages {
-                let params = params![created, id, limit, priority, repo, product, stage.as_str()];
-                entries.extend(self.read(NEWEST_IN_STAGE, params)?);
+                let params = params![self.below, limit, priority, repo, product, stage.as_str()];
+                numbers.extend(self.read(NEWEST_IN_STAGE, params)?);
             }
         }
-        entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.place));
-        entries.truncate(self.limit);
-        Ok(entries)
+        numbers.sort_unstable_by_key(|n| std::cmp::Reverse(*n));
+        numbers.truncate(self.limit);
+        Ok(numbers)
     }
 
     /// The products of the filter, each once; all there are when it names none.
@@ -107,12 +97,7 @@ impl<'a> Selection<'a> {
         self.connection.prepare_cached(PRODUCTS)?.query_map([], |row| row.get(0))?.collect()
     }
 
-    fn read(&self, sql: &str, params: impl Params) -> rusqlite::Result<Vec<Entry>> {
-        self.connection.prepare_cached(sql)?.query_map(params, entry)?.collect()
+    fn read(&self, sql: &str, params: impl Params) -> rusqlite::Result<Vec<i64>> {
+        self.connection.prepare_cached(sql)?.query_map(params, |row| row.get(0))?.collect()
     }
-}
-
-fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
-    let (created, id): (i64, JobId) = (row.get(0)?, job_id(row, 1)?);
-    Ok(Entry { place: Place { created: Timestamp::from_millis(created), id }, n: row.get(2)? })
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{documents, history, jobs, list, schema, unit, writer};
+use super::{books, documents, history, jobs, list, schema, unit, writer};
 
 const STATEMENTS: &[(&str, &str)] = &[
     ("job", jobs::JOB),
@@ -11,12 +11,14 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("dependents", jobs::DEPENDENTS),
     ("body", history::BODY),
     ("events", history::EVENTS),
-    ("events of a product", history::EVENTS_OF_PRODUCT),
-    ("events of a job", history::EVENTS_OF_JOB),
+    ("spans", history::SPANS),
+    ("events of a span", history::EVENTS_OF_SPAN),
+    ("latest", history::LATEST),
+    ("event", history::EVENT),
     ("runs", history::RUNS),
+    ("number", list::NUMBER),
     ("newest", list::NEWEST),
     ("newest of a repository", list::NEWEST_OF_REPO),
-    ("newest of a product", list::NEWEST_OF_PRODUCT),
     ("newest in a stage", list::NEWEST_IN_STAGE),
     ("summary", list::SUMMARY),
     ("document", documents::DOCUMENT),
@@ -26,10 +28,13 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("create dep", unit::CREATE_DEP),
     ("current", unit::CURRENT),
     ("replace", unit::REPLACE),
+    ("replace in stage", unit::REPLACE_IN_STAGE),
+    ("replace due", unit::REPLACE_DUE),
     ("replace in place", unit::REPLACE_IN_PLACE),
     ("append event", unit::APPEND_EVENT),
     ("append run", unit::APPEND_RUN),
-    ("count", unit::COUNT),
+    ("count", books::COUNT),
+    ("append span", books::APPEND_SPAN),
     ("create document", unit::CREATE_DOCUMENT),
     ("replace document", unit::REPLACE_DOCUMENT),
     ("remove document", unit::REMOVE_DOCUMENT),

@@ -1,13 +1,12 @@
 //! One change, made ready by the caller and applied by the writer inside a transaction.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use domain::{
-    Body, Collection, Commit, EventSeq, Expected, Facts, JobId, Position, ProductId, Revision, StageName, StoreError,
-};
+use domain::{Body, Collection, Commit, EventSeq, Expected, Facts, JobId, Position, Revision, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::row::{parsed, stored};
+use super::books::{Books, Known};
+use super::row::stored;
 
 /// What a transaction writes, whole or not at all. Serialised by its caller, so that the writer only writes.
 pub(super) enum Unit {
@@ -20,46 +19,16 @@ pub(super) enum Unit {
 pub(super) enum Applied {
     Written(Revision),
     Stale,
-}
-
-/// Where the log and the jobs end, and by how much the counts moved, as of one transaction.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
-    pub(super) end: Position,
-    pub(super) jobs: u64,
-    moved: BTreeMap<(ProductId, StageName), i64>,
+    /// Its events do not follow those that are there [J7].
+    Gap,
 }
 
 impl Unit {
-    pub(super) fn apply(&self, connection: &Connection, tally: &mut Tally) -> rusqlite::Result<Applied> {
+    pub(super) fn apply(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Applied> {
         match self {
-            Self::Job(unit) => unit.apply(connection, tally),
+            Self::Job(unit) => unit.apply(connection, books),
             Self::Document(unit) => unit.apply(connection),
         }
-    }
-}
-
-pub(super) const COUNT: &str = "\
-    INSERT INTO fleet_counts (product, stage, n) VALUES (?1, ?2, ?3)
-    ON CONFLICT (product, stage) DO UPDATE SET n = n + excluded.n";
-
-impl Tally {
-    pub(super) fn at(end: Position, jobs: u64) -> Self {
-        Self { end, jobs, moved: BTreeMap::new() }
-    }
-
-    fn count(&mut self, product: &ProductId, stage: StageName, by: i64) {
-        *self.moved.entry((product.clone(), stage)).or_default() += by;
-    }
-
-    /// Writes the counts, once per transaction and not once per job.
-    pub(super) fn settle(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        for ((product, stage), by) in std::mem::take(&mut self.moved) {
-            if by != 0 {
-                connection.prepare_cached(COUNT)?.execute(params![product.as_str(), stage.as_str(), by])?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -72,25 +41,31 @@ pub(super) struct JobUnit {
     /// Only with the first write.
     submission: Option<String>,
     body: Option<Body>,
-    events: Vec<(EventSeq, String)>,
+    events: Vec<(EventSeq, Arc<str>)>,
     runs: Vec<(u32, String)>,
 }
 
 pub(super) const CREATE: &str = "\
-    INSERT INTO fleet_jobs (n, id, rev, product, stage, open, shape, priority, repo, created, due, state)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+    INSERT INTO fleet_jobs (n, id, rev, product, stage, open, shape, priority, repo, created, due, latest, state)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
     ON CONFLICT (id) DO NOTHING";
 pub(super) const CREATE_BODY: &str = "INSERT INTO fleet_bodies (n, submission, body_md) VALUES (?1, ?2, ?3)";
 pub(super) const CREATE_DEP: &str = "INSERT INTO fleet_deps (dep, job) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-pub(super) const CURRENT: &str = "SELECT n, stage, priority, due FROM fleet_jobs WHERE id = ?1 AND rev = ?2";
+pub(super) const CURRENT: &str = "\
+    SELECT n, rev, stage, priority, due, latest, ifnull((SELECT seq FROM fleet_events WHERE pos = latest), 0)
+    FROM fleet_jobs WHERE id = ?1";
+/// SQLite writes each index again that a statement names a column of: there is one statement for each set of them.
 pub(super) const REPLACE: &str = "\
-    UPDATE fleet_jobs SET rev = ?3, shape = ?4, state = ?5, stage = ?6, open = ?7, priority = ?8, due = ?9
-    WHERE n = ?1 AND rev = ?2";
-/// For a change that moves the job in no index: SQLite would write each index again that a statement names.
+    UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5, stage = ?6, open = ?7, priority = ?8, due = ?9
+    WHERE n = ?1";
+pub(super) const REPLACE_IN_STAGE: &str =
+    "UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5, stage = ?6 WHERE n = ?1";
+pub(super) const REPLACE_DUE: &str =
+    "UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5, due = ?6 WHERE n = ?1";
 pub(super) const REPLACE_IN_PLACE: &str =
-    "UPDATE fleet_jobs SET rev = ?3, shape = ?4, state = ?5 WHERE n = ?1 AND rev = ?2";
+    "UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5 WHERE n = ?1";
 pub(super) const APPEND_EVENT: &str =
-    "INSERT INTO fleet_events (pos, job, seq, product, doc) VALUES (?1, ?2, ?3, ?4, ?5)";
+    "INSERT INTO fleet_events (pos, job, seq, before, product, doc) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 pub(super) const APPEND_RUN: &str = "INSERT INTO fleet_runs (job, n, doc) VALUES (?1, ?2, ?3)";
 
 impl JobUnit {
@@ -100,7 +75,7 @@ impl JobUnit {
             Expected::Absent => Some(serde_json::to_string(&**commit.job.submission()).map_err(unwritable)?),
             Expected::At(_) => None,
         };
-        let events = commit.events.iter().map(|event| Ok((event.seq, serde_json::to_string(event)?)));
+        let events = commit.events.iter().map(|event| Ok((event.seq, serde_json::to_string(event)?.into())));
         let runs = commit.runs.iter().map(|run| Ok((run.n, serde_json::to_string(run)?)));
         Ok(Self {
             expected: commit.expected,
@@ -114,31 +89,67 @@ impl JobUnit {
         })
     }
 
-    fn apply(&self, connection: &Connection, tally: &mut Tally) -> rusqlite::Result<Applied> {
-        let written = match self.expected {
-            Expected::Absent => self.create(connection, tally)?,
-            Expected::At(revision) => self.replace(connection, tally, revision)?,
+    fn apply(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Applied> {
+        let before = match self.expected {
+            Expected::Absent => None,
+            Expected::At(revision) => match self.current(connection, books)?.filter(|known| known.rev == revision) {
+                Some(known) => Some(known),
+                None => return Ok(Applied::Stale),
+            },
         };
-        let Some(n) = written else { return Ok(Applied::Stale) };
+        if !self.follows(before.map_or(EventSeq(0), |known| known.seq)) {
+            return Ok(Applied::Gap);
+        }
+        let written = match before {
+            None => self.create(connection, books)?,
+            Some(before) => Some(self.replace(connection, books, before)?),
+        };
+        let Some(known) = written else { return Ok(Applied::Stale) };
         for (seq, doc) in &self.events {
-            tally.end = tally.end.next();
+            let (position, before) = books.append(self.id, *seq, &self.facts.product, doc);
             connection.prepare_cached(APPEND_EVENT)?.execute(params![
-                stored(tally.end.0),
-                n,
+                stored(position.0),
+                known.n,
                 stored(seq.0),
+                stored(before.unwrap_or(known.latest).0),
                 self.facts.product.as_str(),
                 doc
             ])?;
         }
         for (run, doc) in &self.runs {
-            connection.prepare_cached(APPEND_RUN)?.execute(params![n, run, doc])?;
+            connection.prepare_cached(APPEND_RUN)?.execute(params![known.n, run, doc])?;
         }
+        let (seq, latest) = match self.events.last() {
+            Some((seq, _)) => (*seq, books.end()),
+            None => (known.seq, known.latest),
+        };
+        books.know(self.id, Known { seq, latest, ..known });
         Ok(Applied::Written(self.expected.next()))
     }
 
-    /// Writes the job if there is none; answers with its number.
-    fn create(&self, connection: &Connection, tally: &mut Tally) -> rusqlite::Result<Option<i64>> {
-        let (n, facts) = (stored(tally.jobs + 1), &self.facts);
+    /// Whether the events are numbered on from the last one.
+    fn follows(&self, last: EventSeq) -> bool {
+        self.events.iter().zip(last.0 + 1..).all(|((seq, _), expected)| seq.0 == expected)
+    }
+
+    /// What is there, from memory or from the table.
+    fn current(&self, connection: &Connection, books: &Books<'_>) -> rusqlite::Result<Option<Known>> {
+        match books.known(self.id) {
+            Some(known) => Ok(Some(known)),
+            None => connection.prepare_cached(CURRENT)?.query_row([self.id.as_bytes()], Known::read).optional(),
+        }
+    }
+
+    /// Where the job's latest event will be once its events are in the log.
+    fn latest(&self, books: &Books<'_>, before: Position) -> i64 {
+        let events = self.events.len() as u64;
+        stored(if events == 0 { before.0 } else { books.end().0 + events })
+    }
+
+    /// Writes the job if there is none; answers with what is known about it now.
+    fn create(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Option<Known>> {
+        let (n, facts) = (books.next_job(), &self.facts);
+        let due = facts.due.map(|due| due.as_millis());
         let written = connection.prepare_cached(CREATE)?.execute(params![
             n,
             self.id.as_bytes(),
@@ -150,56 +161,58 @@ impl JobUnit {
             facts.priority.name(),
             facts.repo.as_ref().map(|repo| repo.as_str()),
             facts.created.as_millis(),
-            facts.due.map(|due| due.as_millis()),
+            due,
+            self.latest(books, Position(0)),
             self.state,
         ])?;
         if written == 0 {
             return Ok(None);
         }
-        tally.jobs += 1;
-        tally.count(&facts.product, facts.stage, 1);
+        books.number(&facts.product, facts.stage);
         let body = self.body.as_ref().map(|body| &*body.0);
         connection.prepare_cached(CREATE_BODY)?.execute(params![n, self.submission, body])?;
         for dep in &facts.deps {
             connection.prepare_cached(CREATE_DEP)?.execute(params![dep.as_bytes(), n])?;
         }
-        Ok(Some(n))
+        let (rev, stage, priority) = (self.expected.next(), facts.stage, Some(facts.priority));
+        Ok(Some(Known { n, rev, stage, priority, due, latest: Position(0), seq: EventSeq(0) }))
     }
 
-    /// Writes the job over `revision` if that is what is there; answers with its number.
-    fn replace(&self, connection: &Connection, tally: &mut Tally, revision: Revision) -> rusqlite::Result<Option<i64>> {
+    /// Writes the job over what is there; answers with what is known about it now.
+    fn replace(&self, connection: &Connection, books: &mut Books<'_>, before: Known) -> rusqlite::Result<Known> {
         let facts = &self.facts;
-        let current = connection
-            .prepare_cached(CURRENT)?
-            .query_row(params![self.id.as_bytes(), stored(revision.0)], |row| {
-                let same_priority = row.get_ref(2)?.as_str()? == facts.priority.name();
-                Ok((row.get::<_, i64>(0)?, parsed::<StageName>(row, 1)?, same_priority, row.get::<_, Option<i64>>(3)?))
-            })
-            .optional()?;
-        let Some((n, stage, same_priority, due)) = current else { return Ok(None) };
-        let (next, due_next) = (stored(revision.next().0), facts.due.map(|due| due.as_millis()));
-        let written = if stage == facts.stage && same_priority && due == due_next {
-            let mut statement = connection.prepare_cached(REPLACE_IN_PLACE)?;
-            statement.execute(params![n, stored(revision.0), next, facts.shape.0, self.state])?
-        } else {
-            connection.prepare_cached(REPLACE)?.execute(params![
-                n,
-                stored(revision.0),
-                next,
-                facts.shape.0,
-                self.state,
-                facts.stage.as_str(),
-                !facts.stage.is_terminal(),
-                facts.priority.name(),
-                due_next,
-            ])?
+        let next = Known {
+            rev: self.expected.next(),
+            stage: facts.stage,
+            priority: Some(facts.priority),
+            due: facts.due.map(|due| due.as_millis()),
+            ..before
         };
-        if written == 0 {
-            return Ok(None);
-        }
-        tally.count(&facts.product, stage, -1);
-        tally.count(&facts.product, facts.stage, 1);
-        Ok(Some(n))
+        let latest = self.latest(books, before.latest);
+        let (n, rev, shape) = (before.n, stored(next.rev.0), facts.shape.0);
+        let moves = next.stage != before.stage;
+        let is_simple = next.priority == before.priority && next.stage.is_terminal() == before.stage.is_terminal();
+        match (is_simple, moves, next.due != before.due) {
+            (true, false, false) => {
+                connection.prepare_cached(REPLACE_IN_PLACE)?.execute(params![n, rev, shape, latest, self.state])?
+            }
+            (true, true, false) => {
+                let stage = next.stage.as_str();
+                let mut statement = connection.prepare_cached(REPLACE_IN_STAGE)?;
+                statement.execute(params![n, rev, shape, latest, self.state, stage])?
+            }
+            (true, false, true) => {
+                let mut statement = connection.prepare_cached(REPLACE_DUE)?;
+                statement.execute(params![n, rev, shape, latest, self.state, next.due])?
+            }
+            _ => {
+                let (stage, open, priority) = (next.stage.as_str(), !next.stage.is_terminal(), facts.priority.name());
+                let mut statement = connection.prepare_cached(REPLACE)?;
+                statement.execute(params![n, rev, shape, latest, self.state, stage, open, priority, next.due])?
+            }
+        };
+        books.moved(&facts.product, before.stage, next.stage);
+        Ok(next)
     }
 }
 

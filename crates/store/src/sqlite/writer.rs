@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use domain::{CommitError, Position, Revision, StoreError};
+use domain::{CommitError, Position, Recorded, Revision, StoreError};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -14,7 +14,10 @@ use super::fault::{closed, fault};
 use super::lock::DirectoryLock;
 use super::meter::Meter;
 use super::open_error::OpenError;
-use super::unit::{Applied, Tally, Unit};
+use super::row::counter;
+use super::books::{Books, Ends, Memory};
+use super::recent::Recent;
+use super::unit::{Applied, Unit};
 
 /// What a caller learns about one of its units.
 pub(super) type Outcome = Result<Revision, CommitError>;
@@ -59,12 +62,14 @@ impl Writer {
         connection: Connection,
         lock: DirectoryLock,
         meter: Arc<Meter>,
+        recent: Arc<Recent>,
         waiting_max: usize,
     ) -> Result<(Self, watch::Receiver<Position>), StartError> {
-        let tally = last(&connection).map_err(StartError::Sqlite)?;
+        let ends = last(&connection).map_err(StartError::Sqlite)?;
         let (requests, waiting) = mpsc::channel(waiting_max.max(1));
-        let (end, follow) = watch::channel(tally.end);
-        let scribe = Scribe { connection, lock, waiting, end, meter, tally, failed: None };
+        let (end, follow) = watch::channel(ends.log);
+        let memory = Memory::default();
+        let scribe = Scribe { connection, lock, waiting, end, meter, recent, memory, ends, failed: None };
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || scribe.run());
         let thread = Mutex::new(Some(thread.map_err(StartError::Thread)?));
         Ok((Self { requests: Some(requests), thread }, follow))
@@ -115,9 +120,8 @@ pub(super) const LAST: &str =
     "SELECT (SELECT ifnull(max(pos), 0) FROM fleet_events), (SELECT ifnull(max(n), 0) FROM fleet_jobs)";
 
 /// Where the log and the jobs end.
-fn last(connection: &Connection) -> rusqlite::Result<Tally> {
-    connection
-        .query_row(LAST, [], |row| Ok(Tally::at(Position(super::row::counter(row, 0)?), super::row::counter(row, 1)?)))
+fn last(connection: &Connection) -> rusqlite::Result<Ends> {
+    connection.query_row(LAST, [], |row| Ok(Ends { log: Position(counter(row, 0)?), jobs: counter(row, 1)? }))
 }
 
 /// The writing thread's own.
@@ -127,8 +131,10 @@ struct Scribe {
     waiting: mpsc::Receiver<Request>,
     end: watch::Sender<Position>,
     meter: Arc<Meter>,
+    recent: Arc<Recent>,
+    memory: Memory,
     /// As of the last commit. A transaction works on a copy, so that one that is undone uses up no position.
-    tally: Tally,
+    ends: Ends,
     /// Set by a flush that failed: what is on the disk is then anybody's guess until the file is opened again.
     failed: Option<String>,
 }
@@ -203,25 +209,34 @@ impl Scribe {
     }
 
     fn transaction(&mut self, units: &[&Unit]) -> Result<Vec<Outcome>, Broken> {
-        let mut tally = self.tally.clone();
+        let written = self.apply(units);
+        if written.is_err() {
+            self.memory.forget();
+        }
+        let (applied, ends, recorded) = written?;
+        self.record(units, &applied, ends, recorded);
+        Ok(applied.into_iter().map(outcome).collect())
+    }
+
+    fn apply(&mut self, units: &[&Unit]) -> Result<(Vec<Applied>, Ends, Vec<Recorded>), Broken> {
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begun.map_err(Broken::Undone)?;
+        let mut books = Books::open(&mut self.memory, self.ends);
         let mut applied = Vec::with_capacity(units.len());
         for unit in units {
-            applied.push(unit.apply(&transaction, &mut tally).map_err(Broken::Undone)?);
+            applied.push(unit.apply(&transaction, &mut books).map_err(Broken::Undone)?);
         }
-        tally.settle(&transaction).map_err(Broken::Undone)?;
+        let (ends, recorded) = books.settle(&transaction).map_err(Broken::Undone)?;
         transaction.commit().map_err(|cause| match cause.sqlite_error_code() {
             // The commit mark is written last, so a log without room for it holds no commit.
             Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => Broken::Undone(cause),
             _ => Broken::Unknown(cause),
         })?;
-        self.record(units, &applied, tally);
-        Ok(applied.into_iter().map(outcome).collect())
+        Ok((applied, ends, recorded))
     }
 
-    /// What a commit leaves behind in memory: the counters, and a word to those who follow the log.
-    fn record(&mut self, units: &[&Unit], applied: &[Applied], tally: Tally) {
+    /// What a commit leaves behind in memory: the counters, the latest events, and a word to those who follow the log.
+    fn record(&mut self, units: &[&Unit], applied: &[Applied], ends: Ends, recorded: Vec<Recorded>) {
         self.meter.transactions.add(1);
         for (unit, applied) in units.iter().zip(applied) {
             match unit {
@@ -232,11 +247,12 @@ impl Scribe {
                 self.meter.stale_units.add(1);
             }
         }
-        self.meter.events.add(tally.end.0 - self.tally.end.0);
-        if tally.end != self.tally.end {
-            self.end.send_replace(tally.end);
+        self.meter.events.add(recorded.len() as u64);
+        self.recent.extend(recorded);
+        if ends.log != self.ends.log {
+            self.end.send_replace(ends.log);
         }
-        self.tally = tally;
+        self.ends = ends;
     }
 
     /// Empties the log into the database, and lets go of the lock only when the file is closed.
@@ -257,5 +273,8 @@ fn outcome(applied: Applied) -> Outcome {
     match applied {
         Applied::Written(revision) => Ok(revision),
         Applied::Stale => Err(CommitError::Stale),
+        Applied::Gap => Err(CommitError::Store(StoreError::Corrupt(
+            "the job's events do not follow those that are there".to_owned(),
+        ))),
     }
 }

@@ -1,0 +1,34 @@
+//! `giga bench`: what the fleet can do on this machine, measured over real HTTP on durable commits [P1]–[P6].
+
+mod decide;
+mod depth;
+mod figures;
+mod ground;
+mod hand;
+mod idle;
+mod latency;
+mod lives;
+mod memory;
+mod process;
+mod seed;
+mod throughput;
+mod watcher;
+
+use crate::cli::{BenchArgs, BenchCommand};
+use crate::command::Context;
+use crate::failure::Failure;
+
+use ground::Site;
+
+/// Runs one benchmark, and prints a table or one line of JSON.
+pub(crate) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), Failure> {
+    let site = Site::of(context, &args)?;
+    match args.command {
+        BenchCommand::Latency(args) => latency::run(context, &site, &args).await,
+        BenchCommand::Throughput(args) => throughput::run(context, &site, &args).await,
+        BenchCommand::Depth(args) => depth::run(context, &site, &args).await,
+        BenchCommand::Idle(args) => idle::run(context, &site, &args).await,
+        BenchCommand::Decide => decide::run(context),
+        BenchCommand::Memory(args) => memory::run(context, &site, &args).await,
+    }
+}

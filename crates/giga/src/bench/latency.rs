@@ -1,0 +1,142 @@
+//! From the submitter's 201 to the factory's lease, at a steady rate [P1].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Clock, JobId};
+use parking_lot::Mutex;
+use protocol::Submitted;
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use crate::cli::BenchLatencyArgs;
+use crate::command::Context;
+use crate::failure::Failure;
+use crate::output::Table;
+
+use super::figures::{Samples, millis};
+use super::ground::{Ground, Site};
+use super::hand::Hand;
+use super::lives;
+use super::watcher::Watcher;
+
+/// Factories that share the work, and seats of each.
+const FACTORIES: u32 = 4;
+const SEATS: u32 = 32;
+
+/// Seconds before the clock starts.
+const WARM_UP: u32 = 2;
+
+#[derive(Serialize)]
+struct Report {
+    bench: &'static str,
+    rate: u32,
+    jobs: usize,
+    p50_ms: f64,
+    p90_ms: f64,
+    p99_ms: f64,
+    max_ms: f64,
+}
+
+/// When each job was acknowledged and when its lease was held, on this process' clock.
+#[derive(Default)]
+struct Moments {
+    acknowledged: HashMap<JobId, Duration>,
+    held: HashMap<JobId, Duration>,
+}
+
+/// Measures the latency of dispatch.
+pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchLatencyArgs) -> Result<(), Failure> {
+    let ground = site.open().await?;
+    let samples = measure(context, &ground, args).await?;
+    ground.stop().await?;
+    let report = Report {
+        bench: "latency",
+        rate: args.rate,
+        jobs: samples.len(),
+        p50_ms: millis(samples.median()),
+        p90_ms: millis(samples.percentile(90.0)),
+        p99_ms: millis(samples.percentile(99.0)),
+        max_ms: millis(samples.percentile(100.0)),
+    };
+    if context.out.is_json() {
+        return context.out.document(&report);
+    }
+    let mut table = Table::new(&["JOBS/S", "JOBS", "P50 ms", "P90 ms", "P99 ms", "MAX ms"], "JOBS");
+    table.row(vec![
+        report.rate.to_string().into(),
+        report.jobs.to_string().into(),
+        format!("{:.2}", report.p50_ms).into(),
+        format!("{:.2}", report.p90_ms).into(),
+        format!("{:.2}", report.p99_ms).into(),
+        format!("{:.2}", report.max_ms).into(),
+    ]);
+    context.out.whole_table(&table)
+}
+
+async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs) -> Result<Samples, Failure> {
+    let product = ground.product().await?;
+    let moments: Arc<Mutex<Moments>> = Arc::default();
+    let mut working = JoinSet::new();
+    for n in 0..FACTORIES {
+        let hand = ground.hire(&format!("bench-{n}"), SEATS).await?;
+        working.spawn(live(hand, Arc::clone(&ground.clock), Arc::clone(&moments)));
+    }
+    let mut watcher = Watcher::open(ground.admin()).await?;
+    let (warm_up, count) = (u64::from(WARM_UP * args.rate), u64::from(args.seconds * args.rate));
+    context.out.note(&format!("{} jobs/s for {} seconds, after {WARM_UP} to warm up", args.rate, args.seconds));
+    let every = Duration::from_secs(1) / args.rate.max(1);
+    let (started, mut submitting) = (ground.clock.monotonic(), JoinSet::new());
+    for n in 0..warm_up + count {
+        // By the calendar, not by the last answer: a slow answer must not slow the rate down.
+        let due = started + every * u32::try_from(n).unwrap_or(u32::MAX);
+        let wait = due.saturating_sub(ground.clock.monotonic());
+        if !wait.is_zero() {
+            ground.clock.sleep(wait).await;
+        }
+        let (client, clock, moments) = (ground.admin().clone(), Arc::clone(&ground.clock), Arc::clone(&moments));
+        let request = lives::submit(&product, n);
+        let counts = n >= warm_up;
+        submitting.spawn(async move {
+            let answer: Submitted = client.post("/jobs", &request).await?;
+            if counts {
+                moments.lock().acknowledged.insert(answer.job.id, clock.monotonic());
+            }
+            Ok::<_, Failure>(())
+        });
+    }
+    while let Some(done) = submitting.join_next().await {
+        done.map_err(|error| Failure::failed(error.to_string()))??;
+    }
+    watcher.wait_for(warm_up + count).await?;
+    let Moments { acknowledged, held } = std::mem::take(&mut *moments.lock());
+    let mut samples = Samples::default();
+    for (job, acknowledged) in acknowledged {
+        let Some(held) = held.get(&job) else {
+            return Err(Failure::failed(format!("job {job} shipped without a lease that was seen")));
+        };
+        // A lease that was held before its submitter had read the answer took no time at all.
+        samples.add(held.saturating_sub(acknowledged));
+    }
+    Ok(samples)
+}
+
+/// Lives every offer of a factory to its end, and notes when its lease was held.
+async fn live(hand: Hand, clock: Arc<dyn Clock>, moments: Arc<Mutex<Moments>>) -> Result<(), Failure> {
+    let mut inbox = hand.inbox().await?;
+    let mut lives: JoinSet<Result<(), Failure>> = JoinSet::new();
+    while let Some(message) = inbox.next().await? {
+        while lives.try_join_next().is_some() {}
+        let (hand, clock, moments) = (hand.clone(), Arc::clone(&clock), Arc::clone(&moments));
+        lives.spawn(async move {
+            let accepted = hand.accept(&message).await?;
+            let (job, epoch) = (message.job_id, accepted.lease_epoch);
+            moments.lock().held.insert(job, clock.monotonic());
+            hand.start(job, epoch).await?;
+            hand.complete(job, epoch).await?;
+            Ok(())
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Whole lives of jobs: who submits them, and who lives them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use domain::{JobId, ProductId};
+use protocol::{
+    Accepted, Batch, BatchAnswer, Client, Submit, Submitted, WorkOperation, WorkOutcome,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::failure::Failure;
+
+use super::hand::{Hand, completed, started};
+
+/// A manifest of this many bytes is what a short job looks like.
+const BODY_LEN: usize = 1_024;
+
+/// Operations of one batched request: enough to share its cost, few enough to answer soon.
+const OPERATIONS_MAX: usize = 256;
+
+/// A manifest of one kilobyte for the benchmarks' product.
+pub(super) fn manifest(product: &ProductId, n: u64) -> String {
+    let mut text = format!("---\ntitle: Job {n} of a benchmark\nproduct: {product}\nengine: command\n---\n\n");
+    while text.len() < BODY_LEN {
+        text.push_str("Mend the gate, oil its hinges, and see that it closes by itself.\n");
+    }
+    text.truncate(BODY_LEN);
+    text
+}
+
+/// A submit of such a manifest.
+pub(super) fn submit(product: &ProductId, n: u64) -> Submit {
+    Submit { body_md: manifest(product, n), ..Submit::default() }
+}
+
+/// Submits `count` jobs by `callers` at once, one per request.
+pub(super) async fn submit_singly(
+    client: &Client,
+    product: &ProductId,
+    count: u64,
+    callers: u64,
+) -> Result<(), Failure> {
+    let next = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..callers {
+        let (client, product, next) = (client.clone(), product.clone(), Arc::clone(&next));
+        tasks.spawn(async move {
+            loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                if n >= count {
+                    return Ok::<_, Failure>(());
+                }
+                let _: Submitted = client.post("/jobs", &submit(&product, n)).await?;
+            }
+        });
+    }
+    all(tasks).await
+}
+
+/// Submits `count` jobs by `callers` at once, `batch` per request.
+pub(super) async fn submit_in_batches(
+    client: &Client,
+    product: &ProductId,
+    count: u64,
+    callers: u64,
+    batch: u64,
+) -> Result<(), Failure> {
+    let next = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..callers {
+        let (client, product, next) = (client.clone(), product.clone(), Arc::clone(&next));
+        tasks.spawn(async move {
+            loop {
+                let from = next.fetch_add(batch, Ordering::Relaxed);
+                if from >= count {
+                    return Ok::<_, Failure>(());
+                }
+                let jobs = (from..count.min(from + batch)).map(|n| submit(&product, n)).collect();
+                let answer: BatchAnswer = client.post("/jobs/batch", &Batch { jobs }).await?;
+                if let Some(problem) = answer.outcomes.into_iter().find_map(|outcome| outcome.problem) {
+                    return Err(Failure::failed(format!("a job of a batch was refused: {problem}")));
+                }
+            }
+        });
+    }
+    all(tasks).await
+}
+
+async fn all(mut tasks: JoinSet<Result<(), Failure>>) -> Result<(), Failure> {
+    while let Some(done) = tasks.join_next().await {
+        done.map_err(|error| Failure::failed(error.to_string()))??;
+    }
+    Ok(())
+}
+
+/// Takes every offer of a factory and lives it to the end, one operation per request; ends with the stream.
+pub(super) async fn live_singly(hand: Hand) -> Result<(), Failure> {
+    let mut inbox = hand.inbox().await?;
+    let mut lives: JoinSet<Result<(), Failure>> = JoinSet::new();
+    while let Some(message) = inbox.next().await? {
+        while let Some(done) = lives.try_join_next() {
+            done.map_err(|error| Failure::failed(error.to_string()))??;
+        }
+        let hand = hand.clone();
+        lives.spawn(async move {
+            let Accepted { lease_epoch, assignment, .. } = hand.accept(&message).await?;
+            hand.start(assignment.job_id, lease_epoch).await?;
+            hand.complete(assignment.job_id, lease_epoch).await?;
+            Ok(())
+        });
+    }
+    all(lives).await
+}
+
+/// Takes every offer of a factory and lives it to the end; whatever is to be said at one time goes in one request.
+pub(super) async fn live_in_batches(hand: Hand) -> Result<(), Failure> {
+    let mut inbox = hand.inbox().await?;
+    let (said, mut to_say) = mpsc::unbounded_channel::<WorkOperation>();
+    let (offers, speaker) = (said.clone(), hand.clone());
+    let mut tasks: JoinSet<Result<(), Failure>> = JoinSet::new();
+    tasks.spawn(async move {
+        let mut operations = Vec::with_capacity(OPERATIONS_MAX);
+        while to_say.recv_many(&mut operations, OPERATIONS_MAX).await > 0 {
+            let jobs: Vec<JobId> = operations.iter().map(job_of).collect();
+            let answer = speaker.work(std::mem::take(&mut operations)).await?;
+            for (job, result) in jobs.into_iter().zip(answer.results) {
+                if let Some(next) = next_step(job, result.outcome)? {
+                    // The receiver is this very task.
+                    let _ = said.send(next);
+                }
+            }
+        }
+        Ok(())
+    });
+    while let Some(message) = inbox.next().await? {
+        if offers.send(WorkOperation::Accept { request: hand.accept_of(&message) }).is_err() {
+            break;
+        }
+    }
+    tasks.abort_all();
+    Ok(())
+}
+
+fn job_of(operation: &WorkOperation) -> JobId {
+    use WorkOperation as W;
+    match operation {
+        W::Accept { request } => request.job_id,
+        W::Start { job_id, .. }
+        | W::Patch { job_id, .. }
+        | W::Complete { job_id, .. }
+        | W::Promote { job_id, .. }
+        | W::Fail { job_id, .. }
+        | W::Release { job_id, .. } => *job_id,
+    }
+}
+
+/// What follows an answer.
+fn next_step(job_id: JobId, outcome: WorkOutcome) -> Result<Option<WorkOperation>, Failure> {
+    Ok(match outcome {
+        WorkOutcome::Accepted(accepted) => {
+            Some(WorkOperation::Start { job_id, request: started(accepted.lease_epoch)? })
+        }
+        WorkOutcome::Stage(answer) => {
+            Some(WorkOperation::Complete { job_id, request: completed(answer.lease_epoch) })
+        }
+        WorkOutcome::Completed(_) | WorkOutcome::Failed(_) => None,
+        WorkOutcome::Problem(problem) => {
+            return Err(Failure::failed(format!("job {job_id} was refused: {problem}")));
+        }
+    })
+}

@@ -1,0 +1,177 @@
+//! Whole lives of jobs per second, submit to shipped, every step durable and seen by a watcher [P2].
+
+use std::time::Duration;
+
+use domain::ProductId;
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use crate::cli::BenchThroughputArgs;
+use crate::command::Context;
+use crate::failure::Failure;
+use crate::output::Table;
+
+use super::figures::rounded;
+use super::ground::{Ground, Site};
+use super::hand::Hand;
+use super::lives;
+use super::watcher::Watcher;
+
+/// Factories that share the work, and seats of each: enough lives at one time to share flushes.
+const FACTORIES: u32 = 4;
+const SEATS: u32 = 128;
+
+/// Callers that submit one job per request, and those that submit batches.
+const SUBMITTERS: u64 = 32;
+const BATCHERS: u64 = 4;
+const BATCH: u64 = 100;
+
+/// Lives before the clock starts: connections, caches and memory are then as they stay.
+const WARM_UP: u64 = 1_000;
+
+/// Each life is seen as this many events at least: submitted, dispatched, granted, started, completed, shipped.
+const EVENTS_PER_LIFE: u64 = 6;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Single,
+    Batched,
+}
+
+#[derive(Serialize)]
+struct Report {
+    bench: &'static str,
+    lives: u64,
+    single_lives_per_s: f64,
+    batched_lives_per_s: f64,
+    single: Measured,
+    batched: Measured,
+}
+
+/// One measurement, with where the processor's time went.
+#[derive(Clone, Copy, Serialize)]
+struct Measured {
+    lives_per_s: f64,
+    events_per_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coordinator_us_per_life: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clients_us_per_life: Option<f64>,
+}
+
+/// Measures lives per second, one operation per request and batched.
+pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchThroughputArgs) -> Result<(), Failure> {
+    let single = measure(context, site, Manner::Single, args.lives).await?;
+    let batched = measure(context, site, Manner::Batched, args.lives).await?;
+    let report = Report {
+        bench: "throughput",
+        lives: args.lives,
+        single_lives_per_s: single.lives_per_s,
+        batched_lives_per_s: batched.lives_per_s,
+        single,
+        batched,
+    };
+    if context.out.is_json() {
+        return context.out.document(&report);
+    }
+    let mut table = Table::new(&["OPERATIONS", "LIVES/S", "EVENTS/S", "COORDINATOR µs/LIFE", "CLIENTS µs/LIFE"], "OPERATIONS");
+    for (name, measured) in [("one per request", single), ("batched", batched)] {
+        let micros = |value: Option<f64>| value.map_or_else(String::new, |micros| format!("{micros:.0}"));
+        table.row(vec![
+            name.into(),
+            format!("{:.0}", measured.lives_per_s).into(),
+            format!("{:.0}", measured.events_per_s).into(),
+            micros(measured.coordinator_us_per_life).into(),
+            micros(measured.clients_us_per_life).into(),
+        ]);
+    }
+    context.out.whole_table(&table)
+}
+
+async fn measure(context: &Context<'_>, site: &Site, manner: Manner, count: u64) -> Result<Measured, Failure> {
+    let ground = site.open().await?;
+    let product = ground.product().await?;
+    let hands = crew(&ground).await?;
+    let mut watcher = Watcher::open(ground.admin()).await?;
+    let mut working = work(&hands, manner);
+    context.out.note(&format!("{manner:?}: {WARM_UP} lives to warm up, then {count} that count").to_lowercase());
+    live(&ground, &product, manner, WARM_UP, &mut watcher, &mut working).await?;
+    let (events, started, cpu) = (watcher.events(), ground.clock.monotonic(), Used::now(&ground));
+    live(&ground, &product, manner, count, &mut watcher, &mut working).await?;
+    let took = ground.clock.monotonic().saturating_sub(started).as_secs_f64();
+    let (used, events) = (Used::now(&ground), watcher.events() - events);
+    working.abort_all();
+    ground.stop().await?;
+    if events < count * EVENTS_PER_LIFE {
+        return Err(Failure::failed(format!("{count} lives were seen as {events} events only")));
+    }
+    let per_life = |before: Option<Duration>, after: Option<Duration>| {
+        Some(rounded(after?.saturating_sub(before?).as_secs_f64() * 1e6 / count as f64, 1))
+    };
+    Ok(Measured {
+        lives_per_s: rounded(count as f64 / took, 1),
+        events_per_s: rounded(events as f64 / took, 1),
+        coordinator_us_per_life: per_life(cpu.coordinator, used.coordinator),
+        clients_us_per_life: per_life(cpu.clients, used.clients),
+    })
+}
+
+/// Processor time used so far.
+struct Used {
+    coordinator: Option<Duration>,
+    clients: Option<Duration>,
+}
+
+impl Used {
+    fn now(ground: &Ground) -> Self {
+        Self { coordinator: ground.cpu_time(), clients: super::process::cpu_time(std::process::id()) }
+    }
+}
+
+async fn crew(ground: &Ground) -> Result<Vec<Hand>, Failure> {
+    let mut hands = Vec::new();
+    for n in 0..FACTORIES {
+        hands.push(ground.hire(&format!("bench-{n}"), SEATS).await?);
+    }
+    Ok(hands)
+}
+
+fn work(hands: &[Hand], manner: Manner) -> JoinSet<Result<(), Failure>> {
+    let mut working = JoinSet::new();
+    for hand in hands {
+        match manner {
+            Manner::Single => working.spawn(lives::live_singly(hand.clone())),
+            Manner::Batched => working.spawn(lives::live_in_batches(hand.clone())),
+        };
+    }
+    working
+}
+
+/// Submits jobs and waits until the watcher has seen all of them end.
+async fn live(
+    ground: &Ground,
+    product: &ProductId,
+    manner: Manner,
+    count: u64,
+    watcher: &mut Watcher,
+    working: &mut JoinSet<Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let goal = watcher.shipped() + count;
+    let submitting = async {
+        match manner {
+            Manner::Single => lives::submit_singly(ground.admin(), product, count, SUBMITTERS).await,
+            Manner::Batched => lives::submit_in_batches(ground.admin(), product, count, BATCHERS, BATCH).await,
+        }
+    };
+    let living = async {
+        submitting.await?;
+        watcher.wait_for(goal).await
+    };
+    tokio::select! {
+        lived = living => lived,
+        Some(ended) = working.join_next() => {
+            ended.map_err(|error| Failure::failed(error.to_string()))??;
+            Err(Failure::failed("a factory's stream ended in the middle of the benchmark"))
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Somebody who watches: an event stream that is read to the end, as a browser would.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use protocol::Client;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::failure::Failure;
+
+/// A reader of the fleet's event stream that counts what it sees.
+pub(super) struct Watcher {
+    events: Arc<AtomicU64>,
+    shipped: watch::Receiver<u64>,
+    _task: JoinSet<()>,
+}
+
+impl Watcher {
+    /// Opens the stream; from here on nothing is missed.
+    pub(super) async fn open(client: &Client) -> Result<Self, Failure> {
+        let mut stream = client.events("/events/stream", None).await?;
+        let events = Arc::new(AtomicU64::new(0));
+        let (ended, shipped) = watch::channel(0);
+        // The greeting says that the stream is open.
+        stream.next().await?;
+        let counted = Arc::clone(&events);
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            while let Ok(Some(event)) = stream.next().await {
+                counted.fetch_add(1, Ordering::Relaxed);
+                if event.data.contains(SHIPPED) {
+                    ended.send_modify(|shipped| *shipped += 1);
+                }
+            }
+        });
+        Ok(Self { events, shipped, _task: task })
+    }
+
+    /// Events seen so far.
+    pub(super) fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// Lives that were seen to end so far.
+    pub(super) fn shipped(&self) -> u64 {
+        *self.shipped.borrow()
+    }
+
+    /// Waits until this many lives were seen to end.
+    pub(super) async fn wait_for(&mut self, lives: u64) -> Result<(), Failure> {
+        match self.shipped.wait_for(|shipped| *shipped >= lives).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Failure::failed("the event stream ended before the lives did")),
+        }
+    }
+}
+
+/// The mark of the last event of a life.
+const SHIPPED: &str = "\"kind\":\"shipped\"";
