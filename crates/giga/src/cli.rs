@@ -10,12 +10,12 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::config::Overrides;
 
-pub(crate) use bench::{
-    BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchThroughputArgs,
-};
 pub(crate) use arguments::{
     CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, JobsArgs, LogsArgs, ProductSetArgs, RequeueArgs, RoleName,
     ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until, UpArgs, WaitArgs,
+};
+pub(crate) use bench::{
+    BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchThroughputArgs,
 };
 
 const EXIT_CODES: &str = "\

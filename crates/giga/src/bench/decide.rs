@@ -1,1 +1,188 @@
-use crate::command::Context; use crate::failure::Failure; pub(super) fn run(_c: &Context<'_>) -> Result<(), Failure> { Ok(()) }
+//! The time of one scheduling decision [P5].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::SystemClock;
+use domain::{Clock, Factory, FactoryId, InstanceId, JobId, Priority, ProductId, Shape, Timestamp};
+use scheduler::{FactoryState, Fleet, FleetView, Presence, Queue, Seat, Waiting, Weights, plan};
+use serde::Serialize;
+
+use crate::command::Context;
+use crate::failure::Failure;
+use crate::output::Table;
+
+use super::figures::{Samples, rounded};
+
+/// Fleets that are decided for.
+const FACTORIES: [u32; 3] = [10, 1_000, 10_000];
+
+/// How many factories can run a job that asks for something rare.
+const RARE: u32 = 10;
+
+/// What only [`RARE`] factories offer.
+const RARE_TOKEN: &str = "gpu:l4";
+
+/// Decisions of one sample, and samples of one row: the median of the samples is the figure.
+const DECISIONS: u32 = 200;
+const SAMPLES: u32 = 21;
+
+/// Seats of a factory; half of all are taken while decisions are made.
+const SEATS: u32 = 4;
+
+#[derive(Serialize)]
+struct Report {
+    bench: &'static str,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    factories: u32,
+    eligible: u32,
+    us_per_decision: f64,
+    us_per_decision_p99: f64,
+}
+
+/// Measures the scheduler by itself, in this process.
+pub(super) fn run(context: &Context<'_>) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for factories in FACTORIES {
+        for eligible in [factories, RARE.min(factories)] {
+            context.out.note(&format!("{factories} factories, of which {eligible} can run the job"));
+            rows.push(measure(factories, eligible)?);
+        }
+    }
+    rows.dedup_by_key(|row| (row.factories, row.eligible));
+    let report = Report { bench: "decide", rows };
+    if context.out.is_json() {
+        return context.out.document(&report);
+    }
+    let mut table = Table::new(&["FACTORIES", "ELIGIBLE", "µs/DECISION", "P99 µs"], "FACTORIES");
+    for row in &report.rows {
+        table.row(vec![
+            row.factories.to_string().into(),
+            row.eligible.to_string().into(),
+            format!("{:.2}", row.us_per_decision).into(),
+            format!("{:.2}", row.us_per_decision_p99).into(),
+        ]);
+    }
+    context.out.whole_table(&table)
+}
+
+fn measure(factories: u32, eligible: u32) -> Result<Row, Failure> {
+    let clock = SystemClock::new();
+    let mut world = World::new(factories, eligible, clock.now())?;
+    // Before the first that counts, so many that half of the seats which the jobs can take are taken.
+    world.decide(eligible * SEATS / 2)?;
+    let mut samples = Samples::default();
+    for _ in 0..SAMPLES {
+        let started = clock.monotonic();
+        world.decide(DECISIONS)?;
+        samples.add(clock.monotonic().saturating_sub(started) / DECISIONS);
+    }
+    let micros = |span: Duration| rounded(span.as_secs_f64() * 1e6, 2);
+    Ok(Row {
+        factories,
+        eligible,
+        us_per_decision: micros(samples.median()),
+        us_per_decision_p99: micros(samples.percentile(99.0)),
+    })
+}
+
+/// A fleet in use: each decision takes a seat, and the oldest one comes free.
+struct World {
+    fleet: Fleet,
+    shape: Arc<Shape>,
+    seated: VecDeque<JobId>,
+    seats_max: usize,
+    jobs: u64,
+    now: Timestamp,
+}
+
+impl World {
+    fn new(factories: u32, eligible: u32, now: Timestamp) -> Result<Self, Failure> {
+        let mut fleet = Fleet::new();
+        for n in 0..factories {
+            fleet.upsert(factory(n, n * eligible / factories != (n + 1) * eligible / factories, now)?);
+        }
+        let wanted = if eligible == factories { "engine:claude" } else { RARE_TOKEN };
+        let shape = Shape {
+            product: ProductId::default_product(),
+            repo: Some(named("repo-7")?),
+            capabilities: vec![named(wanted)?],
+            engines: Vec::new(),
+            pin: None,
+        };
+        let seats_max = usize::try_from(eligible * SEATS / 2).unwrap_or(usize::MAX);
+        Ok(Self { fleet, shape: Arc::new(shape), seated: VecDeque::new(), seats_max, jobs: 0, now })
+    }
+
+    /// Decides for so many jobs, one after the other.
+    fn decide(&mut self, count: u32) -> Result<(), Failure> {
+        let (weights, products) = (Weights::default(), BTreeMap::new());
+        for _ in 0..count {
+            self.jobs += 1;
+            let job = JobId::from_bytes((u128::from(self.jobs) << 64).to_be_bytes());
+            let mut queue = Queue::new();
+            let (shape, since) = (Arc::clone(&self.shape), self.now);
+            queue.insert(Waiting { job, shape, priority: Priority::Normal, since, avoid: None });
+            let view = FleetView {
+                now: self.now,
+                fleet: &self.fleet,
+                queue: &queue,
+                products: &products,
+                weights: &weights,
+                limit: 1,
+            };
+            let decided = plan(&view).placements.pop();
+            let placement = decided.ok_or_else(|| Failure::failed("a job found no seat, which there was"))?;
+            let seat = Seat {
+                factory: placement.factory,
+                product: self.shape.product.clone(),
+                repo: self.shape.repo.clone(),
+                engine: placement.engine,
+            };
+            self.fleet.occupy(job, seat);
+            self.seated.push_back(job);
+            if self.seated.len() > self.seats_max
+                && let Some(oldest) = self.seated.pop_front()
+            {
+                self.fleet.vacate(&oldest);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Factories differ as those of a real fleet do: in system, tools, engines, repositories, load, cost and health.
+fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failure> {
+    let pick = |of: &[&'static str], by: u32| of[(n / by) as usize % of.len()];
+    let mut tokens = vec![pick(&["os:linux", "os:mac", "os:windows"], 1), "engine:claude"];
+    tokens.push(pick(&["node:18", "node:20", "node:22"], 3));
+    tokens.extend(["has:docker"].iter().filter(|_| n % 2 == 0));
+    tokens.extend(["engine:codex"].iter().filter(|_| n % 5 < 2));
+    tokens.extend([RARE_TOKEN].iter().filter(|_| has_rare));
+    let factory = Factory {
+        id: named::<FactoryId>(&format!("factory-{n:05}"))?,
+        instance: InstanceId::from_bytes([0; 16]),
+        capabilities: tokens.into_iter().map(named).collect::<Result<BTreeSet<_>, _>>()?,
+        repos: (0..3).map(|i| named(&format!("repo-{}", (n * 7 + i * 13) % 40))).collect::<Result<_, _>>()?,
+        clones: true,
+        seat_limit: SEATS,
+        engine_seats: BTreeMap::new(),
+        repo_seats: BTreeMap::new(),
+        cost: u8::try_from(n % 4 * 10).unwrap_or(0),
+        draining: false,
+        version: String::new(),
+        joined_at: now,
+    };
+    let load = f64::from(n * 37 % 50) / 100.0;
+    let health = if n % 10 == 0 { 0.9 } else { 1.0 };
+    Ok(FactoryState { factory, products: BTreeSet::new(), presence: Presence::Live, load, health, disk_low: false })
+}
+
+fn named<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {
+    text.parse().map_err(|error| Failure::failed(format!("{error}")))
+}

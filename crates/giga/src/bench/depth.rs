@@ -1,5 +1,11 @@
 //! stub
+use super::ground::Site;
 use crate::command::Context;
 use crate::failure::Failure;
-use super::ground::Site;
-pub(super) async fn run(_context: &Context<'_>, _site: &Site, _args: &crate::cli::BenchDepthArgs) -> Result<(), Failure> { Ok(()) }
+pub(super) async fn run(
+    _context: &Context<'_>,
+    _site: &Site,
+    _args: &crate::cli::BenchDepthArgs,
+) -> Result<(), Failure> {
+    Ok(())
+}

@@ -51,6 +51,34 @@ impl Site {
         Ok(Self::Here { folder, store: args.store.clone() })
     }
 
+    /// A folder for a store of our own.
+    pub(super) fn folder(&self, name: &str) -> Result<Folder, Failure> {
+        match self {
+            Self::There(_) => Err(Failure::usage("this benchmark starts coordinators of its own: leave --api away")),
+            Self::Here { folder, .. } => Folder::make(&folder.join(name)),
+        }
+    }
+
+    /// What `giga serve --store` takes.
+    pub(super) fn store_name(&self) -> Option<&str> {
+        match self {
+            Self::There(_) => None,
+            Self::Here { store, .. } => store.as_deref(),
+        }
+    }
+
+    /// The store in a folder, while no coordinator runs on it.
+    pub(super) async fn store(&self, folder: &Folder) -> Result<Opened, Failure> {
+        let path = folder.path().join("fleet.db");
+        let opened = tokio::task::spawn_blocking(move || store::Sqlite::open(&path, store::Options::default())).await;
+        let store = Arc::new(
+            opened
+                .map_err(|error| Failure::failed(error.to_string()))?
+                .map_err(|error| Failure::failed(error.to_string()))?,
+        );
+        Ok(Opened { jobs: Arc::clone(&store) as _, store })
+    }
+
     /// The coordinator to measure, fresh if it is ours.
     pub(super) async fn open(&self) -> Result<Ground, Failure> {
         match self {
@@ -60,6 +88,18 @@ impl Site {
                 Ground::start(folder, store.as_deref()).await
             }
         }
+    }
+}
+
+/// A store that is open in this process.
+pub(super) struct Opened {
+    pub(super) jobs: Arc<dyn domain::JobStore>,
+    store: Arc<store::Sqlite>,
+}
+
+impl Opened {
+    pub(super) async fn close(self) -> Result<(), Failure> {
+        self.store.close().await.map_err(|error| Failure::failed(error.to_string()))
     }
 }
 
@@ -151,6 +191,14 @@ impl Ground {
         Ok(Some(server.folder))
     }
 
+    /// Waits until the coordinator says that it can serve.
+    pub(super) async fn is_ready(&self) -> Result<(), Failure> {
+        while self.admin.get::<serde_json::Value>("/readyz").await.is_err() {
+            self.clock.sleep(Duration::from_millis(2)).await;
+        }
+        Ok(())
+    }
+
     /// A client that may do everything.
     pub(super) fn admin(&self) -> &Client {
         &self.admin
@@ -187,12 +235,8 @@ impl Ground {
         let made: TokenMade = self.admin.post("/tokens", &token).await?;
         let enroll = Enroll { join_token: made.secret, factory_id: factory.clone(), nonce: None };
         let enrolled: Enrolled = self.admin.post("/factories/enroll", &enroll).await?;
-        let endpoint = Endpoint {
-            base: self.admin.base().to_owned(),
-            token: enrolled.token,
-            product: None,
-            trust: Trust::Public,
-        };
+        let endpoint =
+            Endpoint { base: self.admin.base().to_owned(), token: enrolled.token, product: None, trust: Trust::Public };
         let hand = Hand::new(factory, Client::new(endpoint)?, seats);
         hand.beat().await?;
         Ok(hand)

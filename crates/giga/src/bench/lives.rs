@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::{JobId, ProductId};
-use protocol::{
-    Accepted, Batch, BatchAnswer, Client, Submit, Submitted, WorkOperation, WorkOutcome,
-};
+use protocol::{Accepted, Batch, BatchAnswer, Client, Submit, Submitted, WorkOperation, WorkOutcome};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -162,9 +160,7 @@ fn next_step(job_id: JobId, outcome: WorkOutcome) -> Result<Option<WorkOperation
         WorkOutcome::Accepted(accepted) => {
             Some(WorkOperation::Start { job_id, request: started(accepted.lease_epoch)? })
         }
-        WorkOutcome::Stage(answer) => {
-            Some(WorkOperation::Complete { job_id, request: completed(answer.lease_epoch) })
-        }
+        WorkOutcome::Stage(answer) => Some(WorkOperation::Complete { job_id, request: completed(answer.lease_epoch) }),
         WorkOutcome::Completed(_) | WorkOutcome::Failed(_) => None,
         WorkOutcome::Problem(problem) => {
             return Err(Failure::failed(format!("job {job_id} was refused: {problem}")));

@@ -1,5 +1,109 @@
-//! stub
+//! Memory and start-up time with many jobs [P6].
+
+use std::time::Duration;
+
+use ambient::SystemClock;
+use domain::{Clock, ProductId};
+use serde::Serialize;
+
+use crate::cli::BenchMemoryArgs;
 use crate::command::Context;
 use crate::failure::Failure;
-use super::ground::Site;
-pub(super) async fn run(_context: &Context<'_>, _site: &Site, _args: &crate::cli::BenchMemoryArgs) -> Result<(), Failure> { Ok(()) }
+use crate::output::Table;
+
+use super::figures::{Samples, millis, rounded};
+use super::ground::{Folder, Ground, Site};
+use super::process;
+use super::seed::{Fate, seed};
+
+/// Starts of which the median counts.
+const STARTS: u32 = 3;
+
+/// How long a coordinator is left alone before its memory is read.
+const SETTLE: Duration = Duration::from_secs(3);
+
+#[derive(Serialize)]
+struct Report {
+    bench: &'static str,
+    stored: u64,
+    /// Open jobs when the memory was read.
+    open: u64,
+    rss_mb: f64,
+    /// With the fewer open jobs.
+    start_ms: f64,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Row {
+    stored: u64,
+    open: u64,
+    rss_mb: f64,
+    start_ms: f64,
+}
+
+/// Measures coordinators of our own: another one cannot be stopped and started.
+pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchMemoryArgs) -> Result<(), Failure> {
+    let mut folder = site.folder("memory")?;
+    let product = ProductId::default_product();
+    let (stored, mut open) = (args.stored, 0);
+    context.out.note(&format!("storing {stored} jobs that are over"));
+    write(context, site, &folder, &product, (0, stored), Fate::Over).await?;
+    let mut rows = Vec::new();
+    for wanted in [args.open, args.resident.max(args.open)] {
+        context.out.note(&format!("storing {} jobs that wait", wanted - open));
+        write(context, site, &folder, &product, (stored + open, wanted - open), Fate::Open).await?;
+        open = wanted;
+        let (row, back) = measure(site, folder, stored, open).await?;
+        folder = back;
+        rows.push(row);
+    }
+    let (first, last) = (rows[0], rows[1]);
+    let report =
+        Report { bench: "memory", stored, open: last.open, rss_mb: last.rss_mb, start_ms: first.start_ms, rows };
+    if context.out.is_json() {
+        return context.out.document(&report);
+    }
+    let mut table = Table::new(&["STORED", "OPEN", "START ms", "RESIDENT MB"], "STORED");
+    for row in &report.rows {
+        table.row(vec![
+            row.stored.to_string().into(),
+            row.open.to_string().into(),
+            format!("{:.0}", row.start_ms).into(),
+            format!("{:.0}", row.rss_mb).into(),
+        ]);
+    }
+    context.out.whole_table(&table)
+}
+
+async fn write(
+    context: &Context<'_>,
+    site: &Site,
+    folder: &Folder,
+    product: &ProductId,
+    (from, count): (u64, u64),
+    fate: Fate,
+) -> Result<(), Failure> {
+    let store = site.store(folder).await?;
+    seed(context, &store.jobs, product, from, count, fate).await?;
+    store.close().await
+}
+
+/// Starts a coordinator on the folder, several times; its memory is read after the last.
+async fn measure(site: &Site, mut folder: Folder, stored: u64, open: u64) -> Result<(Row, Folder), Failure> {
+    let clock = SystemClock::new();
+    let (mut starts, mut rss_mb) = (Samples::default(), 0.0);
+    for n in 1..=STARTS {
+        let started = clock.monotonic();
+        let ground = Ground::start(folder, site.store_name()).await?;
+        ground.is_ready().await?;
+        starts.add(clock.monotonic().saturating_sub(started));
+        if n == STARTS {
+            clock.sleep(SETTLE).await;
+            rss_mb = ground.pid().and_then(process::resident_mb).unwrap_or(0.0);
+        }
+        folder = ground.stop().await?.ok_or_else(|| Failure::failed("the coordinator is not ours"))?;
+    }
+    let row = Row { stored, open, rss_mb: rounded(rss_mb, 1), start_ms: millis(starts.median()) };
+    Ok((row, folder))
+}

@@ -1,1 +1,98 @@
+//! Jobs that are there before the clock starts, written straight into the store of a coordinator that does not run yet.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient::{SystemClock, SystemEntropy};
+use domain::{
+    Actor, Body, Clock, DepsState, Entropy, Expected, Job, JobId, JobStore, Manifest, Product, ProductId, StageEvent,
+    Strictness, Submission, Timestamp,
+};
+
+use crate::command::Context;
+use crate::failure::Failure;
+
+use super::lives;
+
+/// Jobs of one commit, and commits on their way at one time.
+const CHUNK: u64 = 1_000;
+
+/// A note on progress after so many jobs.
+const NOTE_EVERY: u64 = 200_000;
+
+/// What becomes of the jobs that are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// They are over: submitted and cancelled.
+    Over,
+    /// They wait for a factory.
+    Open,
+}
+
+/// Writes `count` jobs of one product, numbered from `from` on.
+pub(super) async fn seed(
+    context: &Context<'_>,
+    store: &Arc<dyn JobStore>,
+    product: &ProductId,
+    from: u64,
+    count: u64,
+    fate: Fate,
+) -> Result<(), Failure> {
+    let clock = SystemClock::new();
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    let mut done = 0;
+    while done < count {
+        let size = CHUNK.min(count - done);
+        let now = clock.now();
+        let units: Result<Vec<_>, Failure> = (0..size)
+            .map(|n| {
+                let body = lives::manifest(product, from + done + n);
+                let job = job(product, &body, JobId::new(now, entropy.bytes()), now, fate)?;
+                Ok(job.commit_at(Expected::Absent, Some(Body(body.into()))))
+            })
+            .collect();
+        for outcome in store.commit(units?).await {
+            outcome.map_err(|error| Failure::failed(format!("a job could not be stored: {error}")))?;
+        }
+        done += size;
+        if done % NOTE_EVERY == 0 {
+            context.out.note(&format!("stored {done} of {count} jobs"));
+        }
+    }
+    Ok(())
+}
+
+fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: Fate) -> Result<Job, Failure> {
+    let manifest = Manifest::parse(body, Strictness::Strict)
+        .map_err(|findings| Failure::failed(format!("the sample manifest is refused: {findings:?}")))?;
+    let submission = Submission {
+        id,
+        product: product.clone(),
+        spec: manifest.spec,
+        deps: Vec::new(),
+        idempotency_key: None,
+        body_sha256: String::new(),
+        by: "giga bench".to_owned(),
+        at,
+    };
+    let job = Job::submit(submission, DepsState::Met);
+    match fate {
+        Fate::Open => Ok(job),
+        Fate::Over => {
+            let cancelled = StageEvent::Cancelled { message: None };
+            job.apply(cancelled, at, Actor::Coordinator).map_err(|refusal| Failure::failed(refusal.to_string()))
+        }
+    }
+}
+
+/// The document of the benchmarks' product, for stores that no coordinator has seen yet.
+pub(super) fn product_document(product: &ProductId) -> Product {
+    Product { auto_ship: true, ..Product::new(product.clone()) }
+}
+
+/// How long something took.
+pub(super) async fn timed<T>(clock: &dyn Clock, work: impl Future<Output = T>) -> (T, Duration) {
+    let started = clock.monotonic();
+    let value = work.await;
+    (value, clock.monotonic().saturating_sub(started))
+}

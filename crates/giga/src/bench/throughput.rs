@@ -74,7 +74,8 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchThroughp
     if context.out.is_json() {
         return context.out.document(&report);
     }
-    let mut table = Table::new(&["OPERATIONS", "LIVES/S", "EVENTS/S", "COORDINATOR µs/LIFE", "CLIENTS µs/LIFE"], "OPERATIONS");
+    let mut table =
+        Table::new(&["OPERATIONS", "LIVES/S", "EVENTS/S", "COORDINATOR µs/LIFE", "CLIENTS µs/LIFE"], "OPERATIONS");
     for (name, measured) in [("one per request", single), ("batched", batched)] {
         let micros = |value: Option<f64>| value.map_or_else(String::new, |micros| format!("{micros:.0}"));
         table.row(vec![
