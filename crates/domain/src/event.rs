@@ -108,6 +108,8 @@ pub enum EventKind {
     PriorityChanged,
     /// Somebody tied it to a factory, or let it go.
     Pinned,
+    /// The store was put back from a backup: whoever held the job or was offered it has lost it.
+    Restored,
 }
 
 /// Who did it.

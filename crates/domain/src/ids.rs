@@ -124,6 +124,10 @@ counter! {
     Epoch
 }
 counter! {
+    /// How often the store was put back from a backup: the high bits of every epoch (row 28).
+    Generation
+}
+counter! {
     /// Numbers the dispatches of one job; with the job's id it names a broker message [I5].
     DispatchSeq
 }

@@ -10,7 +10,7 @@ mod reading;
 
 use crate::event::{Actor, EventKind, JobEvent};
 use crate::facts::{Facts, facts_of};
-use crate::ids::{DispatchSeq, Epoch, EventSeq, JobId, Revision};
+use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
 use crate::lease::{Checkpoint, Dispatch, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
@@ -181,6 +181,16 @@ impl Job {
         job
     }
 
+    /// A new job in a generation of the store: it may bear the id of one that was granted in a lost future.
+    #[must_use]
+    pub fn begun_in(mut self, generation: Generation) -> Self {
+        self.enter(generation);
+        for event in &mut self.fresh_events {
+            event.epoch = self.state.lease_epoch;
+        }
+        self
+    }
+
     /// The only way a job changes stage: the fence first, then the table, then what the change brings with it.
     #[expect(clippy::needless_pass_by_value, reason = "an event happens once: it is handed over, not lent")]
     pub fn apply(mut self, event: StageEvent, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
@@ -266,6 +276,11 @@ impl Job {
         {
             return Err(Refusal::StaleEpoch { shown, held: self.state.lease_epoch });
         }
+        if let StageEvent::Restored { generation } = event
+            && *generation <= self.generation()
+        {
+            return Err(Refusal::StaleEpoch { shown: Epoch::first_of(*generation), held: self.state.lease_epoch });
+        }
         if let Some(holder) = event.holder()
             && self.lease().is_none_or(|lease| lease.factory != holder.factory)
         {
@@ -279,6 +294,12 @@ impl Job {
         if self.lease() != held_before {
             self.state.lease_epoch = self.state.lease_epoch.next();
         }
+    }
+
+    /// Counts epochs and dispatches above everything that an earlier generation can have given out.
+    fn enter(&mut self, generation: Generation) {
+        self.state.lease_epoch = self.state.lease_epoch.max(Epoch::first_of(generation));
+        self.state.dispatch_seq = self.state.dispatch_seq.max(DispatchSeq::first_of(generation));
     }
 
     fn record(&mut self, kind: EventKind, at: Timestamp, by: Actor, data: serde_json::Value) {

@@ -3,6 +3,7 @@
 mod event;
 mod facts;
 mod fleet;
+mod generation;
 mod ids;
 mod job;
 mod lease;
@@ -21,7 +22,10 @@ mod time;
 pub use event::{Actor, EventKind, JobEvent, Recorded};
 pub use facts::Facts;
 pub use fleet::{Factory, Grant, Product, Token};
-pub use ids::{ClaimNonce, DispatchSeq, Epoch, EventSeq, IdError, InstanceId, JobId, Position, Revision, TokenId};
+pub use generation::Lineage;
+pub use ids::{
+    ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,
+};
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema};
@@ -30,9 +34,9 @@ pub use names::{
     printable,
 };
 pub use ports::{
-    Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected, FleetStore, JobFilter,
-    JobHistory, JobStore, LogStore, Message, MessageId, Page, Published, Receipt, Scope, StoreError, Subscription,
-    Summary,
+    Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
+    FleetStore, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, Published, Receipt, Scope,
+    StoreError, Subscription, Summary,
 };
 pub use reason::FailureReason;
 pub use refusal::Refusal;

@@ -1,10 +1,12 @@
 //! What the coordinator needs from the outside, drawn from what the weakest backend can promise.
 
+mod backup;
 mod broker;
 mod fleet_store;
 mod job_store;
 mod log_store;
 
+pub use backup::{Backup, BackupSummary};
 pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, Published, Receipt, Subscription};
 pub use fleet_store::{Collection, FleetStore};
 pub use job_store::{

@@ -68,6 +68,8 @@ pub enum RunOutcome {
     Asked,
     /// Its engine's usage window was used up.
     QuotaWindow,
+    /// The store was put back from a backup while it ran.
+    Restored,
 }
 
 /// What a run cost and what it changed. A figure that is not known is absent, never 0.

@@ -199,7 +199,27 @@ impl Stage {
             (stage, E::Cancelled { .. }) if !stage.name().is_terminal() => {
                 Ok(Self::Failed { reason: FailureReason::Cancelled })
             }
+            (stage, E::Restored { .. }) => Ok(stage.restored()),
             (stage, event) => Err(stage.illegal(event)),
+        }
+    }
+
+    /// The stage without anybody who holds the job or was offered it. What was completed stays so.
+    fn restored(self) -> Self {
+        let again = |errand: Option<Errand>| {
+            errand.map(|errand| match errand.state {
+                ErrandState::Waiting { .. } => errand,
+                ErrandState::Dispatched { .. } | ErrandState::Held { .. } => {
+                    Errand { state: ErrandState::Waiting { not_before: None }, ..errand }
+                }
+            })
+        };
+        match self {
+            Self::Queued { not_before, .. } => Self::waiting(not_before),
+            Self::Assigned { .. } | Self::Building { .. } => Self::waiting(None),
+            Self::Review { ballot, errand } => Self::Review { ballot, errand: again(errand) },
+            Self::Testing { errand, ship_wanted } => Self::Testing { errand: again(errand), ship_wanted },
+            stage @ (Self::Blocked { .. } | Self::Shipped | Self::Failed { .. } | Self::DeadLetter { .. }) => stage,
         }
     }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{Before, HEADS_MAX, Job};
 use crate::event::EventKind;
+use crate::ids::Generation;
 use crate::lease::Lease;
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
@@ -15,6 +16,9 @@ impl Job {
     /// Counters, the run, the checkpoint, the recorded commits.
     pub(super) fn follow(&mut self, event: &StageEvent, before: &Before, at: Timestamp) {
         use StageEvent as E;
+        if let E::Restored { generation } = event {
+            return self.take_back(*generation, before, at);
+        }
         self.state.message = None;
         match event {
             E::Dispatched { dispatch } => self.state.dispatch_seq = dispatch.seq,
@@ -71,7 +75,22 @@ impl Job {
                 self.end_run(RunOutcome::Completed, None, at);
             }
             E::Requeued { checkpoint } => self.start_over(*checkpoint),
-            E::Unblocked | E::DepFailed { .. } | E::ErrandGranted { .. } | E::ShipRequested | E::Approved => {}
+            E::Unblocked
+            | E::DepFailed { .. }
+            | E::ErrandGranted { .. }
+            | E::ShipRequested
+            | E::Approved
+            | E::Restored { .. } => {}
+        }
+    }
+
+    /// Nobody who knew the lost future has a say any more. Neither an attempt nor a lost lease: it was not their doing.
+    fn take_back(&mut self, generation: Generation, before: &Before, at: Timestamp) {
+        self.enter(generation);
+        let is_at_work = matches!(self.state.stage.name(), StageName::Queued) && before.lease.is_some();
+        if is_at_work {
+            self.state.message = Some("the store was put back from a backup: the work begins again".to_owned());
+            self.end_run(RunOutcome::Restored, None, at);
         }
     }
 
@@ -216,6 +235,9 @@ impl Job {
             E::Rejected { message } => (EventKind::Rejected, json!({ "message": message })),
             E::Cancelled { message } => (EventKind::Cancelled, json!({ "message": message })),
             E::Requeued { .. } => (EventKind::Requeued, none),
+            E::Restored { generation } => {
+                (EventKind::Restored, json!({ "generation": generation, "factoryId": before.asked() }))
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Job, Submission};
-use crate::ids::{DispatchSeq, Epoch, EventSeq, JobId};
+use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::run::Run;
@@ -51,6 +51,11 @@ impl Job {
     /// The fence.
     pub fn epoch(&self) -> Epoch {
         self.state.lease_epoch
+    }
+
+    /// The generation of the store in which it last changed hands, or was lifted into.
+    pub fn generation(&self) -> Generation {
+        self.state.lease_epoch.generation()
     }
 
     /// The number of its latest dispatch.

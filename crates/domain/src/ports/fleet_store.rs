@@ -33,11 +33,13 @@ pub enum Collection {
     Products,
     /// Tokens, by the hash of their secret.
     Tokens,
+    /// What the store knows about itself.
+    Meta,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Factories, Self::Products, Self::Tokens];
+    pub const ALL: [Self; 4] = [Self::Factories, Self::Products, Self::Tokens, Self::Meta];
 
     /// The name of its table or container.
     pub fn name(self) -> &'static str {
@@ -45,6 +47,7 @@ impl Collection {
             Self::Factories => "fleet_factories",
             Self::Products => "fleet_products",
             Self::Tokens => "fleet_tokens",
+            Self::Meta => "fleet_meta",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that can happen to a job.
 
-use crate::ids::{DispatchSeq, Epoch, JobId};
+use crate::ids::{DispatchSeq, Epoch, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Lease};
 use crate::names::{CommitSha, EngineName, FactoryId};
 use crate::reason::FailureReason;
@@ -93,6 +93,8 @@ pub enum StageEvent {
     Cancelled { message: Option<String> },
     /// A person sends it round again.
     Requeued { checkpoint: KeepCheckpoint },
+    /// The store was put back from a backup: holder and offer are of a future that is lost.
+    Restored { generation: Generation },
 }
 
 /// Whether saved work survives a requeue.
@@ -131,7 +133,8 @@ impl StageEvent {
             | Self::ChangesRequested { .. }
             | Self::Rejected { .. }
             | Self::Cancelled { .. }
-            | Self::Requeued { .. } => None,
+            | Self::Requeued { .. }
+            | Self::Restored { .. } => None,
         }
     }
 
@@ -170,6 +173,7 @@ impl StageEvent {
             Self::Rejected { .. } => "rejected",
             Self::Cancelled { .. } => "cancelled",
             Self::Requeued { .. } => "requeued",
+            Self::Restored { .. } => "restored",
         }
     }
 }

@@ -4,5 +4,6 @@ mod aftermath;
 mod fence;
 mod grid;
 mod property;
+mod restoring;
 mod sample;
 mod stored;

@@ -85,7 +85,11 @@ fn the_reaper_is_fenced_like_everybody_else() {
 fn the_epoch_rises_on_every_grant_and_on_every_write_that_clears_or_passes_on_a_holder_and_else_stays() {
     for (situation, job) in situations() {
         for (name, event) in fitting(&job) {
+            let is_restored = matches!(event, StageEvent::Restored { .. });
             let Ok(after) = job.clone().apply(event, NOW, Actor::Coordinator) else { continue };
+            if is_restored {
+                continue;
+            }
 
             let has_changed_hands = job.lease() != after.lease();
 

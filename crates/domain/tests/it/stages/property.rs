@@ -115,7 +115,13 @@ fn check_step(before: &Job, after: &Job) {
     assert!(from == to || from.moves().contains(&to), "{from} went to {to}");
     assert_eq!(after.seq(), before.seq().next());
     let has_changed_hands = before.lease() != after.lease();
-    assert_eq!(after.epoch(), if has_changed_hands { before.epoch().next() } else { before.epoch() });
+    let is_lifted = before.generation() != after.generation();
+    let expected = match (is_lifted, has_changed_hands) {
+        (true, _) => Epoch::first_of(after.generation()),
+        (false, true) => before.epoch().next(),
+        (false, false) => before.epoch(),
+    };
+    assert_eq!(after.epoch(), expected);
     assert!(after.dispatch_seq() >= before.dispatch_seq());
     assert!(after.runs() >= before.runs());
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use domain::{
     Account, Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
-    FactoryId, FailureReason, Holder, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId, Review, Spec,
-    StageEvent, Submission, Timestamp, Verdict,
+    FactoryId, FailureReason, Generation, Holder, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId, Review,
+    Spec, StageEvent, Submission, Timestamp, Verdict,
 };
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -197,6 +197,7 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("rejected", E::Rejected { message: None }),
         ("cancelled", E::Cancelled { message: None }),
         ("requeued", E::Requeued { checkpoint: KeepCheckpoint::Keep }),
+        ("restored", E::Restored { generation: Generation(job.generation().0 + 1) }),
     ]
 }
 

@@ -1,0 +1,122 @@
+//! Which life of a store something belongs to: a restored store begins another one, and fences everybody who knew the
+//! future that it lost (row 28).
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{DispatchSeq, Epoch, Generation};
+use crate::time::Timestamp;
+
+/// An epoch and a dispatch's number carry the generation above these bits: no job is granted four thousand million times,
+/// and with [`GENERATION_BITS`] above them the whole is a number that JSON can carry.
+const COUNT_BITS: u32 = 32;
+
+/// What is left of the 53 bits that every reader of JSON understands.
+const GENERATION_BITS: u32 = 53 - COUNT_BITS;
+
+/// 2026-01-01: no store was restored before.
+const FIRST_QUARTER_HOUR_MS: i64 = 1_767_225_600_000;
+
+const QUARTER_HOUR_MS: i64 = 15 * 60 * 1_000;
+
+/// A clock that is far ahead must leave room above it: half of all generations, thirty years from the first.
+const BY_CLOCK_MAX: u64 = 1 << (GENERATION_BITS - 1);
+
+impl Generation {
+    /// The generation of a store that is put back from a backup now: above the backup's, above that of the store which it
+    /// replaces, and, because a store that is gone cannot say how often it was restored, not below the number of quarters
+    /// of an hour since 2026.
+    pub fn restored(backup: Self, replaced: Option<Self>, now: Timestamp) -> Self {
+        let quarters = (now.as_millis() - FIRST_QUARTER_HOUR_MS).max(0) / QUARTER_HOUR_MS;
+        let by_clock = Self(u64::try_from(quarters).unwrap_or(0).min(BY_CLOCK_MAX));
+        backup.max(replaced.unwrap_or_default()).next().max(by_clock)
+    }
+}
+
+impl Epoch {
+    /// Where epochs of a generation begin: above every epoch of those before it.
+    pub fn first_of(generation: Generation) -> Self {
+        Self(generation.0 << COUNT_BITS)
+    }
+
+    /// The generation in which it was given.
+    pub fn generation(self) -> Generation {
+        Generation(self.0 >> COUNT_BITS)
+    }
+}
+
+impl DispatchSeq {
+    /// Where the numbers of a generation's dispatches begin: brokers remember those of a lost future too [I5].
+    pub fn first_of(generation: Generation) -> Self {
+        Self(generation.0 << COUNT_BITS)
+    }
+}
+
+/// What a store knows about its own past, kept as a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Lineage {
+    /// 0 until the first restore.
+    pub generation: Generation,
+    /// When it was last put back from a backup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restored_at: Option<Timestamp>,
+    /// When that backup was taken: what happened between the two is not known here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<Timestamp>,
+}
+
+impl Lineage {
+    /// The key of the document in [`crate::Collection::Meta`].
+    pub const KEY: &str = "lineage";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(FIRST_QUARTER_HOUR_MS);
+
+    #[test]
+    fn an_epoch_without_a_generation_is_of_the_first_one() {
+        assert_eq!(Epoch(7).generation(), Generation(0));
+        assert_eq!(Epoch::first_of(Generation(0)), Epoch(0));
+    }
+
+    #[test]
+    fn every_epoch_of_a_generation_is_above_all_those_before_it() {
+        let (old, new) = (Epoch(u64::from(u32::MAX)), Epoch::first_of(Generation(1)));
+
+        assert!(new > old);
+        assert_eq!((old.generation(), new.next().generation()), (Generation(0), Generation(1)));
+    }
+
+    #[test]
+    fn a_restored_store_is_above_the_backup_and_above_what_it_replaces() {
+        let restored = |backup, replaced| Generation::restored(Generation(backup), replaced, NOW);
+
+        assert_eq!(restored(0, None), Generation(1));
+        assert_eq!(restored(2, Some(Generation(5))), Generation(6));
+        assert_eq!(restored(5, Some(Generation(2))), Generation(6));
+    }
+
+    #[test]
+    fn a_second_restore_of_one_backup_onto_an_empty_disk_is_another_generation() {
+        let first = Generation::restored(Generation(0), None, NOW.after(Duration::from_hours(1)));
+        let second = Generation::restored(Generation(0), None, NOW.after(Duration::from_hours(2)));
+
+        assert_eq!((first, second), (Generation(4), Generation(8)));
+    }
+
+    #[test]
+    fn a_clock_that_is_centuries_ahead_leaves_room_for_numbers_that_json_can_carry() {
+        let far = Timestamp::from_millis(i64::MAX / 2);
+
+        let once = Generation::restored(Generation(0), None, far);
+        let again = Generation::restored(once, None, far);
+
+        assert_eq!(again, once.next());
+        assert!(Epoch::first_of(again).0 < 1 << 53);
+    }
+}
