@@ -61,7 +61,7 @@ impl Coordinator {
                     job
                 }
             };
-            let job = match decide((*before.value).clone()) {
+            let job = match self.lifted((*before.value).clone()).and_then(&decide) {
                 Ok(Decision::Write(job)) => job,
                 Ok(Decision::Keep) => return Ok(Amended::Kept(before)),
                 Err(_) if !is_fresh => continue,

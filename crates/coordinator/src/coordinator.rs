@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use domain::{Actor, Broker, Clock, Entropy, FleetStore, JobHistory, JobId, JobStore, LogStore, Timestamp};
+use domain::{Actor, Broker, Clock, Entropy, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +55,8 @@ pub struct Coordinator {
     pub(crate) timer: Notify,
     /// The mirror of the store in memory may be wrong: compare it now.
     pub(crate) suspect: AtomicBool,
+    /// Which life of the store this is: read at the start, and nothing changes it while the store is open.
+    pub(crate) generation: Generation,
     pub(crate) started_at: Timestamp,
     /// The same on the monotonic clock, which nobody sets.
     pub(crate) started: Duration,

@@ -119,14 +119,15 @@ impl Coordinator {
 
     fn stamp(&self, job: &Versioned<Arc<Job>>, target: FactoryId, score: f64) -> Option<Commit> {
         let now = self.now();
+        let current = self.lifted((*job.value).clone()).ok()?;
         let dispatch = Dispatch {
-            seq: job.value.dispatch_seq().next(),
+            seq: current.dispatch_seq().next(),
             target,
             accept_by: now.after(self.settings.accept_within),
             score,
         };
         let id = job.value.id();
-        match (*job.value).clone().apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR) {
+        match current.apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR) {
             Ok(stamped) => Some(stamped.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {
                 debug!(job.id = %id, %refusal, "Job `{id}` cannot be dispatched any more");

@@ -18,6 +18,7 @@ mod errands;
 mod error;
 mod explain;
 mod figures;
+mod generation;
 mod inbox;
 mod leases;
 mod logs;

@@ -123,7 +123,7 @@ impl Coordinator {
             at: self.now(),
         };
         ground.accepted.insert(id);
-        let job = Job::submit(submission, state);
+        let job = Job::submit(submission, state).begun_in(self.generation);
         let mut warnings = manifest.warnings;
         warnings.extend(without_repo(&job));
         Ok(Prepared { job, body: Body(request.body_md.into()), warnings })

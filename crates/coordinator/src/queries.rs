@@ -92,7 +92,7 @@ impl Coordinator {
         let limit = limit.clamp(1, PAGE_MAX);
         let page = self.ports.history.events(&Scope::Job(id), after, limit).await?;
         let is_full = page.len() == usize::from(limit);
-        let next = page.last().filter(|_| is_full).map(|last| last.position.to_string());
+        let next = page.last().filter(|_| is_full).map(|last| self.bookmark(last.position).to_string());
         let items: Result<Vec<JobEvent>, _> = page.iter().map(|event| serde_json::from_str(&event.json)).collect();
         let items = items.map_err(|error| domain::StoreError::Corrupt(error.to_string()))?;
         Ok(EventList { items, next })

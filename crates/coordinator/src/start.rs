@@ -13,6 +13,7 @@ use crate::coordinator::{Coordinator, Ports};
 use crate::desk::Desk;
 use crate::dispatch::Publish;
 use crate::error::Error;
+use crate::generation;
 use crate::registry::Registration;
 use crate::settings::Settings;
 
@@ -24,6 +25,7 @@ impl Coordinator {
             warn!("{warning}");
         }
         let (started_at, started) = (ports.clock.now(), ports.clock.monotonic());
+        let lineage = generation::lineage(ports.fleet.as_ref()).await?;
         let coordinator = Arc::new(Self {
             ports,
             settings,
@@ -37,6 +39,7 @@ impl Coordinator {
             work: Notify::new(),
             timer: Notify::new(),
             suspect: AtomicBool::new(false),
+            generation: lineage.generation,
             started_at,
             started,
             stopping: CancellationToken::new(),
@@ -44,6 +47,7 @@ impl Coordinator {
         coordinator.load_fleet().await?;
         coordinator.purge_tokens().await;
         coordinator.compare_open_jobs().await?;
+        coordinator.lift_open(&lineage).await;
         coordinator.settle_blocked().await;
         coordinator.republish().await;
         let open = coordinator.desk.lock().open_count();

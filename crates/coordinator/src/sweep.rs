@@ -82,6 +82,7 @@ impl Coordinator {
             self.mark_suspect();
             return;
         }
+        self.lift_the_rest().await;
         self.settle_blocked().await;
         self.work.notify_one();
         self.timer.notify_one();

@@ -1,9 +1,12 @@
 //! Which life of a store something belongs to: a restored store begins another one, and fences everybody who knew the
 //! future that it lost (row 28).
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{DispatchSeq, Epoch, Generation};
+use crate::ids::{DispatchSeq, Epoch, Generation, Position};
 use crate::time::Timestamp;
 
 /// An epoch and a dispatch's number carry the generation above these bits: no job is granted four thousand million times,
@@ -48,6 +51,58 @@ impl DispatchSeq {
     /// Where the numbers of a generation's dispatches begin: brokers remember those of a lost future too [I5].
     pub fn first_of(generation: Generation) -> Self {
         Self(generation.0 << COUNT_BITS)
+    }
+}
+
+/// A place in the log of one generation: what a stream or a list is resumed behind. As text it is opaque to clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Bookmark {
+    /// Whose log.
+    pub generation: Generation,
+    /// Where in it.
+    pub position: Position,
+}
+
+/// A text that is no bookmark.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a place in the log that was given out here")]
+pub struct BookmarkError(String);
+
+impl fmt::Display for Bookmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.generation {
+            Generation(0) => self.position.fmt(f),
+            generation => write!(f, "{generation}.{}", self.position),
+        }
+    }
+}
+
+impl FromStr for Bookmark {
+    type Err = BookmarkError;
+
+    fn from_str(text: &str) -> Result<Self, BookmarkError> {
+        let (generation, position) = text.split_once('.').unwrap_or(("0", text));
+        match (generation.parse(), position.parse()) {
+            (Ok(generation), Ok(position)) => {
+                Ok(Self { generation: Generation(generation), position: Position(position) })
+            }
+            _ => Err(BookmarkError(crate::names::printable(text))),
+        }
+    }
+}
+
+impl TryFrom<String> for Bookmark {
+    type Error = BookmarkError;
+
+    fn try_from(text: String) -> Result<Self, BookmarkError> {
+        text.parse()
+    }
+}
+
+impl From<Bookmark> for String {
+    fn from(mark: Bookmark) -> Self {
+        mark.to_string()
     }
 }
 
@@ -107,6 +162,18 @@ mod tests {
         let second = Generation::restored(Generation(0), None, NOW.after(Duration::from_hours(2)));
 
         assert_eq!((first, second), (Generation(4), Generation(8)));
+    }
+
+    #[test]
+    fn a_bookmark_leads_back_to_its_place_and_an_old_one_is_of_the_first_generation() {
+        let mark = |generation, position| Bookmark { generation: Generation(generation), position: Position(position) };
+
+        assert_eq!(mark(3, 7).to_string().parse(), Ok(mark(3, 7)));
+        assert_eq!(mark(0, 7).to_string(), "7");
+        assert_eq!("7".parse(), Ok(mark(0, 7)));
+        for bad in ["", ".", "1.", "x.7", "1.2.3", "-1"] {
+            assert!(bad.parse::<Bookmark>().is_err(), "{bad}");
+        }
     }
 
     #[test]

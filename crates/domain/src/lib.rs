@@ -22,7 +22,7 @@ mod time;
 pub use event::{Actor, EventKind, JobEvent, Recorded};
 pub use facts::Facts;
 pub use fleet::{Factory, Grant, Product, Token};
-pub use generation::Lineage;
+pub use generation::{Bookmark, BookmarkError, Lineage};
 pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,
 };

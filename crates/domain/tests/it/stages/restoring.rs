@@ -101,7 +101,7 @@ fn row_28_a_job_that_ended_is_lifted_and_stays_where_it_is() {
 fn a_job_is_lifted_once_per_generation() {
     let lifted = restored(offered(queued()));
 
-    let again = lifted.clone().apply(StageEvent::Restored { generation: NEXT }, NOW, Actor::Coordinator);
+    let again = lifted.apply(StageEvent::Restored { generation: NEXT }, NOW, Actor::Coordinator);
 
     let at = Epoch::first_of(NEXT);
     assert_eq!(again.unwrap_err(), Refusal::StaleEpoch { shown: at, held: at });

@@ -1,0 +1,94 @@
+//! After a restore: whoever knew the lost future is fenced, and every open job begins again from what the backup knows
+//! (row 28).
+
+use domain::{
+    Bookmark, Collection, Commit, CommitError, Expected, FleetStore, Generation, Job, Lineage, Position, Refusal,
+    StageEvent, StoreError,
+};
+use fail::fail_point;
+use tracing::warn;
+
+use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::error::Error;
+
+/// Jobs lifted in one flush.
+const LIFTED_MAX: usize = 500;
+
+impl Coordinator {
+    /// How often the store was put back from a backup.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// A place in this store's log, as clients are told it.
+    pub fn bookmark(&self, position: Position) -> Bookmark {
+        Bookmark { generation: self.generation, position }
+    }
+
+    /// The place that a client means. One in the log of another generation is none here: what it stood behind there may
+    /// never have happened.
+    pub fn position(&self, mark: Bookmark) -> Result<Position, Error> {
+        if mark.generation == self.generation { Ok(mark.position) } else { Err(StoreError::BadCursor.into()) }
+    }
+
+    /// The job as it is in this generation: what every decision is taken on.
+    pub(crate) fn lifted(&self, job: Job) -> Result<Job, Refusal> {
+        if job.generation() >= self.generation {
+            return Ok(job);
+        }
+        job.apply(StageEvent::Restored { generation: self.generation }, self.now(), COORDINATOR)
+    }
+
+    /// Lifts every open job at the start, so that old holders are fenced before anybody is heard. Jobs that have ended
+    /// are lifted when somebody changes them.
+    pub(crate) async fn lift_open(&self, lineage: &Lineage) {
+        let lifted = self.lift_the_rest().await;
+        if lifted > 0 {
+            let (generation, as_of) =
+                (self.generation, lineage.as_of.map_or("an unknown time".to_owned(), |at| at.to_string()));
+            warn!(
+                store.generation = %generation, jobs.lifted = lifted,
+                "The store was put back from a backup of {as_of}: {lifted} open jobs begin again under generation \
+                 {generation}. Tokens are as of the backup: revoke again what was revoked since"
+            );
+        }
+    }
+
+    /// Lifts open jobs that are still of an older generation; answers how many. Idempotent: the sweep does the same.
+    pub(crate) async fn lift_the_rest(&self) -> usize {
+        let older: Vec<_> = {
+            let desk = self.desk.lock();
+            desk.jobs().filter(|job| job.value.generation() < self.generation).cloned().collect()
+        };
+        let mut lifted = 0;
+        for some in older.chunks(LIFTED_MAX) {
+            fail_point!("lift::before_commit", |_| lifted);
+            let units: Vec<Commit> = some
+                .iter()
+                .filter_map(|job| {
+                    let lifted = self.lifted((*job.value).clone()).ok()?;
+                    Some(lifted.commit_at(Expected::At(job.revision), None))
+                })
+                .collect();
+            let ids: Vec<_> = units.iter().map(|unit| unit.job.id()).collect();
+            for (outcome, id) in self.commit_all(units).await.into_iter().zip(ids) {
+                match outcome {
+                    Ok(_) => lifted += 1,
+                    Err(CommitError::Stale | CommitError::Unknown) => self.refresh(id).await,
+                    Err(CommitError::Store(error)) => {
+                        warn!(job.id = %id, %error, "Could not lift job `{id}` into this generation, the sweep will");
+                        self.mark_suspect();
+                    }
+                }
+            }
+        }
+        lifted
+    }
+}
+
+/// What the store knows about its own past.
+pub(crate) async fn lineage(store: &dyn FleetStore) -> Result<Lineage, Error> {
+    let Some(document) = store.document(Collection::Meta, Lineage::KEY).await? else { return Ok(Lineage::default()) };
+    let lineage = serde_json::from_value(document.value);
+    Ok(lineage.map_err(|error| StoreError::Corrupt(format!("{}: {error}", Lineage::KEY)))?)
+}
