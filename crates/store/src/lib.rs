@@ -15,4 +15,7 @@ pub use logs::DirectoryLogs;
 #[cfg(feature = "memory")]
 pub use memory::Memory;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{OpenError, Operations, Options, Settings, Sqlite};
+pub use sqlite::{
+    BackupError, OpenError, Operations, Options, Restoration, Settings, Sqlite, back_up_closed, inspect_backup,
+    restore_closed, stage_restore,
+};

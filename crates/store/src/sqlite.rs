@@ -1,5 +1,7 @@
 //! SQLite: one file, one writer that shares its flushes among all who wait, readers beside it.
 
+mod backup;
+mod backup_error;
 mod books;
 mod connection;
 mod documents;
@@ -15,21 +17,25 @@ mod open_error;
 mod plans;
 mod readers;
 mod recent;
+mod restore;
 mod row;
 mod schema;
 mod unit;
 mod writer;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{Position, StoreError};
 use tokio::sync::watch;
 
+pub use backup::{back_up_closed, inspect_backup};
+pub use backup_error::BackupError;
 pub use connection::Settings;
 pub use meter::Operations;
 pub use open_error::OpenError;
+pub use restore::{Restoration, restore_closed, stage_restore};
 
 use connection::Role;
 use lock::DirectoryLock;
@@ -49,6 +55,7 @@ pub struct Sqlite {
     recent: Arc<Recent>,
     meter: Arc<Meter>,
     settings: Vec<Settings>,
+    path: PathBuf,
 }
 
 /// How much of the machine the store may use.
@@ -72,10 +79,13 @@ impl Default for Options {
 impl Sqlite {
     /// Opens the database at `path`, and creates it with its folder when there is nothing.
     ///
+    /// A restore that was staged, or that a death cut short, is finished first: see [`stage_restore`].
+    ///
     /// A file that cannot be ours is refused and left as it is. An older schema is brought up to date in one transaction.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let lock = DirectoryLock::take(path)?;
+        restore::finish(path)?;
         inspect::inspect(path)?;
         let (mut connection, written_with) = connection::connect(path, Role::Writer, options)?;
         schema::migrate(&mut connection, schema::MIGRATIONS).map_err(OpenError::sqlite(path))?;
@@ -91,7 +101,7 @@ impl Sqlite {
         let started =
             Writer::start(connection, lock, Arc::clone(&meter), Arc::clone(&recent), options.waiting_max);
         let (writer, end) = started.map_err(|error| error.at(path))?;
-        Ok(Self { readers: Readers::new(readers), writer, end, recent, meter, settings })
+        Ok(Self { readers: Readers::new(readers), writer, end, recent, meter, settings, path: path.to_owned() })
     }
 
     /// What the store was asked to do since it was opened.

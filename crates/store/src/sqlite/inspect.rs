@@ -61,14 +61,14 @@ fn length(path: &Path) -> Result<u64, OpenError> {
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     PathBuf::from(name)
 }
 
 /// The path as part of a URI: what would end it or start an escape is escaped.
-fn escaped(path: &Path) -> rusqlite::Result<String> {
+pub(super) fn escaped(path: &Path) -> rusqlite::Result<String> {
     let text = path.to_str().ok_or_else(|| rusqlite::Error::InvalidPath(path.to_owned()))?;
     Ok(text.replace('%', "%25").replace('?', "%3f").replace('#', "%23"))
 }

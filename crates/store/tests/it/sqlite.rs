@@ -1,11 +1,13 @@
 //! SQLite keeps every promise, and some of its own.
 
+mod backup;
 mod closing;
 mod crash;
 mod faults;
 mod group_commit;
 mod meter;
 mod refusals;
+mod restore;
 mod settings;
 
 use std::path::PathBuf;

@@ -1,0 +1,216 @@
+//! Copies of the whole database: one consistent file, taken while the writer goes on.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use async_trait::async_trait;
+use domain::{Backup, BackupSummary, Collection, Generation, Lineage, Position, StoreError, Timestamp};
+use rusqlite::backup::{Backup as Copying, StepResult};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::backup_error::BackupError;
+use super::connection::{self, Role};
+use super::fault::closed;
+use super::inspect::escaped;
+use super::lock::DirectoryLock;
+use super::row::counter;
+use super::schema::{self, APPLICATION_ID};
+use super::{Options, Sqlite, restore};
+use crate::private;
+
+/// Pages copied at a time: 16 MiB, so that a process that is told to stop is not held up for long.
+const PAGES_PER_STEP: i32 = 4_096;
+
+/// What a backup says about itself, as a document beside the others.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Label {
+    taken_at: Timestamp,
+}
+
+/// The key of the label in [`Collection::Meta`].
+pub(super) const LABEL_KEY: &str = "backup";
+
+#[async_trait]
+impl Backup for Sqlite {
+    async fn back_up(&self, path: &Path, now: Timestamp) -> Result<BackupSummary, StoreError> {
+        let (from, to) = (self.path.clone(), path.to_owned());
+        let copying = tokio::task::spawn_blocking(move || {
+            let (source, _) = connection::connect(&from, Role::Reader, Options::default())?;
+            copy(&source, &to, now)
+        });
+        Ok(copying.await.map_err(|_| closed())??)
+    }
+}
+
+/// Copies a database that nobody has open into a new file at `to`.
+pub fn back_up_closed(database: &Path, to: &Path, now: Timestamp) -> Result<BackupSummary, BackupError> {
+    if !database.exists() && !restore::is_staged(database) {
+        return Err(BackupError::NoDatabase(database.to_owned()));
+    }
+    let _lock = DirectoryLock::take(database)?;
+    restore::finish(database)?;
+    super::inspect::inspect(database)?;
+    let (source, _) = connection::connect(database, Role::Writer, Options::default())?;
+    copy(&source, to, now)
+}
+
+/// Looks at a backup: whether it is one, whether everything in it fits together, and what it holds. Nothing is changed.
+pub fn inspect_backup(path: &Path) -> Result<BackupSummary, BackupError> {
+    // SQLite would take a file that is not there, or is empty, for a database without tables.
+    let bytes = fs::metadata(path).map_err(BackupError::files(path))?.len();
+    if bytes == 0 {
+        return Err(BackupError::NotABackup { path: path.to_owned(), why: "it is empty".to_owned() });
+    }
+    let connection = open_unchanged(path).map_err(BackupError::sqlite(path))?;
+    let summary = check(&connection, path)?;
+    let sha256 = digest(path).map_err(BackupError::files(path))?;
+    Ok(BackupSummary { bytes, sha256, ..summary })
+}
+
+/// Copies what `source` shows now. Whatever is written meanwhile is not in it: the copy is as of one moment.
+fn copy(source: &Connection, to: &Path, now: Timestamp) -> Result<BackupSummary, BackupError> {
+    private::file().write(true).create_new(true).open(to).map_err(BackupError::files(to))?;
+    let copied = copy_pages(source, to).and_then(|()| seal(to, now));
+    if copied.is_err() {
+        // Half a copy is worth nothing, and its name is wanted for the next try.
+        let _ = fs::remove_file(to);
+    }
+    copied
+}
+
+fn copy_pages(source: &Connection, to: &Path) -> Result<(), BackupError> {
+    let wrong = |error| BackupError::sqlite(to)(error);
+    let mut target = Connection::open_with_flags(to, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(wrong)?;
+    target.pragma_update(None, "synchronous", "OFF").map_err(wrong)?;
+    // A transaction that stays open keeps the copy at one moment: without it every write would start it over.
+    source.execute_batch("BEGIN").map_err(wrong)?;
+    source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(wrong)?;
+    let copying = Copying::new(source, &mut target).map_err(wrong)?;
+    loop {
+        match copying.step(PAGES_PER_STEP).map_err(wrong)? {
+            StepResult::Done => break,
+            // Nobody else knows the target, and readers of the source never wait: it will be there the next time.
+            _ => std::thread::yield_now(),
+        }
+    }
+    drop(copying);
+    source.execute_batch("COMMIT").map_err(wrong)
+}
+
+/// Makes a finished copy a backup: one file without a log beside it, labelled, checked, and on the disk.
+pub(super) fn seal(path: &Path, now: Timestamp) -> Result<BackupSummary, BackupError> {
+    let label = serde_json::to_string(&Label { taken_at: now }).unwrap_or_default();
+    let write = || {
+        let connection = open_alone(path)?;
+        write_meta(&connection, LABEL_KEY, &label)?;
+        connection.close().map_err(|(_, error)| error)
+    };
+    write().map_err(BackupError::sqlite(path))?;
+    let summary = inspect_backup(path)?;
+    let flush = || {
+        File::open(path)?.sync_all()?;
+        private::flush_name(path)
+    };
+    flush().map_err(BackupError::files(path))?;
+    Ok(summary)
+}
+
+/// A connection that leaves no second file behind.
+pub(super) fn open_alone(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "journal_mode", "DELETE")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+/// A connection that changes nothing, not even a file beside the database.
+pub(super) fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(format!("file:{}?mode=ro&immutable=1", escaped(path)?), flags)
+}
+
+const WRITE_META: &str = "\
+    INSERT INTO fleet_documents (collection, key, rev, doc) VALUES (?1, ?2, 1, ?3)
+    ON CONFLICT (collection, key) DO UPDATE SET rev = rev + 1, doc = excluded.doc";
+const READ_META: &str = "SELECT doc FROM fleet_documents WHERE collection = ?1 AND key = ?2";
+
+pub(super) fn write_meta(connection: &Connection, key: &str, document: &str) -> rusqlite::Result<()> {
+    connection.execute(WRITE_META, params![Collection::Meta.name(), key, document]).map(drop)
+}
+
+fn read_meta(connection: &Connection, key: &str) -> rusqlite::Result<Option<String>> {
+    connection.query_row(READ_META, params![Collection::Meta.name(), key], |row| row.get(0)).optional()
+}
+
+/// The generation that a database is in.
+pub(super) fn generation(connection: &Connection) -> rusqlite::Result<Generation> {
+    let document = read_meta(connection, Lineage::KEY)?;
+    let lineage = document.map(|document| serde_json::from_str::<Lineage>(&document)).transpose();
+    Ok(lineage.map_err(super::row::unreadable(0))?.unwrap_or_default().generation)
+}
+
+/// Whether it is ours, whether it is whole, and what it holds.
+fn check(connection: &Connection, path: &Path) -> Result<BackupSummary, BackupError> {
+    let wrong = |error| BackupError::sqlite(path)(error);
+    let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, schema) =
+        (read("application_id").map_err(wrong)?, u32::try_from(read("user_version").map_err(wrong)?).unwrap_or(0));
+    if application != i64::from(APPLICATION_ID) || schema == 0 {
+        return Err(BackupError::NotABackup { path: path.to_owned(), why: "it is another program's".to_owned() });
+    }
+    if schema > schema::newest() {
+        return Err(BackupError::Newer { path: path.to_owned(), found: schema, known: schema::newest() });
+    }
+    let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(wrong)?;
+    if verdict != "ok" {
+        return Err(BackupError::Damaged { path: path.to_owned(), why: verdict });
+    }
+    let (summary, counted, bodies) = count(connection, schema).map_err(wrong)?;
+    if (counted, bodies) != (summary.jobs, summary.jobs) {
+        let why = format!("{} jobs, {bodies} bodies, and {counted} by the counts", summary.jobs);
+        return Err(BackupError::Damaged { path: path.to_owned(), why });
+    }
+    Ok(summary)
+}
+
+const COUNTS: &str = "\
+    SELECT (SELECT count(*) FROM fleet_jobs), (SELECT count(*) FROM fleet_jobs WHERE open = 1),
+           (SELECT count(*) FROM fleet_events), (SELECT ifnull(max(pos), 0) FROM fleet_events),
+           (SELECT ifnull(sum(n), 0) FROM fleet_counts), (SELECT count(*) FROM fleet_bodies)";
+
+/// What is in it, with the number of jobs by two other ways of counting.
+fn count(connection: &Connection, schema: u32) -> rusqlite::Result<(BackupSummary, u64, u64)> {
+    let generation = generation(connection)?;
+    let label = read_meta(connection, LABEL_KEY)?;
+    let label = label.and_then(|label| serde_json::from_str::<Label>(&label).ok());
+    connection.query_row(COUNTS, [], |row| {
+        let summary = BackupSummary {
+            taken_at: label.map(|label| label.taken_at),
+            generation,
+            schema,
+            jobs: counter(row, 0)?,
+            open: counter(row, 1)?,
+            events: counter(row, 2)?,
+            position: Position(counter(row, 3)?),
+            bytes: 0,
+            sha256: String::new(),
+        };
+        Ok((summary, counter(row, 4)?, counter(row, 5)?))
+    })
+}
+
+fn digest(path: &Path) -> std::io::Result<String> {
+    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
+    let mut buffer = vec![0; 1024 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            n => hash.update(&buffer[..n]),
+        }
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,167 @@
+//! Putting a backup in the place of a database, so that a death at any step leaves the old one or the new one.
+//!
+//! The copy is made ready beside the database: checked, lifted into its generation, flushed. Then it gets the name that says
+//! "this one from now on", which is the one step that counts. What is left, moving the old database aside and the new one
+//! into its place, is done by whoever opens the database next, as often as it takes.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use domain::{BackupSummary, Collection, Generation, Lineage, Timestamp};
+use fail::fail_point;
+use rusqlite::{Connection, OpenFlags, params};
+use tracing::{info, warn};
+
+use super::backup::{self, LABEL_KEY, inspect_backup, open_alone, open_unchanged, write_meta};
+use super::backup_error::BackupError;
+use super::inspect::with_suffix;
+use super::lock::DirectoryLock;
+use super::open_error::OpenError;
+use crate::private;
+
+/// What a restore comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restoration {
+    /// What was put back.
+    pub backup: BackupSummary,
+    /// The generation that the store is in from now on.
+    pub generation: Generation,
+    /// Where the database that was there is kept; nothing was there when absent.
+    pub kept: Option<PathBuf>,
+}
+
+/// Puts a backup in the place of a database that nobody has open. The one that was there is kept beside it.
+pub fn restore_closed(from: &Path, database: &Path, now: Timestamp) -> Result<Restoration, BackupError> {
+    // Before anything is touched: most files that are not backups are found out here.
+    inspect_backup(from)?;
+    let _lock = DirectoryLock::take(database)?;
+    finish(database)?;
+    let incoming = with_suffix(database, ".incoming");
+    copy_privately(from, &incoming).map_err(BackupError::files(&incoming))?;
+    let staged = stage_restore(&incoming, database, generation_of(database), now)?;
+    finish(database)?;
+    Ok(staged)
+}
+
+/// Makes `incoming`, a file in the database's own folder, the database that the next [`super::Sqlite::open`] finds. Its
+/// generation will be above its own and above `replaced`. The file is used up; an error leaves everything as it was.
+pub fn stage_restore(
+    incoming: &Path,
+    database: &Path,
+    replaced: Option<Generation>,
+    now: Timestamp,
+) -> Result<Restoration, BackupError> {
+    let summary = inspect_backup(incoming)?;
+    let generation = Generation::restored(summary.generation, replaced, now);
+    let lineage = Lineage { generation, restored_at: Some(now), as_of: summary.taken_at };
+    lift(incoming, &lineage).map_err(BackupError::sqlite(incoming))?;
+    fail_point!("restore::ready");
+    let staged = staged(database);
+    let name = || {
+        File::open(incoming)?.sync_all()?;
+        fs::rename(incoming, &staged)?;
+        private::flush_name(&staged)
+    };
+    name().map_err(BackupError::files(&staged))?;
+    fail_point!("restore::staged");
+    let kept = database.exists().then(|| aside(database, generation));
+    Ok(Restoration { backup: summary, generation, kept })
+}
+
+/// Whether a restore waits for the next open.
+pub(super) fn is_staged(database: &Path) -> bool {
+    staged(database).exists()
+}
+
+/// Finishes a restore that was staged. Only the holder of the lock may call it; doing it twice is doing it once.
+pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
+    let staged = staged(database);
+    if !staged.exists() {
+        return Ok(());
+    }
+    let generation = open_unchanged(&staged).and_then(|connection| backup::generation(&connection));
+    let generation = generation.map_err(OpenError::sqlite(&staged))?;
+    let kept = aside(database, generation);
+    let swap = || {
+        // The log goes first and under a name that fits: beside another database SQLite would replay it into that one.
+        move_if_there(&with_suffix(database, "-wal"), &with_suffix(&kept, "-wal"))?;
+        fail_point!("restore::log_aside", |_| Ok(()));
+        remove_if_there(&with_suffix(database, "-shm"))?;
+        move_if_there(database, &kept)?;
+        private::flush_name(database)?;
+        fail_point!("restore::old_aside", |_| Ok(()));
+        fs::rename(&staged, database)?;
+        fail_point!("restore::in_place", |_| Ok(()));
+        private::flush_name(database)
+    };
+    swap().map_err(OpenError::files(database))?;
+    info!(
+        store.generation = %generation,
+        "Put a backup in the place of the database, under generation {generation}; the old one is kept as {}", kept.display()
+    );
+    Ok(())
+}
+
+/// Writes down what the store must know about its own past.
+fn lift(path: &Path, lineage: &Lineage) -> rusqlite::Result<()> {
+    let mut connection = open_alone(path)?;
+    let transaction = connection.transaction()?;
+    let document = serde_json::to_string(lineage).unwrap_or_default();
+    write_meta(&transaction, Lineage::KEY, &document)?;
+    transaction.execute(
+        "DELETE FROM fleet_documents WHERE collection = ?1 AND key = ?2",
+        params![Collection::Meta.name(), LABEL_KEY],
+    )?;
+    transaction.commit()?;
+    connection.close().map_err(|(_, error)| error)
+}
+
+/// The generation of the database that is there, if it can still be read.
+fn generation_of(database: &Path) -> Option<Generation> {
+    if !database.exists() {
+        return None;
+    }
+    let read = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .and_then(|connection| backup::generation(&connection));
+    match read {
+        Ok(generation) => Some(generation),
+        Err(error) => {
+            warn!(%error, "The database that is replaced cannot be read: the clock alone says which generation follows");
+            None
+        }
+    }
+}
+
+fn staged(database: &Path) -> PathBuf {
+    with_suffix(database, ".restoring")
+}
+
+/// Where the database that is there goes: a name that nothing has yet, and the same one until it has gone there.
+fn aside(database: &Path, generation: Generation) -> PathBuf {
+    let first = with_suffix(database, &format!(".before-generation-{generation}"));
+    let others = (2_u32..).map(|n| with_suffix(&first, &format!(".{n}")));
+    std::iter::once(first.clone()).chain(others).find(|path| !path.exists()).unwrap_or(first)
+}
+
+fn copy_privately(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    let mut target = private::file().write(true).create(true).truncate(true).open(to)?;
+    io::copy(&mut source, &mut target)?;
+    target.sync_all()
+}
+
+fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    absent_is_fine(fs::rename(from, to))
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    absent_is_fine(fs::remove_file(path))
+}
+
+fn absent_is_fine(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}

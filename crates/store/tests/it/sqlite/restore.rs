@@ -1,0 +1,150 @@
+//! A restore puts the backup in the place of the database, keeps what was there, and survives a death at any step.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use domain::{Backup, Collection, FleetStore, Generation, JobStore, Lineage};
+use store::conformance::sample::{create, id, job, seconds};
+use store::{BackupError, Options, Restoration, Sqlite, inspect_backup, restore_closed, stage_restore};
+
+use super::Database;
+
+/// A database with jobs 1 and 2, closed, and a backup from when there was job 1 only.
+async fn with_backup(database: &Database) -> PathBuf {
+    let backup = database.path().with_file_name("backup");
+    let sqlite = database.sqlite();
+    sqlite.commit(vec![create(job(1))]).await.remove(0).unwrap();
+    sqlite.back_up(&backup, seconds(1)).await.unwrap();
+    sqlite.commit(vec![create(job(2))]).await.remove(0).unwrap();
+    sqlite.close().await.unwrap();
+    backup
+}
+
+async fn has_job(path: &Path, n: u32) -> bool {
+    let sqlite = Sqlite::open(path, Options::default()).unwrap();
+    let found = sqlite.job(id(n)).await.unwrap().is_some();
+    sqlite.close().await.unwrap();
+    found
+}
+
+async fn lineage(sqlite: &Sqlite) -> Lineage {
+    let document = sqlite.document(Collection::Meta, Lineage::KEY).await.unwrap().unwrap();
+    serde_json::from_value(document.value).unwrap()
+}
+
+#[tokio::test]
+async fn a_restored_store_is_what_it_was_and_what_it_replaced_is_kept() {
+    let database = Database::new();
+    let backup = with_backup(&database).await;
+
+    let restored = restore_closed(&backup, &database.path(), seconds(2)).unwrap();
+
+    let kept = restored.kept.clone().unwrap();
+    let summary = inspect_backup(&backup).unwrap();
+    let expected = Restoration { backup: summary, generation: Generation(1), kept: Some(kept.clone()) };
+    assert_eq!(restored, expected);
+    assert_eq!((has_job(&database.path(), 1).await, has_job(&database.path(), 2).await), (true, false));
+    assert_eq!((has_job(&kept, 1).await, has_job(&kept, 2).await), (true, true));
+    let expected = Lineage { generation: Generation(1), restored_at: Some(seconds(2)), as_of: Some(seconds(1)) };
+    assert_eq!(lineage(&database.sqlite()).await, expected);
+}
+
+#[tokio::test]
+async fn every_restore_is_another_generation_and_backups_carry_theirs() {
+    let database = Database::new();
+    let backup = with_backup(&database).await;
+
+    let first = restore_closed(&backup, &database.path(), seconds(2)).unwrap().generation;
+    let second = restore_closed(&backup, &database.path(), seconds(3)).unwrap().generation;
+    let sqlite = database.sqlite();
+    let later = database.path().with_file_name("later");
+    let carried = sqlite.back_up(&later, seconds(4)).await.unwrap().generation;
+    let elsewhere = Database::new();
+    let third = restore_closed(&later, &elsewhere.path(), seconds(5)).unwrap().generation;
+
+    assert_eq!([first, second, carried, third], [1, 2, 2, 3].map(Generation));
+}
+
+#[tokio::test]
+async fn a_restore_goes_onto_an_empty_disk() {
+    let database = Database::new();
+    let backup = with_backup(&database).await;
+    let empty = Database::new();
+
+    let restored = restore_closed(&backup, &empty.path(), seconds(2)).unwrap();
+
+    assert_eq!(restored.kept, None);
+    assert!(has_job(&empty.path(), 1).await);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_backup_changes_nothing() {
+    let database = Database::new();
+    with_backup(&database).await;
+    let before = fs::read(database.path()).unwrap();
+    let notes = database.path().with_file_name("notes");
+    fs::write(&notes, "somebody's notes, long enough not to be a header of anything").unwrap();
+
+    let outcome = restore_closed(&notes, &database.path(), seconds(2));
+
+    assert!(matches!(outcome, Err(BackupError::NotABackup { .. })), "{outcome:?}");
+    assert_eq!(fs::read(database.path()).unwrap(), before);
+    assert!(has_job(&database.path(), 2).await);
+}
+
+#[tokio::test]
+async fn a_database_in_use_is_not_replaced() {
+    let database = Database::new();
+    let backup = with_backup(&database).await;
+    let sqlite = database.sqlite();
+
+    let outcome = restore_closed(&backup, &database.path(), seconds(2));
+
+    assert!(matches!(outcome, Err(BackupError::Open(store::OpenError::InUse { .. }))), "{outcome:?}");
+    assert!(sqlite.job(id(2)).await.unwrap().is_some());
+}
+
+/// A death after each of the steps, as the files show it afterwards; the store was killed too, so its log is still there.
+#[tokio::test]
+async fn a_death_at_any_step_leaves_the_old_store_or_the_new_one() {
+    for steps_done in 0..5 {
+        let database = Database::new();
+        let backup = with_backup(&database).await;
+        let path = database.path();
+        let beside = |suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
+        let kept = beside(".before-generation-1");
+        // Somebody who does not close leaves what the last commits wrote in the log.
+        let left_open = rusqlite::Connection::open(&path).unwrap();
+        left_open.execute_batch("CREATE TABLE in_the_log (x)").unwrap();
+        let log = fs::read(beside("-wal")).unwrap();
+        drop(left_open);
+        fs::write(beside("-wal"), log).unwrap();
+
+        let incoming = beside(".incoming");
+        fs::copy(&backup, &incoming).unwrap();
+        if steps_done >= 1 {
+            stage_restore(&incoming, &path, Some(Generation(0)), seconds(2)).unwrap();
+        }
+        if steps_done >= 2 {
+            fs::rename(beside("-wal"), format!("{}-wal", kept.display())).unwrap();
+        }
+        if steps_done >= 3 {
+            fs::rename(&path, &kept).unwrap();
+        }
+        if steps_done >= 4 {
+            fs::rename(beside(".restoring"), &path).unwrap();
+        }
+
+        let is_new = steps_done >= 1;
+        assert!(has_job(&path, 1).await, "after {steps_done} steps");
+        assert_eq!(has_job(&path, 2).await, !is_new, "after {steps_done} steps");
+        assert_eq!(kept.exists(), is_new, "after {steps_done} steps");
+        if is_new {
+            assert!(has_job(&kept, 2).await, "after {steps_done} steps");
+            let old = rusqlite::Connection::open(&kept).unwrap();
+            assert!(old.prepare("SELECT x FROM in_the_log").is_ok(), "after {steps_done} steps");
+            let new = rusqlite::Connection::open(&path).unwrap();
+            assert!(new.prepare("SELECT x FROM in_the_log").is_err(), "after {steps_done} steps");
+        }
+    }
+}
