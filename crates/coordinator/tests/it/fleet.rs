@@ -51,6 +51,21 @@ impl Bench {
         Self::on(Arc::clone(&sqlite), Some(sqlite), folder)
     }
 
+    /// Another store, put back from a backup of this one. Clock, people and broker are the same: they outlive a store.
+    pub(crate) fn restored(&self, backup: &std::path::Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fleet.db");
+        store::restore_closed(backup, &path, self.clock.now()).unwrap();
+        let sqlite = Arc::new(Sqlite::open(path, Options::default()).unwrap());
+        let mut bench = Self::on(Arc::clone(&sqlite), Some(sqlite), folder);
+        bench.clock = self.clock.clone();
+        bench.entropy = Arc::clone(&self.entropy);
+        bench.settings = self.settings.clone();
+        bench.broker = Mutex::new(self.broker());
+        bench.admin = Mutex::new(self.admin.lock().clone());
+        bench
+    }
+
     fn on<S>(store: Arc<S>, sqlite: Option<Arc<Sqlite>>, folder: TempDir) -> Self
     where
         S: JobStore + FleetStore + JobHistory + 'static,

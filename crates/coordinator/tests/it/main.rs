@@ -18,5 +18,6 @@ mod leasing;
 mod machine;
 mod placing;
 mod racing;
+mod restoring;
 mod seats;
 mod steering;

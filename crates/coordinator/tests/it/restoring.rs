@@ -1,0 +1,332 @@
+//! Row 28: a store that was put back from a backup fences everybody who knew the future that it lost.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coordinator::Error;
+use domain::{
+    Backup, Bookmark, Clock as _, Epoch, EventKind, FailureReason, Generation, JobId, Position, Refusal, StageName,
+};
+use protocol::{Accept, Action, ErrandOutcome, Held};
+
+use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN};
+use crate::machine::{Grip, Machine, drain, sha};
+
+/// A fleet, and the means to take it back to an earlier moment.
+struct Story {
+    fleet: Fleet,
+    backup: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Story {
+    async fn begin() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let backup = folder.path().join("backup");
+        Self { fleet: Fleet::warm(Bench::sqlite()).await, backup, _folder: folder }
+    }
+
+    async fn back_up(&self) {
+        let sqlite = self.fleet.bench.sqlite.as_ref().unwrap();
+        sqlite.back_up(&self.backup, self.fleet.bench.clock.now()).await.unwrap();
+    }
+
+    /// The same fleet as of the backup. What happened since is known to machines and brokers only.
+    async fn restored(&self) -> Fleet {
+        let bench = Arc::new(self.fleet.bench.restored(&self.backup));
+        let fleet = bench.open().await;
+        fleet.warm_up();
+        fleet
+    }
+}
+
+fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, Error>) -> bool {
+    matches!(answer, Err(Error::Refused(Refusal::StaleEpoch { .. } | Refusal::NotHolder { .. })))
+}
+
+/// Fails unless everything that a holder can do is refused and leaves the job as it is.
+async fn assert_fenced(fleet: &Fleet, machine: &Machine, grip: Grip) {
+    let before = fleet.job(grip.job).await;
+    let log = fleet.coordinator.append_log(&machine.who, grip.job, grip.epoch, 0, b"still here").await;
+    let held = Held { job_id: grip.job, lease_epoch: grip.epoch };
+    let alone = fleet.coordinator.renew_lease(&machine.who, held, machine.instance).await;
+
+    assert!(is_fenced(&machine.start(fleet, grip).await));
+    assert!(is_fenced(&machine.save(fleet, grip, &sha(8)).await));
+    assert!(is_fenced(&machine.complete(fleet, grip, Some(sha(8))).await));
+    assert!(is_fenced(&machine.promote(fleet, grip, ErrandOutcome::Done).await));
+    assert!(is_fenced(&machine.fail(fleet, grip, FailureReason::Crash).await));
+    assert!(is_fenced(&machine.release(fleet, grip).await));
+    assert!(is_fenced(&log), "{log:?}");
+    assert!(is_fenced(&alone), "{alone:?}");
+    assert_eq!(machine.renew_only(fleet, vec![held]).await.lost, vec![held]);
+    assert_eq!(fleet.job(grip.job).await, before);
+}
+
+#[tokio::test]
+async fn row_28_old_holders_get_409_on_everything_they_try() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    let known = story.fleet.submit(IN_REPO).await;
+    let known_grip = mac.build(&story.fleet, known).await;
+    let queued = story.fleet.submit(IN_REPO).await;
+    story.back_up().await;
+    let lost_grip = mac.build(&story.fleet, queued).await;
+
+    let fleet = story.restored().await;
+
+    for grip in [known_grip, lost_grip] {
+        assert_fenced(&fleet, &mac, grip).await;
+        assert_eq!(fleet.stage(grip.job).await, StageName::Queued);
+        assert_eq!(fleet.kinds(grip.job).await.last(), Some(&EventKind::Restored));
+        let job = fleet.job(grip.job).await;
+        assert_eq!((job.attempts, job.lost_leases), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn row_28_a_zombie_is_fenced_after_the_job_was_granted_as_often_as_in_the_lost_future() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    let job = story.fleet.submit(IN_REPO).await;
+    story.back_up().await;
+    let lost = mac.build(&story.fleet, job).await;
+
+    let fleet = story.restored().await;
+    mac.beat(&fleet).await;
+    let regranted = mac.build(&fleet, job).await;
+
+    assert_eq!((lost.epoch, regranted.epoch), (Epoch(1), Epoch::first_of(Generation(1)).next()));
+    assert_fenced(&fleet, &mac, lost).await;
+    assert_eq!(fleet.stage(job).await, StageName::Building);
+    mac.complete(&fleet, regranted, None).await.unwrap();
+    assert_eq!(fleet.stage(job).await, StageName::Testing);
+}
+
+#[tokio::test]
+async fn row_28_an_accept_of_the_lost_future_is_refused_however_often_it_is_repeated() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    let job = story.fleet.submit(IN_REPO).await;
+    story.back_up().await;
+    story.fleet.dispatch().await;
+    let claim = mac.claim(&story.fleet, job, story.fleet.job(job).await.dispatch_seq);
+    mac.accept(&story.fleet, &claim).await.unwrap();
+
+    let fleet = story.restored().await;
+    mac.beat(&fleet).await;
+    let before_dispatch = mac.accept(&fleet, &claim).await;
+    fleet.dispatch().await;
+    let current = fleet.job(job).await.dispatch_seq;
+    let after_dispatch = mac.accept(&fleet, &claim).await;
+    let regranted = mac.try_take(&fleet, job).await.unwrap();
+    let after_grant = mac.accept(&fleet, &claim).await;
+
+    let superseded = |answer: &Result<_, Error>| {
+        matches!(answer, Err(Error::Refused(Refusal::SupersededDispatch { .. } | Refusal::AlreadyGranted)))
+    };
+    for answer in [&before_dispatch, &after_dispatch, &after_grant] {
+        assert!(superseded(answer), "{answer:?}");
+    }
+    assert!(current > claim.dispatch_seq);
+    assert_eq!(fleet.job(job).await.lease_epoch, regranted.epoch);
+}
+
+#[tokio::test]
+async fn row_28_a_broker_that_remembers_the_lost_future_delivers_what_is_dispatched_after_it() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    let job = story.fleet.submit(IN_REPO).await;
+    story.back_up().await;
+    for _ in 0..3 {
+        let grip = mac.take(&story.fleet, job).await;
+        mac.release(&story.fleet, grip).await.unwrap();
+    }
+
+    let fleet = story.restored().await;
+    mac.beat(&fleet).await;
+    let mut inbox = mac.open_inbox(&fleet, 8).await;
+    drain(&mut inbox).await;
+    fleet.dispatch().await;
+    let (messages, _) = drain(&mut inbox).await;
+
+    let fresh = fleet.job(job).await.dispatch_seq;
+    assert_eq!(messages.iter().map(|message| message.dispatch_seq).collect::<Vec<_>>(), [fresh]);
+    let metrics = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    assert!(metrics.iter().all(|alert| alert.code != protocol::AlertCode::DuplicateDispatch), "{metrics:?}");
+}
+
+#[tokio::test]
+async fn row_28_a_job_that_had_ended_is_lifted_when_it_is_sent_round_again() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    let job = story.fleet.submit(IN_REPO).await;
+    story.fleet.act(job, Action::Cancel).await.unwrap();
+    story.back_up().await;
+    story.fleet.act(job, Action::Requeue).await.unwrap();
+    let lost = mac.build(&story.fleet, job).await;
+
+    let fleet = story.restored().await;
+    mac.beat(&fleet).await;
+    assert_fenced(&fleet, &mac, lost).await;
+    assert_eq!(fleet.count(job, EventKind::Restored).await, 0, "nobody has changed it yet");
+    fleet.act(job, Action::Requeue).await.unwrap();
+    let regranted = mac.build(&fleet, job).await;
+
+    assert_eq!(regranted.epoch.generation(), Generation(1));
+    assert_fenced(&fleet, &mac, lost).await;
+    let end: Vec<_> = fleet.kinds(job).await.into_iter().skip(2).collect();
+    let expected =
+        [EventKind::Restored, EventKind::Requeued, EventKind::Dispatched, EventKind::Granted, EventKind::Started];
+    assert_eq!(end, expected);
+}
+
+#[tokio::test]
+async fn row_28_a_job_that_is_submitted_again_is_not_the_one_that_a_zombie_holds() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    story.back_up().await;
+    let lost_job = story.fleet.submit_as("once", IN_REPO).await;
+    let lost = mac.build(&story.fleet, lost_job).await;
+
+    let fleet = story.restored().await;
+    mac.beat(&fleet).await;
+    let again = fleet.submit_as("once", IN_REPO).await;
+    let regranted = mac.build(&fleet, again).await;
+
+    assert_eq!(again, lost_job, "one key is one id, in every future");
+    assert_ne!(regranted.epoch, lost.epoch);
+    assert_fenced(&fleet, &mac, lost).await;
+}
+
+#[tokio::test]
+async fn row_28_a_promotion_of_the_lost_future_is_taken_back_and_given_out_again() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    let job = story.fleet.submit(IN_REPO).await;
+    let grip = mac.build(&story.fleet, job).await;
+    let promotion = mac.complete(&story.fleet, grip, Some(sha(1))).await.unwrap().promote.unwrap();
+    story.back_up().await;
+
+    let fleet = story.restored().await;
+    mac.beat(&fleet).await;
+    let old = Grip { job, epoch: promotion.lease_epoch };
+    let late = mac.promote(&fleet, old, ErrandOutcome::Done).await;
+    fleet.dispatch().await;
+    let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+    let order = mac.accept(&fleet, &claim).await.unwrap().assignment.errand.unwrap();
+    // The lost future may have moved the branch on: then the factory finds a commit that nobody here knows.
+    let moved = ErrandOutcome::Impossible { message: "the branch was moved by somebody else: it shows 2".to_owned() };
+    mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, moved).await.unwrap();
+    fleet.pass(Duration::from_secs(600), &[&mac]).await;
+
+    assert!(is_fenced(&late), "{late:?}");
+    assert_eq!((order.sha, order.run_epoch), (sha(1), grip.epoch));
+    let seen = fleet.job(job).await;
+    assert_eq!((seen.stage, seen.errand), (StageName::Testing, None), "it rests, and says why");
+    assert_eq!(seen.message.as_deref(), Some("the branch was moved by somebody else: it shows 2"));
+    assert_eq!(fleet.dispatch().await, 0);
+}
+
+#[tokio::test]
+async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_sweep_and_fenced_before_that() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    let job = story.fleet.submit(IN_REPO).await;
+    let other = story.fleet.submit(PLAIN).await;
+    let grip = mac.build(&story.fleet, job).await;
+    story.back_up().await;
+
+    let bench = Arc::new(story.fleet.bench.restored(&story.backup));
+    bench.store.set(|faults| {
+        faults.unwritable.insert(job);
+    });
+    let fleet = bench.open().await;
+    bench.store.heal();
+    let completed = mac.complete(&fleet, grip, None).await;
+    fleet.coordinator.sweep().await;
+
+    assert!(is_fenced(&completed), "{completed:?}");
+    for id in [job, other] {
+        assert_eq!(fleet.job(id).await.lease_epoch, Epoch::first_of(Generation(1)));
+        assert_eq!(fleet.count(id, EventKind::Restored).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn row_28_a_restart_after_the_restore_lifts_nothing_again() {
+    let story = Story::begin().await;
+    let job = story.fleet.submit(PLAIN).await;
+    story.back_up().await;
+
+    let fleet = story.restored().await.restarted().await;
+
+    assert_eq!(fleet.coordinator.generation(), Generation(1));
+    assert_eq!(fleet.kinds(job).await, [EventKind::Submitted, EventKind::Restored]);
+}
+
+#[tokio::test]
+async fn row_28_a_place_in_the_lost_log_is_no_place_in_this_one() {
+    let story = Story::begin().await;
+    story.fleet.submit(PLAIN).await;
+    let mark = story.fleet.coordinator.bookmark(Position(1));
+    story.back_up().await;
+
+    let fleet = story.restored().await;
+
+    assert_eq!(story.fleet.coordinator.position(mark).unwrap(), Position(1));
+    assert!(matches!(fleet.coordinator.position(mark), Err(Error::Store(domain::StoreError::BadCursor))));
+    let own = Bookmark { generation: Generation(1), position: Position(1) };
+    assert_eq!((fleet.coordinator.bookmark(Position(1)), fleet.coordinator.position(own).unwrap()), (own, Position(1)));
+}
+
+/// Random lives before and after: whatever was granted in a lost future is never granted again.
+#[tokio::test]
+async fn row_28_no_grant_of_any_lost_future_is_ever_made_again() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    let mut jobs: Vec<JobId> = Vec::new();
+    for n in 0..6 {
+        jobs.push(story.fleet.submit_as(&format!("job-{n}"), IN_REPO).await);
+    }
+    live(&story.fleet, &mac, &jobs, 30).await;
+    story.back_up().await;
+    let mut granted = live(&story.fleet, &mac, &jobs, 120).await;
+
+    for _ in 0..4 {
+        story.fleet.bench.clock.advance(Duration::from_secs(900));
+        let fleet = story.restored().await;
+        mac.beat(&fleet).await;
+        for claim in live(&fleet, &mac, &jobs, 120).await {
+            let is_new = granted.iter().all(|(job, epoch)| (*job, *epoch) != claim);
+            assert!(is_new, "{claim:?} was granted in a lost future");
+            granted.push(claim);
+        }
+    }
+    assert!(granted.len() > 100, "only {} grants in all", granted.len());
+}
+
+/// Does random things to the jobs; answers what was granted meanwhile.
+async fn live(fleet: &Fleet, mac: &Machine, jobs: &[JobId], steps: usize) -> Vec<(JobId, Epoch)> {
+    let mut granted = Vec::new();
+    for _ in 0..steps {
+        let job = jobs[fleet.any(jobs.len())];
+        fleet.dispatch().await;
+        let seen = fleet.job(job).await;
+        let claim = Accept { ..mac.claim(fleet, job, seen.dispatch_seq) };
+        if let Ok(accepted) = mac.accept(fleet, &claim).await {
+            granted.push((job, accepted.lease_epoch));
+        }
+        let grip = Grip { job, epoch: fleet.job(job).await.lease_epoch };
+        match fleet.any(5) {
+            0 => drop(mac.start(fleet, grip).await),
+            1 => drop(mac.release(fleet, grip).await),
+            2 => drop(mac.fail(fleet, grip, FailureReason::Crash).await),
+            3 => drop(fleet.act(job, Action::Cancel).await),
+            _ => drop(fleet.act(job, Action::Requeue).await),
+        }
+        fleet.pass(Duration::from_secs(40), &[mac]).await;
+    }
+    granted
+}
