@@ -1,5 +1,6 @@
 //! What travels: requests, answers, streamed events, and the client that sends them.
 
+mod archive;
 mod client;
 mod factories;
 mod jobs;
@@ -9,6 +10,7 @@ mod problem;
 mod sse;
 mod work;
 
+pub use archive::{REPLACE_EVERYTHING, Restored, SUMMARY_HEADER};
 pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
 pub use factories::{
     Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Presence, Pruned, SeatsInUse,

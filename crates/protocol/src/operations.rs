@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{FactoryId, FailureReason, Grant, JobId, Message, Product, ProductId, RepoName, Timestamp, TokenId};
+use domain::{
+    FactoryId, FailureReason, Generation, Grant, JobId, Message, Product, ProductId, RepoName, Timestamp, TokenId,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -183,6 +185,9 @@ pub struct Health {
     pub version: String,
     /// The wire protocol's version.
     pub protocol: u32,
+    /// How often the store was put back from a backup.
+    #[serde(default)]
+    pub generation: Generation,
 }
 
 /// The figures of the fleet [D4].

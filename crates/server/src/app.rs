@@ -13,7 +13,9 @@ use crate::failures::WrongTokens;
 use crate::hosts::Hosts;
 use crate::openapi;
 use crate::options::{Limits, Options};
+use crate::problem::Problem;
 use crate::streams::Streams;
+use crate::vault::Vault;
 
 /// What every handler shares. Clones are the same.
 #[derive(Clone)]
@@ -35,6 +37,14 @@ pub(crate) struct Shared {
     /// Whether only this machine can reach the server.
     pub(crate) reach: Reach,
     pub(crate) openapi: Bytes,
+    vault: Option<Arc<dyn Vault>>,
+}
+
+impl Shared {
+    /// Where whole copies of the store come from and go to.
+    pub(crate) fn vault(&self) -> Result<&Arc<dyn Vault>, Problem> {
+        self.vault.as_ref().ok_or_else(Problem::no_vault)
+    }
 }
 
 /// Whether requests come through a proxy of ours.
@@ -62,6 +72,7 @@ impl App {
         options: &Options,
         bound: std::net::SocketAddr,
         closing: CancellationToken,
+        vault: Option<Arc<dyn Vault>>,
     ) -> Self {
         let clock = Arc::clone(coordinator.clock());
         let limits = options.limits.clone();
@@ -77,6 +88,7 @@ impl App {
             coordinator,
             clock,
             limits,
+            vault,
         };
         Self { shared: Arc::new(shared) }
     }

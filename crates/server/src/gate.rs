@@ -3,12 +3,14 @@
 use std::any::Any;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, header};
+use protocol::API_PREFIX;
 use tracing::{Instrument, debug, debug_span, info};
 
 use crate::app::App;
@@ -26,7 +28,7 @@ pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -
     let span = debug_span!("request", http.method = %method, http.path = %path);
     let mut response = async {
         match checked(&app, request) {
-            Ok(request) => answer(&app, request, next).await,
+            Ok(request) => answer(&app, request, next, time_max(&app, &path)).await,
             Err(problem) => problem.into_response(),
         }
     }
@@ -50,25 +52,31 @@ fn checked(app: &App, request: Request) -> Result<Request, Problem> {
 }
 
 /// A change is finished even if its client hangs up or loses patience half-way: what was committed must also be announced.
-async fn answer(app: &App, request: Request, next: Next) -> Response {
+async fn answer(app: &App, request: Request, next: Next, time_max: Duration) -> Response {
     let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let answering = next.run(request);
     let answered = if is_change {
         let change = app.changes.spawn(answering.in_current_span());
-        tokio::time::timeout(app.limits.request_time_max, change).await.map(|ended| match ended {
+        tokio::time::timeout(time_max, change).await.map(|ended| match ended {
             Ok(response) => Ok(response),
             Err(error) => Err(error.try_into_panic().map_or_else(|_| "cancelled".to_owned(), |panic| message(&*panic))),
         })
     } else {
         let looking = AssertUnwindSafe(answering).catch_unwind();
-        tokio::time::timeout(app.limits.request_time_max, looking)
-            .await
-            .map(|ended| ended.map_err(|panic| message(&*panic)))
+        tokio::time::timeout(time_max, looking).await.map(|ended| ended.map_err(|panic| message(&*panic)))
     };
     match answered {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => Problem::panicked(&panic).into_response(),
         Err(_) => Problem::timed_out().into_response(),
+    }
+}
+
+/// Whole copies of the store travel for as long as their size takes; everything else is over soon.
+fn time_max(app: &App, path: &str) -> Duration {
+    match path.strip_prefix(API_PREFIX) {
+        Some("/backup" | "/restore") => app.limits.transfer_time_max,
+        _ => app.limits.request_time_max,
     }
 }
 
@@ -87,7 +95,6 @@ fn protect(response: &mut Response) {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use ambient::{SystemClock, SystemEntropy};
     use axum::Router;
@@ -119,7 +126,7 @@ mod tests {
         let coordinator = Coordinator::open(ports, Settings::default()).await.unwrap();
         let limits = Limits { request_time_max: Duration::from_millis(50), ..Limits::default() };
         let options = Options { limits, ..Options::default() };
-        App::new(coordinator, &options, options.listen, CancellationToken::new())
+        App::new(coordinator, &options, options.listen, CancellationToken::new(), None)
     }
 
     async fn told(app: &App, router: Router, method: Method) -> (StatusCode, String) {

@@ -20,7 +20,9 @@ mod routes;
 mod server;
 mod streams;
 mod tls;
+mod vault;
 
 pub use options::{Limits, Options, Tls};
 pub use server::{BindError, Server};
 pub use tls::CertificateError;
+pub use vault::{Vault, VaultError};

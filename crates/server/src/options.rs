@@ -54,6 +54,10 @@ pub struct Limits {
     pub body_time_max: Duration,
     /// How long an answer may take before the client hears that nothing is decided.
     pub request_time_max: Duration,
+    /// How long a whole copy of the store may take to be made or to arrive.
+    pub transfer_time_max: Duration,
+    /// The longest backup that is taken in.
+    pub restore_len_max: u64,
     /// How long a client may read nothing at all before its connection is cut.
     pub write_stall_max: Duration,
     /// How long requests may take to finish once the server stops.
@@ -81,6 +85,9 @@ impl Default for Limits {
             body_time_max: Duration::from_secs(20),
             // Our own client gives up after 30 seconds and should rather hear an answer.
             request_time_max: Duration::from_secs(25),
+            // A store of a hundred million events at the speed of a slow network.
+            transfer_time_max: Duration::from_hours(2),
+            restore_len_max: 256 * 1024 * 1024 * 1024,
             write_stall_max: Duration::from_mins(1),
             shutdown_time_max: Duration::from_secs(10),
             streams_per_token_max: 256,

@@ -11,6 +11,8 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tracing::info;
 
+use crate::vault::VaultError;
+
 /// What the client is told, and what only the log is.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -86,6 +88,18 @@ impl Problem {
     pub(crate) fn method_not_allowed() -> Self {
         let detail = "this path takes other methods: see the `Allow` header";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+    }
+
+    /// A restore that nobody confirmed.
+    pub(crate) fn unconfirmed_restore() -> Self {
+        let detail = "a restore replaces everything that the coordinator knows: say so with `?replace=everything`";
+        Self::new(StatusCode::PRECONDITION_REQUIRED, "unconfirmed", detail)
+    }
+
+    /// A store that cannot be copied whole from here.
+    pub(crate) fn no_vault() -> Self {
+        let detail = "this store cannot be backed up or restored through the coordinator: use its own tools";
+        Self::new(StatusCode::NOT_IMPLEMENTED, "no_backups", detail)
     }
 
     /// An answer that took too long: what was asked may still happen.
@@ -192,6 +206,16 @@ impl From<Error> for Problem {
             Error::Broker(BrokerError::Unavailable(_) | BrokerError::Closed | BrokerError::Expired) => {
                 Self::new(S::SERVICE_UNAVAILABLE, "broker_unavailable", detail).because(cause).retry_after(AGAIN)
             }
+        }
+    }
+}
+
+impl From<VaultError> for Problem {
+    fn from(error: VaultError) -> Self {
+        match error {
+            VaultError::BadBackup(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", error.to_string()),
+            VaultError::Busy => Self::new(StatusCode::CONFLICT, "not_now", error.to_string()),
+            VaultError::Store(cause) => Error::Store(cause).into(),
         }
     }
 }

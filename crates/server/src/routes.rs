@@ -8,7 +8,9 @@ use axum::routing::{self, MethodRouter};
 use http::Method;
 use protocol::API_PREFIX;
 
-use crate::api::{factories, history, inbox, jobs, live, logs, many, operations, products, root, tokens, work};
+use crate::api::{
+    archive, factories, history, inbox, jobs, live, logs, many, operations, products, root, tokens, work,
+};
 use crate::app::App;
 use crate::gate;
 use crate::problem::Problem;
@@ -75,6 +77,8 @@ fn under_the_prefix() -> Routes {
         .get("/alerts", operations::alerts)
         .get("/dead-letters", operations::dead_letters)
         .post("/dead-letters/{id}/redrive", operations::redrive)
+        .get("/backup", archive::back_up)
+        .post("/restore", archive::restore)
         .get("/tokens", tokens::list)
         .post("/tokens", tokens::create)
         .delete("/tokens/{id}", tokens::delete)

@@ -17,6 +17,7 @@ use crate::connection::Host;
 use crate::options::Options;
 use crate::routes;
 use crate::tls::{self, CertificateError};
+use crate::vault::Vault;
 
 /// How long to wait when the system gives out no connections: it is usually out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -53,6 +54,7 @@ pub struct Server {
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
     options: Options,
+    vault: Option<Arc<dyn Vault>>,
 }
 
 impl Server {
@@ -66,7 +68,13 @@ impl Server {
         let listener = TcpListener::bind(wanted).await;
         let listener = listener.map_err(|source| BindError::Address { address: wanted, source })?;
         let address = listener.local_addr().map_err(|source| BindError::Address { address: wanted, source })?;
-        Ok(Self { listener, address, tls, options })
+        Ok(Self { listener, address, tls, options, vault: None })
+    }
+
+    /// With a way to back the store up and to put a backup back.
+    #[must_use]
+    pub fn with_vault(self, vault: Arc<dyn Vault>) -> Self {
+        Self { vault: Some(vault), ..self }
     }
 
     /// Where it listens.
@@ -82,7 +90,7 @@ impl Server {
 
     /// Answers until `shutdown`, then lets requests finish within their time and ends every held-open stream.
     pub async fn serve(self, coordinator: Arc<Coordinator>, shutdown: CancellationToken) {
-        let app = App::new(Arc::clone(&coordinator), &self.options, self.address, shutdown.clone());
+        let app = App::new(Arc::clone(&coordinator), &self.options, self.address, shutdown.clone(), self.vault);
         let host = Host {
             router: routes::router(app.clone()),
             app: app.clone(),

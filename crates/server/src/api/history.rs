@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use domain::{JobId, Position};
+use domain::{Bookmark, JobId, Position};
 use protocol::{Dag, EventList, Explained, LeaseView, RunList};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -33,8 +33,8 @@ pub(crate) async fn runs(
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventQuery {
     /// Where the page before ended.
-    #[serde(default)]
-    after: u64,
+    #[param(value_type = Option<String>)]
+    after: Option<Bookmark>,
     /// How many, 1,000 at most.
     limit: Option<u16>,
 }
@@ -50,7 +50,8 @@ pub(crate) async fn events(
     Id(id): Id<JobId>,
     Asked(asked): Asked<EventQuery>,
 ) -> Result<Json<EventList>, Problem> {
-    let (after, limit) = (Position(asked.after), asked.limit.unwrap_or(PAGE));
+    let after = asked.after.map_or(Ok(Position(0)), |mark| app.coordinator.position(mark))?;
+    let limit = asked.limit.unwrap_or(PAGE);
     Ok(Json(app.coordinator.events(&who, id, after, limit).await?))
 }
 

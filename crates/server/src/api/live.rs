@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
 use coordinator::{Followed, Follower, Principal};
-use domain::{JobId, Position, Recorded, Scope};
+use domain::{Bookmark, Generation, JobId, Position, Recorded, Scope};
 use http::HeaderMap;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -26,13 +26,15 @@ pub(super) const ALIVE: Bytes = Bytes::from_static(b": alive\n\n");
 #[into_params(parameter_in = Query)]
 pub(crate) struct StreamQuery {
     /// Resume behind this event; the header `Last-Event-ID` goes before it. From now on when neither is given.
-    after: Option<u64>,
+    #[param(value_type = Option<String>)]
+    after: Option<Bookmark>,
 }
 
 /// The events of all jobs that the caller may see, as they happen.
 ///
 /// Events named `job` carry the event as JSON, with its place in the log as `id`. `hello` says that the stream is open and, with
-/// its `id`, where it begins. `reset` says that events were missed: read the state afresh, the stream goes on from its `id`.
+/// its `id`, where it begins. `reset` says that events were missed, or that the store was put back from a backup and some never
+/// happened: read the state afresh, the stream goes on from its `id`.
 #[utoipa::path(
     get, path = "/events/stream", tag = "jobs", params(StreamQuery),
     responses((status = 200, description = "Held open", body = String, content_type = "text/event-stream")),
@@ -64,23 +66,43 @@ pub(crate) async fn of_job(
     follow(&app, &who, scope, resume_after(&asked, &headers)?).await
 }
 
-fn resume_after(asked: &StreamQuery, headers: &HeaderMap) -> Result<Option<Position>, Problem> {
-    let Some(value) = headers.get("last-event-id") else { return Ok(asked.after.map(Position)) };
-    let position = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    position.map(|after| Some(Position(after))).ok_or_else(|| Problem::invalid("`Last-Event-ID` is not one of ours"))
+fn resume_after(asked: &StreamQuery, headers: &HeaderMap) -> Result<Option<Bookmark>, Problem> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(asked.after) };
+    let mark = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    mark.map(Some).ok_or_else(|| Problem::invalid("`Last-Event-ID` is not one of ours"))
 }
 
-async fn follow(app: &App, who: &Principal, scope: Scope, after: Option<Position>) -> Result<Response, Problem> {
+/// Where nobody can be in any log: what is resumed behind it begins with a reset.
+const NOWHERE: Position = Position(u64::MAX);
+
+async fn follow(app: &App, who: &Principal, scope: Scope, after: Option<Bookmark>) -> Result<Response, Problem> {
     let permit = app.streams.open(who)?;
-    let follower = app.coordinator.follow(scope, after).await?;
-    let events = Events { follower, after, is_greeted: false };
+    let position = after.map(|mark| app.coordinator.position(mark).unwrap_or(NOWHERE));
+    let follower = app.coordinator.follow(scope, position).await?;
+    let events = Events { follower, after, generation: app.coordinator.generation(), is_greeted: false };
     Ok(held_open::hold(app, permit, events, EVENT_STREAM))
 }
 
 struct Events {
     follower: Follower,
-    after: Option<Position>,
+    after: Option<Bookmark>,
+    generation: Generation,
     is_greeted: bool,
+}
+
+impl Events {
+    fn mark(&self, position: Position) -> Bookmark {
+        Bookmark { generation: self.generation, position }
+    }
+
+    /// Why a reader has to start over at `to`.
+    fn reason(&self, to: Position) -> &'static str {
+        match self.after {
+            Some(after) if after.generation != self.generation => r#"{"reason":"restored"}"#,
+            Some(after) if after.position > to => r#"{"reason":"unknown"}"#,
+            Some(_) | None => r#"{"reason":"behind"}"#,
+        }
+    }
 }
 
 impl Source for Events {
@@ -89,16 +111,12 @@ impl Source for Events {
             self.is_greeted = true;
             // A client that is cut off before its first event resumes from here. One that resumes already knows better:
             // its position may turn out to be unknown, and then the reset must not be skipped.
-            let id = self.after.is_none().then(|| self.follower.position());
+            let id = self.after.is_none().then(|| self.mark(self.follower.position()));
             return Some(frame(id, "hello", "{}"));
         }
         Some(match self.follower.next().await? {
-            Followed::Events(events) => frames(&events),
-            Followed::Reset(to) => {
-                let is_unknown = self.after.is_some_and(|after| after > to);
-                let reason = if is_unknown { r#"{"reason":"unknown"}"# } else { r#"{"reason":"behind"}"# };
-                frame(Some(to), "reset", reason)
-            }
+            Followed::Events(events) => frames(&events, self.generation),
+            Followed::Reset(to) => frame(Some(self.mark(to)), "reset", self.reason(to)),
         })
     }
 
@@ -107,15 +125,16 @@ impl Source for Events {
     }
 
     fn too_slow(&self) -> Option<Bytes> {
-        Some(frame(Some(self.follower.position()), "reset", r#"{"reason":"slow"}"#))
+        Some(frame(Some(self.mark(self.follower.position())), "reset", r#"{"reason":"slow"}"#))
     }
 }
 
-fn frames(events: &[Recorded]) -> Bytes {
+fn frames(events: &[Recorded], generation: Generation) -> Bytes {
     let len: usize = events.iter().map(|event| event.json.len() + FRAME_LEN).sum();
     let mut text = BytesMut::with_capacity(len);
     for event in events {
-        write_frame(&mut text, Some(event.position), "job", &event.json);
+        let mark = Bookmark { generation, position: event.position };
+        write_frame(&mut text, Some(mark), "job", &event.json);
     }
     text.freeze()
 }
@@ -124,13 +143,13 @@ fn frames(events: &[Recorded]) -> Bytes {
 const FRAME_LEN: usize = 48;
 
 /// One event of a stream.
-pub(super) fn frame(id: Option<Position>, event: &str, data: &str) -> Bytes {
+pub(super) fn frame(id: Option<Bookmark>, event: &str, data: &str) -> Bytes {
     let mut text = BytesMut::with_capacity(data.len() + FRAME_LEN);
     write_frame(&mut text, id, event, data);
     text.freeze()
 }
 
-fn write_frame(text: &mut BytesMut, id: Option<Position>, event: &str, data: &str) {
+fn write_frame(text: &mut BytesMut, id: Option<Bookmark>, event: &str, data: &str) {
     if let Some(id) = id {
         text.put_slice(b"id: ");
         text.put_slice(id.to_string().as_bytes());
@@ -151,9 +170,13 @@ mod tests {
 
     use super::*;
 
+    fn mark(position: u64) -> Bookmark {
+        Bookmark { generation: Generation(0), position: Position(position) }
+    }
+
     #[test]
     fn what_is_written_is_what_is_read() {
-        let mut bytes = frame(Some(Position(7)), "job", "{\"a\":1}").to_vec();
+        let mut bytes = frame(Some(mark(7)), "job", "{\"a\":1}").to_vec();
         bytes.extend_from_slice(&ALIVE);
         bytes.extend_from_slice(&frame(None, "hello", "two\nlines"));
 
@@ -170,11 +193,11 @@ mod tests {
     #[test]
     fn the_header_goes_before_the_address() {
         let mut headers = HeaderMap::new();
-        let asked = StreamQuery { after: Some(3) };
-        assert_eq!(resume_after(&asked, &headers).unwrap(), Some(Position(3)));
+        let asked = StreamQuery { after: Some(mark(3)) };
+        assert_eq!(resume_after(&asked, &headers).unwrap(), Some(mark(3)));
 
         headers.insert("last-event-id", "9".parse().unwrap());
-        assert_eq!(resume_after(&asked, &headers).unwrap(), Some(Position(9)));
+        assert_eq!(resume_after(&asked, &headers).unwrap(), Some(mark(9)));
 
         headers.insert("last-event-id", "nine".parse().unwrap());
         assert!(resume_after(&asked, &headers).is_err());

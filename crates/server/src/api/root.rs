@@ -18,8 +18,8 @@ const READY_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whether the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "root", responses((status = 200, description = "It is", body = Health)))]
-pub(crate) async fn healthz() -> Json<Health> {
-    Json(health())
+pub(crate) async fn healthz(State(app): State<App>) -> Json<Health> {
+    Json(health(&app))
 }
 
 /// Whether the store answers.
@@ -28,15 +28,15 @@ pub(crate) async fn healthz() -> Json<Health> {
 )]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Problem> {
     match tokio::time::timeout(READY_WITHIN, app.coordinator.metrics(&onlooker())).await {
-        Ok(Ok(_)) => Ok(Json(health())),
+        Ok(Ok(_)) => Ok(Json(health(&app))),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Problem::timed_out()),
     }
 }
 
-fn health() -> Health {
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    Health { status: "ok".to_owned(), version, protocol: PROTOCOL_VERSION }
+fn health(app: &App) -> Health {
+    let (version, generation) = (env!("CARGO_PKG_VERSION").to_owned(), app.coordinator.generation());
+    Health { status: "ok".to_owned(), version, protocol: PROTOCOL_VERSION, generation }
 }
 
 /// The figures as Prometheus reads them. Needs a token unless only this machine can reach the server.

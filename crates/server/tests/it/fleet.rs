@@ -23,6 +23,8 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::shelf::Shelf;
+
 /// Nothing in these stories takes longer on a machine that is only slow.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -37,7 +39,7 @@ pub(crate) struct Fleet {
     pub(crate) serving: JoinSet<()>,
     coordinator: Arc<Coordinator>,
     _running: JoinSet<()>,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Fleet {
@@ -51,7 +53,11 @@ impl Fleet {
 
     /// A fleet whose server has these options, on a port of its own.
     pub(crate) async fn with(options: Options) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::on(tempfile::tempdir().unwrap(), options).await
+    }
+
+    /// A fleet on the database in a folder; a new one where there is none.
+    pub(crate) async fn on(dir: TempDir, options: Options) -> Self {
         let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         let clock = Arc::new(SystemClock::new());
         let ports = Ports {
@@ -64,9 +70,13 @@ impl Fleet {
             entropy: Arc::new(SystemEntropy),
         };
         let coordinator = Coordinator::open(ports, Settings::default()).await.unwrap();
-        let admin_token = coordinator.first_admin_token().await.unwrap().unwrap().reveal().to_owned();
+        let admin_token = match coordinator.first_admin_token().await.unwrap() {
+            Some(secret) => secret.reveal().to_owned(),
+            None => coordinator.local_admin_token().await.unwrap().reveal().to_owned(),
+        };
         let listen = SocketAddr::new(options.listen.ip(), 0);
-        let server = Server::bind(Options { listen, ..options }).await.unwrap();
+        let vault = Arc::new(Shelf::new(Arc::clone(&store), dir.path()));
+        let server = Server::bind(Options { listen, ..options }).await.unwrap().with_vault(vault);
         let (address, base) = (server.address(), server.base());
         let shutdown = CancellationToken::new();
         let mut running = JoinSet::new();
@@ -77,7 +87,7 @@ impl Fleet {
         });
         serving.spawn(server.serve(Arc::clone(&coordinator), shutdown.clone()));
         let admin = client(&base, &admin_token);
-        Self { address, base, admin, admin_token, store, shutdown, serving, coordinator, _running: running, _dir: dir }
+        Self { address, base, admin, admin_token, store, shutdown, serving, coordinator, _running: running, dir }
     }
 
     /// A client with a token.
@@ -134,6 +144,14 @@ impl Fleet {
             }
             log.extend(page);
         }
+    }
+
+    /// The files beside the database, in order of name.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// Everything that a refused request must leave as it was.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 mod accepting;
+mod archiving;
 mod fleet;
 mod guarding;
 mod life;
@@ -9,5 +10,6 @@ mod many;
 mod raw;
 mod scopes;
 mod serving;
+mod shelf;
 mod submitting;
 mod watching;

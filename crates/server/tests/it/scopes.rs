@@ -49,6 +49,8 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("GET", "/metrics", OPEN),
         row("GET", "/openapi.json", OPEN),
         row("GET", "/api/fleet/schema/job.json", OPEN),
+        row("GET", "/api/fleet/backup", NOBODY),
+        asking("POST", "/api/fleet/restore", "?replace=everything".to_owned(), NOBODY),
         row("GET", "/api/fleet/jobs", ONLOOKERS),
         with("POST", "/api/fleet/jobs", json!({ "bodyMd": "# x\n" }), SUBMITTERS),
         with("POST", "/api/fleet/jobs/batch", json!({ "jobs": [{ "bodyMd": "# x\n" }] }), SUBMITTERS),
