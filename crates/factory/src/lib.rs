@@ -13,6 +13,7 @@ mod git;
 pub mod guard;
 mod host;
 mod lock;
+mod merged_before;
 mod mirror;
 mod outbox;
 mod process;

@@ -1,6 +1,6 @@
 //! Short work after completion: moving the pull request's branch, and merging [F5].
 
-use domain::{ErrandKind, JobId, RepoName};
+use domain::{BranchName, ErrandKind, Generation, JobId, RepoName};
 use fail::fail_point;
 use protocol::{Assignment, ErrandOutcome, ErrandReport, PromoteOrder};
 use tracing::{info, warn};
@@ -59,6 +59,9 @@ impl Station {
             ErrandKind::Promote => self.promote(&mirror, job, order).await,
             ErrandKind::Ship => {
                 let base = assignment.base.clone().unwrap_or(config.base);
+                if let Some(outcome) = self.refuse_second_merge(&mirror, job, &base, order).await {
+                    return outcome;
+                }
                 let order = ShipOrder {
                     job,
                     sha: order.sha.clone(),
@@ -73,13 +76,40 @@ impl Station {
         }
     }
 
+    /// In a fleet that was put back from a backup the job may have shipped before, as something else. Nothing ships twice.
+    async fn refuse_second_merge(
+        &self,
+        mirror: &Mirror,
+        job: JobId,
+        base: &BranchName,
+        order: &PromoteOrder,
+    ) -> Option<ErrandOutcome> {
+        if !is_restored(order) {
+            return None;
+        }
+        match mirror.merged_before(job, base, &order.sha).await {
+            Ok(None) => None,
+            Ok(Some(merge)) => Some(ErrandOutcome::Impossible {
+                message: format!(
+                    "`{base}` holds another merge of this job, {merge}, from before the fleet was put back from a backup: \
+                     look at it, then cancel the job or send it round again"
+                ),
+            }),
+            Err(error) => Some(failed(&error)),
+        }
+    }
+
     async fn promote(&self, mirror: &Mirror, job: JobId, order: &PromoteOrder) -> ErrandOutcome {
         match mirror.promote(job, &order.sha, &order.acceptable).await {
             Ok(Promotion::Promoted) => ErrandOutcome::Done,
             Ok(Promotion::Moved { found }) => {
                 let shows = found.map_or_else(|| "nothing".to_owned(), |sha| sha.to_string());
+                let perhaps = match is_restored(order) {
+                    true => ", perhaps from before the fleet was put back from a backup",
+                    false => "",
+                };
                 ErrandOutcome::Impossible {
-                    message: format!("the branch was moved by somebody else: it shows {shows}"),
+                    message: format!("the branch was moved by somebody else: it shows {shows}{perhaps}"),
                 }
             }
             Err(error) => failed(&error),
@@ -94,6 +124,11 @@ impl Station {
             warn!(job.id = %job, %why, "The report on job `{job}` was refused");
         }
     }
+}
+
+/// Whether the fleet has lost a future that may have reached the remote.
+fn is_restored(order: &PromoteOrder) -> bool {
+    order.lease_epoch.generation() > Generation(0)
 }
 
 async fn ship(mirror: &Mirror, order: &ShipOrder) -> ErrandOutcome {

@@ -122,3 +122,25 @@ async fn a_base_that_was_moved_onto_the_commit_by_hand_counts_as_shipped() {
 
     assert_eq!(shipped, Shipped::Merged { merge: sha, branch: BranchEnd::Gone });
 }
+
+#[tokio::test]
+async fn row_28_a_merge_that_the_fleet_has_forgotten_is_found() {
+    let forge = Forge::new();
+    let (mirror, forgotten) = promoted(&forge, "work.txt", "x").await;
+    let before = mirror.merged_before(job(), &main(), &forgotten).await.unwrap();
+    mirror.ship(&order(&forgotten)).await.unwrap();
+    let merge = forge.shows("refs/heads/main").unwrap();
+    forge.commit("main", "later.txt", "y");
+    let (_, worktree) = forge.worktree(&forge.host("another"), run(2)).await;
+    fs::write(worktree.path().join("again.txt"), "z").unwrap();
+    let again = match mirror.commit_all(&worktree, "Work").await {
+        Ok(Committed::Made(sha)) => sha,
+        other => panic!("nothing to commit: {other:?}"),
+    };
+
+    let same = mirror.merged_before(job(), &main(), &forgotten).await.unwrap();
+    let another = mirror.merged_before(job(), &main(), &again).await.unwrap();
+    let of_another_job = mirror.merged_before(domain::JobId::from_bytes([9; 16]), &main(), &again).await.unwrap();
+
+    assert_eq!((before, same, another, of_another_job), (None, None, Some(merge), None));
+}
