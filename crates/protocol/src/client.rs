@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::API_PREFIX;
-use crate::network::{Answer, Fault, Hyper, Network};
+use crate::network::{Answer, Fault, Hyper, Network, Outgoing};
 use crate::problem::Problem;
 use crate::sse::{SseEvent, SseParser};
 
@@ -202,8 +202,37 @@ impl Client {
         }
     }
 
+    /// Sends a long body and reads the answer.
+    pub(crate) async fn uploaded<A: DeserializeOwned>(
+        &self,
+        request: Request<Outgoing>,
+        time_max: Duration,
+    ) -> Result<A, ClientError> {
+        let exchange = async {
+            let response = self.network.send(request).await.map_err(|fault| self.no_answer(&fault))?;
+            self.read(response).await
+        };
+        let answer = tokio::time::timeout(time_max, exchange).await;
+        let answer = answer.map_err(|_| self.no_answer(&Fault::new("it takes too long")))??;
+        serde_json::from_slice(&answer).map_err(|error| self.garbled(&error))
+    }
+
+    /// The body of an answer, piece by piece.
+    pub(crate) fn stream(&self, body: Answer) -> LogStream {
+        LogStream { body, base: self.base.clone() }
+    }
+
     async fn open(&self, request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
-        let opening = tokio::time::timeout(REQUEST_TIME_MAX, self.network.exchange(request));
+        self.opened(request, REQUEST_TIME_MAX).await.map(Response::into_body)
+    }
+
+    /// Sends a request and waits for the head of a good answer.
+    pub(crate) async fn opened(
+        &self,
+        request: Request<Full<Bytes>>,
+        time_max: Duration,
+    ) -> Result<Response<Answer>, ClientError> {
+        let opening = tokio::time::timeout(time_max, self.network.exchange(request));
         let response = match opening.await {
             Ok(response) => response.map_err(|fault| self.no_answer(&fault))?,
             Err(_) => {
@@ -211,7 +240,7 @@ impl Client {
             }
         };
         if response.status().is_success() {
-            return Ok(response.into_body());
+            return Ok(response);
         }
         match self.read(response).await {
             Ok(_) => Err(self.garbled(&"expected a stream")),
@@ -219,7 +248,7 @@ impl Client {
         }
     }
 
-    fn request(
+    pub(crate) fn request(
         &self,
         method: Method,
         path: &str,

@@ -8,6 +8,7 @@ mod network;
 mod operations;
 mod problem;
 mod sse;
+mod transfer;
 mod work;
 
 pub use archive::{REPLACE_EVERYTHING, Restored, SUMMARY_HEADER};
@@ -20,13 +21,14 @@ pub use jobs::{
     Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
     JobView, LeaseView, RunList, Submit, Submitted,
 };
-pub use network::{Answer, Fault, Network};
+pub use network::{Answer, Fault, Network, Outgoing};
 pub use operations::{
     Alert, AlertCode, AlertList, DeadLetter, DeadLetterList, Health, Metrics, NewToken, ProductList, ProductSettings,
     QueueState, TokenList, TokenMade, TokenView,
 };
 pub use problem::Problem;
 pub use sse::{SseEvent, SseParser};
+pub use transfer::Download;
 pub use work::{
     Accept, Accepted, Assignment, CompleteWork, Completed, Directive, ErrandOutcome, ErrandReport, FailWork, Failed,
     Held, InboxEvent, LogAppended, Patch, PromoteOrder, ReleaseWork, Renew, Renewed, StageAnswer, StartWork, Work,

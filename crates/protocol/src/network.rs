@@ -21,11 +21,20 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// The body of an answer, as it arrives.
 pub type Answer = UnsyncBoxBody<Bytes, Fault>;
 
+/// The body of a request that is too long for memory.
+pub type Outgoing = UnsyncBoxBody<Bytes, Fault>;
+
 /// What carries requests to a coordinator and brings answers back.
 #[async_trait]
 pub trait Network: Send + Sync {
     /// Sends a request and gives back the answer's head; its body arrives afterwards.
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Answer>, Fault>;
+
+    /// [`Network::exchange`], for a body that is sent as it is read.
+    async fn send(&self, request: Request<Outgoing>) -> Result<Response<Answer>, Fault> {
+        let path = request.uri().path();
+        Err(Fault::new(format!("this network carries no long bodies, such as that of {path}")))
+    }
 }
 
 /// Why nothing came back, in words.
@@ -58,6 +67,8 @@ impl From<Box<dyn std::error::Error + Send + Sync>> for Fault {
 /// The real network: HTTP/1.1 over TCP, with TLS where the address says so, and connections that are kept.
 pub(crate) struct Hyper {
     http: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// The same network for bodies of another type; it has connections of its own, and seldom any.
+    long: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Outgoing>,
 }
 
 impl Hyper {
@@ -72,11 +83,9 @@ impl Hyper {
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
-        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(60))
-            .build(https);
-        Ok(Self { http })
+        let mut builder = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(Duration::from_secs(60));
+        Ok(Self { http: builder.build(https.clone()), long: builder.build(https) })
     }
 }
 
@@ -84,6 +93,11 @@ impl Hyper {
 impl Network for Hyper {
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Answer>, Fault> {
         let response = self.http.request(request).await.map_err(|error| Fault::of(&error))?;
+        Ok(response.map(|body| body.map_err(|error| Fault::of(&error)).boxed_unsync()))
+    }
+
+    async fn send(&self, request: Request<Outgoing>) -> Result<Response<Answer>, Fault> {
+        let response = self.long.request(request).await.map_err(|error| Fault::of(&error))?;
         Ok(response.map(|body| body.map_err(|error| Fault::of(&error)).boxed_unsync()))
     }
 }

@@ -1,0 +1,58 @@
+//! Files that are too long for memory, to and from a coordinator.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use http::{HeaderValue, Method, Request, header};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use serde::de::DeserializeOwned;
+use tokio::fs::File;
+use tokio_util::io::ReaderStream;
+
+use crate::client::{Client, ClientError, LogStream};
+use crate::network::Fault;
+
+/// How long a coordinator may take before the first byte: it copies its whole store first.
+const OPENING_TIME_MAX: Duration = Duration::from_mins(30);
+
+/// How long a file may take to arrive and to be checked.
+const UPLOAD_TIME_MAX: Duration = Duration::from_hours(2);
+
+/// How much of a file is in memory at one time.
+const CHUNK_LEN: usize = 256 * 1024;
+
+/// A file on its way from a coordinator.
+pub struct Download {
+    /// What the coordinator says about it, in the header that was asked for.
+    pub told: Option<String>,
+    /// Its bytes as they arrive.
+    pub bytes: LogStream,
+}
+
+impl Client {
+    /// Opens a file under the API, with what one header says about it.
+    pub async fn download(&self, path: &str, about: &str) -> Result<Download, ClientError> {
+        let request = self.request(Method::GET, path, "application/json", Bytes::new())?;
+        let response = self.opened(request, OPENING_TIME_MAX).await?;
+        let told = response.headers().get(about).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        Ok(Download { told, bytes: self.stream(response.into_body()) })
+    }
+
+    /// `POST` a file of `len` bytes to a path under the API.
+    pub async fn upload<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        kind: &str,
+        file: File,
+        len: u64,
+    ) -> Result<A, ClientError> {
+        let chunks = ReaderStream::with_capacity(file, CHUNK_LEN);
+        let frames = chunks.map_ok(Frame::data).map_err(|error| Fault::new(error.to_string()));
+        let (mut head, _) = self.request(Method::POST, path, kind, Bytes::new())?.into_parts();
+        head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
+        let request = Request::from_parts(head, StreamBody::new(frames).boxed_unsync());
+        self.uploaded(request, UPLOAD_TIME_MAX).await
+    }
+}
