@@ -11,8 +11,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Overrides;
 
 pub(crate) use arguments::{
-    CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, JobsArgs, LogsArgs, ProductSetArgs, RequeueArgs, RoleName,
-    ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until, UpArgs, WaitArgs,
+    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, JobsArgs, LogsArgs, ProductSetArgs, RequeueArgs,
+    RestoreArgs, RoleName, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until, UpArgs, WaitArgs,
 };
 pub(crate) use bench::{
     BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchThroughputArgs,
@@ -138,6 +138,10 @@ pub(crate) enum Command {
     Events(EventsArgs),
     /// Measure what the fleet can do on this machine
     Bench(BenchArgs),
+    /// Copy everything that the coordinator knows into one file, while it works
+    Backup(BackupArgs),
+    /// Replace everything that the coordinator knows with a backup
+    Restore(RestoreArgs),
     /// Check this machine and show which settings are in force
     Doctor,
     /// Print a completion script for a shell

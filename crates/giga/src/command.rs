@@ -2,6 +2,7 @@
 
 mod act;
 mod alerts;
+mod backup;
 mod completions;
 mod dead_letters;
 mod doctor;
@@ -17,9 +18,11 @@ mod jobs;
 mod logs;
 mod products;
 mod query;
+mod restore;
 mod submit;
 mod token;
 mod wait;
+mod whereabouts;
 
 use std::sync::Arc;
 
@@ -94,6 +97,8 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Token { command } => token::token(context, command).await,
         Command::Events(args) => events::events(context, args).await,
         Command::Bench(args) => bench::bench(context, args).await,
+        Command::Backup(args) => backup::backup(context, args).await,
+        Command::Restore(args) => restore::restore(context, args).await,
         Command::Init
         | Command::Doctor
         | Command::Completions { .. }

@@ -8,6 +8,7 @@ mod factory;
 #[cfg(feature = "failpoints")]
 pub(crate) mod kill_at;
 mod signals;
+mod vault;
 mod workers;
 
 use crate::cli::UpArgs;
@@ -16,7 +17,7 @@ use crate::output::Output;
 
 use coordinator::Coordination;
 pub(crate) use coordinator::make_private_folder;
-use workers::Worker;
+use workers::{Current, Worker};
 
 /// Whether a process ends when its standard input does: how a child follows whoever started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub(crate) async fn serve(config: &Config, lifeline: Lifeline, out: &Output) -> 
     }
     let coordination = Coordination::open(config).await?;
     out.note(&format!("the coordinator serves at {}; stop it with Ctrl-C", coordination.api));
-    coordination.run(stop).await
+    coordination.run_on(config, stop, |_| ()).await
 }
 
 /// Runs a factory until it is told to stop; `join` is the one-time token it enrols with.
@@ -60,7 +61,7 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
     let stop = signals::stop_on_signal();
     let coordination = Coordination::open(config).await?;
     let worker = Worker::new(config.factory.name.value.clone());
-    let (coordinator, api) = (std::sync::Arc::clone(&coordination.coordinator), coordination.api.clone());
+    let (current, api) = (Current::new(&coordination.coordinator), coordination.api.clone());
     out.note(&format!("the fleet is up: coordinator at {api}, factory `{}`", worker.name()));
     if config.factory.engines.value.is_empty() {
         out.note("no engine is configured yet: see `giga init` for a giga.toml with one, and `giga doctor`");
@@ -68,10 +69,16 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
     // The coordinator outlives its factories, so that they can give back what they hold.
     let served = tokio_util::sync::CancellationToken::new();
     let work = async {
-        let worked = worker.run(config, &coordinator, &api, stop.clone()).await;
+        let worked = worker.run(config, &current, &api, stop.clone()).await;
         served.cancel();
         worked
     };
-    let (ran, worked) = tokio::join!(coordination.run(served.clone()), work);
+    let serve = async {
+        let ran = coordination.run_on(config, served.clone(), |next| current.replace(next)).await;
+        // Without a coordinator there is nothing for its factories to do.
+        stop.cancel();
+        ran
+    };
+    let (ran, worked) = tokio::join!(serve, work);
     ran.and(worked)
 }

@@ -308,6 +308,28 @@ pub(crate) struct EventsArgs {
     pub(crate) limit: usize,
 }
 
+/// Arguments of `backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file to write, or to check; a name with the time in it when absent
+    #[arg(value_name = "FILE", required_if_eq("verify", "true"))]
+    pub(crate) file: Option<PathBuf>,
+    /// Check a backup instead, and say what is in it
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// A file that `giga backup` wrote
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
 fn given<T: Clone>(values: &[T]) -> Option<Vec<T>> {
     (!values.is_empty()).then(|| values.to_vec())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Actor, EventKind, JobEvent, JobId};
+use domain::{Actor, Bookmark, EventKind, Generation, JobEvent, JobId, Position};
 use protocol::{Client, EventList};
 use serde_json::Value;
 
@@ -51,10 +51,11 @@ async fn follow(context: &Context<'_>, client: &Client, path: String) -> Result<
 
 async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usize) -> Result<(), Failure> {
     let end = log_end(client, &path).await?;
-    let begin = end.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
+    let position = end.position.0.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
+    let begin = Bookmark { position: Position(position), ..end };
     let mut stream = Follower::open(context, client, path, Some(begin.to_string())).await?;
     let mut is_empty = true;
-    while position(stream.position()) < end {
+    while place(stream.position()).position < end.position {
         let Ok(news) = tokio::time::timeout(REPLAY_SILENCE, stream.next()).await else { break };
         match news? {
             News::Happened { json, event } => {
@@ -71,14 +72,15 @@ async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usi
 }
 
 /// Where the log ends now: a stream says so when it opens.
-async fn log_end(client: &Client, path: &str) -> Result<u64, Failure> {
+async fn log_end(client: &Client, path: &str) -> Result<Bookmark, Failure> {
     let mut stream = client.events(path, None).await?;
     let hello = stream.next().await?;
-    Ok(position(hello.and_then(|hello| hello.id).as_deref()))
+    Ok(place(hello.and_then(|hello| hello.id).as_deref()))
 }
 
-fn position(id: Option<&str>) -> u64 {
-    id.and_then(|id| id.parse().ok()).unwrap_or_default()
+fn place(id: Option<&str>) -> Bookmark {
+    let start = Bookmark { generation: Generation(0), position: Position(0) };
+    id.and_then(|id| id.parse().ok()).unwrap_or(start)
 }
 
 /// Every event of a job, oldest first.
@@ -121,6 +123,7 @@ fn tint(kind: EventKind) -> Tint {
         | EventKind::Reaped
         | EventKind::DispatchExpired
         | EventKind::Preempted
+        | EventKind::Restored
         | EventKind::Cancelled
         | EventKind::QuotaHit => Tint::Warn,
         _ => Tint::Faint,

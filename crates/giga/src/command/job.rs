@@ -120,6 +120,7 @@ fn outcome(run: &Run) -> String {
         Some(RunOutcome::Cancelled) => "cancelled".to_owned(),
         Some(RunOutcome::Asked) => "asked a person".to_owned(),
         Some(RunOutcome::QuotaWindow) => "quota used up".to_owned(),
+        Some(RunOutcome::Restored) => "store restored".to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One coordinator: store, broker, use cases and server, put together.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use store::{DirectoryLogs, Sqlite};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use super::vault::StoreVault;
 use crate::config::Config;
 
 /// Output of one run that is kept: enough for a day of a talkative agent.
@@ -28,11 +30,26 @@ pub(super) struct Coordination {
     store: Arc<Sqlite>,
     server: Server,
     endpoint: PathBuf,
+    /// Another store is ready to be started with.
+    restart: CancellationToken,
+}
+
+/// Why a coordinator ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It was told to stop.
+    Stopped,
+    /// A backup was put back: the next one starts on it.
+    Restored,
 }
 
 impl Coordination {
     /// Opens the store, takes the address, rebuilds memory. A second coordinator on the same folder is refused here.
     pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+        Self::open_at(config, config.coordinator.listen.value).await
+    }
+
+    async fn open_at(config: &Config, listen: SocketAddr) -> anyhow::Result<Self> {
         let data = config.data.path();
         make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -50,25 +67,52 @@ impl Coordination {
         };
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
-        let server = Server::bind(options(config)).await?;
+        let restart = CancellationToken::new();
+        let (database, generation) = (config.data.database(), coordinator.generation());
+        let vault = StoreVault::open(Arc::clone(&store), database, generation, clock, restart.clone());
+        let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
+        let server = Server::bind(Options { listen, ..options(config) }).await?.with_vault(Arc::new(vault));
         let api = server.base();
-        Ok(Self { coordinator, api, store, server, endpoint: config.data.endpoint() })
+        Ok(Self { coordinator, api, store, server, endpoint: config.data.endpoint(), restart })
     }
 
-    /// Serves until `stop`, then lets requests finish and closes the store.
-    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
+    /// Serves until `stop`. Each backup that is put back ends one coordinator and starts the next, at the same address;
+    /// `meet` gets to know it.
+    pub(super) async fn run_on(
+        mut self,
+        config: &Config,
+        stop: CancellationToken,
+        meet: impl Fn(&Arc<Coordinator>),
+    ) -> anyhow::Result<()> {
+        let listen = self.server.address();
+        while self.run(stop.clone()).await? == Ended::Restored {
+            self = Self::open_at(config, listen).await.context("cannot start again on the restored store")?;
+            meet(&self.coordinator);
+        }
+        Ok(())
+    }
+
+    /// Serves until `stop` or a restore, then lets requests finish and closes the store.
+    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<Ended> {
         write_private(&self.endpoint, self.api.as_bytes())?;
         info!(api = %self.api, "The coordinator serves at {}", self.api);
-        let serving = self.server.serve(Arc::clone(&self.coordinator), stop.clone());
+        let closing = stop.child_token();
+        let serving = self.server.serve(Arc::clone(&self.coordinator), closing.clone());
         let watch_for_stop = async {
-            stop.cancelled().await;
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.restart.cancelled() => closing.cancel(),
+            }
             self.coordinator.stop();
         };
         tokio::join!(serving, self.coordinator.run(), watch_for_stop);
-        let _ = std::fs::remove_file(&self.endpoint);
+        let ended = if stop.is_cancelled() { Ended::Stopped } else { Ended::Restored };
+        if ended == Ended::Stopped {
+            let _ = std::fs::remove_file(&self.endpoint);
+        }
         self.store.close().await?;
         info!("The coordinator has stopped");
-        Ok(())
+        Ok(ended)
     }
 }
 

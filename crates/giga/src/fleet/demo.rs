@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::board::Board;
 use super::coordinator::{Coordination, make_private_folder};
 use super::signals;
-use super::workers::Worker;
+use super::workers::{Current, Worker};
 use crate::cli::{GlobalArgs, UpArgs};
 use crate::config::{Config, Overrides};
 use crate::output::Output;
@@ -53,7 +53,7 @@ pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     let workers = FACTORIES.map(|name| name.parse().map(Worker::new));
     let [east, west] = workers;
     let workers = [east?, west?];
-    let (coordinator, api) = (Arc::clone(&coordination.coordinator), coordination.api.clone());
+    let (coordinator, api) = (Current::new(&coordination.coordinator), coordination.api.clone());
     out.note(&format!(
         "a demo fleet: coordinator at {api}, factories `east` and `west`, repository {}",
         scene.repo.display()
@@ -80,7 +80,8 @@ pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
         }
         shown
     };
-    let (ran, worked, shown) = tokio::join!(coordination.run(served.clone()), fleet, show);
+    let (ran, worked, shown) =
+        tokio::join!(coordination.run_on(&scene.config, served.clone(), |next| coordinator.replace(next)), fleet, show);
     shown.and(worked).and(ran)
 }
 

@@ -25,6 +25,23 @@ const RESTART_MAX: Duration = Duration::from_secs(30);
 /// How long factories have to save their work when the fleet stops.
 const FAREWELL_MAX: Duration = Duration::from_secs(20);
 
+/// The coordinator that runs now: a restore replaces it.
+pub(super) struct Current(Mutex<Arc<Coordinator>>);
+
+impl Current {
+    pub(super) fn new(coordinator: &Arc<Coordinator>) -> Self {
+        Self(Mutex::new(Arc::clone(coordinator)))
+    }
+
+    pub(super) fn replace(&self, next: &Arc<Coordinator>) {
+        *self.0.lock() = Arc::clone(next);
+    }
+
+    fn get(&self) -> Arc<Coordinator> {
+        Arc::clone(&self.0.lock())
+    }
+}
+
 /// One factory process that is started again whenever it dies, unless it is held down.
 pub(super) struct Worker {
     name: FactoryId,
@@ -61,7 +78,7 @@ impl Worker {
     pub(super) async fn run(
         &self,
         config: &Config,
-        coordinator: &Coordinator,
+        coordinator: &Current,
         api: &str,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
@@ -70,7 +87,17 @@ impl Worker {
         while !stop.is_cancelled() {
             let join = match is_enrolled(&state_of(config, &self.name)) {
                 true => None,
-                false => Some(coordinator.join_token(self.name.clone()).await?),
+                false => match coordinator.get().join_token(self.name.clone()).await {
+                    Ok(secret) => Some(secret),
+                    Err(error) => {
+                        // Between a restore and the coordinator that starts on it there is nobody to ask.
+                        warn!(factory.id = %self.name, %error, "Factory `{}` cannot enrol yet", self.name);
+                        tokio::select! {
+                            () = clock.sleep(RESTART_FIRST) => continue,
+                            () = stop.cancelled() => return Ok(()),
+                        }
+                    }
+                },
             };
             let mut child = self.start(config, join.as_ref(), api)?;
             // Waiting for a child closes its standard input, unless somebody else has it.

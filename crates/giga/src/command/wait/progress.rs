@@ -40,6 +40,7 @@ impl<'c> Progress<'c> {
                 | EventKind::Reaped
                 | EventKind::DispatchExpired
                 | EventKind::Promoted
+                | EventKind::Restored
         );
         if !has_moved && !matters {
             return;

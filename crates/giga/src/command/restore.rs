@@ -1,0 +1,97 @@
+//! `giga restore`
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use domain::{BackupSummary, Generation, Timestamp};
+use protocol::{Client, Health, REPLACE_EVERYTHING, Restored};
+use tokio::fs::File;
+
+use crate::cli::RestoreArgs;
+use crate::failure::{Exit, Failure};
+
+use super::Context;
+use super::backup::{describe, inspect};
+use super::whereabouts::{Whereabouts, find};
+
+/// How often a coordinator that starts again is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a coordinator may take to start again: it lifts every open job first.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Replaces everything that the coordinator knows with a backup.
+pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<(), Failure> {
+    let summary = inspect(&args.file).await?;
+    let whereabouts = find(context).await?;
+    if !args.yes {
+        confirm(&whereabouts, &summary)?;
+    }
+    let restored = match whereabouts {
+        Whereabouts::Running(client) => send(context, &client, &args.file, summary.bytes).await?,
+        Whereabouts::Closed(database) => put_back(args.file, database, context.now()).await?,
+    };
+    if context.out.is_json() {
+        return context.out.document(&restored);
+    }
+    context.out.warning(&restored.notice);
+    if let Some(kept) = &restored.kept {
+        context.out.note(&format!("what was there is kept in the data folder as {kept}"));
+    }
+    context.out.line(&format!("restored {} jobs, generation {}", restored.backup.jobs, restored.generation))
+}
+
+/// Asks the person at the terminal; without one, nothing happens that was not said on the command line.
+fn confirm(whereabouts: &Whereabouts, summary: &BackupSummary) -> Result<(), Failure> {
+    let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
+    let what = match whereabouts {
+        Whereabouts::Running(client) => format!("everything that the coordinator at {} knows", client.base()),
+        Whereabouts::Closed(database) => format!("{}", database.display()),
+    };
+    if !stdin.is_terminal() || !stderr.is_terminal() {
+        return Err(Failure::usage(format!("this replaces {what}")).hint("say that you mean it with --yes"));
+    }
+    write!(stderr, "replace {what} with a backup {}? Type yes: ", describe(summary))?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer)?;
+    if answer.trim() == "yes" { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
+}
+
+async fn put_back(file: PathBuf, database: PathBuf, now: Timestamp) -> Result<Restored, Failure> {
+    let restoring = tokio::task::spawn_blocking(move || store::restore_closed(&file, &database, now)).await;
+    let done = restoring.context("the restore broke off")?.map_err(anyhow::Error::new)?;
+    let kept = done.kept.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let notice = Restored::notice(&done.backup);
+    Ok(Restored { backup: done.backup, generation: done.generation, kept, notice })
+}
+
+/// Sends the backup to a coordinator that runs, and waits until it runs on it.
+async fn send(context: &Context<'_>, client: &Client, file: &Path, len: u64) -> Result<Restored, Failure> {
+    let open = File::open(file).await.with_context(|| format!("cannot read {}", file.display()))?;
+    context.out.note(&format!("sending the backup to {}", client.base()));
+    let path = format!("/restore?replace={REPLACE_EVERYTHING}");
+    let restored: Restored = client.upload(&path, "application/vnd.sqlite3", open, len).await?;
+    context.out.note("the coordinator starts again");
+    wait_for(context, client, restored.generation).await?;
+    Ok(restored)
+}
+
+async fn wait_for(context: &Context<'_>, client: &Client, generation: Generation) -> Result<(), Failure> {
+    let deadline = context.clock.monotonic() + PATIENCE;
+    loop {
+        match client.get::<Health>("/healthz").await {
+            Ok(health) if health.generation == generation => return Ok(()),
+            _ if context.clock.monotonic() > deadline => {
+                return Err(Failure::new(
+                    Exit::Unreachable,
+                    "the backup is put back, but the coordinator is not there",
+                )
+                .hint("its log says why; a restart finishes what was begun"));
+            }
+            _ => context.clock.sleep(LOOK_EVERY).await,
+        }
+    }
+}
