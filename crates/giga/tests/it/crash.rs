@@ -5,4 +5,5 @@
 
 mod fleet;
 mod kills;
+mod restoring;
 mod steps;

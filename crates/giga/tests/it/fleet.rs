@@ -18,14 +18,14 @@ const FAREWELL: Duration = Duration::from_secs(30);
 const LOG: &str = "long-lived.log";
 
 /// A machine with one long-lived command at most.
-struct Fleet {
-    machine: Machine,
-    running: Option<Child>,
+pub(crate) struct Fleet {
+    pub(crate) machine: Machine,
+    pub(crate) running: Option<Child>,
 }
 
 impl Fleet {
     /// An engine, a repository and a configuration. Nothing runs yet.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let machine = Machine::new();
         let repo = repository::make(machine.path(), "work");
         let engine = "echo at work\ncat > prompt-$GIGA_JOB_ID\necho done > out-$GIGA_JOB_ID\n";
@@ -46,14 +46,14 @@ impl Fleet {
     }
 
     /// `giga up` with a factory that listens.
-    fn up() -> Self {
+    pub(crate) fn up() -> Self {
         let mut fleet = Self::new();
         fleet.start_up();
         fleet
     }
 
     /// `giga serve` that answers.
-    fn serve() -> Self {
+    pub(crate) fn serve() -> Self {
         let mut fleet = Self::new();
         fleet.start_serving();
         fleet
@@ -67,7 +67,7 @@ impl Fleet {
         });
     }
 
-    fn start_serving(&mut self) {
+    pub(crate) fn start_serving(&mut self) {
         self.start(&["serve"], &[]);
         self.until("a coordinator", || self.machine.path().join("data/endpoint").exists());
     }
@@ -76,12 +76,12 @@ impl Fleet {
         self.running = Some(self.machine.start_into(LOG, args, variables));
     }
 
-    fn until(&self, what: &str, is_so: impl FnMut() -> bool) {
+    pub(crate) fn until(&self, what: &str, is_so: impl FnMut() -> bool) {
         assert!(processes::becomes_so(PATIENCE, is_so), "waited too long for {what}\n{}", self.machine.read(LOG));
     }
 
     /// What a command that works prints as JSON, document by document.
-    fn json(&self, args: &[&str]) -> Vec<Value> {
+    pub(crate) fn json(&self, args: &[&str]) -> Vec<Value> {
         let ran = self.machine.giga(&[args, &["--json"]].concat());
         assert_eq!(ran.code, Some(0), "{args:?}: {}\n{}", ran.stderr, self.machine.read(LOG));
         let documents = serde_json::Deserializer::from_str(&ran.stdout).into_iter();
@@ -89,7 +89,7 @@ impl Fleet {
     }
 
     /// Ends the long-lived command by a signal; its exit code, once nothing of it is left.
-    fn end(&mut self, signal: Signal) -> Option<i32> {
+    pub(crate) fn end(&mut self, signal: Signal) -> Option<i32> {
         let mut child = self.running.take().unwrap();
         processes::send(signal, &child);
         let has_ended = processes::becomes_so(FAREWELL, || child.try_wait().unwrap().is_some());

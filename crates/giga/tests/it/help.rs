@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 13] = [
+const SCREENS: [(&str, &[&str]); 15] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
@@ -16,6 +16,8 @@ const SCREENS: [(&str, &[&str]); 13] = [
     ("explain", &["explain", "--help"]),
     ("factories", &["factories", "--help"]),
     ("ship", &["ship", "--help"]),
+    ("backup", &["backup", "--help"]),
+    ("restore", &["restore", "--help"]),
     ("products-set", &["products", "set", "--help"]),
     ("token-create", &["token", "create", "--help"]),
 ];

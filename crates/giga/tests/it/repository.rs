@@ -21,6 +21,14 @@ pub(crate) fn files(repo: &Path) -> Vec<String> {
     String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
+/// Which jobs were merged into `main`, each as often as it was.
+pub(crate) fn merged_jobs(repo: &Path) -> Vec<String> {
+    let args = ["log", "--first-parent", "--merges", "--format=%(trailers:key=Gigafactory-Job,valueonly)", "main"];
+    let done = Command::new("git").current_dir(repo).args(args).output().unwrap();
+    let text = String::from_utf8(done.stdout).unwrap();
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
 fn git(dir: &Path, args: &[&str]) {
     let done = Command::new("git")
         .current_dir(dir)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use ambient::SystemClock;
@@ -60,10 +60,12 @@ impl Fleet {
              if [ -f \"$mine\" ]; then echo \"$GIGA_JOB_ID:$GIGA_EPOCH\" >> '{resumed}'; fi\n\
              cat > prompt-$GIGA_JOB_ID\n\
              if grep -q 'fail on your first attempt' prompt-$GIGA_JOB_ID && [ \"$GIGA_ATTEMPT\" = 1 ]; then exit 1; fi\n\
+             while grep -q 'wait for the signal' prompt-$GIGA_JOB_ID && [ ! -f '{signal}' ]; do sleep 0.05; done\n\
              for step in 1 2 3 4; do echo $step >> \"$mine\"; sleep 0.1; done\n\
              echo done > \"out-$GIGA_JOB_ID\"\n",
             journal = self.path("journal").display(),
             resumed = self.path("resumed").display(),
+            signal = self.path("signal").display(),
         );
         std::fs::write(self.path("engine.sh"), script).unwrap();
     }
@@ -93,6 +95,38 @@ impl Fleet {
         command.arg("--config").arg(self.path("giga.toml"));
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         command
+    }
+
+    /// Runs a command to its end.
+    pub(super) fn run(&self, args: &[&str], kill_at: Option<KillAt>) -> Output {
+        let mut command = self.giga("command.log");
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        arm(&mut command, kill_at);
+        command.output().unwrap()
+    }
+
+    /// Starts a command that may never end by itself.
+    pub(super) fn start(&self, args: &[&str]) -> Child {
+        self.giga("command.log").args(args).spawn().unwrap()
+    }
+
+    /// Ends a command that nothing more is wanted of.
+    pub(super) fn give_up(command: Child) {
+        kill(Some(command));
+    }
+
+    /// Waits until the coordinator has ended by itself.
+    pub(super) async fn until_coordinator_dies(&mut self) {
+        let deadline = self.clock.monotonic() + PATIENCE;
+        while !self.is_coordinator_dead() {
+            assert!(self.clock.monotonic() < deadline, "the coordinator lives\n{}", self.logs());
+            self.clock.sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Lets every engine that waits for it go on.
+    pub(super) fn give_the_signal(&self) {
+        std::fs::write(self.path("signal"), "go").unwrap();
     }
 
     pub(super) fn start_coordinator(&mut self, kill_at: Option<KillAt>) {
@@ -290,7 +324,7 @@ impl Fleet {
         self.clock.sleep(span).await;
     }
 
-    async fn insist<A>(&self, ask: impl AsyncFn() -> Option<A>) -> A {
+    pub(super) async fn insist<A>(&self, ask: impl AsyncFn() -> Option<A>) -> A {
         let deadline = self.clock.monotonic() + PATIENCE;
         loop {
             if let Some(answer) = ask().await {

@@ -1,0 +1,95 @@
+//! Backups and restores through the command line.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::fleet::Fleet;
+
+fn ids(listed: &[Value]) -> Vec<String> {
+    let items = listed[0]["items"].as_array().unwrap().iter();
+    items.map(|job| job["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn submit(fleet: &Fleet, key: &str) -> String {
+    fleet.json(&["submit", "job.md", "--key", key])[0]["job"]["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_fleet_is_restored_while_it_runs_and_goes_on() {
+    let mut fleet = Fleet::up();
+    let first = submit(&fleet, "first");
+    fleet.machine.giga(&["wait", &first, "--until", "testing"]);
+    let taken = fleet.json(&["backup", "b.db"]);
+    let second = submit(&fleet, "second");
+
+    let restored = fleet.json(&["restore", "b.db", "--yes"]);
+    let listed = ids(&fleet.json(&["jobs"]));
+    let third = submit(&fleet, "third");
+    let waited = fleet.machine.giga(&["wait", &third, "--until", "testing", "--timeout", "60s"]);
+    let seen = fleet.json(&["job", &third]);
+
+    assert_eq!((taken[0]["jobs"].as_u64(), taken[0]["generation"].as_u64()), (Some(1), Some(0)));
+    assert_eq!(listed, [first], "job {second} was submitted after the backup");
+    assert_eq!(waited.code, Some(0), "{}", waited.stderr);
+    let generation = restored[0]["generation"].as_u64().unwrap();
+    assert!(generation > 0);
+    assert!(seen[0]["job"]["leaseEpoch"].as_u64().unwrap() > generation << 32, "{}", seen[0]);
+    assert!(restored[0]["notice"].as_str().unwrap().contains("tokens too"), "{}", restored[0]);
+    let kept = restored[0]["kept"].as_str().unwrap();
+    assert!(fleet.machine.path().join("data").join(kept).exists());
+    assert_eq!(fleet.end(Signal::TERM), Some(0));
+}
+
+#[test]
+fn without_a_coordinator_the_data_folder_is_backed_up_and_restored() {
+    let mut fleet = Fleet::serve();
+    let first = submit(&fleet, "first");
+    fleet.end(Signal::TERM);
+
+    let taken = fleet.json(&["backup", "b.db"]);
+    fleet.start_serving();
+    submit(&fleet, "second");
+    // Killed, so that it leaves its address and its log behind.
+    let killed = fleet.end(Signal::KILL);
+    let unsaid = fleet.machine.giga(&["restore", "b.db"]);
+    let restored = fleet.json(&["restore", "b.db", "--yes"]);
+    std::fs::remove_file(fleet.machine.path().join("data/endpoint")).unwrap();
+    fleet.start_serving();
+    let listed = ids(&fleet.json(&["jobs"]));
+
+    assert_eq!((taken[0]["jobs"].as_u64(), taken[0]["open"].as_u64()), (Some(1), Some(1)));
+    assert_eq!(killed, None);
+    assert_eq!((unsaid.code, unsaid.stdout.as_str()), (Some(2), ""), "{}", unsaid.stderr);
+    assert!(unsaid.stderr.contains("--yes"), "{}", unsaid.stderr);
+    assert_eq!(restored[0]["backup"]["sha256"], taken[0]["sha256"]);
+    assert_eq!(listed, [first]);
+    fleet.end(Signal::TERM);
+}
+
+#[test]
+fn a_backup_is_checked_and_never_written_over_anything() {
+    let mut fleet = Fleet::serve();
+    submit(&fleet, "first");
+    let taken = fleet.json(&["backup", "b.db"]);
+    fleet.machine.write("notes", &"somebody's notes\n".repeat(100));
+
+    let good = fleet.json(&["backup", "--verify", "b.db"]);
+    let bad = fleet.machine.giga(&["backup", "--verify", "notes"]);
+    let absent = fleet.machine.giga(&["backup", "--verify", "nowhere.db"]);
+    let again = fleet.machine.giga(&["backup", "b.db"]);
+    let no_backup = fleet.machine.giga(&["restore", "notes", "--yes"]);
+    let unnamed = fleet.machine.giga(&["backup"]);
+
+    assert_eq!(good, taken);
+    assert_eq!(good[0]["file"], json!("b.db"));
+    let codes = [&bad, &absent, &again, &no_backup, &unnamed].map(|ran| ran.code);
+    assert_eq!(codes, [Some(1), Some(5), Some(1), Some(1), Some(0)], "{}", bad.stderr);
+    assert!(bad.stderr.contains("is not a backup of a fleet"), "{}", bad.stderr);
+    assert!(again.stderr.contains("is there already"), "{}", again.stderr);
+    assert!(unnamed.stdout.starts_with("giga-backup-2"), "{}", unnamed.stdout);
+    let mode = std::fs::metadata(fleet.machine.path().join("b.db")).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+    let left: Vec<_> = std::fs::read_dir(fleet.machine.path().join("data/transfers")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    fleet.end(Signal::TERM);
+}
