@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use domain::{JobFilter, JobId, Priority, RepoName};
+use domain::{Generation, JobFilter, JobId, Priority, RepoName, Revision};
 use http::{HeaderMap, StatusCode, header};
 use protocol::{
     API_PREFIX, ActionRequest, Batch, BatchAnswer, BatchOutcome, JobDetail, JobList, JobView, Submit, Submitted,
@@ -152,11 +152,19 @@ pub(crate) async fn job(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let job = app.coordinator.job(&who, id).await?;
-    let tag = format!("\"{}\"", job.job.rev);
+    let tag = revision_tag(app.coordinator.generation(), job.job.rev);
     if matches(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
     Ok(([(header::ETAG, tag)], Json(job)).into_response())
+}
+
+/// A revision is counted again after a restore, and stands for something else then.
+fn revision_tag(generation: Generation, revision: Revision) -> String {
+    match generation {
+        Generation(0) => format!("\"{revision}\""),
+        generation => format!("\"{generation}.{revision}\""),
+    }
 }
 
 /// Whether the client has what `tag` stands for. Tags are compared weakly, as the standard has it for this header.

@@ -9,7 +9,7 @@ use protocol::{Restored, SseEvent};
 use server::{Limits, Options};
 
 use crate::fleet::{Fleet, code, soon};
-use crate::raw::{Asking, Connection};
+use crate::raw::{Asking, Connection, ask};
 
 const STREAM: &str = "/events/stream";
 
@@ -109,4 +109,21 @@ async fn row_28_a_page_of_the_lost_log_is_refused() {
 
     assert_eq!(code(page), "bad_cursor");
     assert_eq!((first.items.len(), second.items.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn row_28_what_a_client_kept_of_the_lost_future_is_not_taken_for_the_present() {
+    let lost = Fleet::start().await;
+    let job = lost.submit("# One\n").await;
+    let path = format!("/api/fleet/jobs/{job}");
+    let kept = ask(lost.address, Asking::get(&path).token(&lost.admin_token)).await;
+    let kept = kept.headers["etag"].to_str().unwrap().to_owned();
+    let fleet = restored(&lost).await;
+
+    let look = |tag: &str| Asking::get(&path).token(&fleet.admin_token).header("if-none-match", tag);
+    let fresh = ask(fleet.address, look(&kept)).await;
+    let same = ask(fleet.address, look(fresh.headers["etag"].to_str().unwrap())).await;
+
+    assert_eq!((kept.as_str(), fresh.status.as_u16(), same.status.as_u16()), ("\"1\"", 200, 304));
+    assert!(fresh.headers["etag"].to_str().unwrap().ends_with(".2\""), "{:?}", fresh.headers["etag"]);
 }

@@ -169,12 +169,29 @@ fn check(connection: &Connection, path: &Path) -> Result<BackupSummary, BackupEr
     if verdict != "ok" {
         return Err(BackupError::Damaged { path: path.to_owned(), why: verdict });
     }
+    if objects(connection).map_err(wrong)? != expected_objects(schema).map_err(wrong)? {
+        let why = format!("its tables are not those of schema {schema}");
+        return Err(BackupError::NotABackup { path: path.to_owned(), why });
+    }
     let (summary, counted, bodies) = count(connection, schema).map_err(wrong)?;
     if (counted, bodies) != (summary.jobs, summary.jobs) {
         let why = format!("{} jobs, {bodies} bodies, and {counted} by the counts", summary.jobs);
         return Err(BackupError::Damaged { path: path.to_owned(), why });
     }
     Ok(summary)
+}
+
+/// Tables and indexes as they were written. Nothing else may be there: a trigger would act within our own writes.
+fn objects(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+    let own = "SELECT name, ifnull(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite%' ORDER BY name";
+    connection.prepare(own)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+fn expected_objects(schema: u32) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut blank = Connection::open_in_memory()?;
+    let known = schema::MIGRATIONS.len().min(usize::try_from(schema).unwrap_or(usize::MAX));
+    schema::migrate(&mut blank, &schema::MIGRATIONS[..known])?;
+    objects(&blank)
 }
 
 const COUNTS: &str = "\

@@ -44,7 +44,7 @@ pub fn restore_closed(from: &Path, database: &Path, now: Timestamp) -> Result<Re
     Ok(staged)
 }
 
-/// Makes `incoming`, a file in the database's own folder, the database that the next [`super::Sqlite::open`] finds. Its
+/// Makes `incoming`, a file on the database's own disk, the database that the next [`super::Sqlite::open`] finds. Its
 /// generation will be above its own and above `replaced`. The file is used up; an error leaves everything as it was.
 pub fn stage_restore(
     incoming: &Path,
