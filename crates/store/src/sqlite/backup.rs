@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::backup_error::BackupError;
 use super::connection::{self, Role};
 use super::fault::closed;
-use super::inspect::escaped;
+use super::inspect::{escaped, with_suffix};
 use super::lock::DirectoryLock;
 use super::row::counter;
 use super::schema::{self, APPLICATION_ID};
@@ -64,6 +64,11 @@ pub fn inspect_backup(path: &Path) -> Result<BackupSummary, BackupError> {
     let bytes = fs::metadata(path).map_err(BackupError::files(path))?.len();
     if bytes == 0 {
         return Err(BackupError::NotABackup { path: path.to_owned(), why: "it is empty".to_owned() });
+    }
+    let log = with_suffix(path, "-wal");
+    if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        let why = "its last changes are still in the log beside it: `PRAGMA wal_checkpoint(TRUNCATE)` brings them in";
+        return Err(BackupError::NotABackup { path: path.to_owned(), why: why.to_owned() });
     }
     let connection = open_unchanged(path).map_err(BackupError::sqlite(path))?;
     let summary = check(&connection, path)?;

@@ -148,3 +148,20 @@ async fn a_death_at_any_step_leaves_the_old_store_or_the_new_one() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_was_replaced_can_be_put_back_but_never_without_its_log() {
+    let database = Database::new();
+    let backup = with_backup(&database).await;
+    let kept = restore_closed(&backup, &database.path(), seconds(2)).unwrap().kept.unwrap();
+    let log = PathBuf::from(format!("{}-wal", kept.display()));
+    fs::write(&log, "changes").unwrap();
+
+    let without_its_log = restore_closed(&kept, &database.path(), seconds(3));
+    fs::remove_file(&log).unwrap();
+    let undone = restore_closed(&kept, &database.path(), seconds(3)).unwrap();
+
+    assert!(matches!(without_its_log, Err(BackupError::NotABackup { .. })), "{without_its_log:?}");
+    assert_eq!((undone.generation, undone.backup.taken_at), (Generation(2), None));
+    assert!(has_job(&database.path(), 2).await);
+}
