@@ -2,7 +2,7 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "weak"))]
 mod cursor;
 mod logs;
 #[cfg(feature = "memory")]
@@ -10,6 +10,8 @@ mod memory;
 mod private;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "weak")]
+pub mod weak;
 
 pub use logs::DirectoryLogs;
 #[cfg(feature = "memory")]

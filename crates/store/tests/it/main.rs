@@ -5,3 +5,4 @@ mod golden;
 mod logs;
 mod memory;
 mod sqlite;
+mod weak;
