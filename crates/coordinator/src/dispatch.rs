@@ -11,6 +11,7 @@ use scheduler::Placement;
 use tracing::{debug, error, info, warn};
 
 use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::sweep::TRY_AGAIN_AFTER;
 
 /// Placements of one round: one flush carries them all. Larger rounds would make the first wait for the last.
 const ROUND_MAX: usize = 256;
@@ -56,15 +57,32 @@ impl Coordinator {
                     self.publish(&job.value, Publish::First).await;
                     sent += 1;
                 }
-                Err(CommitError::Stale | CommitError::Unknown) => self.refresh(id).await,
+                Err(CommitError::Stale) => self.refresh(id).await,
+                Err(CommitError::Unknown) => {
+                    self.refresh(id).await;
+                    self.look_again_soon(id);
+                }
                 Err(CommitError::Store(error)) => {
-                    warn!(job.id = %id, %error, "Could not stamp a dispatch of job `{id}`, the sweep will");
+                    warn!(job.id = %id, %error, "Could not stamp a dispatch of job `{id}`, trying again soon");
                     self.mark_suspect();
+                    self.look_again_soon(id);
                 }
             }
         }
         fail_point!("dispatch::published");
         sent
+    }
+
+    /// A job that could not be stamped and still waits is looked at again in a moment: nothing else may wake anybody before
+    /// the sweep does.
+    fn look_again_soon(&self, id: JobId) {
+        let until = self.now().after(TRY_AGAIN_AFTER);
+        let mut desk = self.desk.lock();
+        let waits = desk.job(id).is_some_and(|job| job.value.dispatch().is_none() && job.value.lease().is_none());
+        if waits {
+            desk.put_off(id, until);
+            self.timer.notify_one();
+        }
     }
 
     /// Who gets what, as commits that may lose their race.

@@ -9,6 +9,9 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::submit::invalid;
 
+/// Writes of one document that time out and turn out not to have happened, before the store is called unavailable.
+const PUT_ATTEMPTS_MAX: u32 = 8;
+
 /// What became of a write of a document.
 pub(crate) enum Put<T> {
     /// It is there, or gone, as wanted.
@@ -29,20 +32,27 @@ impl Coordinator {
     ) -> Result<Put<T>, Error> {
         let document = value.map(serde_json::to_value).transpose();
         let document = document.map_err(|error| invalid("document", error.to_string()))?;
-        let outcome = self.ports.fleet.put(collection, key, expected, document.clone()).await;
-        let is_unknown = match outcome {
-            Ok(revision) => return Ok(Put::Written(revision)),
-            Err(CommitError::Store(error)) => return Err(error.into()),
-            Err(CommitError::Unknown) => true,
-            Err(CommitError::Stale) => false,
-        };
-        let found = self.ports.fleet.document(collection, key).await?;
-        // A write whose answer was lost may have happened: what is there tells (row 32).
-        let has_happened = is_unknown && found.as_ref().map(|found| &found.value) == document.as_ref();
-        if has_happened {
-            return Ok(Put::Written(found.map_or_else(|| expected.next(), |found| found.revision)));
+        let mut is_unknown = false;
+        for _ in 0..PUT_ATTEMPTS_MAX {
+            match self.ports.fleet.put(collection, key, expected, document.clone()).await {
+                Ok(revision) => return Ok(Put::Written(revision)),
+                Err(CommitError::Store(error)) => return Err(error.into()),
+                Err(CommitError::Unknown) => is_unknown = true,
+                Err(CommitError::Stale) => {}
+            }
+            let found = self.ports.fleet.document(collection, key).await?;
+            // A write whose answer was lost may have happened: what is there tells (row 32).
+            let has_happened = is_unknown && found.as_ref().map(|found| &found.value) == document.as_ref();
+            if has_happened {
+                return Ok(Put::Written(found.map_or_else(|| expected.next(), |found| found.revision)));
+            }
+            let there = found.as_ref().map_or(Expected::Absent, |found| Expected::At(found.revision));
+            if !is_unknown || there != expected {
+                return Ok(Put::Lost(found.map(|found| read(collection, key, found)).transpose()?));
+            }
         }
-        Ok(Put::Lost(found.map(|found| read(collection, key, found)).transpose()?))
+        let why = format!("it did not write {} `{key}`", collection.name());
+        Err(StoreError::Unavailable(why).into())
     }
 
     /// All documents of a collection.

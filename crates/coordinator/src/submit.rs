@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Commit, CommitError, Job, StageName, StoreError, Submission, Versioned};
+use domain::{Body, Commit, CommitError, DepsState, Job, StageName, StoreError, Submission, Versioned};
 use fail::fail_point;
 use protocol::{JobView, Submit, Submitted};
 use tracing::info;
@@ -14,6 +14,9 @@ use crate::principal::Principal;
 
 /// A batch is one request and one flush; a larger one would hold everybody else up.
 const BATCH_LEN_MAX: usize = 1_000;
+
+/// Writes of one job that time out and turn out not to have happened, before the store is called unavailable.
+const WRITE_AGAIN_MAX: u32 = 4;
 
 /// What became of one submit.
 pub(crate) struct Taken {
@@ -80,14 +83,21 @@ impl Coordinator {
         if prepared.is_empty() {
             return Vec::new();
         }
-        let described: Vec<_> = prepared.iter().map(|p| (Arc::clone(p.job.submission()), p.warnings.clone())).collect();
+        let described: Vec<_> = prepared
+            .iter()
+            .map(|p| (Arc::clone(p.job.submission()), p.warnings.clone(), first_stage(&p.job), p.body.clone()))
+            .collect();
         let units: Vec<Commit> = prepared.into_iter().map(|p| Self::first(p.job, p.body)).collect();
         fail_point!("submit::before_commit");
         let written = self.commit_all(units).await;
         fail_point!("submit::committed");
         let mut outcomes = Vec::with_capacity(written.len());
         let mut blocked = Vec::new();
-        for (outcome, (submission, warnings)) in written.into_iter().zip(described) {
+        for (outcome, (submission, warnings, deps, body)) in written.into_iter().zip(described) {
+            let outcome = match outcome {
+                Err(CommitError::Unknown) => self.write_again(&submission, deps, &body).await,
+                outcome => outcome,
+            };
             outcomes.push(match outcome {
                 Ok(job) => {
                     let (id, product) = (submission.id, &submission.product);
@@ -107,6 +117,27 @@ impl Coordinator {
         outcomes
     }
 
+    /// A first write that timed out, and is not there, is made again: the id is the same, so that it happens once even if
+    /// the time-out was only late (row 32).
+    async fn write_again(
+        &self,
+        wanted: &Submission,
+        deps: DepsState,
+        body: &Body,
+    ) -> Result<Versioned<Arc<Job>>, CommitError> {
+        for _ in 0..WRITE_AGAIN_MAX {
+            if self.ports.jobs.job(wanted.id).await?.is_some() {
+                return Err(CommitError::Stale);
+            }
+            let unit = Self::first(Job::submit(wanted.clone(), deps), body.clone());
+            match self.commit_one(unit).await {
+                Err(CommitError::Unknown) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(CommitError::Unknown)
+    }
+
     async fn already_there(&self, wanted: &Submission, warnings: Vec<domain::Finding>) -> Result<Taken, Error> {
         let job = self.read(wanted.id).await.map_err(|error| match error {
             Error::NoSuchJob(_) => Error::Store(StoreError::Unavailable("it did not write the job".to_owned())),
@@ -121,6 +152,10 @@ impl Coordinator {
             _ => Ok(Taken { job, created: false, warnings }),
         }
     }
+}
+
+fn first_stage(job: &Job) -> DepsState {
+    if job.stage().name() == StageName::Blocked { DepsState::Unmet } else { DepsState::Met }
 }
 
 pub(crate) fn invalid(what: &'static str, why: String) -> Error {

@@ -18,8 +18,8 @@ use crate::error::Error;
 /// Deadlines looked at in one go.
 const OVERDUE_MAX: usize = 500;
 
-/// A deadline that could not be acted upon is looked at again this much later.
-const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// What could not be done now is looked at again this much later.
+pub(crate) const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Jobs read from the store in one page of a sweep.
 const PAGE: u16 = 500;

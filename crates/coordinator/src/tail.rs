@@ -9,6 +9,7 @@ use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
+use crate::sweep::TRY_AGAIN_AFTER;
 
 /// Events kept in memory for those who follow closely; everybody else reads from the store.
 const KEPT_MAX: usize = 16_384;
@@ -51,7 +52,7 @@ impl Coordinator {
     pub async fn follow(self: &Arc<Self>, scope: Scope, after: Option<Position>) -> Result<Follower, Error> {
         let end = self.log_end().await?;
         let position = after.unwrap_or(end);
-        let is_unknown = position > end;
+        let is_unknown = position > end && !self.has_reached(position).await?;
         let is_far_behind = scope_is_wide(&scope) && end.0.saturating_sub(position.0) > BEHIND_MAX;
         let reset = is_unknown || is_far_behind;
         let position = if reset { end } else { position };
@@ -68,6 +69,12 @@ impl Coordinator {
             () = std::future::ready(()) => Position(0),
         };
         Ok(end)
+    }
+
+    /// Whether the log has come to a position: another coordinator on the same store may know more of it than this one.
+    async fn has_reached(&self, position: Position) -> Result<bool, Error> {
+        let before = Position(position.0.saturating_sub(1));
+        Ok(!self.ports.history.events(&Scope::Fleet, before, 1).await?.is_empty())
     }
 
     /// Events after a position, from memory where they are recent enough, and how far that looked. The log is known to
@@ -157,18 +164,33 @@ impl Follower {
                     }
                 }
                 Err(error) => {
-                    warn!(%error, "Could not read events, trying again with the next change");
-                    self.wait().await?;
+                    warn!(%error, "Could not read events, looking again soon");
+                    self.pause().await?;
                 }
             }
         }
     }
 
-    /// Waits for the log to grow. `None` when that will never be.
+    /// Waits for the log to grow. `None` when the coordinator is stopping.
     async fn wait(&self) -> Option<()> {
+        let grown = tokio::select! {
+            () = self.coordinator.stopped() => return None,
+            grown = self.coordinator.ports.jobs.changed(self.seen.max(self.position)) => grown,
+        };
+        match grown {
+            Ok(_) => Some(()),
+            Err(error) => {
+                warn!(%error, "Could not wait for events, looking again soon");
+                self.pause().await
+            }
+        }
+    }
+
+    /// Lets a store that did not answer come back. `None` when the coordinator is stopping.
+    async fn pause(&self) -> Option<()> {
         tokio::select! {
             () = self.coordinator.stopped() => None,
-            grown = self.coordinator.ports.jobs.changed(self.seen.max(self.position)) => grown.ok().map(drop),
+            () = self.coordinator.ports.clock.sleep(TRY_AGAIN_AFTER) => Some(()),
         }
     }
 
