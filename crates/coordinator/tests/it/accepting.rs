@@ -6,7 +6,8 @@ use coordinator::Error;
 use domain::{DispatchSeq, EventKind, JobId, Refusal, StageName};
 use protocol::{Drain, ProductSettings};
 
-use crate::fleet::{Bench, Fleet, PLAIN};
+use super::{lasting, quick};
+use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Machine, Offers};
 
 const LEASE_TTL: Duration = Duration::from_secs(90);
@@ -14,7 +15,7 @@ const ACCEPT_WITHIN: Duration = Duration::from_secs(15);
 
 #[tokio::test]
 async fn row_05_the_same_nonce_gives_the_same_answer_and_another_nonce_is_refused() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -31,7 +32,7 @@ async fn row_05_the_same_nonce_gives_the_same_answer_and_another_nonce_is_refuse
 
 #[tokio::test]
 async fn row_05_a_lease_counts_from_the_answer_that_was_received() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -47,7 +48,7 @@ async fn row_05_a_lease_counts_from_the_answer_that_was_received() {
 
 #[tokio::test]
 async fn an_offer_is_refused_to_everybody_but_its_target() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -67,7 +68,7 @@ async fn an_offer_is_refused_to_everybody_but_its_target() {
 
 #[tokio::test]
 async fn a_paused_product_starts_nothing_although_an_offer_is_on_its_way() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -87,7 +88,7 @@ async fn a_paused_product_starts_nothing_although_an_offer_is_on_its_way() {
 
 #[tokio::test]
 async fn a_draining_factory_is_given_nothing_and_may_take_nothing() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -106,7 +107,7 @@ async fn a_draining_factory_is_given_nothing_and_may_take_nothing() {
 
 #[tokio::test]
 async fn a_full_factory_takes_no_further_job() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mut mac = Machine::join_with(&fleet, "mac", Offers { seats: 2, ..Offers::default() }).await;
     let jobs = [fleet.submit(PLAIN).await, fleet.submit(PLAIN).await];
     fleet.dispatch().await;
@@ -121,7 +122,7 @@ async fn a_full_factory_takes_no_further_job() {
 
 #[tokio::test]
 async fn row_20_a_dependency_that_was_opened_again_holds_its_child_back_and_loses_nothing() {
-    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.retry.unaccepted_max = 3)).await;
+    let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 3)).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let dep = fleet.submit_as("dep", PLAIN).await;
@@ -148,7 +149,7 @@ async fn row_20_a_dependency_that_was_opened_again_holds_its_child_back_and_lose
 
 #[tokio::test]
 async fn row_32_a_commit_whose_answer_is_lost_is_looked_up_and_never_repeated_blindly() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let machine = Machine::join(&fleet, "mac").await;
     fleet.store().set(|faults| (faults.answers_lost, faults.commits_lost) = (0.3, 0.2));
@@ -191,7 +192,7 @@ async fn live(fleet: &Fleet, machine: &Machine, job: JobId) {
 
 #[tokio::test]
 async fn row_32_a_document_whose_write_was_not_answered_can_be_written_again() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mut mac = Machine::join(&fleet, "mac").await;
 
     for seats in 1..60 {
@@ -209,8 +210,21 @@ async fn row_32_a_document_whose_write_was_not_answered_can_be_written_again() {
 }
 
 #[tokio::test]
+async fn row_32_a_document_that_was_not_written_is_written_again_and_nobody_is_called_faster() {
+    let fleet = Fleet::warm(quick()).await;
+    fleet.store().set(|faults| faults.commits_lost = 0.2);
+
+    for weight in 1..=100 {
+        fleet.set_product(ProductSettings { weight: Some(weight), ..ProductSettings::default() }).await;
+    }
+
+    let product = fleet.coordinator.product(&fleet.admin, &domain::ProductId::default_product()).unwrap();
+    assert_eq!(product.weight, 100);
+}
+
+#[tokio::test]
 async fn two_accepts_at_once_do_not_share_the_last_seat() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     fleet.store().set(|faults| faults.yields_max = 3);
 
     for n in 0..50 {

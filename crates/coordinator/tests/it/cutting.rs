@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use domain::{DispatchSeq, EventKind, StageName};
 
-use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use super::{lasting, quick, share_of};
+use crate::fleet::{Fleet, PLAIN, submit};
 use crate::machine::{Machine, Offers};
 
 /// Polls a future so often, then drops it, as a server does when its client hangs up.
@@ -28,13 +29,13 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
 
 #[tokio::test]
 async fn row_05_a_thousand_cut_accepts_are_one_grant_each() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let machine = Machine::join_with(&fleet, "mac", Offers { seats: 10, ..Offers::default() }).await;
     fleet.store().set(|faults| faults.yields_max = 2);
     let mut cut_half_way = 0;
 
-    for _ in 0..1_000 {
+    for _ in 0..share_of(1_000) {
         let job = fleet.submit(PLAIN).await;
         fleet.dispatch().await;
         let claim = machine.claim(&fleet, job, DispatchSeq(1));
@@ -56,12 +57,12 @@ async fn row_05_a_thousand_cut_accepts_are_one_grant_each() {
         machine.beat(&fleet).await;
     }
 
-    assert!(cut_half_way > 200, "only {cut_half_way} requests were cut half-way");
+    assert!(cut_half_way > share_of(200), "only {cut_half_way} requests were cut half-way");
 }
 
 #[tokio::test]
 async fn a_submit_whose_client_hung_up_is_found_by_the_next_sweep_although_nothing_else_is_open() {
-    let bench = Arc::new(Bench::memory());
+    let bench = Arc::new(quick());
     let fleet = bench.open().await;
     fleet.warm_up();
     let mac = Machine::join(&fleet, "mac").await;
@@ -91,7 +92,7 @@ async fn a_submit_whose_client_hung_up_is_found_by_the_next_sweep_although_nothi
 
 #[tokio::test]
 async fn a_submit_that_is_repeated_after_a_hang_up_is_the_same_job_and_runs() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.store().set(|faults| faults.holds_answers = true);
     let answer = cut(fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some("k"))), 3).await;
@@ -125,12 +126,12 @@ async fn wait_for_job(fleet: &Fleet) {
 
 #[tokio::test]
 async fn a_thousand_lives_with_every_request_cut_at_random_have_one_outcome_each() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let machine = Machine::join(&fleet, "mac").await;
     fleet.store().set(|faults| faults.yields_max = 1);
 
-    for n in 0..1_000 {
+    for n in 0..share_of(1_000) {
         let key = format!("job-{n}");
         let job = loop {
             let submitted = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some(&key)));

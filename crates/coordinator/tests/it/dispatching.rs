@@ -8,7 +8,8 @@ use coordinator::Error;
 use domain::{Broker as _, EventKind, JobId, Refusal, StageName};
 use protocol::AlertCode;
 
-use crate::fleet::{Bench, Fleet, PLAIN};
+use super::{lasting, quick};
+use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Machine, drain};
 
 const ACCEPT_WITHIN: Duration = Duration::from_secs(15);
@@ -20,7 +21,7 @@ async fn alert_codes(fleet: &Fleet) -> Vec<AlertCode> {
 
 #[tokio::test]
 async fn row_01_a_redispatch_is_delivered_although_the_first_message_was_seen() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     let job = fleet.submit(PLAIN).await;
@@ -41,7 +42,7 @@ async fn row_01_a_redispatch_is_delivered_although_the_first_message_was_seen() 
 
 #[tokio::test]
 async fn row_02_a_stamped_job_that_was_never_published_is_claimed_within_the_deadline_and_a_sweep() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     fleet.bench.broker().set(|faults| faults.is_down = true);
@@ -62,7 +63,7 @@ async fn row_02_a_stamped_job_that_was_never_published_is_claimed_within_the_dea
 
 #[tokio::test]
 async fn row_02_a_coordinator_that_died_between_stamp_and_publish_publishes_after_its_restart() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.bench.broker().set(|faults| faults.is_down = true);
     let job = fleet.submit(PLAIN).await;
@@ -81,7 +82,7 @@ async fn row_02_a_coordinator_that_died_between_stamp_and_publish_publishes_afte
 
 #[tokio::test]
 async fn row_02_an_offer_that_is_published_again_after_a_restart_raises_no_alarm() {
-    let bench = Arc::new(Bench::memory());
+    let bench = Arc::new(quick());
     let fleet = bench.open().await;
     fleet.warm_up();
     let _mac = Machine::join(&fleet, "mac").await;
@@ -97,7 +98,7 @@ async fn row_02_an_offer_that_is_published_again_after_a_restart_raises_no_alarm
 
 #[tokio::test]
 async fn row_03_a_job_that_nobody_was_told_of_is_found_by_the_sweep() {
-    let bench = Arc::new(Bench::sqlite());
+    let bench = Arc::new(lasting());
     let fleet = bench.open().await;
     fleet.warm_up();
     let mac = Machine::join(&fleet, "mac").await;
@@ -113,7 +114,7 @@ async fn row_03_a_job_that_nobody_was_told_of_is_found_by_the_sweep() {
 
 #[tokio::test]
 async fn row_03_a_sweep_that_could_not_read_comes_round_again() {
-    let bench = Arc::new(Bench::memory());
+    let bench = Arc::new(quick());
     let fleet = bench.open().await;
     fleet.warm_up();
     let mac = Machine::join(&fleet, "mac").await;
@@ -144,8 +145,43 @@ async fn row_03_a_sweep_that_could_not_read_comes_round_again() {
 }
 
 #[tokio::test]
+async fn row_32_a_stamp_that_did_not_happen_is_made_again_long_before_the_sweep() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let jobs = [fleet.submit(PLAIN).await, fleet.submit(PLAIN).await];
+    fleet.store().set(|faults| {
+        faults.commits_lost = 1.0;
+        faults.unwritable.insert(jobs[1]);
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+    turns().await;
+    fleet.store().heal();
+
+    let mut offered = BTreeSet::new();
+    for _ in 0..10 {
+        fleet.bench.clock.advance(Duration::from_secs(1));
+        turns().await;
+        offered.extend(drain(&mut inbox).await.0.into_iter().map(|message| message.job_id));
+    }
+
+    assert_eq!(offered, BTreeSet::from(jobs));
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+/// Lets everything that was woken run until it sleeps again.
+async fn turns() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
 async fn row_04_the_message_of_a_dead_target_is_refused_when_it_comes_back() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -169,7 +205,7 @@ async fn row_04_the_message_of_a_dead_target_is_refused_when_it_comes_back() {
 
 #[tokio::test]
 async fn row_16_a_job_that_was_cancelled_on_its_way_is_refused_and_its_message_is_over() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     let job = fleet.submit(PLAIN).await;
@@ -187,7 +223,7 @@ async fn row_16_a_job_that_was_cancelled_on_its_way_is_refused_and_its_message_i
 
 #[tokio::test]
 async fn an_accept_that_was_not_decided_leaves_its_message_to_come_again() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     let job = fleet.submit(PLAIN).await;
@@ -210,7 +246,7 @@ async fn an_accept_that_was_not_decided_leaves_its_message_to_come_again() {
 
 #[tokio::test]
 async fn row_23_a_job_that_the_broker_buried_still_runs() {
-    let fleet = Fleet::warm(Bench::sqlite().with_broker(|broker| broker.deliveries_max = 1)).await;
+    let fleet = Fleet::warm(lasting().with_broker(|broker| broker.deliveries_max = 1)).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -234,7 +270,7 @@ async fn row_23_a_job_that_the_broker_buried_still_runs() {
 
 #[tokio::test]
 async fn row_27_lost_repeated_delayed_and_shuffled_messages_cost_only_time() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     fleet.bench.broker().set(|faults| {
         (faults.lost, faults.repeated, faults.delayed) = (0.2, 0.5, 0.4);
@@ -292,7 +328,7 @@ async fn work_off(fleet: &Fleet, machine: &Machine, messages: Vec<domain::Messag
 
 #[tokio::test]
 async fn a_broker_that_calls_a_new_dispatch_a_duplicate_is_an_alarm_and_the_job_runs_all_the_same() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.bench.broker().set(|faults| faults.calls_all_duplicates = true);
     let job = fleet.submit(PLAIN).await;
@@ -307,7 +343,7 @@ async fn a_broker_that_calls_a_new_dispatch_a_duplicate_is_an_alarm_and_the_job_
 
 #[tokio::test]
 async fn one_job_that_cannot_be_stamped_does_not_keep_the_others_of_its_round_from_their_factories() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     let broken = fleet.submit(PLAIN).await;
@@ -325,7 +361,7 @@ async fn one_job_that_cannot_be_stamped_does_not_keep_the_others_of_its_round_fr
 
 #[tokio::test]
 async fn a_job_that_nobody_accepts_is_undeliverable_in_the_end_and_says_so() {
-    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.retry.unaccepted_max = 3)).await;
+    let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 3)).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
 

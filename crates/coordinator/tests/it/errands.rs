@@ -6,7 +6,8 @@ use coordinator::Error;
 use domain::{ErrandKind, EventKind, JobId, Refusal, StageName};
 use protocol::{Action, AlertCode, ErrandOutcome, PromoteOrder};
 
-use crate::fleet::{Bench, Fleet, IN_REPO};
+use super::{lasting, quick};
+use crate::fleet::{Fleet, IN_REPO};
 use crate::machine::{Grip, Machine, sha};
 
 const ERRAND_WITHIN: Duration = Duration::from_secs(120);
@@ -43,7 +44,7 @@ fn is_fenced(error: &Error) -> bool {
 
 #[tokio::test]
 async fn a_product_that_ships_by_itself_ships_the_commit_that_was_completed() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = promoted(&fleet, &mac).await;
@@ -61,7 +62,7 @@ async fn a_product_that_ships_by_itself_ships_the_commit_that_was_completed() {
 
 #[tokio::test]
 async fn a_run_is_not_over_before_its_branch_shows_the_work() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
     let before = fleet.coordinator.runs(&fleet.admin, job).await.unwrap().items;
@@ -75,7 +76,7 @@ async fn a_run_is_not_over_before_its_branch_shows_the_work() {
 
 #[tokio::test]
 async fn a_promotion_whose_factory_dies_is_given_to_another() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, first) = completed(&fleet, &mac).await;
     let linux = Machine::join(&fleet, "linux").await;
@@ -93,7 +94,7 @@ async fn a_promotion_whose_factory_dies_is_given_to_another() {
 
 #[tokio::test]
 async fn a_merge_that_is_not_finished_in_time_goes_to_another_factory_although_the_first_is_alive() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let linux = Machine::join(&fleet, "linux").await;
     let job = fleet.submit(IN_REPO).await;
@@ -121,7 +122,7 @@ async fn a_merge_that_is_not_finished_in_time_goes_to_another_factory_although_t
 
 #[tokio::test]
 async fn a_promotion_that_failed_is_tried_again_after_a_pause() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
     let failed = ErrandOutcome::Failed { message: "the forge is down".to_owned() };
@@ -139,7 +140,7 @@ async fn a_promotion_that_failed_is_tried_again_after_a_pause() {
 
 #[tokio::test]
 async fn a_promotion_that_is_impossible_is_given_up_and_says_why() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
@@ -157,7 +158,7 @@ async fn a_promotion_that_is_impossible_is_given_up_and_says_why() {
 
 #[tokio::test]
 async fn a_promotion_that_is_held_is_not_taken_away_while_the_coordinator_warms_up() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
     fleet.bench.clock.advance(ERRAND_WITHIN * 2);
@@ -172,7 +173,7 @@ async fn a_promotion_that_is_held_is_not_taken_away_while_the_coordinator_warms_
 
 #[tokio::test]
 async fn a_process_that_was_superseded_cannot_take_an_errand() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let old = Machine::join(&fleet, "mac").await;
     let job = promoted(&fleet, &old).await;
     fleet.act(job, Action::Ship).await.unwrap();
@@ -190,7 +191,7 @@ async fn a_process_that_was_superseded_cannot_take_an_errand() {
 
 #[tokio::test]
 async fn a_completion_whose_answer_was_lost_gives_the_same_order_again() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;
     let grip = mac.build(&fleet, job).await;
@@ -204,7 +205,7 @@ async fn a_completion_whose_answer_was_lost_gives_the_same_order_again() {
 
 #[tokio::test]
 async fn a_promotion_that_nobody_can_take_is_an_alert() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, _) = completed(&fleet, &mac).await;
 
@@ -218,7 +219,7 @@ async fn a_promotion_that_nobody_can_take_is_an_alert() {
 
 #[tokio::test]
 async fn merges_into_one_repository_go_one_after_the_other() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let linux = Machine::join(&fleet, "linux").await;
     let mut jobs = Vec::new();
@@ -257,7 +258,7 @@ async fn merges_into_one_repository_go_one_after_the_other() {
 
 #[tokio::test]
 async fn an_errand_takes_no_seat() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let offers = crate::machine::Offers { seats: 1, ..Default::default() };
     let mac = Machine::join_with(&fleet, "mac", offers).await;
     completed(&fleet, &mac).await;
@@ -269,7 +270,7 @@ async fn an_errand_takes_no_seat() {
 
 #[tokio::test]
 async fn a_merge_that_cannot_work_is_not_asked_for_again_by_itself() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = promoted(&fleet, &mac).await;

@@ -13,10 +13,15 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-/// A store that misbehaves as told, over one that does not.
+/// A store that misbehaves as told, over another.
 pub(crate) struct FaultyStore {
     jobs: Arc<dyn JobStore>,
     documents: Arc<dyn FleetStore>,
+    trouble: Arc<Trouble>,
+}
+
+/// What is wrong with the store, for all who use it.
+pub(crate) struct Trouble {
     chance: SeededEntropy,
     faults: Mutex<Faults>,
     /// Commits wait here, after they have happened, while nothing is let through.
@@ -41,14 +46,14 @@ pub(crate) struct Faults {
 }
 
 impl FaultyStore {
-    pub(crate) fn new<S: JobStore + FleetStore + 'static>(store: Arc<S>, seed: u64) -> Self {
-        Self {
-            jobs: Arc::clone(&store) as Arc<dyn JobStore>,
-            documents: store,
-            chance: SeededEntropy::new(seed),
-            faults: Mutex::default(),
-            gate: Semaphore::new(0),
-        }
+    pub(crate) fn new(jobs: Arc<dyn JobStore>, documents: Arc<dyn FleetStore>, trouble: Arc<Trouble>) -> Self {
+        Self { jobs, documents, trouble }
+    }
+}
+
+impl Trouble {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { chance: SeededEntropy::new(seed), faults: Mutex::default(), gate: Semaphore::new(0) }
     }
 
     /// Changes what is wrong with it.
@@ -87,24 +92,24 @@ impl FaultyStore {
 #[async_trait]
 impl JobStore for FaultyStore {
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
-        self.check()?;
-        let yields = self.faults().yields_max;
-        self.give_way(yields).await;
+        self.trouble.check()?;
+        let yields = self.trouble.faults().yields_max;
+        self.trouble.give_way(yields).await;
         let job = self.jobs.job(id).await;
-        self.give_way(yields).await;
+        self.trouble.give_way(yields).await;
         job
     }
 
     async fn commit(&self, units: Vec<Commit>) -> Vec<Result<Revision, CommitError>> {
-        let faults = self.faults();
-        self.give_way(faults.yields_max).await;
+        let faults = self.trouble.faults();
+        self.trouble.give_way(faults.yields_max).await;
         let mut outcomes: Vec<Option<Result<Revision, CommitError>>> = Vec::new();
         let mut passed = Vec::new();
         for unit in units {
             let is_broken = faults.is_down || faults.unwritable.contains(&unit.job.id());
             if is_broken {
                 outcomes.push(Some(Err(StoreError::Unavailable("it does not write this".to_owned()).into())));
-            } else if self.fraction() < faults.commits_lost {
+            } else if self.trouble.fraction() < faults.commits_lost {
                 outcomes.push(Some(Err(CommitError::Unknown)));
             } else {
                 outcomes.push(None);
@@ -113,36 +118,37 @@ impl JobStore for FaultyStore {
         }
         let mut written = self.jobs.commit(passed).await.into_iter();
         if faults.holds_answers {
-            let _never_given = self.gate.acquire().await;
+            let _never_given = self.trouble.gate.acquire().await;
         }
-        self.give_way(faults.yields_max).await;
+        self.trouble.give_way(faults.yields_max).await;
         let answer = |outcome: Option<_>| {
             outcome.unwrap_or_else(|| {
                 let written = written.next().unwrap_or(Err(CommitError::Stale));
-                if self.fraction() < faults.answers_lost { Err(CommitError::Unknown) } else { written }
+                if self.trouble.fraction() < faults.answers_lost { Err(CommitError::Unknown) } else { written }
             })
         };
         outcomes.into_iter().map(answer).collect()
     }
 
     async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError> {
-        self.check()?;
+        self.trouble.check()?;
         let page = self.jobs.open(after, limit).await;
-        self.give_way(self.faults().yields_max).await;
+        self.trouble.give_way(self.trouble.faults().yields_max).await;
         page
     }
 
     async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
-        self.check()?;
+        self.trouble.check()?;
         self.jobs.due(now, limit).await
     }
 
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {
-        self.check()?;
+        self.trouble.check()?;
         self.jobs.dependents(id).await
     }
 
     async fn changed(&self, after: Position) -> Result<Position, StoreError> {
+        self.trouble.check()?;
         self.jobs.changed(after).await
     }
 }
@@ -150,7 +156,7 @@ impl JobStore for FaultyStore {
 #[async_trait]
 impl FleetStore for FaultyStore {
     async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError> {
-        self.check()?;
+        self.trouble.check()?;
         self.documents.document(collection, key).await
     }
 
@@ -161,19 +167,19 @@ impl FleetStore for FaultyStore {
         expected: Expected,
         document: Option<Value>,
     ) -> Result<Revision, CommitError> {
-        self.check()?;
-        let faults = self.faults();
-        self.give_way(faults.yields_max).await;
-        if self.fraction() < faults.commits_lost {
+        self.trouble.check()?;
+        let faults = self.trouble.faults();
+        self.trouble.give_way(faults.yields_max).await;
+        if self.trouble.fraction() < faults.commits_lost {
             return Err(CommitError::Unknown);
         }
         let put = self.documents.put(collection, key, expected, document).await;
-        self.give_way(faults.yields_max).await;
-        if self.fraction() < faults.answers_lost { Err(CommitError::Unknown) } else { put }
+        self.trouble.give_way(faults.yields_max).await;
+        if self.trouble.fraction() < faults.answers_lost { Err(CommitError::Unknown) } else { put }
     }
 
     async fn documents(&self, collection: Collection) -> Result<Vec<(String, Versioned<Value>)>, StoreError> {
-        self.check()?;
+        self.trouble.check()?;
         self.documents.documents(collection).await
     }
 }

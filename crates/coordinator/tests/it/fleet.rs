@@ -14,11 +14,12 @@ use domain::{
 };
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, Submit};
+use store::weak::{Faults, HastyClock, Weak, WeakDatabase};
 use store::{DirectoryLogs, Memory, Options, Sqlite};
 use tempfile::TempDir;
 
 use crate::faulty_broker::FaultyBroker;
-use crate::faulty_store::FaultyStore;
+use crate::faulty_store::{FaultyStore, Trouble};
 use crate::machine::Machine;
 
 /// What stays when a coordinator goes: the store, the clock, the settings. The embedded broker goes with it.
@@ -26,9 +27,8 @@ pub(crate) struct Bench {
     pub(crate) clock: ManualClock,
     /// How much more the coordinator's wall clock shows.
     pub(crate) ahead: Arc<Mutex<Duration>>,
-    pub(crate) store: Arc<FaultyStore>,
-    pub(crate) sqlite: Option<Arc<Sqlite>>,
-    history: Arc<dyn JobHistory>,
+    pub(crate) store: Arc<Trouble>,
+    backend: Backend,
     logs: DirectoryLogs,
     broker: Mutex<Arc<FaultyBroker>>,
     broker_settings: broker::Settings,
@@ -38,17 +38,44 @@ pub(crate) struct Bench {
     _folder: TempDir,
 }
 
+/// What jobs are kept in.
+enum Backend {
+    Memory(Arc<Memory>),
+    Sqlite(Arc<Sqlite>),
+    Weak(Arc<WeakDatabase>),
+}
+
+/// The seed of what goes wrong with a weak database, unless `GIGA_WEAK_SEED` names another.
+const WEAK_SEED: u64 = 17;
+
+/// How often a dispatcher may find nothing to do before nothing is left to do: a stamp whose time-out meant that it did not
+/// happen is made again with the next round. This many in a row happen to nobody.
+const IDLE_ROUNDS_ON_A_BAD_DAY: usize = 6;
+
+/// One store through all of its ports.
+struct Stores {
+    jobs: Arc<dyn JobStore>,
+    history: Arc<dyn JobHistory>,
+    fleet: Arc<dyn FleetStore>,
+}
+
+impl Stores {
+    fn of<S: JobStore + JobHistory + FleetStore + 'static>(store: Arc<S>) -> Self {
+        Self { jobs: Arc::clone(&store) as _, history: Arc::clone(&store) as _, fleet: store }
+    }
+}
+
 impl Bench {
     /// On a store that is quick and forgets everything with the bench.
     pub(crate) fn memory() -> Self {
-        Self::on(Arc::new(Memory::new()), None, tempfile::tempdir().unwrap())
+        Self::on(Backend::Memory(Arc::default()), tempfile::tempdir().unwrap())
     }
 
     /// On a real file.
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let sqlite = Arc::new(Sqlite::open(folder.path().join("fleet.db"), Options::default()).unwrap());
-        Self::on(Arc::clone(&sqlite), Some(sqlite), folder)
+        let sqlite = Sqlite::open(folder.path().join("fleet.db"), Options::default()).unwrap();
+        Self::on(Backend::Sqlite(Arc::new(sqlite)), folder)
     }
 
     /// Another store, put back from a backup of this one. Clock, people and broker are the same: they outlive a store.
@@ -57,7 +84,7 @@ impl Bench {
         let path = folder.path().join("fleet.db");
         store::restore_closed(backup, &path, self.clock.now()).unwrap();
         let sqlite = Arc::new(Sqlite::open(path, Options::default()).unwrap());
-        let mut bench = Self::on(Arc::clone(&sqlite), Some(sqlite), folder);
+        let mut bench = Self::on(Backend::Sqlite(sqlite), folder);
         bench.clock = self.clock.clone();
         bench.entropy = Arc::clone(&self.entropy);
         bench.settings = self.settings.clone();
@@ -66,16 +93,20 @@ impl Bench {
         bench
     }
 
-    fn on<S>(store: Arc<S>, sqlite: Option<Arc<Sqlite>>, folder: TempDir) -> Self
-    where
-        S: JobStore + FleetStore + JobHistory + 'static,
-    {
+    /// On a database that promises little, on a bad day. Each coordinator is a process of its own to it.
+    pub(crate) fn weak() -> Self {
+        let seed = std::env::var("GIGA_WEAK_SEED").map_or(WEAK_SEED, |seed| seed.parse().unwrap());
+        eprintln!("the weak database's seed is {seed}: GIGA_WEAK_SEED={seed} tells the story again");
+        let database = WeakDatabase::new(Faults::BAD_DAY, Arc::new(SeededEntropy::new(seed)));
+        Self::on(Backend::Weak(Arc::new(database)), tempfile::tempdir().unwrap())
+    }
+
+    fn on(backend: Backend, folder: TempDir) -> Self {
         let clock = ManualClock::default();
         let broker_settings = broker::Settings::default();
         Self {
-            store: Arc::new(FaultyStore::new(Arc::clone(&store), 11)),
-            sqlite,
-            history: store,
+            store: Arc::new(Trouble::new(11)),
+            backend,
             logs: DirectoryLogs::new(folder.path().join("logs"), 1 << 20),
             broker: Mutex::new(broker(&clock, broker_settings)),
             broker_settings,
@@ -88,9 +119,53 @@ impl Bench {
         }
     }
 
+    /// The file, of a bench that has one.
+    pub(crate) fn sqlite_file(&self) -> &Sqlite {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => sqlite,
+            Backend::Memory(_) | Backend::Weak(_) => panic!("the bench has no file"),
+        }
+    }
+
+    /// The store, as a process finds it when it starts.
+    async fn connect(&self) -> Stores {
+        match &self.backend {
+            Backend::Memory(memory) => Stores::of(Arc::clone(memory)),
+            Backend::Sqlite(sqlite) => Stores::of(Arc::clone(sqlite)),
+            Backend::Weak(database) => {
+                let (clock, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
+                Stores::of(Arc::new(Weak::open(Arc::clone(database), clock, chance).await.unwrap()))
+            }
+        }
+    }
+
+    /// Whether the log has one order for all jobs, and not only for each [J7].
+    pub(crate) fn has_one_order(&self) -> bool {
+        match &self.backend {
+            Backend::Memory(_) | Backend::Sqlite(_) => true,
+            Backend::Weak(_) => false,
+        }
+    }
+
+    /// How often a dispatcher finds nothing to do when there is nothing to do.
+    fn idle_rounds(&self) -> usize {
+        match &self.backend {
+            Backend::Memory(_) | Backend::Sqlite(_) => 1,
+            Backend::Weak(_) => IDLE_ROUNDS_ON_A_BAD_DAY,
+        }
+    }
+
     /// With other settings.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
+        self
+    }
+
+    /// With a store that never loses an answer, whatever else goes wrong with it.
+    pub(crate) fn answering(self) -> Self {
+        if let Backend::Weak(database) = &self.backend {
+            database.set_faults(Faults { answers_lost: 0.0, requests_lost: 0.0, ..Faults::BAD_DAY });
+        }
         self
     }
 
@@ -107,21 +182,28 @@ impl Bench {
 
     /// A coordinator that begins with what the store knows. Several may be open at once, and share the broker.
     pub(crate) async fn open(self: &Arc<Self>) -> Fleet {
+        let (coordinator, history) = self.start().await;
+        if let Some(secret) = coordinator.first_admin_token().await.unwrap() {
+            *self.admin.lock() = Some(secret.reveal().to_owned());
+        }
+        let admin = coordinator.authenticate(self.admin.lock().as_deref().unwrap()).unwrap();
+        Fleet { coordinator, admin, history, bench: Arc::clone(self) }
+    }
+
+    /// A coordinator that nobody has spoken to yet, and what can be read of its store.
+    pub(crate) async fn start(&self) -> (Arc<Coordinator>, Arc<dyn JobHistory>) {
+        let Stores { jobs, history, fleet } = self.connect().await;
+        let store = Arc::new(FaultyStore::new(jobs, fleet, Arc::clone(&self.store)));
         let ports = Ports {
-            jobs: Arc::clone(&self.store) as Arc<dyn JobStore>,
-            history: Arc::clone(&self.history),
-            fleet: Arc::clone(&self.store) as Arc<dyn FleetStore>,
+            jobs: Arc::clone(&store) as Arc<dyn JobStore>,
+            history: Arc::clone(&history),
+            fleet: store,
             logs: Arc::new(self.logs.clone()),
             broker: self.broker() as Arc<dyn Broker>,
             clock: Arc::new(WallClock { clock: self.clock.clone(), ahead: Arc::clone(&self.ahead) }),
             entropy: Arc::clone(&self.entropy) as Arc<dyn Entropy>,
         };
-        let coordinator = Coordinator::open(ports, self.settings.clone()).await.unwrap();
-        if let Some(secret) = coordinator.first_admin_token().await.unwrap() {
-            *self.admin.lock() = Some(secret.reveal().to_owned());
-        }
-        let admin = coordinator.authenticate(self.admin.lock().as_deref().unwrap()).unwrap();
-        Fleet { coordinator, admin, bench: Arc::clone(self) }
+        (Coordinator::open(ports, self.settings.clone()).await.unwrap(), history)
     }
 }
 
@@ -155,6 +237,7 @@ pub(crate) struct Fleet {
     pub(crate) coordinator: Arc<Coordinator>,
     pub(crate) admin: Principal,
     pub(crate) bench: Arc<Bench>,
+    history: Arc<dyn JobHistory>,
 }
 
 impl Fleet {
@@ -194,7 +277,7 @@ impl Fleet {
         }
     }
 
-    pub(crate) fn store(&self) -> &FaultyStore {
+    pub(crate) fn store(&self) -> &Trouble {
         &self.bench.store
     }
 
@@ -236,7 +319,7 @@ impl Fleet {
         let mut log = Vec::new();
         let mut after = Position(0);
         loop {
-            let page = self.bench.history.events(&Scope::Fleet, after, 5_000).await.unwrap();
+            let page = self.history.events(&Scope::Fleet, after, 5_000).await.unwrap();
             let Some(last) = page.last() else { return log };
             after = last.position;
             let events = page.iter().map(|recorded| serde_json::from_str::<JobEvent>(&recorded.json).unwrap());
@@ -259,13 +342,14 @@ impl Fleet {
 
     /// Dispatches until there is nothing more to dispatch.
     pub(crate) async fn dispatch(&self) -> usize {
-        let mut sent = 0;
-        loop {
+        let (mut sent, mut idle) = (0, 0);
+        while idle < self.bench.idle_rounds() {
             match self.coordinator.dispatch_round().await {
-                0 => return sent,
-                n => sent += n,
+                0 => idle += 1,
+                n => (sent, idle) = (sent + n, 0),
             }
         }
+        sent
     }
 
     /// Lets time pass as it does: in small steps, with a tick at each, while these machines give signs of life.

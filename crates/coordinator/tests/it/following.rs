@@ -1,17 +1,17 @@
 //! Following the log: nothing twice, nothing left out, and one read for all who follow closely (row 24).
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use coordinator::{Followed, Follower};
 use domain::{EventKind, JobEvent, JobId, Position, Scope};
-use futures_util::future::join_all;
 use protocol::Action;
 
-use crate::fleet::{Bench, Fleet, PLAIN};
-
-const FOLLOWERS: usize = 20;
-const NOISE: usize = 50;
+use super::{lasting, quick};
+use crate::fleet::{Fleet, PLAIN};
 
 /// The next `count` events, or more if they come together.
-async fn hear(follower: &mut Follower, count: usize) -> Vec<(JobId, EventKind)> {
+pub(crate) async fn hear(follower: &mut Follower, count: usize) -> Vec<(JobId, EventKind)> {
     let mut heard = Vec::new();
     while heard.len() < count {
         let Some(Followed::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
@@ -21,42 +21,9 @@ async fn hear(follower: &mut Follower, count: usize) -> Vec<(JobId, EventKind)> 
     heard
 }
 
-fn history_reads(fleet: &Fleet) -> u64 {
-    let operations = fleet.bench.sqlite.as_ref().unwrap();
-    let operations = domain::JobHistory::operations(operations.as_ref());
-    operations.into_iter().filter(|(kind, _)| *kind == "history_reads").map(|(_, count)| count).sum()
-}
-
-#[tokio::test]
-async fn row_24_followers_of_single_jobs_read_nothing_from_the_store_and_hear_of_their_own_job_only() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
-    let (mut jobs, mut followers) = (Vec::new(), Vec::new());
-    for _ in 0..FOLLOWERS {
-        let job = fleet.submit(PLAIN).await;
-        followers.push(fleet.coordinator.follow(Scope::Job(job), None).await.unwrap());
-        jobs.push(job);
-    }
-    let before = history_reads(&fleet);
-
-    let noise = async {
-        for _ in 0..NOISE {
-            fleet.submit(PLAIN).await;
-        }
-        for job in &jobs {
-            fleet.act(*job, Action::Cancel).await.unwrap();
-        }
-    };
-    let (heard, ()) = tokio::join!(join_all(followers.iter_mut().map(|follower| hear(follower, 1))), noise);
-
-    let wanted: Vec<_> = jobs.into_iter().map(|job| vec![(job, EventKind::Cancelled)]).collect();
-    assert_eq!(heard, wanted);
-    let reads = history_reads(&fleet) - before;
-    assert_eq!(reads, 0, "{FOLLOWERS} followers who keep up are served from memory");
-}
-
 #[tokio::test]
 async fn row_24_a_follower_that_starts_far_behind_catches_up_without_a_gap() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let job = fleet.submit(PLAIN).await;
     for _ in 0..600 {
         fleet.submit(PLAIN).await;
@@ -71,4 +38,38 @@ async fn row_24_a_follower_that_starts_far_behind_catches_up_without_a_gap() {
 
     assert_eq!(heard, vec![(job, EventKind::Submitted), (job, EventKind::Cancelled)]);
     assert_eq!(everything, fleet.log().await);
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_for_a_while_ends_nobodys_stream_and_costs_no_event() {
+    let fleet = Fleet::warm(quick()).await;
+    let job = fleet.submit(PLAIN).await;
+    let mut follower = fleet.coordinator.follow(Scope::Fleet, Some(Position(0))).await.unwrap();
+    hear(&mut follower, 1).await;
+
+    fleet.store().set(|faults| faults.is_down = true);
+    let outage = async {
+        tokio::task::yield_now().await;
+        fleet.store().heal();
+        fleet.act(job, Action::Cancel).await.unwrap();
+        fleet.bench.clock.advance(Duration::from_secs(1));
+    };
+    let (heard, ()) = tokio::join!(hear(&mut follower, 1), outage);
+
+    assert_eq!(heard, vec![(job, EventKind::Cancelled)]);
+}
+
+#[tokio::test]
+async fn row_24_a_client_that_comes_from_another_coordinator_goes_on_where_it_was() {
+    let bench = Arc::new(quick());
+    let fleets = [bench.open().await, bench.open().await];
+    let jobs = [fleets[0].submit(PLAIN).await, fleets[0].submit(PLAIN).await];
+    let mut follower = fleets[0].coordinator.follow(Scope::Fleet, Some(Position(0))).await.unwrap();
+    hear(&mut follower, 2).await;
+
+    let mut moved = fleets[1].coordinator.follow(Scope::Fleet, Some(follower.position())).await.unwrap();
+    let cancelled = async { fleets[0].act(jobs[0], Action::Cancel).await.unwrap() };
+    let (heard, _) = tokio::join!(hear(&mut moved, 1), cancelled);
+
+    assert_eq!(heard, vec![(jobs[0], EventKind::Cancelled)]);
 }

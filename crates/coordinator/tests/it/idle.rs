@@ -6,69 +6,22 @@ use std::time::Duration;
 use domain::StageName;
 use protocol::Presence;
 
-use crate::fleet::{Bench, Fleet, PLAIN};
+use super::{lasting, quick};
+use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Machine, drain};
 
-const RENEW_EVERY: Duration = Duration::from_secs(30);
+pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(30);
 
 /// Lets everything that was woken run until it sleeps again.
-async fn settle() {
+pub(crate) async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_hundred_idle_factories_cost_no_store_operation_in_an_hour() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
-    let mut tasks = tokio::task::JoinSet::new();
-    let coordinator = Arc::clone(&fleet.coordinator);
-    tasks.spawn(async move { coordinator.run().await });
-    let mut machines = Vec::new();
-    let mut inboxes = Vec::new();
-    for n in 0..100 {
-        let machine = Machine::join(&fleet, &format!("factory-{n}")).await;
-        inboxes.push(machine.open_inbox(&fleet, 4).await);
-        machines.push(machine);
-    }
-    settle().await;
-    let sqlite = fleet.bench.sqlite.clone().unwrap();
-    let before = sqlite.operations();
-
-    for _ in 0..120 {
-        fleet.bench.clock.advance(RENEW_EVERY);
-        for machine in &machines {
-            machine.beat(&fleet).await;
-            machine.renew(&fleet).await;
-        }
-        settle().await;
-    }
-
-    assert_eq!(sqlite.operations(), before);
-    let views = fleet.coordinator.factories(&fleet.admin).unwrap().items;
-    assert!(views.iter().all(|view| view.presence == Presence::Live && view.connected));
-    fleet.coordinator.stop();
-    tasks.join_all().await;
-}
-
-#[tokio::test]
-async fn work_that_runs_is_renewed_without_a_store_operation() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
-    let mac = Machine::join(&fleet, "mac").await;
-    let job = fleet.submit(PLAIN).await;
-    mac.build(&fleet, job).await;
-    let sqlite = fleet.bench.sqlite.clone().unwrap();
-    let before = sqlite.operations();
-
-    fleet.pass(Duration::from_secs(3_600), &[&mac]).await;
-
-    assert_eq!(sqlite.operations(), before);
-    assert_eq!(fleet.stage(job).await, StageName::Building);
-}
-
-#[tokio::test]
 async fn a_running_coordinator_takes_a_job_to_its_end_by_wake_ups_alone() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -90,7 +43,7 @@ async fn a_running_coordinator_takes_a_job_to_its_end_by_wake_ups_alone() {
 
 #[tokio::test]
 async fn a_timer_that_has_nothing_to_do_sleeps() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     // Offered during the warm-up of the next coordinator, and accepted before its deadline was put off to.
     let job = fleet.submit(PLAIN).await;
@@ -125,7 +78,7 @@ async fn a_timer_that_has_nothing_to_do_sleeps() {
 
 #[tokio::test]
 async fn while_it_warms_up_nothing_is_taken_back_and_nobody_is_called_missing() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -147,7 +100,7 @@ async fn while_it_warms_up_nothing_is_taken_back_and_nobody_is_called_missing() 
 
 #[tokio::test]
 async fn after_it_has_warmed_up_a_factory_that_was_not_heard_of_is_missing_and_its_offer_is_taken_back() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -167,7 +120,7 @@ async fn after_it_has_warmed_up_a_factory_that_was_not_heard_of_is_missing_and_i
 
 #[tokio::test]
 async fn a_wall_clock_that_is_set_back_does_not_make_the_warm_up_longer() {
-    let bench = Bench::memory();
+    let bench = quick();
     *bench.ahead.lock() = Duration::from_hours(1);
     let fleet = Arc::new(bench).open().await;
     fleet.submit(PLAIN).await;

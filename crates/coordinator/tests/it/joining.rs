@@ -7,7 +7,8 @@ use coordinator::Error;
 use domain::{FactoryId, FailureReason, Grant, Refusal, StageName};
 use protocol::{Directive, Enroll, ErrandOutcome, Held, NewToken, Presence};
 
-use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN};
+use super::{lasting, quick};
+use crate::fleet::{Fleet, IN_REPO, PLAIN};
 use crate::machine::{Machine, drain, sha};
 
 const LEASE_TTL: Duration = Duration::from_secs(90);
@@ -20,7 +21,7 @@ async fn join_token(fleet: &Fleet, ttl_seconds: Option<u64>) -> String {
 
 #[tokio::test]
 async fn a_join_token_is_good_for_one_of_fifty() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let join_token = join_token(&fleet, None).await;
     fleet.store().set(|faults| faults.yields_max = 3);
 
@@ -41,7 +42,7 @@ async fn a_join_token_is_good_for_one_of_fifty() {
 
 #[tokio::test]
 async fn a_join_token_ends_by_itself_and_does_nothing_else() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let secret = join_token(&fleet, Some(60)).await;
     let who = fleet.coordinator.authenticate(&secret).unwrap();
     assert!(matches!(fleet.coordinator.factories(&who), Err(Error::Forbidden(_))));
@@ -55,7 +56,7 @@ async fn a_join_token_ends_by_itself_and_does_nothing_else() {
 
 #[tokio::test]
 async fn a_rotated_token_works_for_the_overlap_and_not_longer() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
     let rotated = fleet.coordinator.rotate_token(&mac.who, &mac.id).await.unwrap();
@@ -74,7 +75,7 @@ async fn a_rotated_token_works_for_the_overlap_and_not_longer() {
 
 #[tokio::test]
 async fn a_revoked_factory_is_nobody_and_its_stream_ends() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
 
@@ -89,7 +90,7 @@ async fn a_revoked_factory_is_nobody_and_its_stream_ends() {
 
 #[tokio::test]
 async fn a_revocation_whose_answer_was_lost_can_be_asked_for_again() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     for n in 0..30 {
         let mac = Machine::join(&fleet, &format!("mac-{n}")).await;
         fleet.store().set(|faults| (faults.answers_lost, faults.commits_lost) = (0.5, 0.2));
@@ -106,7 +107,7 @@ async fn a_revocation_whose_answer_was_lost_can_be_asked_for_again() {
 
 #[tokio::test]
 async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fenced() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let old = Machine::join(&fleet, "mac").await;
     let mut old_inbox = old.open_inbox(&fleet, 4).await;
     let job = fleet.submit(PLAIN).await;
@@ -134,7 +135,7 @@ async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fe
 
 #[tokio::test]
 async fn row_06_two_processes_with_one_offer_are_granted_once() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.store().set(|faults| faults.yields_max = 3);
 
@@ -153,7 +154,7 @@ async fn row_06_two_processes_with_one_offer_are_granted_once() {
 
 #[tokio::test]
 async fn renewals_of_a_superseded_process_are_no_sign_of_life_of_its_factory() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let old = Machine::join(&fleet, "mac").await;
     let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
     new.beat(&fleet).await;
@@ -167,7 +168,7 @@ async fn renewals_of_a_superseded_process_are_no_sign_of_life_of_its_factory() {
 
 #[tokio::test]
 async fn another_factorys_lease_is_not_renewed_and_is_called_lost() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
@@ -184,7 +185,7 @@ async fn another_factorys_lease_is_not_renewed_and_is_called_lost() {
 
 #[tokio::test]
 async fn a_factory_that_is_deregistered_gives_back_what_it_holds_and_is_nobody() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     let job = fleet.submit(PLAIN).await;
@@ -204,7 +205,7 @@ async fn a_factory_that_is_deregistered_gives_back_what_it_holds_and_is_nobody()
 
 #[tokio::test]
 async fn only_factories_that_have_long_been_silent_and_hold_nothing_are_pruned() {
-    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.stale_after = Duration::from_secs(95))).await;
+    let fleet = Fleet::warm(quick().with(|settings| settings.stale_after = Duration::from_secs(95))).await;
     let alive = Machine::join(&fleet, "alive").await;
     let silent = Machine::join(&fleet, "silent").await;
     fleet.pass(Duration::from_secs(100), &[&alive]).await;
@@ -221,7 +222,7 @@ async fn only_factories_that_have_long_been_silent_and_hold_nothing_are_pruned()
 
 #[tokio::test]
 async fn a_factory_offers_only_what_its_token_allows() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let grant = Grant::Join {
         factory: Some("mac".parse().unwrap()),
         products: BTreeSet::new(),
@@ -250,7 +251,7 @@ async fn a_factory_offers_only_what_its_token_allows() {
 
 #[tokio::test]
 async fn a_join_token_that_names_nobody_does_not_take_over_a_factory_that_is_there() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let anonymous = join_token(&fleet, None).await;
     let named = fleet.coordinator.join_token(mac.id.clone()).await.unwrap();
@@ -268,7 +269,7 @@ async fn a_join_token_that_names_nobody_does_not_take_over_a_factory_that_is_the
 
 #[tokio::test]
 async fn a_worker_whose_token_does_not_cover_the_product_writes_nothing() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mut mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;
     let grip = mac.build(&fleet, job).await;
@@ -294,7 +295,7 @@ async fn a_worker_whose_token_does_not_cover_the_product_writes_nothing() {
 
 #[tokio::test]
 async fn tokens_that_have_ended_are_removed_when_others_are_made_and_at_the_next_start() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let names = |fleet: &Fleet| -> Vec<String> {
         let tokens = fleet.coordinator.list_tokens(&fleet.admin).unwrap().items;
         tokens.into_iter().map(|token| token.name).collect()
@@ -313,7 +314,7 @@ async fn tokens_that_have_ended_are_removed_when_others_are_made_and_at_the_next
 #[tokio::test]
 async fn a_factorys_token_lives_as_long_as_the_settings_say() {
     let ttl = Duration::from_hours(1);
-    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.factory_token_ttl = Some(ttl))).await;
+    let fleet = Fleet::warm(quick().with(|settings| settings.factory_token_ttl = Some(ttl))).await;
     let mac = Machine::join(&fleet, "mac").await;
 
     fleet.bench.clock.advance(ttl);
@@ -323,7 +324,7 @@ async fn a_factorys_token_lives_as_long_as_the_settings_say() {
 
 #[tokio::test]
 async fn a_factory_that_speaks_a_protocol_that_is_not_served_is_refused() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
     let newer = protocol::PROTOCOL_VERSION + 1;
@@ -334,7 +335,7 @@ async fn a_factory_that_speaks_a_protocol_that_is_not_served_is_refused() {
 
 #[tokio::test]
 async fn a_restart_does_not_forget_which_process_of_a_factory_is_the_newer() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let old = Machine::join(&fleet, "mac").await;
     let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
     new.beat(&fleet).await;
@@ -348,7 +349,7 @@ async fn a_restart_does_not_forget_which_process_of_a_factory_is_the_newer() {
 
 #[tokio::test]
 async fn an_enrolment_whose_answer_was_lost_is_given_the_same_token_again() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let join_token = fleet.coordinator.join_token("mac".parse().unwrap()).await.unwrap().reveal().to_owned();
     let nonce = Some(domain::ClaimNonce::from_bytes([7; 16]));
     let request = Enroll { join_token, factory_id: "mac".parse().unwrap(), nonce };

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use domain::{EventKind, StageName};
+use coordinator::Principal;
+use domain::{EventKind, Grant, ProductId, StageName, TokenId};
 
-use crate::fleet::{Bench, PLAIN};
+use super::{lasting, quick};
+use crate::fleet::PLAIN;
 use crate::machine::{Machine, Offers};
 
 #[tokio::test]
 async fn row_12_three_dispatchers_that_all_lead_grant_each_dispatch_once() {
-    let bench = Arc::new(Bench::memory());
+    let bench = Arc::new(quick());
     let fleets = [bench.open().await, bench.open().await, bench.open().await];
     fleets[0].warm_up();
     let mut machines = Vec::new();
@@ -57,7 +59,7 @@ async fn row_12_three_dispatchers_that_all_lead_grant_each_dispatch_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn row_12_three_dispatchers_on_threads_of_their_own_stamp_each_job_once() {
-    let bench = Arc::new(Bench::sqlite());
+    let bench = Arc::new(lasting());
     let first = bench.open().await;
     first.warm_up();
     let machine = Machine::join_with(&first, "mac", Offers { seats: 200, ..Offers::default() }).await;
@@ -84,8 +86,22 @@ async fn row_12_three_dispatchers_on_threads_of_their_own_stamp_each_job_once() 
 }
 
 #[tokio::test]
+async fn coordinators_that_start_at_once_on_an_empty_store_all_start() {
+    let bench = quick();
+    bench.store.set(|faults| faults.yields_max = 3);
+
+    let started = futures_util::future::join_all((0..10).map(|_| bench.start())).await;
+
+    let admin = Principal { token: TokenId::from_bytes([1; 16]), name: "admin".to_owned(), grant: Grant::Admin };
+    for (coordinator, _) in started {
+        let products: Vec<_> = coordinator.products(&admin).unwrap().items.into_iter().map(|known| known.id).collect();
+        assert_eq!(products, vec![ProductId::default_product()]);
+    }
+}
+
+#[tokio::test]
 async fn row_12_a_dispatcher_that_lost_a_race_catches_up_without_a_sweep() {
-    let bench = Arc::new(Bench::memory());
+    let bench = Arc::new(quick());
     let winner = bench.open().await;
     winner.warm_up();
     let mac = Machine::join(&winner, "mac").await;

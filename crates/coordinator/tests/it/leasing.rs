@@ -6,7 +6,8 @@ use coordinator::Error;
 use domain::{EventKind, FailureReason, Refusal, StageName};
 use protocol::{ErrandOutcome, Held, JobView};
 
-use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN};
+use super::{lasting, quick};
+use crate::fleet::{Fleet, IN_REPO, PLAIN};
 use crate::machine::{Grip, Machine, Offers, sha};
 
 const LEASE_TTL: Duration = Duration::from_secs(90);
@@ -65,7 +66,7 @@ async fn replay(fleet: &Fleet, machine: &Machine, past: &[Write], job: domain::J
 
 #[tokio::test]
 async fn row_07_a_write_that_comes_late_or_again_changes_nothing() {
-    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.retry.attempts_max = 4)).await;
+    let fleet = Fleet::warm(quick().with(|settings| settings.retry.attempts_max = 4)).await;
     let mac = Machine::join(&fleet, "mac").await;
 
     for _ in 0..60 {
@@ -101,7 +102,7 @@ async fn row_07_a_write_that_comes_late_or_again_changes_nothing() {
 
 #[tokio::test]
 async fn row_07_a_fenced_failure_counts_no_attempt_and_sets_no_backoff() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let old = mac.build(&fleet, job).await;
@@ -117,7 +118,7 @@ async fn row_07_a_fenced_failure_counts_no_attempt_and_sets_no_backoff() {
 
 #[tokio::test]
 async fn row_09_a_lease_that_cannot_be_reaped_does_not_stop_the_reaper() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 20, ..Offers::default() }).await;
     let mut jobs = Vec::new();
     for _ in 0..20 {
@@ -144,7 +145,7 @@ async fn row_09_a_lease_that_cannot_be_reaped_does_not_stop_the_reaper() {
 #[tokio::test]
 async fn row_10_factories_whose_clocks_are_an_hour_off_lose_nothing_early() {
     let hour = Duration::from_secs(3_600);
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let ahead = Machine::join(&fleet, "ahead").await;
     let ahead = Machine::clone_of(&fleet, &ahead, hour);
     ahead.beat(&fleet).await;
@@ -159,7 +160,7 @@ async fn row_10_factories_whose_clocks_are_an_hour_off_lose_nothing_early() {
 
 #[tokio::test]
 async fn row_10_a_process_on_a_clock_that_was_set_back_stands_for_its_factory_at_once() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let first = Machine::join(&fleet, "mac").await;
     let before = Machine::clone_of(&fleet, &first, Duration::from_secs(3_600));
     before.beat(&fleet).await;
@@ -175,7 +176,7 @@ async fn row_10_a_process_on_a_clock_that_was_set_back_stands_for_its_factory_at
 
 #[tokio::test]
 async fn row_11_a_coordinator_that_stood_still_reaps_nobody_before_they_could_renew() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
@@ -196,7 +197,7 @@ async fn row_11_a_coordinator_that_stood_still_reaps_nobody_before_they_could_re
 
 #[tokio::test]
 async fn row_11_a_coordinator_that_stood_still_before_its_first_look_at_a_lease_reaps_nobody() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.coordinator.tick().await;
     let job = fleet.submit(PLAIN).await;
@@ -212,7 +213,7 @@ async fn row_11_a_coordinator_that_stood_still_before_its_first_look_at_a_lease_
 
 #[tokio::test]
 async fn row_11_after_a_restart_nothing_is_reaped_for_one_lease() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
@@ -231,7 +232,7 @@ async fn row_11_after_a_restart_nothing_is_reaped_for_one_lease() {
 
 #[tokio::test]
 async fn row_22_a_job_that_kills_its_factories_is_put_away_and_the_fleet_lives() {
-    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.retry.lost_leases_max = 3)).await;
+    let fleet = Fleet::warm(quick().with(|settings| settings.retry.lost_leases_max = 3)).await;
     fleet.ship_everything().await;
     let poison = fleet.submit(PLAIN).await;
 
@@ -256,7 +257,7 @@ async fn row_22_a_job_that_kills_its_factories_is_put_away_and_the_fleet_lives()
 
 #[tokio::test]
 async fn row_31_a_checkpoint_of_a_holder_that_was_replaced_is_refused() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let linux = Machine::join(&fleet, "linux").await;
     let job = fleet.submit(PLAIN).await;
@@ -281,7 +282,7 @@ async fn row_31_a_checkpoint_of_a_holder_that_was_replaced_is_refused() {
 
 #[tokio::test]
 async fn work_that_was_saved_is_given_to_the_next_holder() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let old = mac.build(&fleet, job).await;
@@ -298,7 +299,7 @@ async fn work_that_was_saved_is_given_to_the_next_holder() {
 
 #[tokio::test]
 async fn a_job_that_its_holder_leaves_out_of_two_lists_is_taken_back() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     mac.build(&fleet, job).await;
@@ -313,7 +314,7 @@ async fn a_job_that_its_holder_leaves_out_of_two_lists_is_taken_back() {
 
 #[tokio::test]
 async fn a_failure_is_retried_with_a_growing_pause_until_it_is_enough() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let mut pauses = Vec::new();
@@ -335,7 +336,7 @@ async fn a_failure_is_retried_with_a_growing_pause_until_it_is_enough() {
 
 #[tokio::test]
 async fn a_failure_that_is_final_frees_the_seat_at_once() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
@@ -350,7 +351,7 @@ async fn a_failure_that_is_final_frees_the_seat_at_once() {
 
 #[tokio::test]
 async fn a_worker_cannot_give_a_reason_that_is_the_coordinators_to_give() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;

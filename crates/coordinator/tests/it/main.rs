@@ -1,23 +1,59 @@
 //! The protocol under fire: crashes, lost answers, repeated and reordered messages, races. Rows are those of the list of
 //! flaws that a dispatcher like ours must not have.
+//!
+//! Every story is told on the embedded stores and, by the macro below, on others; it takes its store from the module that
+//! it is in.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::duplicate_mod, reason = "one story is told on several stores")]
+
+mod faulty_broker;
+mod faulty_store;
+mod fleet;
+mod machine;
+mod stores;
+
+use stores::embedded::{lasting, quick, share_of};
 
 mod accepting;
+mod counting;
 mod cutting;
 mod depending;
 mod dispatching;
 mod errands;
-mod faulty_broker;
-mod faulty_store;
-mod fleet;
 mod following;
 mod idle;
 mod joining;
 mod leading;
 mod leasing;
-mod machine;
 mod placing;
 mod racing;
 mod restoring;
 mod seats;
 mod steering;
+
+/// All stories again, on the stores of a module of `stores`.
+macro_rules! stories_on {
+    ($stores:ident) => {
+        #[path = "."]
+        mod $stores {
+            use crate::stores::$stores::{lasting, quick, share_of};
+
+            mod accepting;
+            mod cutting;
+            mod depending;
+            mod dispatching;
+            mod errands;
+            mod following;
+            mod idle;
+            mod joining;
+            mod leading;
+            mod leasing;
+            mod placing;
+            mod racing;
+            mod seats;
+            mod steering;
+        }
+    };
+}
+
+stories_on!(weak);

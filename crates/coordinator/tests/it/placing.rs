@@ -6,14 +6,15 @@ use coordinator::Error;
 use domain::StageName;
 use protocol::{ActionRequest, AlertCode, ProductSettings};
 
-use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN, submit};
+use super::{lasting, quick};
+use crate::fleet::{Fleet, IN_REPO, PLAIN, submit};
 use crate::machine::{Machine, Offers};
 
 const NEEDS_XCODE: &str = "---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\nPlease.\n";
 
 #[tokio::test]
 async fn a_job_that_nobody_can_run_says_so_at_once_and_names_what_is_missing() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
     let submitted = fleet.coordinator.submit(&fleet.admin, submit(NEEDS_XCODE, None)).await.unwrap();
@@ -32,7 +33,7 @@ async fn a_job_that_nobody_can_run_says_so_at_once_and_names_what_is_missing() {
 
 #[tokio::test]
 async fn an_alert_ends_when_its_cause_does() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let job = fleet.submit(NEEDS_XCODE).await;
     let mut mac = Machine::join(&fleet, "mac").await;
 
@@ -45,7 +46,7 @@ async fn an_alert_ends_when_its_cause_does() {
 
 #[tokio::test]
 async fn a_shape_that_cannot_be_placed_holds_up_nobody_behind_it() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     for _ in 0..50 {
         fleet.submit(NEEDS_XCODE).await;
@@ -58,7 +59,7 @@ async fn a_shape_that_cannot_be_placed_holds_up_nobody_behind_it() {
 
 #[tokio::test]
 async fn a_fleet_without_factories_says_so() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     fleet.submit(PLAIN).await;
 
     let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
@@ -68,7 +69,7 @@ async fn a_fleet_without_factories_says_so() {
 
 #[tokio::test]
 async fn a_job_that_waits_long_for_a_seat_is_starving() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let first = fleet.submit(PLAIN).await;
     mac.build(&fleet, first).await;
@@ -85,7 +86,7 @@ async fn a_job_that_waits_long_for_a_seat_is_starving() {
 
 #[tokio::test]
 async fn a_paused_product_is_offered_to_nobody_and_others_are() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let other = "other".parse().unwrap();
     fleet.coordinator.put_product(&fleet.admin, &other, ProductSettings::default()).await.unwrap();
     let mac = Machine::join(&fleet, "mac").await;
@@ -100,7 +101,7 @@ async fn a_paused_product_is_offered_to_nobody_and_others_are() {
 
 #[tokio::test]
 async fn a_pinned_job_goes_to_its_factory_alone() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let _mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let pin = |name: Option<&str>| ActionRequest {
@@ -119,7 +120,7 @@ async fn a_pinned_job_goes_to_its_factory_alone() {
 
 #[tokio::test]
 async fn a_job_that_waits_although_a_seat_is_free_is_worth_an_alert() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
 
@@ -136,7 +137,7 @@ async fn a_job_that_waits_although_a_seat_is_free_is_worth_an_alert() {
 
 #[tokio::test]
 async fn a_job_for_a_repository_of_another_product_is_refused_with_the_owners_name() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let settings = ProductSettings { repos: Some(["notes".parse().unwrap()].into()), ..ProductSettings::default() };
     fleet.coordinator.put_product(&fleet.admin, &"garden".parse().unwrap(), settings).await.unwrap();
 
@@ -148,7 +149,7 @@ async fn a_job_for_a_repository_of_another_product_is_refused_with_the_owners_na
 
 #[tokio::test]
 async fn a_factory_that_says_goodbye_is_offered_nothing_more() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let leaver = Machine::join(&fleet, "leaver").await;
     let goodbye = protocol::Heartbeat { leaving: true, ..leaver.heartbeat(protocol::PROTOCOL_VERSION) };
 

@@ -6,15 +6,20 @@ use std::time::Duration;
 use domain::{EventKind, JobId};
 use protocol::{Action, Held};
 
-use crate::fleet::{Bench, Fleet, PLAIN};
+use super::{quick, share_of};
+use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Machine, Offers};
 
-const PAIRS: usize = 10_000;
 const LEASE_TTL: Duration = Duration::from_secs(9);
+
+/// How often two writers race.
+fn pairs() -> usize {
+    share_of(10_000)
+}
 
 /// A fleet whose leases are short, and whose store lets others go first at random.
 async fn hurried() -> (Fleet, Machine) {
-    let fleet = Fleet::warm(Bench::memory().with(|settings| settings.lease_ttl = LEASE_TTL)).await;
+    let fleet = Fleet::warm(quick().with(|settings| settings.lease_ttl = LEASE_TTL)).await;
     fleet.ship_everything().await;
     let machine = Machine::join_with(&fleet, "mac", Offers { seats: 10, ..Offers::default() }).await;
     fleet.coordinator.tick().await;
@@ -33,15 +38,15 @@ async fn until_expiry(fleet: &Fleet) {
 
 async fn check_outcomes(fleet: &Fleet, completed: &HashSet<JobId>, other: EventKind) {
     let stories = fleet.stories().await;
-    assert_eq!(stories.len(), PAIRS);
+    assert_eq!(stories.len(), pairs());
     for (job, story) in stories {
         let outcomes: Vec<EventKind> =
             story.into_iter().filter(|kind| [EventKind::Completed, other].contains(kind)).collect();
         let expected = if completed.contains(&job) { EventKind::Completed } else { other };
         assert_eq!(outcomes, vec![expected], "job {job}");
     }
-    let both = [completed.len(), PAIRS - completed.len()];
-    assert!(both.iter().all(|wins| *wins > PAIRS / 20), "one side nearly always won: {both:?}");
+    let both = [completed.len(), pairs() - completed.len()];
+    assert!(both.iter().all(|wins| *wins > pairs() / 20), "one side nearly always won: {both:?}");
 }
 
 #[tokio::test]
@@ -49,7 +54,7 @@ async fn row_08_a_reaper_and_a_completion_never_both_win() {
     let (fleet, mac) = hurried().await;
     let mut completed = HashSet::new();
 
-    for _ in 0..PAIRS {
+    for _ in 0..pairs() {
         mac.beat(&fleet).await;
         let job = fleet.submit(PLAIN).await;
         let grip = mac.build(&fleet, job).await;
@@ -70,7 +75,7 @@ async fn row_15_a_cancellation_and_a_completion_never_both_win() {
     let (fleet, mac) = hurried().await;
     let mut completed = HashSet::new();
 
-    for _ in 0..PAIRS {
+    for _ in 0..pairs() {
         let job = fleet.submit(PLAIN).await;
         let grip = mac.build(&fleet, job).await;
         let (cancelled, outcome) = tokio::join!(fleet.act(job, Action::Cancel), mac.complete(&fleet, grip, None));
@@ -94,7 +99,7 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
     let (fleet, mac) = hurried().await;
     let (mut kept, mut lost) = (0, 0);
 
-    for _ in 0..500 {
+    for _ in 0..share_of(500) {
         mac.beat(&fleet).await;
         let mut held = Vec::new();
         for _ in 0..4 {
@@ -126,7 +131,8 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
         }
     }
 
-    assert!(kept > 100 && lost > 100, "one side nearly always won: {kept} kept, {lost} lost");
+    let few = share_of(100);
+    assert!(kept > few && lost > few, "one side nearly always won: {kept} kept, {lost} lost");
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use std::time::Duration;
 use domain::{FailureReason, JobId};
 use protocol::ProductSettings;
 
-use crate::fleet::{Bench, Fleet};
+use super::quick;
+use crate::fleet::Fleet;
 use crate::machine::{Grip, Machine, Offers, drain};
 
 const STEPS: usize = 600;
@@ -43,7 +44,7 @@ async fn no_limit_of_seats_is_ever_exceeded() {
 }
 
 async fn load() -> Load {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let repo_seats = Some([("notes".parse().unwrap(), REPO_SEATS)].into());
     fleet.set_product(ProductSettings { repo_seats, ..ProductSettings::default() }).await;
     let mut machines = Vec::new();
@@ -125,7 +126,7 @@ impl Load {
 
 #[tokio::test]
 async fn a_job_that_goes_to_its_second_engine_takes_a_seat_of_that_one() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mut offers = Offers { seats: 4, ..Offers::default() };
     offers.capabilities.insert("engine:codex".parse().unwrap());
     offers.engine_seats = [("codex".parse().unwrap(), 1)].into();

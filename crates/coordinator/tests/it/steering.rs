@@ -4,15 +4,16 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use coordinator::{Error, Settings};
-use domain::{FailureReason, JobId, Refusal, StageName};
+use domain::{EventKind, FailureReason, JobId, Refusal, StageName};
 use protocol::{Action, ActionRequest, Directive, Held};
 
-use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use super::{lasting, quick};
+use crate::fleet::{Fleet, PLAIN, submit};
 use crate::machine::{Machine, drain, sha};
 
 #[tokio::test]
 async fn a_cancellation_is_pushed_to_the_holder_and_said_again_with_its_renewal() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     let job = fleet.submit(PLAIN).await;
@@ -31,7 +32,7 @@ async fn a_cancellation_is_pushed_to_the_holder_and_said_again_with_its_renewal(
 
 #[tokio::test]
 async fn row_29_ids_are_never_reused() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mut ids: HashSet<JobId> = HashSet::new();
 
     for _ in 0..2_000 {
@@ -45,7 +46,7 @@ async fn row_29_ids_are_never_reused() {
 
 #[tokio::test]
 async fn row_29_a_key_stands_for_its_job_even_after_the_job_has_ended() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit_as("once", PLAIN).await;
@@ -60,7 +61,8 @@ async fn row_29_a_key_stands_for_its_job_even_after_the_job_has_ended() {
 
 #[tokio::test]
 async fn fifty_submits_with_one_key_at_once_are_one_job() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    // Whoever does not hear what became of a submit finds the same job whoever wrote it.
+    let fleet = Fleet::warm(lasting().answering()).await;
     fleet.store().set(|faults| faults.yields_max = 3);
 
     let submits = (0..50).map(|_| fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some("k"))));
@@ -73,7 +75,7 @@ async fn fifty_submits_with_one_key_at_once_are_one_job() {
 
 #[tokio::test]
 async fn a_submit_that_the_store_did_not_take_is_the_stores_fault_and_not_a_missing_job() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     fleet.store().set(|faults| faults.commits_lost = 1.0);
 
     let refused = fleet.try_submit(PLAIN, None).await.unwrap_err();
@@ -82,8 +84,25 @@ async fn a_submit_that_the_store_did_not_take_is_the_stores_fault_and_not_a_miss
 }
 
 #[tokio::test]
+async fn row_32_a_submit_that_timed_out_and_did_not_happen_is_written_again() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let first = fleet.submit_as("first", PLAIN).await;
+    fleet.store().set(|faults| faults.commits_lost = 0.2);
+
+    for _ in 0..100 {
+        let job = fleet.submit("---\ntitle: Later\ndeps: [\"key:first\"]\n---\n").await;
+        assert_eq!(fleet.kinds(job).await, vec![EventKind::Submitted]);
+        assert_eq!(fleet.stage(job).await, StageName::Blocked);
+    }
+
+    fleet.store().heal();
+    mac.run(&fleet, first).await;
+}
+
+#[tokio::test]
 async fn a_requeue_goes_on_from_saved_work_unless_it_is_told_to_begin_afresh() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
@@ -101,7 +120,7 @@ async fn a_requeue_goes_on_from_saved_work_unless_it_is_told_to_begin_afresh() {
 
 #[tokio::test]
 async fn a_change_that_changes_nothing_is_refused() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
@@ -119,7 +138,7 @@ async fn settings_that_contradict_each_other_are_clamped() {
         settings.renew_every = Duration::from_secs(60);
     };
 
-    let fleet = Fleet::warm(Bench::memory().with(asked)).await;
+    let fleet = Fleet::warm(quick().with(asked)).await;
 
     assert_eq!(fleet.coordinator.settings().renew_every, Duration::from_secs(10));
     let mac = Machine::join(&fleet, "mac").await;
@@ -129,7 +148,7 @@ async fn settings_that_contradict_each_other_are_clamped() {
 
 #[tokio::test]
 async fn refusals_are_counted_as_conflicts() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
@@ -143,7 +162,7 @@ async fn refusals_are_counted_as_conflicts() {
 
 #[tokio::test]
 async fn what_people_write_is_cut_and_cannot_harm_a_terminal() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let job = fleet.submit(PLAIN).await;
     let message = Some(format!("\u{1b}[2J{}", "x".repeat(100_000)));
 
@@ -157,7 +176,7 @@ async fn what_people_write_is_cut_and_cannot_harm_a_terminal() {
 
 #[tokio::test]
 async fn finished_work_that_no_longer_merges_can_be_sent_round_again_afresh() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(crate::fleet::IN_REPO).await;
     let grip = mac.build(&fleet, job).await;
@@ -173,7 +192,7 @@ async fn finished_work_that_no_longer_merges_can_be_sent_round_again_afresh() {
 
 #[tokio::test]
 async fn a_job_without_a_repository_says_at_once_that_nothing_is_kept() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
 
     let plain = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, None)).await.unwrap();
     let in_repo = fleet.coordinator.submit(&fleet.admin, submit(crate::fleet::IN_REPO, None)).await.unwrap();

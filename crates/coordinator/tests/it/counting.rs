@@ -1,0 +1,98 @@
+//! What the embedded store is asked, counted exactly. Told on that store alone: how many requests an operation takes is
+//! each store's own affair.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{EventKind, Scope, StageName};
+use futures_util::future::join_all;
+use protocol::{Action, Presence};
+
+use super::lasting;
+use crate::fleet::{Fleet, PLAIN};
+use crate::following::hear;
+use crate::idle::{RENEW_EVERY, settle};
+use crate::machine::Machine;
+
+const FOLLOWERS: usize = 20;
+const NOISE: usize = 50;
+
+fn history_reads(fleet: &Fleet) -> u64 {
+    let operations = domain::JobHistory::operations(fleet.bench.sqlite_file());
+    operations.into_iter().filter(|(kind, _)| *kind == "history_reads").map(|(_, count)| count).sum()
+}
+
+#[tokio::test]
+async fn a_hundred_idle_factories_cost_no_store_operation_in_an_hour() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+    let mut machines = Vec::new();
+    let mut inboxes = Vec::new();
+    for n in 0..100 {
+        let machine = Machine::join(&fleet, &format!("factory-{n}")).await;
+        inboxes.push(machine.open_inbox(&fleet, 4).await);
+        machines.push(machine);
+    }
+    settle().await;
+    let sqlite = fleet.bench.sqlite_file();
+    let before = sqlite.operations();
+
+    for _ in 0..120 {
+        fleet.bench.clock.advance(RENEW_EVERY);
+        for machine in &machines {
+            machine.beat(&fleet).await;
+            machine.renew(&fleet).await;
+        }
+        settle().await;
+    }
+
+    assert_eq!(sqlite.operations(), before);
+    let views = fleet.coordinator.factories(&fleet.admin).unwrap().items;
+    assert!(views.iter().all(|view| view.presence == Presence::Live && view.connected));
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn work_that_runs_is_renewed_without_a_store_operation() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    mac.build(&fleet, job).await;
+    let sqlite = fleet.bench.sqlite_file();
+    let before = sqlite.operations();
+
+    fleet.pass(Duration::from_secs(3_600), &[&mac]).await;
+
+    assert_eq!(sqlite.operations(), before);
+    assert_eq!(fleet.stage(job).await, StageName::Building);
+}
+
+#[tokio::test]
+async fn row_24_followers_of_single_jobs_read_nothing_from_the_store_and_hear_of_their_own_job_only() {
+    let fleet = Fleet::warm(lasting()).await;
+    let (mut jobs, mut followers) = (Vec::new(), Vec::new());
+    for _ in 0..FOLLOWERS {
+        let job = fleet.submit(PLAIN).await;
+        followers.push(fleet.coordinator.follow(Scope::Job(job), None).await.unwrap());
+        jobs.push(job);
+    }
+    let before = history_reads(&fleet);
+
+    let noise = async {
+        for _ in 0..NOISE {
+            fleet.submit(PLAIN).await;
+        }
+        for job in &jobs {
+            fleet.act(*job, Action::Cancel).await.unwrap();
+        }
+    };
+    let (heard, ()) = tokio::join!(join_all(followers.iter_mut().map(|follower| hear(follower, 1))), noise);
+
+    let wanted: Vec<_> = jobs.into_iter().map(|job| vec![(job, EventKind::Cancelled)]).collect();
+    assert_eq!(heard, wanted);
+    let reads = history_reads(&fleet) - before;
+    assert_eq!(reads, 0, "{FOLLOWERS} followers who keep up are served from memory");
+}
