@@ -95,9 +95,14 @@ impl Bench {
 
     /// On a database that promises little, on a bad day. Each coordinator is a process of its own to it.
     pub(crate) fn weak() -> Self {
+        Self::weak_with(Faults::BAD_DAY)
+    }
+
+    /// On a database that promises little, of which this goes wrong.
+    pub(crate) fn weak_with(faults: Faults) -> Self {
         let seed = std::env::var("GIGA_WEAK_SEED").map_or(WEAK_SEED, |seed| seed.parse().unwrap());
         eprintln!("the weak database's seed is {seed}: GIGA_WEAK_SEED={seed} tells the story again");
-        let database = WeakDatabase::new(Faults::BAD_DAY, Arc::new(SeededEntropy::new(seed)));
+        let database = WeakDatabase::new(faults, Arc::new(SeededEntropy::new(seed)));
         Self::on(Backend::Weak(Arc::new(database)), tempfile::tempdir().unwrap())
     }
 

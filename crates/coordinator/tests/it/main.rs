@@ -20,6 +20,7 @@ mod cutting;
 mod depending;
 mod dispatching;
 mod errands;
+mod feeding;
 mod following;
 mod idle;
 mod joining;

@@ -1,0 +1,113 @@
+//! A change feed that skips, repeats and reorders, between coordinators that are processes of their own. Told on the weak
+//! store alone: the embedded ones have no feed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use coordinator::{Followed, Follower};
+use domain::{EventKind, JobEvent, JobId, Position, Scope, StageName};
+use store::weak::Faults;
+
+use crate::fleet::{Bench, Fleet, PLAIN};
+use crate::machine::Machine;
+
+const LIVES: usize = 60;
+
+/// Every page of the feed is repeated from somewhere before, and most are empty.
+const WILD_FEED: Faults = Faults { empty_pages: 0.7, repeated_pages: 1.0, ..Faults::BAD_DAY };
+
+/// A life from its first to its last event.
+const LIFE: [EventKind; 6] = [
+    EventKind::Submitted,
+    EventKind::Dispatched,
+    EventKind::Granted,
+    EventKind::Started,
+    EventKind::Completed,
+    EventKind::Shipped,
+];
+
+async fn live(fleet: &Fleet, machine: &Machine, lives: usize) -> Vec<JobId> {
+    let mut jobs = Vec::new();
+    for _ in 0..lives {
+        let job = fleet.submit(PLAIN).await;
+        machine.run(fleet, job).await;
+        jobs.push(job);
+    }
+    jobs
+}
+
+async fn hear(mut follower: Follower, count: usize) -> Vec<(Position, JobId, EventKind)> {
+    let mut heard = Vec::new();
+    while heard.len() < count {
+        let Some(Followed::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
+        for recorded in events {
+            let event: JobEvent = serde_json::from_str(&recorded.json).unwrap();
+            heard.push((recorded.position, event.job_id, event.kind));
+        }
+    }
+    heard
+}
+
+fn by_job(heard: &[(Position, JobId, EventKind)]) -> HashMap<JobId, Vec<EventKind>> {
+    let mut stories: HashMap<JobId, Vec<EventKind>> = HashMap::new();
+    for (_, job, kind) in heard {
+        stories.entry(*job).or_default().push(*kind);
+    }
+    stories
+}
+
+#[tokio::test]
+async fn row_26_whoever_saw_only_the_last_version_of_each_job_tells_the_whole_story() {
+    let bench = Arc::new(Bench::weak_with(WILD_FEED));
+    let (busy, silent) = (bench.open().await, bench.open().await);
+    busy.warm_up();
+    busy.ship_everything().await;
+    let mac = Machine::join(&busy, "mac").await;
+    let jobs = live(&busy, &mac, LIVES).await;
+
+    // Nobody has read the log so far: the feed has one entry per job, and it says that the job has shipped.
+    let follower = silent.coordinator.follow(Scope::Fleet, Some(Position(0))).await.unwrap();
+    let heard = hear(follower, LIVES * LIFE.len()).await;
+
+    let whole: HashMap<_, _> = jobs.iter().map(|job| (*job, LIFE.to_vec())).collect();
+    assert_eq!(by_job(&heard), whole);
+    assert_eq!(busy.stories().await, whole);
+    for job in jobs {
+        assert_eq!((silent.stage(job).await, silent.kinds(job).await), (StageName::Shipped, LIFE.to_vec()));
+    }
+}
+
+#[tokio::test]
+async fn row_27_coordinators_that_all_follow_a_wild_feed_hear_one_log_without_gaps_or_repeats() {
+    let bench = Arc::new(Bench::weak_with(WILD_FEED));
+    let fleets = [bench.open().await, bench.open().await, bench.open().await];
+    fleets[0].warm_up();
+    fleets[0].ship_everything().await;
+    let mac = Machine::join(&fleets[0], "mac").await;
+    let mut followers = Vec::new();
+    for fleet in &fleets {
+        let follower = fleet.coordinator.follow(Scope::Fleet, Some(Position(0))).await.unwrap();
+        followers.push(hear(follower, LIVES * LIFE.len()));
+    }
+
+    let (jobs, heard) = tokio::join!(live(&fleets[0], &mac, LIVES), futures_util::future::join_all(followers));
+
+    let positions: Vec<u64> = heard[0].iter().map(|(position, ..)| position.0).collect();
+    assert_eq!(positions, (1..=(LIVES * LIFE.len()) as u64).collect::<Vec<_>>());
+    assert_eq!(by_job(&heard[0]), jobs.into_iter().map(|job| (job, LIFE.to_vec())).collect());
+    assert!(heard.iter().all(|log| *log == heard[0]), "they heard different logs");
+}
+
+#[tokio::test]
+async fn row_32_a_database_that_loses_every_third_answer_or_write_tells_each_life_once() {
+    let lossy = Faults { answers_lost: 0.2, requests_lost: 0.15, ..Faults::BAD_DAY };
+    let fleet = Fleet::warm(Bench::weak_with(lossy)).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+
+    let jobs = live(&fleet, &mac, LIVES).await;
+
+    for job in jobs {
+        assert_eq!((fleet.kinds(job).await, fleet.job(job).await.lease_epoch.0), (LIFE.to_vec(), 2));
+    }
+}
