@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ambient::SeededEntropy;
 use async_trait::async_trait;
@@ -26,6 +27,8 @@ pub(crate) struct Trouble {
     faults: Mutex<Faults>,
     /// Commits wait here, after they have happened, while nothing is let through.
     gate: Semaphore,
+    /// Commits that came to the gate.
+    held: AtomicUsize,
 }
 
 /// What is wrong with it.
@@ -53,7 +56,12 @@ impl FaultyStore {
 
 impl Trouble {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { chance: SeededEntropy::new(seed), faults: Mutex::default(), gate: Semaphore::new(0) }
+        Self {
+            chance: SeededEntropy::new(seed),
+            faults: Mutex::default(),
+            gate: Semaphore::new(0),
+            held: AtomicUsize::new(0),
+        }
     }
 
     /// Changes what is wrong with it.
@@ -64,6 +72,11 @@ impl Trouble {
     /// Nothing is wrong any more.
     pub(crate) fn heal(&self) {
         self.set(|faults| *faults = Faults::default());
+    }
+
+    /// How many commits have happened whose answers were held back.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
     }
 
     fn faults(&self) -> Faults {
@@ -118,6 +131,7 @@ impl JobStore for FaultyStore {
         }
         let mut written = self.jobs.commit(passed).await.into_iter();
         if faults.holds_answers {
+            self.trouble.held.fetch_add(1, Ordering::Relaxed);
             let _never_given = self.trouble.gate.acquire().await;
         }
         self.trouble.give_way(faults.yields_max).await;
