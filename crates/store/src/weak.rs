@@ -86,6 +86,12 @@ impl Weak {
         self.patience.ask(|| self.database().query(query.clone())).await
     }
 
+    async fn ids(&self, query: Query) -> Result<Vec<JobId>, StoreError> {
+        let items = self.query(&query).await?;
+        let id = |item: Item| item.key.partition.parse().map_err(|error| items::unreadable(&item.key, error));
+        items.into_iter().map(id).collect()
+    }
+
     async fn commit_unit(&self, unit: &Commit) -> Result<Revision, CommitError> {
         let id = unit.job.id();
         let current = match unit.expected {
@@ -179,14 +185,6 @@ impl JobStore for Weak {
                 moved = end.changed() => moved.map_err(|_| gone())?,
             }
         }
-    }
-}
-
-impl Weak {
-    async fn ids(&self, query: Query) -> Result<Vec<JobId>, StoreError> {
-        let items = self.query(&query).await?;
-        let id = |item: Item| item.key.partition.parse().map_err(|error| items::unreadable(&item.key, error));
-        items.into_iter().map(id).collect()
     }
 }
 

@@ -16,7 +16,8 @@ use crate::time::Timestamp;
 /// change is allowed.
 #[async_trait]
 pub trait JobStore: Send + Sync {
-    /// The job as last committed, or `None` if it was never submitted.
+    /// The job as last committed, or `None` if it was never submitted. Never older than a commit that was acknowledged:
+    /// refusals are decided on it.
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError>;
     /// Writes each unit whole or not at all, and answers in the order of the units, after the flush. Units are
     /// independent: a refused one never fails its neighbours.
@@ -28,7 +29,9 @@ pub trait JobStore: Send + Sync {
     async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError>;
     /// Jobs that name `id` among their dependencies.
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError>;
-    /// Resolves when something was committed after `after`, with where the log ends now. May lie; the sweep does not.
+    /// Resolves when something was committed after `after`, with how far the log is known to reach. Whoever knows of more
+    /// than `after` answers at the first poll, and where the log ended when the store was opened is known. May lie; the
+    /// sweep does not.
     async fn changed(&self, after: Position) -> Result<Position, StoreError>;
 }
 
@@ -39,11 +42,12 @@ pub trait JobHistory: Send + Sync {
     async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError>;
     /// Jobs, newest first.
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError>;
-    /// Events after a position, in commit order.
+    /// Events after a position: each job's in the order of its commits, and all in commit order where the store has one. A
+    /// place in the log never changes, so that reading can go on from it.
     async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError>;
     /// Runs that have ended, in order.
     async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError>;
-    /// How many jobs each product has in each stage.
+    /// How many jobs each product has in each stage; counted, where the store cannot keep count.
     async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError>;
     /// Operations on the store since it was opened, by kind: "idle costs nothing" is a number [I14].
     fn operations(&self) -> Vec<(&'static str, u64)>;
