@@ -28,7 +28,7 @@ impl Story {
     }
 
     async fn back_up(&self) {
-        let sqlite = self.fleet.bench.sqlite.as_ref().unwrap();
+        let sqlite = self.fleet.bench.sqlite_file();
         sqlite.back_up(&self.backup, self.fleet.bench.clock.now()).await.unwrap();
     }
 

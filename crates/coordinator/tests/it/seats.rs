@@ -135,8 +135,10 @@ async fn a_job_that_goes_to_its_second_engine_takes_a_seat_of_that_one() {
         fleet.submit("---\ntitle: By either\nengines: [claude, codex]\n---\n").await;
     }
 
-    let first = fleet.coordinator.dispatch_round().await;
-    let second = fleet.coordinator.dispatch_round().await;
+    let mut placed = 0;
+    for _ in 0..8 {
+        placed += fleet.coordinator.dispatch_round().await;
+    }
 
-    assert_eq!((first, second), (1, 0));
+    assert_eq!(placed, 1);
 }
