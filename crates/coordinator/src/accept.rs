@@ -113,7 +113,7 @@ impl Coordinator {
     }
 
     /// Everything that a holder needs to work.
-    async fn assignment(&self, job: &Job) -> Result<Assignment, Error> {
+    pub(crate) async fn assignment(&self, job: &Job) -> Result<Assignment, Error> {
         let errand = promote_order(job);
         let body_md = match errand {
             Some(_) => String::new(),

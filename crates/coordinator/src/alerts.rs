@@ -1,8 +1,8 @@
 //! What a person should know, computed from what is: an alert ends by itself when its cause does [I9].
 
-use domain::{StageName, Timestamp};
+use domain::{Flags, Mode, StageName, Timestamp};
 use protocol::{Alert, AlertCode, AlertList};
-use scheduler::{Placement, Plan, Presence, Unplaced};
+use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
 
 use crate::coordinator::Coordinator;
 use crate::desk::Desk;
@@ -36,7 +36,10 @@ impl Coordinator {
     fn queue_alerts(&self, who: &Principal) -> Vec<Alert> {
         let now = self.now();
         let desk = self.desk.lock();
-        let plan = scheduler::plan(&desk.view(now, &self.settings.weights, usize::MAX));
+        // What factories ask for can be unplaceable just as what is offered to them.
+        let everything = Flags::default();
+        let view = FleetView { flags: &everything, ..desk.view(now, &self.settings.weights, usize::MAX) };
+        let plan = scheduler::plan(&view);
         let mut alerts = Vec::from_iter(self.lag_alert(who, &desk, &plan, now));
         for unplaced in plan.unplaced {
             if !who.sees(&unplaced.shape.product) {
@@ -57,16 +60,24 @@ impl Coordinator {
         alerts
     }
 
-    /// Jobs that have waited although a seat is free for them: the dispatcher does not keep up, or cannot write.
+    /// Jobs that have waited although a seat is free for them: the dispatcher does not keep up or cannot write, or nobody
+    /// asks for them.
     fn lag_alert(&self, who: &Principal, desk: &Desk, plan: &Plan, now: Timestamp) -> Option<Alert> {
         let waited = |placement: &Placement| {
             let job = desk.job(placement.job).filter(|job| who.sees(job.value.product()))?;
             let since = desk.waiting_since(placement.job)?;
-            (now.since(since) > self.settings.accept_within).then(|| (since, job.value.id()))
+            let patience = match desk.flags.mode_of(job.value.product()) {
+                Mode::Push => self.settings.accept_within,
+                Mode::Poll | Mode::Gate | Mode::Shadow | Mode::SelfSelect => self.settings.starving_after,
+            };
+            (now.since(since) > patience).then(|| (since, job.value.id()))
         };
         let late: Vec<_> = plan.placements.iter().filter_map(waited).collect();
         let (since, oldest) = *late.iter().min()?;
-        let message = format!("{} job(s) wait although seats are free for them: is the store writable?", late.len());
+        let message = format!(
+            "{} job(s) wait although seats are free for them: is the store writable, do factories ask?",
+            late.len()
+        );
         let mut alert = alert(AlertCode::DispatchLag, message, since, Some(oldest));
         alert.jobs = Some(late.len() as u64);
         Some(alert)

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use domain::{Actor, Broker, Clock, Entropy, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore, Timestamp};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use crate::bodies::Bodies;
+use crate::claim::Lanes;
 use crate::desk::{Desk, Moment};
 use crate::figures::Counters;
 use crate::inbox::Inboxes;
 use crate::logs::LogBell;
+use crate::modes::Modes;
 use crate::settings::Settings;
 use crate::tail::Tail;
 use crate::tokens::TokenBook;
@@ -49,6 +51,11 @@ pub struct Coordinator {
     pub(crate) bodies: Bodies,
     pub(crate) log_bell: LogBell,
     pub(crate) counters: Counters,
+    /// How work reaches factories.
+    pub(crate) modes: Modes,
+    pub(crate) claim_lanes: Lanes,
+    /// Whoever counts free seats and takes them later, alone or beside others who keep what they count.
+    pub(crate) seating: RwLock<()>,
     /// Something became dispatchable, or a seat came free.
     pub(crate) work: Notify,
     /// A deadline came nearer.
@@ -58,6 +65,8 @@ pub struct Coordinator {
     /// Which life of the store this is: read at the start, and nothing changes it while the store is open.
     pub(crate) generation: Generation,
     pub(crate) started_at: Timestamp,
+    /// Random per start.
+    pub(crate) incarnation: u64,
     /// The same on the monotonic clock, which nobody sets.
     pub(crate) started: Duration,
     pub(crate) stopping: CancellationToken,

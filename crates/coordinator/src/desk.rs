@@ -2,12 +2,14 @@
 //!
 //! Nothing here is truth. It is rebuilt from the store at the start, kept up with every commit, and compared by the sweep.
 
+mod seating;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    EngineName, Factory, FactoryId, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage, StageName,
+    EngineName, Factory, FactoryId, Flags, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage, StageName,
     Timestamp, Versioned,
 };
 use scheduler::{Fleet, FleetView, Queue, Seat, Waiting, Weights};
@@ -68,6 +70,8 @@ pub(crate) struct Desk {
     engines: HashMap<JobId, EngineName>,
     pub(crate) fleet: Fleet,
     pub(crate) queue: Queue,
+    /// How work reaches factories.
+    pub(crate) flags: Flags,
     pub(crate) products: BTreeMap<ProductId, Versioned<Product>>,
     pub(crate) product_values: BTreeMap<ProductId, Product>,
     pub(crate) factories: BTreeMap<FactoryId, Versioned<Factory>>,
@@ -94,7 +98,8 @@ impl Desk {
 
     /// What the scheduler sees.
     pub(crate) fn view<'a>(&'a self, now: Timestamp, weights: &'a Weights, limit: usize) -> FleetView<'a> {
-        FleetView { now, fleet: &self.fleet, queue: &self.queue, products: &self.product_values, weights, limit }
+        let (fleet, queue, products, flags) = (&self.fleet, &self.queue, &self.product_values, &self.flags);
+        FleetView { now, fleet, queue, products, flags, weights, limit }
     }
 
     /// Takes a committed job into account. Older news than what is known changes nothing, so commits may be absorbed in
@@ -252,6 +257,15 @@ impl Desk {
 
     /// A backoff or an errand's pause is over: the job may be offered now. Nothing is written.
     pub(crate) fn ripen(&mut self, id: JobId, now: Timestamp) {
+        if let Some(product) = self.jobs.get(&id).map(|job| job.value.product().clone()) {
+            // Whoever waits for the version to move has to hear of it.
+            self.touch(&product);
+        }
+        self.reseat(id, now);
+    }
+
+    /// Puts a job where it belongs by now.
+    fn reseat(&mut self, id: JobId, now: Timestamp) {
         let Some(job) = self.jobs.get(&id).cloned() else { return };
         let (revision, value) = (job.revision, Arc::clone(&job.value));
         self.forget(id);

@@ -40,7 +40,9 @@ impl Coordinator {
     /// Places what can be placed now; answers how many offers went out. Safe to run by several at once: the stamp is
     /// compared and set, and only the target of the stamp that stands can accept (row 12).
     pub async fn dispatch_round(&self) -> usize {
-        let (mut units, mut offers) = self.plan_round();
+        // Claims keep the seats they count; this plan does not, so nobody else takes any until it is written.
+        let seating = if self.desk.lock().has_something_to_push() { Some(self.seating.write().await) } else { None };
+        let (mut units, mut offers) = if seating.is_some() { self.plan_round() } else { Default::default() };
         let (errand_units, errand_offers) = self.plan_errands();
         units.extend(errand_units);
         offers.extend(errand_offers);
@@ -49,6 +51,7 @@ impl Coordinator {
         }
         fail_point!("dispatch::planned");
         let stamped = self.commit_all(units).await;
+        drop(seating);
         fail_point!("dispatch::stamped");
         let mut sent = 0;
         for (outcome, id) in stamped.into_iter().zip(offers) {

@@ -1,6 +1,6 @@
 //! Everything that can stand in the way of a use case.
 
-use domain::{BrokerError, FactoryId, Finding, JobId, ProductId, Refusal, RepoName, StoreError};
+use domain::{BrokerError, FactoryId, Finding, JobId, Mode, ProductId, Refusal, RepoName, StoreError};
 
 /// Why a use case did not happen. Nothing was written unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +63,12 @@ pub enum Error {
     /// The job cannot start now, and stays queued.
     #[error("not now: {0}")]
     NotNow(String),
+    /// What was to be changed is not what the caller has seen.
+    #[error("it was changed in the meantime: read it again, then change it")]
+    Outdated,
+    /// The contract knows the mode; this program does not work in it.
+    #[error("mode `{0}` is not available yet: use `push`, `poll` or `gate`")]
+    ModeNotAvailable(Mode),
     /// No token, or one that nobody knows.
     #[error("a valid bearer token is needed: see `giga doctor` for where yours comes from")]
     Unauthenticated,

@@ -1,12 +1,14 @@
 //! A factory's inbox: offers from the broker and directives, through one held-open stream with credit [D6].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use domain::{Broker, BrokerError, Delivery, FactoryId, InstanceId, MessageId, Subscription};
+use domain::{
+    Broker, BrokerError, Delivery, FactoryId, Flags, InstanceId, MessageId, ProductId, Subscription, Versioned,
+};
 use parking_lot::Mutex;
 use protocol::{Directive, InboxEvent};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -41,6 +43,11 @@ pub struct Inbox {
     directives: mpsc::Receiver<Directive>,
     credit: usize,
     greeted: bool,
+    modes: watch::Receiver<Versioned<Flags>>,
+    /// The products that the factory may work for; all when empty.
+    products: BTreeSet<ProductId>,
+    /// What the factory was told last about how work reaches it.
+    told: Flags,
     coordinator: Arc<Coordinator>,
 }
 
@@ -83,6 +90,9 @@ impl Coordinator {
             directives: receiver,
             credit: credit.max(1) as usize,
             greeted: false,
+            modes: self.modes.follow(),
+            products: who.products(),
+            told: Flags::default(),
             coordinator: Arc::clone(self),
         })
     }
@@ -140,7 +150,8 @@ impl Inbox {
     pub async fn next(&mut self) -> Option<InboxEvent> {
         if !self.greeted {
             self.greeted = true;
-            return Some(InboxEvent::Hello {});
+            self.told = self.modes_now();
+            return Some(InboxEvent::Hello { modes: self.told.clone() });
         }
         loop {
             let has_credit = self.desk.unanswered.lock().len() < self.credit;
@@ -149,6 +160,13 @@ impl Inbox {
                 () = self.desk.closed.cancelled() => return None,
                 () = self.coordinator.stopped() => return None,
                 directive = self.directives.recv() => return directive.map(InboxEvent::Directive),
+                Ok(()) = self.modes.changed() => {
+                    let modes = self.modes_now();
+                    if modes != self.told {
+                        self.told = modes.clone();
+                        return Some(InboxEvent::Modes(modes));
+                    }
+                }
                 delivery = self.desk.subscription.receive(), if has_credit => match delivery {
                     Ok(delivery) => return Some(self.deliver(delivery)),
                     Err(error) => {
@@ -159,6 +177,11 @@ impl Inbox {
                 () = self.desk.answered.notified(), if !has_credit => {}
             }
         }
+    }
+
+    /// How work reaches the factory from now on. Switches that nobody saw in between leave no trace.
+    fn modes_now(&mut self) -> Flags {
+        self.modes.borrow_and_update().value.limited_to(&self.products)
     }
 
     fn deliver(&self, delivery: Delivery) -> InboxEvent {

@@ -126,6 +126,11 @@ impl Leases {
         self.by_job.iter().filter(|(_, entry)| is_other(entry)).map(|(job, entry)| (*job, entry.epoch)).collect()
     }
 
+    /// The jobs that a process holds.
+    pub(crate) fn of_instance(&self, instance: InstanceId) -> Vec<JobId> {
+        self.by_instance.get(&instance).into_iter().flatten().copied().collect()
+    }
+
     /// The leases of a factory.
     pub(crate) fn of_factory(&self, factory: &FactoryId) -> Vec<(JobId, Epoch)> {
         let is_its = |entry: &Entry| entry.factory == *factory;

@@ -6,6 +6,7 @@
 mod accept;
 mod alerts;
 mod bodies;
+mod claim;
 mod closed;
 mod commit;
 mod coordinator;
@@ -22,6 +23,7 @@ mod generation;
 mod inbox;
 mod leases;
 mod logs;
+mod modes;
 mod order;
 mod prepare;
 mod principal;

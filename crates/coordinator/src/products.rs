@@ -80,6 +80,8 @@ impl Coordinator {
 
     pub(crate) fn know_product(&self, product: Versioned<Product>) {
         let mut desk = self.desk.lock();
+        // Pause and seats decide what can be claimed.
+        desk.touch(&product.value.id);
         desk.product_values.insert(product.value.id.clone(), product.value.clone());
         desk.products.insert(product.value.id.clone(), product);
     }

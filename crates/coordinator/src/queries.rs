@@ -169,11 +169,23 @@ impl Coordinator {
         let asked = self.limited_to(who, asked)?;
         let desk = self.desk.lock();
         let products: Vec<_> = if asked.is_empty() { desk.products.keys().cloned().collect() } else { asked };
+        let base = self.version_base();
         let state = |product_id: ProductId| {
-            let (version, pending_count) = desk.queue_version(&product_id);
-            QueueState { product_id, version, pending_count }
+            let (changes, pending_count) = desk.queue_version(&product_id);
+            QueueState { product_id, version: base + changes, pending_count }
         };
         Ok(products.into_iter().map(state).collect())
+    }
+
+    /// What versions count from: no other start has the same, and a later one has a larger one unless its clock was set
+    /// back. A million changes a second would have to pass before two starts could meet.
+    fn version_base(&self) -> u64 {
+        u64::try_from(self.started_at.as_millis()).unwrap_or(0).saturating_mul(1_000)
+    }
+
+    /// Names this start of the coordinator: what was told under another is not known here.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
     }
 
     /// All factories.

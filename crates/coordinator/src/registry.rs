@@ -91,11 +91,11 @@ impl Coordinator {
         check(&beat)?;
         let known = self.desk.lock().factories.get(&id).cloned();
         if known.as_ref().is_some_and(|known| self.is_superseded(&known.value, beat.instance)) {
-            return Ok(self.heartbeat_answer(id, true, false));
+            return Ok(self.heartbeat_answer(who, id, true, false));
         }
         if beat.leaving {
             self.leave(&id);
-            return Ok(self.heartbeat_answer(id, false, true));
+            return Ok(self.heartbeat_answer(who, id, false, true));
         }
         let (load, disk) = (beat.load, beat.disk_free_bytes);
         let now = self.now();
@@ -108,7 +108,7 @@ impl Coordinator {
             info!(factory.id = %id, "Factory `{id}` registered with {} seats", factory.seat_limit);
             self.revoke_others(&factory).await;
         }
-        Ok(self.heartbeat_answer(id, false, draining))
+        Ok(self.heartbeat_answer(who, id, false, draining))
     }
 
     /// Whether a process stood for its factory before another one registered, and that one is alive or may be. Which of them is
@@ -163,6 +163,7 @@ impl Coordinator {
             desk.leases.of_factory(id)
         };
         self.counters.forget(id);
+        self.claim_lanes.forget(id);
         self.inboxes.close(id);
         for (job, epoch) in held {
             self.reap(job, epoch).await;
@@ -294,9 +295,16 @@ impl Coordinator {
         self.desk.lock().factories.get(id).cloned().ok_or_else(|| Error::NoSuchFactory(id.clone()))
     }
 
-    fn heartbeat_answer(&self, factory_id: FactoryId, superseded: bool, draining: bool) -> HeartbeatAnswer {
+    fn heartbeat_answer(
+        &self,
+        who: &Principal,
+        factory_id: FactoryId,
+        superseded: bool,
+        draining: bool,
+    ) -> HeartbeatAnswer {
         HeartbeatAnswer {
             factory_id,
+            modes: self.modes.now().value.limited_to(&who.products()),
             renew_every_ms: millis(self.settings.renew_every),
             lease_ttl_ms: millis(self.settings.lease_ttl),
             directives: if draining { vec![Directive::Drain] } else { Vec::new() },

@@ -26,6 +26,7 @@ impl Coordinator {
         }
         let (started_at, started) = (ports.clock.now(), ports.clock.monotonic());
         let lineage = generation::lineage(ports.fleet.as_ref()).await?;
+        let incarnation = u64::from_le_bytes(ports.entropy.bytes());
         let coordinator = Arc::new(Self {
             ports,
             settings,
@@ -36,11 +37,15 @@ impl Coordinator {
             bodies: Default::default(),
             log_bell: Default::default(),
             counters: Default::default(),
+            modes: Default::default(),
+            claim_lanes: Default::default(),
+            seating: Default::default(),
             work: Notify::new(),
             timer: Notify::new(),
             suspect: AtomicBool::new(false),
             generation: lineage.generation,
             started_at,
+            incarnation,
             started,
             stopping: CancellationToken::new(),
         });
@@ -79,6 +84,7 @@ impl Coordinator {
                 written?;
             }
         }
+        self.load_flags().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
             self.know_factory(factory);

@@ -8,6 +8,7 @@ mod ids;
 mod job;
 mod lease;
 mod manifest;
+mod mode;
 mod names;
 mod ports;
 mod reason;
@@ -29,6 +30,7 @@ pub use ids::{
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema};
+pub use mode::{Flags, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoName, Tag, is_harmless,
     printable,

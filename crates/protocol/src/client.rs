@@ -1,5 +1,7 @@
 //! The HTTP client that every program of ours talks to a coordinator with.
 
+mod modes;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

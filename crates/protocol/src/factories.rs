@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Capability, ClaimNonce, EngineName, FactoryId, InstanceId, JobId, RepoName, Timestamp};
+use domain::{Capability, ClaimNonce, EngineName, FactoryId, Flags, InstanceId, JobId, RepoName, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -97,6 +97,9 @@ pub struct HeartbeatAnswer {
     pub directives: Vec<Directive>,
     /// Whether a newer process of this factory has registered: this one should stop.
     pub superseded: bool,
+    /// How work reaches the factory: what it has to ask for.
+    #[serde(default)]
+    pub modes: Flags,
 }
 
 /// A factory.

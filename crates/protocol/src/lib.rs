@@ -1,6 +1,7 @@
 //! What travels: requests, answers, streamed events, and the client that sends them.
 
 mod archive;
+mod claims;
 mod client;
 mod factories;
 mod jobs;
@@ -12,6 +13,7 @@ mod transfer;
 mod work;
 
 pub use archive::{REPLACE_EVERYTHING, Restored, SUMMARY_HEADER};
+pub use claims::{Claim, Claimed, Granted, NotGranted, QueueNews, WouldGrant};
 pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
 pub use factories::{
     Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Presence, Pruned, SeatsInUse,

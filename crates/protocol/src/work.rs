@@ -2,7 +2,7 @@
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, Evidence, FactoryId,
-    FailureReason, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, StageName, Timestamp,
+    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -292,7 +292,13 @@ pub enum Directive {
 #[serde(rename_all = "camelCase", tag = "event", content = "data")]
 pub enum InboxEvent {
     /// The stream is open.
-    Hello {},
+    Hello {
+        /// How work reaches the factory: what it has to ask for.
+        #[serde(default)]
+        modes: Flags,
+    },
+    /// Work reaches the factory in other ways than before.
+    Modes(Flags),
     /// A job is offered.
     Dispatch(Message),
     /// Something is asked.

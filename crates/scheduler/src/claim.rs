@@ -1,11 +1,21 @@
 //! Which job for this factory.
 
-use domain::FactoryId;
+use domain::{FactoryId, JobId};
 
 use crate::draft::Draft;
 use crate::plan::Placement;
 use crate::turn::{Service, Turns};
+use crate::unfit::Unfit;
 use crate::view::FleetView;
+
+/// A waiting job that a factory that asks is not given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The job: the first of its shape.
+    pub job: JobId,
+    /// Everything that is in the way, the gravest first. Empty if it only waits for somebody whom it does not avoid.
+    pub unfit: Vec<Unfit>,
+}
 
 /// The job that a factory gets when it asks for one: the first in the order of service that it may take [S3].
 ///
@@ -27,4 +37,26 @@ pub fn claim(view: &FleetView, factory: &FactoryId) -> Option<Placement> {
         None
     });
     claimed
+}
+
+/// The first job of each shape that a factory is not given, in the order of service, `limit` at most. For people, not for
+/// decisions.
+pub fn passed_over(view: &FleetView, factory: &FactoryId, limit: usize) -> Vec<PassedOver> {
+    let Some(member) = view.fleet.member(factory) else { return Vec::new() };
+    let draft = Draft::of(view);
+    let mut passed = Vec::new();
+    Turns::of_all(view).serve(|next, _| {
+        if passed.len() >= limit {
+            return None;
+        }
+        let waiting = view.queue.get(&next.job)?;
+        let needs = draft.needs(waiting.demand());
+        let unfit = Unfit::all(member, &draft.candidate(member, &needs), &needs);
+        let is_avoided = needs.avoid == Some(factory) && draft.best(&needs).is_some();
+        if !unfit.is_empty() || is_avoided {
+            passed.push(PassedOver { job: next.job, unfit });
+        }
+        Some(Service::SkipShape)
+    });
+    passed
 }

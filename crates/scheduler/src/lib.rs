@@ -23,7 +23,7 @@ mod unfit;
 mod unplaced;
 mod view;
 
-pub use claim::claim;
+pub use claim::{PassedOver, claim, passed_over};
 pub use errand::errand;
 pub use explain::{Answer, Explanation, FactoryFit, explain};
 pub use fleet::{FactoryState, Fleet, Presence, Seat};

@@ -49,13 +49,13 @@ pub struct UnplacedShape {
     pub since: Timestamp,
 }
 
-/// Gives the waiting jobs to factories, never beyond a seat, in the order of [S7].
+/// Gives the waiting jobs of products that are pushed to factories, never beyond a seat, in the order of [S7].
 ///
 /// Equal views give equal plans. Of two factories with equal scores the less loaded one wins, then the lower id.
 pub fn plan(view: &FleetView) -> Plan {
     let mut plan = Plan::default();
     let mut draft = Draft::of(view);
-    Turns::of(view).serve(|next, turn| {
+    Turns::pushed(view).serve(|next, turn| {
         if plan.placements.len() >= view.limit {
             return None;
         }

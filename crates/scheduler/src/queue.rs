@@ -115,6 +115,11 @@ impl Queue {
         self.lines.get(product).map_or(0, |line| line.len)
     }
 
+    /// The products that have jobs waiting, by id.
+    pub fn products(&self) -> impl Iterator<Item = &ProductId> {
+        self.lines.keys()
+    }
+
     pub(crate) fn lines(&self) -> impl Iterator<Item = (&ProductId, &Line)> {
         self.lines.iter()
     }

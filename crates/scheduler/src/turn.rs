@@ -59,7 +59,21 @@ pub(crate) enum Service {
 
 impl<'a> Turns<'a> {
     pub(crate) fn of(view: &FleetView<'a>) -> Self {
-        let lines = view.queue.lines().filter(|(product, _)| !view.paused(product)).map(|(product, line)| {
+        Self::among(view, |product| !view.paused(product))
+    }
+
+    /// Those whose jobs the coordinator offers.
+    pub(crate) fn pushed(view: &FleetView<'a>) -> Self {
+        Self::among(view, |product| !view.paused(product) && view.pushes(product))
+    }
+
+    /// Those that are paused as well.
+    pub(crate) fn of_all(view: &FleetView<'a>) -> Self {
+        Self::among(view, |_| true)
+    }
+
+    fn among(view: &FleetView<'a>, is_served: impl Fn(&ProductId) -> bool) -> Self {
+        let lines = view.queue.lines().filter(|(product, _)| is_served(product)).map(|(product, line)| {
             let share = Share { seats: view.fleet.product_used(product), weight: view.weight(product) };
             ((share, product), Turn::of(line))
         });

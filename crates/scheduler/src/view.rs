@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{FactoryId, Product, ProductId, RepoName, Shape, Timestamp};
+use domain::{FactoryId, Flags, Mode, Product, ProductId, RepoName, Shape, Timestamp};
 
 use crate::fleet::Fleet;
 use crate::queue::Queue;
@@ -19,6 +19,8 @@ pub struct FleetView<'a> {
     pub queue: &'a Queue,
     /// The products. One that is not here has weight 1, no limits, and is not paused.
     pub products: &'a BTreeMap<ProductId, Product>,
+    /// How work reaches factories: a plan places only what is pushed, a claim takes whatever waits.
+    pub flags: &'a Flags,
     /// What counts how much.
     pub weights: &'a Weights,
     /// Placements at most.
@@ -37,6 +39,11 @@ pub struct Demand<'a> {
 }
 
 impl FleetView<'_> {
+    /// Whether the coordinator offers a product's jobs; otherwise factories ask for them.
+    pub(crate) fn pushes(&self, product: &ProductId) -> bool {
+        self.flags.mode_of(product) == Mode::Push
+    }
+
     pub(crate) fn paused(&self, product: &ProductId) -> bool {
         self.products.get(product).is_some_and(|product| product.paused)
     }

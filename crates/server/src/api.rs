@@ -8,6 +8,7 @@ pub(crate) mod jobs;
 pub(crate) mod live;
 pub(crate) mod logs;
 pub(crate) mod many;
+pub(crate) mod modes;
 pub(crate) mod operations;
 pub(crate) mod products;
 pub(crate) mod root;

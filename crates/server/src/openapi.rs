@@ -6,9 +6,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use crate::api::{
-    archive, factories, history, inbox, jobs, live, logs, many, operations, products, root, tokens, work,
-};
+use crate::api::{archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work};
 
 /// The whole description, as it is served.
 pub(crate) fn document() -> Bytes {
@@ -49,6 +47,7 @@ struct Description;
         logs::read,
         logs::append,
         work::accept,
+        modes::claim,
         work::start,
         work::patch,
         work::complete,
@@ -70,6 +69,8 @@ struct Description;
         inbox::inbox,
         operations::metrics,
         operations::queue_state,
+        modes::flags,
+        modes::put_flags,
         operations::alerts,
         operations::dead_letters,
         operations::redrive,

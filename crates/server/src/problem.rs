@@ -184,6 +184,8 @@ impl From<Error> for Problem {
             Error::NoSuchDep(_) => Self::new(S::UNPROCESSABLE_ENTITY, "no_such_dep", detail),
             Error::DependencyCycle(_) => Self::new(S::UNPROCESSABLE_ENTITY, "dependency_cycle", detail),
             Error::Invalid { .. } => Self::invalid(detail),
+            Error::Outdated => Self::new(S::PRECONDITION_FAILED, "precondition_failed", detail),
+            Error::ModeNotAvailable(_) => Self::new(S::UNPROCESSABLE_ENTITY, "mode_not_available", detail),
             Error::NotNow(_) => Self::new(S::CONFLICT, "not_now", detail),
             Error::Unauthenticated => {
                 let mut problem = Self::new(S::UNAUTHORIZED, "unauthenticated", detail);

@@ -8,9 +8,7 @@ use axum::routing::{self, MethodRouter};
 use http::Method;
 use protocol::API_PREFIX;
 
-use crate::api::{
-    archive, factories, history, inbox, jobs, live, logs, many, operations, products, root, tokens, work,
-};
+use crate::api::{archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work};
 use crate::app::App;
 use crate::gate;
 use crate::problem::Problem;
@@ -58,6 +56,7 @@ fn under_the_prefix() -> Routes {
         .post("/jobs/{id}/complete", work::complete)
         .post("/jobs/{id}/promote", work::promote)
         .post("/accept", work::accept)
+        .post("/claim", modes::claim)
         .post("/fail", work::fail)
         .post("/work", many::work)
         .get("/events/stream", live::fleet)
@@ -74,6 +73,8 @@ fn under_the_prefix() -> Routes {
         .post("/factories/{id}/drain", factories::drain)
         .get("/metrics", operations::metrics)
         .get("/queue-state", operations::queue_state)
+        .get("/flags", modes::flags)
+        .put("/flags", modes::put_flags)
         .get("/alerts", operations::alerts)
         .get("/dead-letters", operations::dead_letters)
         .post("/dead-letters/{id}/redrive", operations::redrive)

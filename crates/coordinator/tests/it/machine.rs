@@ -234,7 +234,7 @@ impl Machine {
 
     pub(crate) async fn open_inbox(&self, fleet: &Fleet, credit: u32) -> Inbox {
         let mut inbox = fleet.coordinator.inbox(&self.who, &self.id, self.instance, credit).await.unwrap();
-        assert_eq!(inbox.next().await, Some(InboxEvent::Hello {}));
+        assert!(matches!(inbox.next().await, Some(InboxEvent::Hello { .. })));
         inbox
     }
 }
@@ -259,7 +259,7 @@ pub(crate) async fn drain(inbox: &mut Inbox) -> (Vec<Message>, Vec<Directive>) {
         match next {
             Some(InboxEvent::Dispatch(message)) => messages.push(message),
             Some(InboxEvent::Directive(directive)) => directives.push(directive),
-            Some(InboxEvent::Hello {}) => {}
+            Some(InboxEvent::Hello { .. } | InboxEvent::Modes(_)) => {}
             None => return (messages, directives),
         }
     }

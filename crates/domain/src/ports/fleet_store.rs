@@ -35,11 +35,13 @@ pub enum Collection {
     Tokens,
     /// What the store knows about itself.
     Meta,
+    /// The flags of the fleet.
+    Flags,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Factories, Self::Products, Self::Tokens, Self::Meta];
+    pub const ALL: [Self; 5] = [Self::Factories, Self::Products, Self::Tokens, Self::Flags, Self::Meta];
 
     /// The name of its table or container.
     pub fn name(self) -> &'static str {
@@ -48,6 +50,7 @@ impl Collection {
             Self::Products => "fleet_products",
             Self::Tokens => "fleet_tokens",
             Self::Meta => "fleet_meta",
+            Self::Flags => "fleet_flags",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which of several factories gets a job.
 
-use scheduler::{FactoryState, Presence, Seat, Waiting, claim, errand};
+use scheduler::{FactoryState, PassedOver, Presence, Seat, Unfit, Waiting, claim, errand, passed_over};
 
 use crate::scenario::{Scenario, factory, id, job, name, with_shape};
 
@@ -63,6 +63,17 @@ fn a_factory_that_asks_is_not_given_what_avoids_it_while_another_could_take_it()
     let claimed = |factory: &str| claim(&world.view(), &name(factory)).map(|placement| placement.job);
 
     assert_eq!((claimed("a"), claimed("b"), claimed("nobody")), (Some(id(2)), Some(id(1)), None));
+}
+
+#[test]
+fn a_factory_that_is_given_nothing_learns_why() {
+    let mut scenario = Scenario { factories: vec![factory("a", &["os:linux"])], ..Scenario::default() };
+    scenario.jobs = vec![job(1, &["has:xcode"]), job(2, &["os:linux"]), job(3, &["has:xcode"])];
+
+    let passed = passed_over(&scenario.world().view(), &name("a"), 10);
+
+    let unfit = vec![Unfit::Lacks { capability: name("has:xcode") }];
+    assert_eq!(passed, vec![PassedOver { job: id(1), unfit }]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use domain::{Product, Shape};
+use domain::{Mode, Product, Shape};
 use proptest::prelude::*;
 use scheduler::{Answer, Plan, Unplaced, Waiting, claim, errand, explain, plan};
 
@@ -173,6 +173,33 @@ proptest! {
             };
             prop_assert_eq!(claim(&world.view(), own).map(|placement| placement.job), expected);
         }
+    }
+
+    #[test]
+    fn pushed_or_claimed_the_same_job_goes_to_the_same_factory_with_the_same_score(scenario in scenarios()) {
+        let mut world = scenario.world();
+
+        for placement in scenario.plan().placements {
+            prop_assert_eq!(claim(&world.view(), &placement.factory), Some(placement.clone()));
+            world.carry_out(&placement);
+        }
+    }
+
+    #[test]
+    fn what_is_claimed_is_not_placed_and_can_be_claimed_all_the_same(scenario in scenarios()) {
+        let mut world = scenario.world();
+        let pulled = scenario.products.keys().next().cloned();
+        let claims = |world: &World| {
+            scenario.factories.iter().map(|state| claim(&world.view(), &state.factory.id)).collect::<Vec<_>>()
+        };
+        let before = claims(&world);
+
+        world.flags.products.extend(pulled.clone().map(|product| (product, Mode::Gate)));
+
+        prop_assert_eq!(claims(&world), before);
+        let placed = plan(&world.view()).placements;
+        let is_pulled = |job| Some(&world.queue.get(job).unwrap().shape.product) == pulled.as_ref();
+        prop_assert!(!placed.iter().any(|placement| is_pulled(&placement.job)));
     }
 
     #[test]

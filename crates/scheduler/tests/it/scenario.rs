@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Factory, FactoryId, InstanceId, JobId, Priority, Product, ProductId, Shape, Timestamp};
+use domain::{Factory, FactoryId, Flags, InstanceId, JobId, Priority, Product, ProductId, Shape, Timestamp};
 use proptest::prelude::*;
 use scheduler::{FactoryState, Fleet, FleetView, Placement, Plan, Presence, Queue, Seat, Waiting, Weights, plan};
 
@@ -24,6 +24,7 @@ pub(crate) struct World {
     pub(crate) fleet: Fleet,
     pub(crate) queue: Queue,
     products: BTreeMap<ProductId, Product>,
+    pub(crate) flags: Flags,
     weights: Weights,
     limit: usize,
 }
@@ -49,6 +50,7 @@ impl Scenario {
             fleet: Fleet::new(),
             queue: Queue::new(),
             products: self.products.clone(),
+            flags: Flags::default(),
             weights: self.weights,
             limit: self.limit,
         };
@@ -76,6 +78,7 @@ impl World {
             fleet: &self.fleet,
             queue: &self.queue,
             products: &self.products,
+            flags: &self.flags,
             weights: &self.weights,
             limit: self.limit,
         }

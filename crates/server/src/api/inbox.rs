@@ -35,7 +35,8 @@ fn one() -> u32 {
 
 /// Offers and directives for a factory, as they come.
 ///
-/// Events: `hello`, then `dispatch` with a message and `directive` with what to do.
+/// Events: `hello` with the modes in force, then `dispatch` with a message, `directive` with what to do, and `modes` when
+/// work reaches the factory in other ways than before.
 #[utoipa::path(
     get, path = "/factories/{id}/inbox", tag = "work",
     params(("id" = FactoryId, Path, description = "The factory"), InboxQuery),
@@ -59,7 +60,8 @@ struct Offers {
 impl Source for Offers {
     async fn next(&mut self) -> Option<Bytes> {
         let (name, data) = match self.inbox.next().await? {
-            InboxEvent::Hello {} => ("hello", Ok("{}".to_owned())),
+            InboxEvent::Hello { modes } => ("hello", serde_json::to_string(&serde_json::json!({ "modes": modes }))),
+            InboxEvent::Modes(modes) => ("modes", serde_json::to_string(&modes)),
             InboxEvent::Dispatch(message) => ("dispatch", serde_json::to_string(&message)),
             InboxEvent::Directive(directive) => ("directive", serde_json::to_string(&directive)),
         };

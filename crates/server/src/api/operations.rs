@@ -52,15 +52,17 @@ pub(crate) async fn queue_state(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let state = app.coordinator.queue_state(&who, names(asked.products.as_deref())?)?;
-    let tag = weak_tag(&state);
+    let tag = weak_tag(app.coordinator.incarnation(), &state);
     if matches(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
     Ok(([(header::ETAG, tag)], Json(state)).into_response())
 }
 
-fn weak_tag(state: &[QueueState]) -> String {
+/// What stands for a state, under one start of the coordinator: another may count to the same figures on another way.
+fn weak_tag(incarnation: u64, state: &[QueueState]) -> String {
     let mut hash = DefaultHasher::new();
+    incarnation.hash(&mut hash);
     for product in state {
         (product.product_id.as_str(), product.version, product.pending_count).hash(&mut hash);
     }

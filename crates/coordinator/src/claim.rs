@@ -1,0 +1,196 @@
+//! Claim: a factory asks for work, and the coordinator picks [D1][S3].
+//!
+//! A claim is a dispatch that its target accepts in the same write: what is recorded about a job is the same whichever way
+//! it went, and a job with a live dispatch cannot be claimed, because the table does not let it be dispatched twice.
+
+mod forecast;
+mod lanes;
+mod pick;
+
+use std::sync::Arc;
+
+use domain::{Commit, CommitError, Dispatch, Expected, FactoryId, Job, Lease, Refusal, StageEvent, Versioned};
+use fail::fail_point;
+use protocol::{Accepted, Claim, Claimed, Granted};
+use tracing::{debug, info};
+
+pub(crate) use lanes::Lanes;
+
+use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::error::Error;
+use crate::principal::Principal;
+use crate::registry::millis;
+use pick::{Pick, Picked};
+
+/// A claim whose every pick lost its race picks again, this often: then others are busy with the same jobs.
+const ROUNDS_MAX: u32 = 3;
+
+impl Coordinator {
+    /// Grants the factory that asks what it should take: the first jobs in the order of service that it may have, as many
+    /// as it has free seats and asks for. The same nonce gives the same answer, and never anything more (protocol 3).
+    pub async fn claim(&self, who: &Principal, request: &Claim) -> Result<Claimed, Error> {
+        let factory = claimant(who, request)?;
+        // One claim of a factory at a time: a request that was sent twice finds what it has won, not more.
+        let lane = self.claim_lanes.of(factory);
+        let mut lane = lane.lock().await;
+        let standing = self.standing(request);
+        if !standing.is_empty() {
+            lane.won(request);
+            self.count_claim_from_now(request, &standing);
+            return self.claimed(who, request, standing).await;
+        }
+        if lane.has_won(request) {
+            return Err(Refusal::AlreadyGranted.into());
+        }
+        self.check_claimant(factory, request)?;
+        for _ in 0..ROUNDS_MAX {
+            if self.desk.lock().queue.is_empty() {
+                break;
+            }
+            let granted = self.grant_some(who, factory, request).await?;
+            match granted {
+                Some(granted) if granted.is_empty() => {}
+                Some(granted) => {
+                    lane.won(request);
+                    fail_point!("claim::committed");
+                    return self.claimed(who, request, granted).await;
+                }
+                None => break,
+            }
+        }
+        self.claimed(who, request, Vec::new()).await
+    }
+
+    /// Picks, and grants what was picked; `None` if there is nothing to pick. Those that lost their race are left out.
+    async fn grant_some(
+        &self,
+        who: &Principal,
+        factory: &FactoryId,
+        request: &Claim,
+    ) -> Result<Option<Vec<Versioned<Arc<Job>>>>, Error> {
+        // The dispatcher counts seats when it plans, and takes them when it has written.
+        let _seating = self.seating.read().await;
+        let Picked { picks, held } = self.pick(who, factory, request).await?;
+        if picks.is_empty() {
+            return Ok(None);
+        }
+        fail_point!("claim::picked");
+        let units: Vec<Commit> = picks.iter().filter_map(|pick| self.granting(who, factory, request, pick)).collect();
+        let ids: Vec<_> = units.iter().map(|unit| unit.job.id()).collect();
+        let mut granted = Vec::with_capacity(units.len());
+        for (id, outcome) in ids.into_iter().zip(self.commit_all(units).await) {
+            match outcome {
+                Ok(job) => granted.push(job),
+                Err(CommitError::Stale | CommitError::Unknown) => {
+                    self.refresh(id).await;
+                    let found = self.desk.lock().job(id);
+                    granted.extend(found.filter(|job| is_answered(&job.value, request)));
+                }
+                // What was granted beside it stands, and is found when the same nonce asks again.
+                Err(CommitError::Store(error)) => return Err(error.into()),
+            }
+        }
+        drop(held);
+        for pick in picks.iter().filter(|pick| granted.iter().any(|job| job.value.id() == pick.placement.job)) {
+            self.counters.dispatched(pick.waited);
+        }
+        Ok(Some(granted))
+    }
+
+    /// The write that offers a job to its claimant and accepts the offer.
+    fn granting(&self, who: &Principal, factory: &FactoryId, request: &Claim, pick: &Pick) -> Option<Commit> {
+        let (now, job) = (self.now(), &pick.job);
+        let seq = job.value.dispatch_seq().next();
+        let score = pick.placement.score.total;
+        let dispatch = Dispatch { seq, target: factory.clone(), accept_by: now, score };
+        let lease = Lease {
+            factory: factory.clone(),
+            instance: request.instance,
+            epoch: job.value.epoch().next(),
+            nonce: request.claim_nonce,
+            seq,
+            granted_at: now,
+        };
+        let offered = (*job.value).clone().apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR);
+        match offered.and_then(|offered| offered.apply(StageEvent::Granted { lease }, now, who.actor())) {
+            Ok(granted) => Some(granted.commit_at(Expected::At(job.revision), None)),
+            Err(refusal) => {
+                let id = job.value.id();
+                debug!(job.id = %id, %refusal, "Job `{id}` cannot be claimed any more");
+                None
+            }
+        }
+    }
+
+    /// Jobs that this very claim has won and that its process still holds.
+    fn standing(&self, request: &Claim) -> Vec<Versioned<Arc<Job>>> {
+        let desk = self.desk.lock();
+        let held = desk.leases.of_instance(request.instance).into_iter().filter_map(|id| desk.job(id));
+        held.filter(|job| is_answered(&job.value, request)).collect()
+    }
+
+    /// An answer that is given again counts the lease from now, as the factory that asked again does (row 5).
+    fn count_claim_from_now(&self, request: &Claim, jobs: &[Versioned<Arc<Job>>]) {
+        let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
+        let mut desk = self.desk.lock();
+        for job in jobs {
+            desk.leases.renew(job.value.id(), job.value.epoch(), request.instance, expires);
+        }
+    }
+
+    async fn claimed(
+        &self,
+        who: &Principal,
+        request: &Claim,
+        jobs: Vec<Versioned<Arc<Job>>>,
+    ) -> Result<Claimed, Error> {
+        let mut granted = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let (id, epoch) = (job.value.id(), job.value.epoch());
+            let Some(seq) = job.value.lease().map(|lease| lease.seq) else { continue };
+            info!(job.id = %id, lease.epoch = %epoch, instance = %request.instance, "Granted job `{id}` to `{}`, which asked", who.name);
+            let assignment = self.assignment(&job.value).await?;
+            let lease_ttl_ms = millis(self.settings.lease_ttl);
+            granted.push(Granted {
+                dispatch_seq: seq,
+                accepted: Accepted { lease_ttl_ms, lease_epoch: epoch, assignment },
+            });
+        }
+        Ok(Claimed { granted, waiting: self.waiting_for(who), ..Claimed::default() })
+    }
+
+    /// Jobs that wait for a seat, of the products that the caller works for.
+    fn waiting_for(&self, who: &Principal) -> u64 {
+        let desk = self.desk.lock();
+        let own = who.products();
+        let waiting =
+            if own.is_empty() { desk.queue.len() } else { own.iter().map(|product| desk.queue.len_of(product)).sum() };
+        waiting as u64
+    }
+
+    /// Whether this process may ask at all: the newest of its factory, and not one that is being emptied (row 6).
+    fn check_claimant(&self, factory: &FactoryId, request: &Claim) -> Result<(), Error> {
+        let known = self.factory(factory)?;
+        if known.value.instance != request.instance {
+            return Err(Refusal::NotHolder { factory: factory.clone() }.into());
+        }
+        if known.value.draining {
+            return Err(Error::NotNow(format!("factory `{factory}` is draining")));
+        }
+        Ok(())
+    }
+}
+
+/// Who asks, by the token.
+fn claimant<'p>(who: &'p Principal, request: &Claim) -> Result<&'p FactoryId, Error> {
+    let factory = who.factory()?;
+    match &request.factory_id {
+        Some(given) if given != factory => Err(Error::Forbidden(format!("the token is factory `{factory}`'s"))),
+        Some(_) | None => Ok(factory),
+    }
+}
+
+/// Whether a job is held by this very claim.
+fn is_answered(job: &Job, request: &Claim) -> bool {
+    job.seat().is_some_and(|lease| lease.nonce == request.claim_nonce && lease.instance == request.instance)
+}

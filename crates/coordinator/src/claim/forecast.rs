@@ -1,0 +1,65 @@
+//! What a claim would be given, and why not more. Nothing is written, and nobody else notices.
+
+use domain::FactoryId;
+use protocol::{Claim, Claimed, NotGranted, WouldGrant};
+
+use super::claimant;
+use super::pick::{Pick, limit_of};
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::principal::Principal;
+
+/// More reasons than this are not read.
+const REASONS_MAX: usize = 20;
+
+impl Coordinator {
+    /// What a claim would be given now. `granted` shows what its nonce has won before.
+    pub async fn claim_dry_run(&self, who: &Principal, request: &Claim) -> Result<Claimed, Error> {
+        let factory = claimant(who, request)?;
+        let mut answer = self.claimed(who, request, self.standing(request)).await?;
+        if let Err(refusal) = self.check_claimant(factory, request) {
+            answer.passed_over.push(NotGranted { job_id: None, why: refusal.to_string() });
+            return Ok(answer);
+        }
+        let (picks, passed) = self.imagine(factory, limit_of(request));
+        for pick in picks {
+            let job_id = pick.placement.job;
+            match self.objection(who, &pick.job.value).await? {
+                Some(why) => answer.passed_over.push(NotGranted { job_id: Some(job_id), why }),
+                None => answer.would_grant.push(WouldGrant {
+                    job_id,
+                    product_id: pick.job.value.product().clone(),
+                    engine: pick.placement.engine,
+                    score: pick.placement.score.total,
+                }),
+            }
+        }
+        answer.passed_over.extend(passed);
+        Ok(answer)
+    }
+
+    /// The picks of a claim, put back before anybody else can look.
+    fn imagine(&self, factory: &FactoryId, limit: usize) -> (Vec<Pick>, Vec<NotGranted>) {
+        let now = self.now();
+        let mut desk = self.desk.lock();
+        let mut picks = Vec::new();
+        while picks.len() < limit
+            && let Some(pick) = self.next_pick(&mut desk, factory)
+        {
+            picks.push(pick);
+        }
+        let passed = scheduler::passed_over(&desk.view(now, &self.settings.weights, 1), factory, REASONS_MAX);
+        for pick in &picks {
+            desk.let_go(pick.placement.job, now);
+        }
+        let why = |passed: scheduler::PassedOver| {
+            let reasons: Vec<_> = passed.unfit.iter().map(ToString::to_string).collect();
+            let why = match reasons.as_slice() {
+                [] => "it avoids this factory, and another can take it".to_owned(),
+                reasons => format!("the factory {}", reasons.join(", ")),
+            };
+            NotGranted { job_id: Some(passed.job), why }
+        };
+        (picks, passed.into_iter().map(why).collect())
+    }
+}

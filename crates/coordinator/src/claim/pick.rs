@@ -1,0 +1,140 @@
+//! Which jobs a claim takes: the scheduler's choice, with everything checked again that may have changed since they were
+//! queued [I6].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{FactoryId, InstanceId, Job, JobId, Versioned};
+use protocol::Claim;
+use scheduler::Placement;
+
+use crate::coordinator::Coordinator;
+use crate::deps::DepsVerdict;
+use crate::desk::Desk;
+use crate::error::Error;
+use crate::principal::Principal;
+
+/// Jobs that a claim looks at and leaves where they are. More of them at the head of a queue means that somebody re-opened
+/// a dependency of them all; the next claim looks again.
+const SET_ASIDE_MAX: usize = 32;
+
+/// One job that a claim takes.
+pub(super) struct Pick {
+    pub(super) job: Versioned<Arc<Job>>,
+    pub(super) placement: Placement,
+    /// How long it has waited.
+    pub(super) waited: Duration,
+}
+
+/// Jobs that a claim takes, with the seats that are kept for them.
+pub(super) struct Picked<'a> {
+    pub(super) picks: Vec<Pick>,
+    pub(super) held: Held<'a>,
+}
+
+/// Jobs out of the queue and seats taken, for a claim on its way. By the time it is dropped the leases themselves count, or
+/// everything is put back.
+pub(super) struct Held<'a> {
+    coordinator: &'a Coordinator,
+    instance: InstanceId,
+    jobs: Vec<JobId>,
+    /// Those whose seat is kept.
+    seated: Vec<JobId>,
+}
+
+impl Held<'_> {
+    /// A job is not for this claim: its seat is free again, and its turn is over.
+    fn set_aside(&mut self, id: JobId) {
+        let mut desk = self.coordinator.desk.lock();
+        desk.leases.unreserve(id, self.instance);
+        desk.set_aside(id);
+        self.seated.retain(|seated| *seated != id);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let now = self.coordinator.now();
+        let mut is_back = false;
+        {
+            let mut desk = self.coordinator.desk.lock();
+            for id in &self.seated {
+                desk.leases.unreserve(*id, self.instance);
+            }
+            for id in &self.jobs {
+                is_back |= desk.let_go(*id, now);
+            }
+        }
+        if is_back {
+            // Somebody may have planned in the meantime, and not have seen what was put back.
+            self.coordinator.work.notify_one();
+        }
+    }
+}
+
+impl Coordinator {
+    /// Takes the jobs that a factory should have next out of the queue.
+    pub(super) async fn pick<'a>(
+        &'a self,
+        who: &Principal,
+        factory: &FactoryId,
+        request: &Claim,
+    ) -> Result<Picked<'a>, Error> {
+        let held = Held { coordinator: self, instance: request.instance, jobs: Vec::new(), seated: Vec::new() };
+        let mut picked = Picked { picks: Vec::new(), held };
+        let limit = limit_of(request);
+        let mut set_aside = 0;
+        while picked.picks.len() < limit && set_aside < SET_ASIDE_MAX {
+            let Some(pick) = self.hold_next(factory, &mut picked.held) else { break };
+            if self.objection(who, &pick.job.value).await?.is_none() {
+                picked.picks.push(pick);
+            } else {
+                set_aside += 1;
+                picked.held.set_aside(pick.placement.job);
+            }
+        }
+        Ok(picked)
+    }
+
+    fn hold_next(&self, factory: &FactoryId, held: &mut Held<'_>) -> Option<Pick> {
+        let mut desk = self.desk.lock();
+        let pick = self.next_pick(&mut desk, factory)?;
+        held.jobs.push(pick.placement.job);
+        let seats = desk.factories.get(factory).map_or(0, |known| known.value.seat_limit);
+        // The scheduler counts offers and leases; this one counts what accepts have under way.
+        if !desk.leases.reserve(pick.placement.job, held.instance, seats as usize) {
+            return None;
+        }
+        held.seated.push(pick.placement.job);
+        Some(pick)
+    }
+
+    /// The scheduler's next choice for a factory, held.
+    pub(super) fn next_pick(&self, desk: &mut Desk, factory: &FactoryId) -> Option<Pick> {
+        let now = self.now();
+        let placement = scheduler::claim(&desk.view(now, &self.settings.weights, 1), factory)?;
+        let waited = desk.waiting_since(placement.job).map_or(Duration::ZERO, |since| now.since(since));
+        let job = desk.hold(&placement)?;
+        Some(Pick { job, placement, waited })
+    }
+
+    /// What speaks against a job that the scheduler cannot know: the token as it is now, and dependencies (row 20).
+    pub(super) async fn objection(&self, who: &Principal, job: &Job) -> Result<Option<String>, Error> {
+        if !who.sees(job.product()) {
+            return Ok(Some(format!("the token does not cover product `{}`", job.product())));
+        }
+        Ok(match self.weigh(job.spec(), &job.submission().deps).await? {
+            DepsVerdict::Met => None,
+            DepsVerdict::Unmet(deps) => Some(match deps.first() {
+                Some(dep) => format!("dependency `{dep}` is not met"),
+                None => "its dependencies are not met".to_owned(),
+            }),
+            DepsVerdict::Failed(dep) => Some(format!("dependency `{dep}` failed")),
+        })
+    }
+}
+
+/// Jobs at most; the scheduler stops at the last free seat.
+pub(super) fn limit_of(request: &Claim) -> usize {
+    request.limit.unwrap_or(1).max(1) as usize
+}

@@ -1,0 +1,46 @@
+//! Seats that are kept while a claim is being written: whoever plans meanwhile sees them as taken.
+
+use std::sync::Arc;
+
+use domain::{Job, JobId, Mode, ProductId, Stage, Timestamp, Versioned};
+use scheduler::Placement;
+
+use super::Desk;
+
+impl Desk {
+    /// Takes a waiting job out of the queue and keeps its seat, until [`Desk::let_go`] or a commit of the job.
+    pub(crate) fn hold(&mut self, placement: &Placement) -> Option<Versioned<Arc<Job>>> {
+        let job = self.job(placement.job)?;
+        self.leave_queue(placement.job);
+        self.expect_engine(placement.job, placement.engine.clone());
+        self.occupy(&job.value, placement.factory.clone());
+        Some(job)
+    }
+
+    /// Gives back the seat of a job that is held, but leaves it out of the queue: its turn is over for this claim.
+    pub(crate) fn set_aside(&mut self, id: JobId) {
+        self.leave_seat(id);
+    }
+
+    /// Puts a job that was held back where it was, unless it has moved on; says whether it is back.
+    pub(crate) fn let_go(&mut self, id: JobId, now: Timestamp) -> bool {
+        let is_unmoved =
+            self.jobs.get(&id).is_some_and(|job| matches!(job.value.stage(), Stage::Queued { dispatch: None, .. }));
+        let is_out = is_unmoved && self.queue.get(&id).is_none();
+        if is_out {
+            self.engines.remove(&id);
+            self.reseat(id, now);
+        }
+        is_out
+    }
+
+    /// Whether anything waits that the coordinator has to offer.
+    pub(crate) fn has_something_to_push(&self) -> bool {
+        self.queue.products().any(|product| self.flags.mode_of(product) == Mode::Push)
+    }
+
+    /// Something about a product has changed that its jobs do not show.
+    pub(crate) fn touch(&mut self, product: &ProductId) {
+        *self.versions.entry(product.clone()).or_default() += 1;
+    }
+}

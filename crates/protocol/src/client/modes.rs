@@ -1,0 +1,110 @@
+//! The requests of those who ask for work, and of those who decide whether they have to.
+
+use bytes::Bytes;
+use domain::{Flags, Mode, ProductId};
+use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+
+use super::{Client, ClientError, REQUEST_TIME_MAX, unusable};
+use crate::claims::{Claim, Claimed, QueueNews};
+use crate::network::Answer;
+
+/// Two people who switch modes at once meet again a few times at most.
+const SWITCH_TRIES_MAX: u32 = 8;
+
+impl Client {
+    /// Asks for work.
+    pub async fn claim(&self, claim: &Claim) -> Result<Claimed, ClientError> {
+        self.post("/claim", claim).await
+    }
+
+    /// Asks what a claim would be given, and why not more. Nothing changes.
+    pub async fn claim_dry_run(&self, claim: &Claim) -> Result<Claimed, ClientError> {
+        self.post("/claim?dryRun=true", claim).await
+    }
+
+    /// Whether the queue of these products, all when empty, has moved since `tag` was given.
+    pub async fn queue_state(&self, products: &[ProductId], tag: Option<&str>) -> Result<QueueNews, ClientError> {
+        let products: Vec<&str> = products.iter().map(ProductId::as_str).collect();
+        let path = match products.as_slice() {
+            [] => "/queue-state".to_owned(),
+            products => format!("/queue-state?products={}", products.join(",")),
+        };
+        let known = tag.map(|tag| (IF_NONE_MATCH, tag));
+        let response = self.exchange(Method::GET, &path, known, Bytes::new()).await?;
+        if response.status() == StatusCode::NOT_MODIFIED {
+            return Ok(QueueNews::Same);
+        }
+        let tag = tag_of(&response);
+        let products = self.read_json(response).await?;
+        Ok(QueueNews::Moved { tag, products })
+    }
+
+    /// The modes in force, and the tag to change them under.
+    pub async fn flags(&self) -> Result<(Flags, String), ClientError> {
+        let response = self.exchange(Method::GET, "/flags", None, Bytes::new()).await?;
+        let tag = tag_of(&response);
+        Ok((self.read_json(response).await?, tag))
+    }
+
+    /// Changes the modes, if they are still those that `tag` was given with.
+    pub async fn set_flags(&self, flags: &Flags, tag: Option<&str>) -> Result<Flags, ClientError> {
+        let body = serde_json::to_vec(flags).map_err(|error| unusable(error.to_string()))?;
+        let known = tag.map(|tag| (IF_MATCH, tag));
+        let response = self.exchange(Method::PUT, "/flags", known, body.into()).await?;
+        self.read_json(response).await
+    }
+
+    /// Switches one product, or all that have no mode of their own. `None` has a product follow the others again.
+    pub async fn set_mode(&self, product: Option<&ProductId>, mode: Option<Mode>) -> Result<Flags, ClientError> {
+        let mut tries = 0;
+        loop {
+            let (mut flags, tag) = self.flags().await?;
+            match (product, mode) {
+                (Some(product), Some(mode)) => drop(flags.products.insert(product.clone(), mode)),
+                (Some(product), None) => drop(flags.products.remove(product)),
+                (None, mode) => flags.mode = mode.unwrap_or_default(),
+            }
+            match self.set_flags(&flags, Some(&tag)).await {
+                Err(error) if error.code() == Some("precondition_failed") && tries < SWITCH_TRIES_MAX => tries += 1,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        condition: Option<(HeaderName, &str)>,
+        body: Bytes,
+    ) -> Result<Response<Answer>, ClientError> {
+        let mut request = self.request(method, path, "application/json", body)?;
+        if let Some((name, tag)) = condition
+            && let Ok(value) = HeaderValue::from_str(tag)
+        {
+            request.headers_mut().insert(name, value);
+        }
+        match tokio::time::timeout(REQUEST_TIME_MAX, self.network.exchange(request)).await {
+            Ok(response) => response.map_err(|fault| self.no_answer(&fault)),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    async fn read_json<A: serde::de::DeserializeOwned>(&self, response: Response<Answer>) -> Result<A, ClientError> {
+        let answer = match tokio::time::timeout(REQUEST_TIME_MAX, self.read(response)).await {
+            Ok(answer) => answer?,
+            Err(_) => return Err(self.silent()),
+        };
+        serde_json::from_slice(&answer).map_err(|error| self.garbled(&error))
+    }
+
+    fn silent(&self) -> ClientError {
+        let why = format!("nothing for {} seconds", REQUEST_TIME_MAX.as_secs());
+        ClientError::NoAnswer { base: self.base.clone(), why }
+    }
+}
+
+fn tag_of(response: &Response<Answer>) -> String {
+    response.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default().to_owned()
+}
