@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use broker::Embedded;
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
 use domain::{
-    Broker, Clock, Entropy, EventKind, FleetStore, JobEvent, JobHistory, JobId, JobStore, Position, Scope, StageName,
-    Timestamp,
+    Broker, Clock, Entropy, EventKind, Flags, FleetStore, JobEvent, JobHistory, JobId, JobStore, Mode, Position, Scope,
+    StageName, Timestamp,
 };
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, Submit};
@@ -370,6 +370,12 @@ impl Fleet {
             }
             self.coordinator.tick().await;
         }
+    }
+
+    /// Switches the whole fleet.
+    pub(crate) async fn switch(&self, mode: Mode) {
+        let flags = Flags { mode, ..Flags::default() };
+        self.coordinator.put_flags(&self.admin, flags, None).await.unwrap();
     }
 
     pub(crate) async fn set_product(&self, settings: ProductSettings) {

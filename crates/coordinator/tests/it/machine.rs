@@ -10,7 +10,7 @@ use domain::{
 };
 use parking_lot::Mutex;
 use protocol::{
-    Accept, Accepted, CompleteWork, Completed, Directive, Enroll, ErrandOutcome, ErrandReport, FailWork, Failed,
+    Accept, Accepted, Claim, CompleteWork, Completed, Directive, Enroll, ErrandOutcome, ErrandReport, FailWork, Failed,
     Heartbeat, HeartbeatAnswer, Held, InboxEvent, NewToken, Patch, ReleaseWork, Renew, Renewed, StageAnswer, StartWork,
 };
 
@@ -155,6 +155,40 @@ impl Machine {
             }
         }
         Ok(accepted)
+    }
+
+    /// A request for work under a nonce of its own.
+    pub(crate) fn request(&self, fleet: &Fleet, limit: u32) -> Claim {
+        Claim {
+            factory_id: Some(self.id.clone()),
+            instance: self.instance,
+            claim_nonce: ClaimNonce::new(fleet.bench.clock.now(), fleet.bytes()),
+            limit: Some(limit),
+        }
+    }
+
+    /// Asks for work.
+    pub(crate) async fn ask(&self, fleet: &Fleet, request: &Claim) -> Result<Vec<Grip>, Error> {
+        let claimed = fleet.coordinator.claim(&self.who, request).await?;
+        let grips = claimed
+            .granted
+            .iter()
+            .map(|granted| Grip { job: granted.accepted.assignment.job_id, epoch: granted.accepted.lease_epoch });
+        let grips: Vec<Grip> = grips.collect();
+        let mut list = self.held.lock();
+        for grip in &grips {
+            let held = Held { job_id: grip.job, lease_epoch: grip.epoch };
+            if !list.contains(&held) {
+                list.push(held);
+            }
+        }
+        Ok(grips)
+    }
+
+    /// The jobs that it gets when it asks for this many.
+    pub(crate) async fn ask_for(&self, fleet: &Fleet, limit: u32) -> Vec<JobId> {
+        let request = self.request(fleet, limit);
+        self.ask(fleet, &request).await.unwrap().into_iter().map(|grip| grip.job).collect()
     }
 
     /// Accepts the offer that stands on a job.

@@ -15,6 +15,7 @@ mod stores;
 use stores::embedded::{lasting, quick, share_of};
 
 mod accepting;
+mod claiming;
 mod counting;
 mod cutting;
 mod depending;
@@ -26,6 +27,7 @@ mod idle;
 mod joining;
 mod leading;
 mod leasing;
+mod modes;
 mod placing;
 mod racing;
 mod restoring;
@@ -40,6 +42,7 @@ macro_rules! stories_on {
             use crate::stores::$stores::{lasting, quick, share_of};
 
             mod accepting;
+            mod claiming;
             mod cutting;
             mod depending;
             mod dispatching;
@@ -49,6 +52,7 @@ macro_rules! stories_on {
             mod joining;
             mod leading;
             mod leasing;
+            mod modes;
             mod placing;
             mod racing;
             mod seats;

@@ -1,0 +1,417 @@
+//! Claim: a factory asks for work and gets what push would have given it, once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use coordinator::Error;
+use domain::{EventKind, FailureReason, Grant, JobId, Mode, Refusal, StageName};
+use protocol::{Action, Drain, NotGranted, ProductSettings};
+
+use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN};
+use crate::machine::{Machine, Offers};
+
+const LEASE_TTL: Duration = Duration::from_secs(90);
+
+async fn polling(bench: Bench) -> Fleet {
+    let fleet = Fleet::warm(bench).await;
+    fleet.switch(Mode::Poll).await;
+    fleet
+}
+
+/// Submits a job after all that were submitted before.
+async fn submit_next(fleet: &Fleet, manifest: &str) -> JobId {
+    fleet.bench.clock.advance(Duration::from_millis(1));
+    fleet.submit(manifest).await
+}
+
+#[tokio::test]
+async fn a_claimed_job_has_the_same_story_as_a_pushed_one() {
+    let fleet = polling(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+
+    let claimed = fleet.coordinator.claim(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
+
+    let granted = &claimed.granted[0];
+    assert_eq!((granted.accepted.assignment.job_id, granted.accepted.assignment.body_md.as_str()), (job, PLAIN));
+    assert_eq!((granted.dispatch_seq.0, granted.accepted.lease_epoch.0, claimed.waiting), (1, 1, 0));
+    let view = fleet.job(job).await;
+    assert_eq!((view.stage, view.holder_factory_id), (StageName::Assigned, Some(mac.id.clone())));
+    assert_eq!(fleet.kinds(job).await, [EventKind::Submitted, EventKind::Dispatched, EventKind::Granted]);
+    assert!(fleet.coordinator.explain(&fleet.admin, job).await.unwrap().then.is_some(), "the decision is recorded");
+}
+
+#[tokio::test]
+async fn row_05_the_same_nonce_gives_the_same_jobs_whoever_died_in_between() {
+    let fleet = polling(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    for _ in 0..5 {
+        fleet.submit(PLAIN).await;
+    }
+    let request = mac.request(&fleet, 3);
+
+    let first = mac.ask(&fleet, &request).await.unwrap();
+    let again = mac.ask(&fleet, &request).await.unwrap();
+    let fleet = fleet.restarted().await;
+    let after_a_restart = mac.ask(&fleet, &request).await.unwrap();
+
+    assert_eq!(first.len(), 3);
+    assert_eq!((&again, &after_a_restart), (&first, &first));
+}
+
+#[tokio::test]
+async fn row_05_an_answer_that_is_given_again_counts_the_lease_from_then() {
+    let fleet = polling(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let request = mac.request(&fleet, 1);
+    mac.ask(&fleet, &request).await.unwrap();
+
+    fleet.bench.clock.advance(Duration::from_secs(40));
+    mac.ask(&fleet, &request).await.unwrap();
+
+    let expires_at = fleet.coordinator.lease(&fleet.admin, job).await.unwrap().expires_at;
+    assert_eq!(expires_at, Some(fleet.coordinator.clock().now().after(LEASE_TTL)));
+}
+
+#[tokio::test]
+async fn row_05_a_nonce_that_has_won_never_wins_anything_else() {
+    let fleet = polling(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.submit(PLAIN).await;
+    let request = mac.request(&fleet, 1);
+    let grips = mac.ask(&fleet, &request).await.unwrap();
+    mac.start(&fleet, grips[0]).await.unwrap();
+    mac.complete(&fleet, grips[0], None).await.unwrap();
+    let next = fleet.submit(PLAIN).await;
+
+    let late = mac.ask(&fleet, &request).await.unwrap_err();
+
+    assert!(matches!(late, Error::Refused(Refusal::AlreadyGranted)), "{late}");
+    assert_eq!(fleet.stage(next).await, StageName::Queued);
+}
+
+#[tokio::test]
+async fn row_05_a_request_that_was_sent_twice_at_once_wins_once() {
+    let fleet = polling(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.store().set(|faults| faults.yields_max = 3);
+    for _ in 0..4 {
+        fleet.submit(PLAIN).await;
+    }
+    let request = mac.request(&fleet, 2);
+
+    let (first, second) = tokio::join!(mac.ask(&fleet, &request), mac.ask(&fleet, &request));
+
+    assert_eq!(first.unwrap(), second.unwrap());
+    assert_eq!(mac.held().len(), 2);
+}
+
+#[tokio::test]
+async fn row_32_a_claim_whose_outcome_is_unknown_is_granted_once() {
+    for seed in 0..30 {
+        let fleet = polling(Bench::memory()).await;
+        let mac = Machine::join(&fleet, "mac").await;
+        let job = fleet.submit(PLAIN).await;
+        fleet.store().set(|faults| if seed % 2 == 0 { faults.answers_lost = 0.5 } else { faults.commits_lost = 0.5 });
+        let request = mac.request(&fleet, 1);
+
+        let mut grips = Vec::new();
+        for _ in 0..20 {
+            if let Ok(granted) = mac.ask(&fleet, &request).await {
+                grips.extend(granted);
+            }
+            if !grips.is_empty() {
+                break;
+            }
+        }
+        fleet.store().heal();
+
+        assert_eq!(grips.iter().map(|grip| (grip.job, grip.epoch.0)).collect::<Vec<_>>(), [(job, 1)]);
+        assert_eq!(fleet.count(job, EventKind::Granted).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_claim_takes_no_more_than_was_asked_for_and_than_there_are_seats() {
+    let fleet = polling(Bench::memory()).await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 3, ..Offers::default() }).await;
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.push(submit_next(&fleet, PLAIN).await);
+    }
+
+    let two = mac.ask_for(&fleet, 2).await;
+    let one = mac.ask_for(&fleet, 10).await;
+    let none = mac.ask_for(&fleet, 10).await;
+
+    assert_eq!((two.as_slice(), one.as_slice(), none.as_slice()), (&jobs[..2], &jobs[2..3], &jobs[..0]));
+}
+
+#[tokio::test]
+async fn claims_at_once_exceed_no_seats_of_a_factory_an_engine_or_a_repository() {
+    let fleet = polling(Bench::memory()).await;
+    let repo_seats = Some([("notes".parse().unwrap(), 2)].into());
+    fleet.set_product(ProductSettings { repo_seats, ..ProductSettings::default() }).await;
+    let mut machines = Vec::new();
+    for n in 0..6 {
+        let mut offers = Offers { seats: 3, ..Offers::default() };
+        offers.capabilities.extend(["engine:claude".parse().unwrap(), "engine:codex".parse().unwrap()]);
+        offers.engine_seats = [("claude".parse().unwrap(), 1)].into();
+        machines.push(Machine::join_with(&fleet, &format!("factory-{n}"), offers).await);
+    }
+    let by_claude = "---\ntitle: By claude\nengine: claude\n---\n";
+    let mut wanted = BTreeMap::new();
+    for _ in 0..12 {
+        for manifest in [IN_REPO, by_claude, PLAIN] {
+            wanted.insert(fleet.submit(manifest).await, manifest);
+        }
+    }
+    fleet.store().set(|faults| faults.yields_max = 4);
+
+    for round in 0..10 {
+        let asking = machines.iter().flat_map(|machine| [machine.ask_for(&fleet, 2), machine.ask_for(&fleet, 1)]);
+        let (_, sent) = tokio::join!(futures_util::future::join_all(asking), fleet.dispatch());
+
+        let mut in_repo = 0;
+        for view in fleet.coordinator.factories(&fleet.admin).unwrap().items {
+            let of = |manifest: &str| view.seats.iter().filter(|seat| wanted[&seat.job_id] == manifest).count();
+            assert!(view.seats.len() <= 3, "round {round}: {} has {:?}", view.id, view.seats);
+            assert!(of(by_claude) <= 1, "round {round}: {} runs claude twice", view.id);
+            in_repo += of(IN_REPO);
+        }
+        assert_eq!((in_repo, sent), (2, 0), "round {round}");
+        for machine in &machines {
+            for held in machine.held().into_iter().take(1) {
+                let grip = crate::machine::Grip { job: held.job_id, epoch: held.lease_epoch };
+                machine.release(&fleet, grip).await.unwrap();
+            }
+        }
+        for machine in &machines {
+            machine.ask_for(&fleet, 3).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn claims_and_the_dispatcher_at_once_share_no_seat_of_a_repository() {
+    for _ in 0..50 {
+        let fleet = Fleet::warm(Bench::memory()).await;
+        let repo_seats = Some([("notes".parse().unwrap(), 1)].into());
+        fleet.set_product(ProductSettings { repo_seats, ..ProductSettings::default() }).await;
+        let (mac, linux) = (Machine::join(&fleet, "mac").await, Machine::join(&fleet, "linux").await);
+        for _ in 0..4 {
+            fleet.submit(IN_REPO).await;
+        }
+        fleet.store().set(|faults| faults.yields_max = 5);
+
+        let (first, second, sent) =
+            tokio::join!(mac.ask_for(&fleet, 4), linux.ask_for(&fleet, 4), fleet.coordinator.dispatch_round());
+
+        assert_eq!(first.len() + second.len() + sent, 1);
+    }
+}
+
+#[tokio::test]
+async fn row_20_a_job_whose_dependency_was_opened_again_is_passed_over_and_holds_up_nobody() {
+    let fleet = polling(Bench::sqlite()).await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
+    let dep = fleet.submit("---\ntitle: First\ncapabilities: [\"has:xcode\"]\n---\n").await;
+    let child = fleet.submit(&format!("---\ntitle: Then\ndeps: [\"{dep}\"]\nonDepFailure: ignore\n---\n")).await;
+    fleet.act(dep, Action::Cancel).await.unwrap();
+    assert_eq!(fleet.stage(child).await, StageName::Queued);
+    fleet.act(dep, Action::Requeue).await.unwrap();
+    let other = fleet.submit(PLAIN).await;
+
+    let claimed = mac.ask_for(&fleet, 1).await;
+    let dry = fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
+
+    assert_eq!(claimed, [other]);
+    assert_eq!(fleet.stage(child).await, StageName::Queued);
+    assert_eq!(dry.would_grant, []);
+    fleet.act(dep, Action::Cancel).await.unwrap();
+    fleet.act(other, Action::Cancel).await.unwrap();
+    assert_eq!(mac.ask_for(&fleet, 1).await, [child]);
+}
+
+#[tokio::test]
+async fn row_16_what_was_cancelled_or_paused_is_not_claimed() {
+    let fleet = polling(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (cancelled, paused) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
+    let pause = |paused| ProductSettings { paused: Some(paused), ..ProductSettings::default() };
+
+    fleet.act(cancelled, Action::Cancel).await.unwrap();
+    fleet.set_product(pause(true)).await;
+    let while_paused = mac.ask_for(&fleet, 4).await;
+    fleet.set_product(pause(false)).await;
+
+    assert_eq!(while_paused, []);
+    assert_eq!(mac.ask_for(&fleet, 4).await, [paused]);
+}
+
+#[tokio::test]
+async fn a_job_with_a_live_dispatch_cannot_be_claimed_and_a_claimed_one_is_not_dispatched() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
+    let offered = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let linux = Machine::join(&fleet, "linux").await;
+
+    let claimed = linux.ask_for(&fleet, 4).await;
+    let waiting = fleet.submit("---\ntitle: For linux\n---\n").await;
+    let second = linux.ask_for(&fleet, 4).await;
+
+    assert_eq!((claimed, second), (vec![], vec![waiting]));
+    assert_eq!(fleet.dispatch().await, 0);
+    mac.try_take(&fleet, offered).await.unwrap();
+}
+
+#[tokio::test]
+async fn row_06_only_the_newest_process_of_a_factory_may_ask() {
+    let fleet = polling(Bench::memory()).await;
+    let old = Machine::join(&fleet, "mac").await;
+    let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
+    new.beat(&fleet).await;
+    let job = fleet.submit(PLAIN).await;
+
+    let refused = old.ask(&fleet, &old.request(&fleet, 1)).await.unwrap_err();
+
+    assert!(matches!(refused, Error::Refused(Refusal::NotHolder { .. })), "{refused}");
+    assert_eq!(new.ask_for(&fleet, 1).await, [job]);
+}
+
+#[tokio::test]
+async fn nobody_is_given_what_the_token_does_not_cover() {
+    let fleet = polling(Bench::memory()).await;
+    let mut mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+
+    let products = ["another".parse().unwrap()].into();
+    mac.who.grant = Grant::Factory { factory: mac.id.clone(), products, capabilities: Default::default() };
+    let claimed = fleet.coordinator.claim(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
+    let mut borrowed = mac.request(&fleet, 1);
+    borrowed.factory_id = Some("linux".parse().unwrap());
+    let borrowed = mac.ask(&fleet, &borrowed).await.unwrap_err();
+    let by_a_person = fleet.coordinator.claim(&fleet.admin, &mac.request(&fleet, 1)).await.unwrap_err();
+
+    assert_eq!((claimed.granted.len(), claimed.waiting), (0, 0));
+    assert!(matches!(borrowed, Error::Forbidden(_)), "{borrowed}");
+    assert!(matches!(by_a_person, Error::Forbidden(_)), "{by_a_person}");
+    assert_eq!(fleet.stage(job).await, StageName::Queued);
+}
+
+#[tokio::test]
+async fn a_draining_factory_gets_nothing() {
+    let fleet = polling(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.submit(PLAIN).await;
+
+    fleet.coordinator.drain(&fleet.admin, &mac.id, &Drain { draining: true }).await.unwrap();
+    let refused = mac.ask(&fleet, &mac.request(&fleet, 1)).await.unwrap_err();
+    let dry = fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
+
+    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert_eq!(dry.passed_over[0].job_id, None);
+    assert!(dry.passed_over[0].why.contains("draining"), "{dry:?}");
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_and_why_not_and_leaves_everything_as_it_was() {
+    let fleet = polling(Bench::sqlite()).await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 2, ..Offers::default() }).await;
+    let unfit = fleet.submit("---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\n").await;
+    let jobs = [submit_next(&fleet, PLAIN).await, submit_next(&fleet, PLAIN).await];
+    let before = (fleet.log().await.len(), fleet.bench.sqlite.as_ref().unwrap().operations());
+
+    let dry = fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 9)).await.unwrap();
+
+    let after = (fleet.bench.sqlite.as_ref().unwrap().operations(), fleet.log().await.len());
+    assert_eq!((after.1, after.0), before);
+    assert_eq!(dry.would_grant.iter().map(|would| would.job_id).collect::<Vec<_>>(), jobs);
+    let why = "the factory lacks `has:xcode`, has all 2 seats taken".to_owned();
+    assert_eq!(dry.passed_over, [NotGranted { job_id: Some(unfit), why }]);
+    assert_eq!((dry.granted.len(), dry.waiting), (0, 3));
+    assert_eq!(mac.ask_for(&fleet, 9).await, jobs);
+}
+
+#[tokio::test]
+async fn asking_an_empty_queue_costs_no_store_operation() {
+    let fleet = polling(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let done = fleet.submit(PLAIN).await;
+    fleet.act(done, Action::Cancel).await.unwrap();
+    let sqlite = fleet.bench.sqlite.clone().unwrap();
+    let before = sqlite.operations();
+
+    for _ in 0..1_000 {
+        assert_eq!(mac.ask_for(&fleet, 4).await, []);
+    }
+
+    assert_eq!(sqlite.operations(), before);
+}
+
+#[tokio::test]
+async fn the_same_fleet_gives_the_same_jobs_to_the_same_factories_pushed_or_claimed() {
+    let mut placed = 0;
+    for seed in 0..20 {
+        let (pushing, claiming) = (arranged(seed).await, arranged(seed).await);
+
+        pushing.fleet.dispatch().await;
+
+        let log = pushing.fleet.log().await;
+        for (job, _) in log.iter().filter(|(_, kind)| *kind == EventKind::Dispatched) {
+            let nth = pushing.jobs.iter().position(|known| known == job).unwrap();
+            let target = pushing.fleet.job(*job).await.target_factory_id.unwrap();
+            let machine = claiming.machines.iter().find(|machine| machine.id == target).unwrap();
+            assert_eq!(machine.ask_for(&claiming.fleet, 1).await, [claiming.jobs[nth]], "seed {seed}");
+            placed += 1;
+        }
+    }
+    assert!(placed > 40, "only {placed} jobs could be placed: the test proves little");
+}
+
+struct Arranged {
+    fleet: Fleet,
+    machines: Vec<Machine>,
+    jobs: Vec<JobId>,
+}
+
+/// A fleet that is the same for the same seed.
+async fn arranged(seed: usize) -> Arranged {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let tokens = ["os:linux", "has:docker", "gpu:l4"];
+    let mut machines = Vec::new();
+    for n in 0..3 + seed % 3 {
+        let mut offers = Offers { seats: 1, ..Offers::default() };
+        offers.capabilities.insert(tokens[(seed + n) % tokens.len()].parse().unwrap());
+        machines.push(Machine::join_with(&fleet, &format!("factory-{n}"), offers).await);
+    }
+    let mut jobs = Vec::new();
+    for n in 0..6 {
+        let token = tokens[(seed * 7 + n * 3) % tokens.len()];
+        let priority = ["low", "normal", "high"][(seed + n) % 3];
+        let manifest = format!("---\ntitle: One\ncapabilities: [\"{token}\"]\npriority: {priority}\n---\n");
+        jobs.push(submit_next(&fleet, &manifest).await);
+    }
+    Arranged { fleet, machines, jobs }
+}
+
+#[tokio::test]
+async fn a_job_that_failed_elsewhere_is_claimed_after_its_backoff_and_the_version_tells() {
+    let fleet = polling(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let grips = mac.ask(&fleet, &mac.request(&fleet, 1)).await.unwrap();
+    mac.fail(&fleet, grips[0], FailureReason::Crash).await.unwrap();
+    let version = || fleet.coordinator.queue_state(&fleet.admin, Vec::new()).unwrap()[0].version;
+    let before = version();
+
+    let too_early = mac.ask_for(&fleet, 1).await;
+    let unmoved = version();
+    fleet.pass(Duration::from_secs(60), &[&mac]).await;
+
+    assert_eq!((too_early, unmoved), (vec![], before));
+    assert!(version() > before, "nobody who waits for the version would hear of it");
+    assert_eq!(mac.ask_for(&fleet, 1).await, [job]);
+}

@@ -1,0 +1,157 @@
+//! Modes: switched at run time, told at once, and never in the way of what is under way [D1][I13].
+
+use std::time::Duration;
+
+use coordinator::Error;
+use domain::{Flags, Mode, ProductId, StageName};
+use protocol::{AlertCode, InboxEvent, ProductSettings};
+
+use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use crate::machine::{Machine, drain};
+
+fn product(name: &str) -> ProductId {
+    name.parse().unwrap()
+}
+
+async fn register(fleet: &Fleet, name: &str) {
+    fleet.coordinator.put_product(&fleet.admin, &product(name), ProductSettings::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_to_be_claimed_is_not_dispatched_and_switching_back_wakes_the_dispatcher() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    register(&fleet, "notes").await;
+    let flags = Flags { mode: Mode::Push, products: [(product("notes"), Mode::Gate)].into() };
+    fleet.coordinator.put_flags(&fleet.admin, flags, None).await.unwrap();
+    let mut of_notes = submit(PLAIN, None);
+    of_notes.product_id = Some(product("notes"));
+
+    let claimed = fleet.coordinator.submit(&fleet.admin, of_notes).await.unwrap().job.id;
+    let pushed = fleet.submit(PLAIN).await;
+    let sent = fleet.dispatch().await;
+    let target = async |job| fleet.job(job).await.target_factory_id;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = std::sync::Arc::clone(&fleet.coordinator);
+    assert_eq!((sent, target(claimed).await, target(pushed).await), (1, None, Some(mac.id.clone())));
+    tasks.spawn(async move { coordinator.run().await });
+    fleet.switch(Mode::Push).await;
+
+    let offered = async {
+        loop {
+            match inbox.next().await {
+                Some(InboxEvent::Dispatch(message)) if message.job_id == claimed => return,
+                Some(_) => {}
+                None => panic!("the inbox ended"),
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), offered).await.unwrap();
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn an_offer_that_is_out_ends_as_an_offer_whatever_the_mode_is_by_then() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (taken, left) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
+    fleet.dispatch().await;
+
+    for mode in [Mode::Poll, Mode::Gate, Mode::Push, Mode::Poll] {
+        fleet.switch(mode).await;
+    }
+    let claimed = mac.ask_for(&fleet, 4).await;
+    mac.try_take(&fleet, taken).await.unwrap();
+    fleet.pass(Duration::from_secs(20), &[&mac]).await;
+
+    assert_eq!(claimed, []);
+    assert_eq!(fleet.stage(taken).await, StageName::Assigned);
+    assert_eq!(fleet.dispatch().await, 0, "an offer that expired is not made again");
+    assert_eq!(mac.ask_for(&fleet, 4).await, [left]);
+}
+
+#[tokio::test]
+async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+
+    fleet.switch(Mode::Gate).await;
+    fleet.switch(Mode::Poll).await;
+
+    let poll = Flags { mode: Mode::Poll, ..Flags::default() };
+    assert_eq!(inbox.next().await, Some(InboxEvent::Modes(poll.clone())));
+    assert_eq!(mac.beat(&fleet).await.modes, poll);
+    fleet.switch(Mode::Gate).await;
+    fleet.switch(Mode::Poll).await;
+    assert_eq!(drain(&mut inbox).await, (vec![], vec![]), "nothing is different from what it was told");
+    let mut next = fleet.coordinator.inbox(&mac.who, &mac.id, mac.instance, 1).await.unwrap();
+    assert_eq!(next.next().await, Some(InboxEvent::Hello { modes: poll }));
+}
+
+#[tokio::test]
+async fn the_modes_outlive_the_coordinator() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    register(&fleet, "notes").await;
+    let flags = Flags { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
+    let put = fleet.coordinator.put_flags(&fleet.admin, flags.clone(), None).await.unwrap();
+
+    let fleet = fleet.restarted().await;
+
+    assert_eq!(fleet.coordinator.flags(&fleet.admin).unwrap(), put);
+    assert_eq!(put.value, flags);
+}
+
+#[tokio::test]
+async fn a_change_over_something_that_the_caller_has_not_seen_is_refused() {
+    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let seen = fleet.coordinator.flags(&fleet.admin).unwrap().revision;
+    fleet.switch(Mode::Gate).await;
+
+    let poll = Flags { mode: Mode::Poll, ..Flags::default() };
+    let refused = fleet.coordinator.put_flags(&fleet.admin, poll, Some(seen)).await.unwrap_err();
+
+    assert!(matches!(refused, Error::Outdated), "{refused}");
+    assert_eq!(fleet.coordinator.flags(&fleet.admin).unwrap().value.mode, Mode::Gate);
+}
+
+#[tokio::test]
+async fn modes_that_are_not_available_and_products_that_are_not_there_are_refused_by_name() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let put = |flags: Flags| {
+        let fleet = &fleet;
+        async move { fleet.coordinator.put_flags(&fleet.admin, flags, None).await.unwrap_err() }
+    };
+
+    let shadow = put(Flags { mode: Mode::Shadow, ..Flags::default() }).await;
+    let nobody = put(Flags { mode: Mode::Push, products: [(product("nobody"), Mode::Poll)].into() }).await;
+    let by_a_factory = fleet.coordinator.put_flags(&mac.who, Flags::default(), None).await.unwrap_err();
+
+    assert_eq!(shadow.to_string(), "mode `shadow` is not available yet: use `push`, `poll` or `gate`");
+    assert!(matches!(nobody, Error::UnknownProduct { .. }), "{nobody}");
+    assert!(matches!(by_a_factory, Error::Forbidden(_)), "{by_a_factory}");
+    assert!(matches!(fleet.coordinator.flags(&mac.who), Err(Error::Forbidden(_))));
+}
+
+#[tokio::test]
+async fn what_waits_to_be_claimed_is_no_lag_and_what_nobody_can_run_is_an_alert_in_every_mode() {
+    let fleet = Fleet::warm(Bench::memory()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    fleet.switch(Mode::Poll).await;
+    fleet.submit(PLAIN).await;
+    fleet.submit("---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\n").await;
+    let codes = || async {
+        let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+        alerts.into_iter().map(|alert| alert.code).collect::<Vec<_>>()
+    };
+
+    fleet.pass(Duration::from_secs(60), &[&mac]).await;
+    let soon = codes().await;
+    fleet.pass(Duration::from_secs(600), &[&mac]).await;
+
+    assert_eq!(soon, [AlertCode::Unplaceable]);
+    assert!(codes().await.contains(&AlertCode::DispatchLag), "nobody asks, and nobody says so");
+}
