@@ -74,6 +74,11 @@ impl StateDir {
         self.root.join("runs")
     }
 
+    /// What work is being claimed under.
+    pub(crate) fn claim_note(&self) -> PathBuf {
+        self.root.join("claim.json")
+    }
+
     pub(crate) fn outbox(&self) -> PathBuf {
         self.root.join("outbox")
     }

@@ -6,6 +6,9 @@ mod holding;
 mod inbox;
 mod ledger;
 mod logs;
+mod nonce;
+mod pace;
+mod polling;
 mod recovery;
 mod renewal;
 mod reports;
@@ -16,13 +19,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock, DispatchSeq, EngineName, Entropy, InstanceId, JobId, RepoName};
+use domain::{Clock, DispatchSeq, EngineName, Entropy, Flags, InstanceId, JobId, RepoName};
 use protocol::{Client, ClientError, Heartbeat, HeartbeatAnswer};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-pub use settings::StationSettings;
+pub use settings::{PollWhen, Polling, StationSettings};
 
 use crate::config::RepoConfig;
 use crate::detect::{DetectConfig, Detected, detect};
@@ -38,6 +42,7 @@ use crate::runs::Runs;
 use crate::state::{StateDir, StateHold};
 use holding::Holdings;
 use ledger::Ledger;
+use nonce::Nonce;
 
 /// A coordinator that is away is asked again after this; doubled each time up to the maximum.
 const RECONNECT_FIRST: Duration = Duration::from_millis(200);
@@ -63,8 +68,13 @@ pub struct Station {
     ledger: Ledger,
     detected: parking_lot::Mutex<Detected>,
     holdings: Holdings,
-    /// Offers that are being taken, so that a repeated message starts nothing twice.
+    /// Dispatches that are being taken or worked on, so that a repeated message starts nothing twice.
     taking: parking_lot::Mutex<HashSet<(JobId, DispatchSeq)>>,
+    /// One of them is over.
+    freed: Notify,
+    /// How work reaches this factory, as the coordinator said last.
+    modes: watch::Sender<Flags>,
+    nonce: Nonce,
     tasks: TaskTracker,
     stopping: CancellationToken,
     _hold: StateHold,
@@ -126,6 +136,9 @@ impl Station {
             detected: parking_lot::Mutex::default(),
             holdings: Holdings::default(),
             taking: parking_lot::Mutex::default(),
+            freed: Notify::new(),
+            modes: watch::Sender::default(),
+            nonce: Nonce::at(state.claim_note()),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             host,
@@ -149,6 +162,7 @@ impl Station {
             ended = self.renew_for_ever(answer) => ended,
             ended = self.receive_for_ever() => ended,
             () = self.watch_leases() => Ok(()),
+            () = self.claim_for_ever() => Ok(()),
             () = self.replay_for_ever() => Ok(()),
             () = stop.cancelled() => Ok(()),
         };
@@ -201,7 +215,9 @@ impl Station {
             protocol: protocol::PROTOCOL_VERSION,
             leaving: self.stopping.is_cancelled(),
         };
-        self.client.post("/factories/heartbeat", &beat).await
+        let answer: HeartbeatAnswer = self.client.post("/factories/heartbeat", &beat).await?;
+        self.told(&answer.modes);
+        Ok(answer)
     }
 
     async fn look_around(&self) -> Detected {

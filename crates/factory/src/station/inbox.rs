@@ -45,7 +45,11 @@ impl Station {
         while let Some(event) = stream.next().await? {
             let parsed = serde_json::from_str(&format!(r#"{{"event":"{}","data":{}}}"#, event.event, event.data));
             match parsed {
-                Ok(InboxEvent::Hello {}) => info!(factory.id = %name, "The inbox is open"),
+                Ok(InboxEvent::Hello { modes }) => {
+                    info!(factory.id = %name, "The inbox is open");
+                    self.told(&modes);
+                }
+                Ok(InboxEvent::Modes(modes)) => self.told(&modes),
                 Ok(InboxEvent::Dispatch(message)) => self.take(&message),
                 Ok(InboxEvent::Directive(directive)) => self.obey(&directive),
                 Err(error) => warn!(%error, "Something unknown came through the inbox"),
@@ -63,8 +67,14 @@ impl Station {
         let station = Arc::clone(self);
         self.tasks.spawn(async move {
             station.accept_and_work(job, seq).await;
-            station.taking.lock().remove(&(job, seq));
+            station.is_over(job, seq);
         });
+    }
+
+    /// A dispatch is over, one way or another: its seat is free.
+    pub(super) fn is_over(&self, job: JobId, seq: DispatchSeq) {
+        self.taking.lock().remove(&(job, seq));
+        self.freed.notify_one();
     }
 
     async fn accept_and_work(self: &Arc<Self>, job: JobId, seq: DispatchSeq) {

@@ -122,7 +122,9 @@ impl Ledger {
 }
 
 /// Runs disk work where it may block.
-async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+pub(super) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
     match spawn_blocking(work).await {
         Ok(done) => done,
         // Only a panic of the work, or the end of the runtime, comes here.

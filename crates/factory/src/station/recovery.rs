@@ -35,6 +35,7 @@ impl Station {
                 self.give_back(record).await;
             }
         }
+        self.give_back_claimed().await;
     }
 
     async fn give_back(&self, record: RunRecord) {

@@ -49,6 +49,37 @@ pub struct StationSettings {
     pub checkpoint_every: Duration,
     /// How often the machine is looked at again.
     pub detect_every: Duration,
+    /// How it asks for work by itself.
+    pub polling: Polling,
     /// The command line that runs a program under guard; without one a killed factory leaves orphans.
     pub guard: Option<Vec<OsString>>,
+}
+
+/// How often a factory that has to ask for work does so, unless somebody says otherwise.
+const POLL_EVERY: Duration = Duration::from_secs(15);
+
+/// How a factory asks for work by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Polling {
+    /// The pause between two askings; jittered, and longer while there is nothing to do.
+    pub every: Duration,
+    /// Whether it waits to be told.
+    pub when: PollWhen,
+    /// Asks whether the queue has moved before it asks for work, although the coordinator says `poll`.
+    pub gated: bool,
+}
+
+/// When a factory asks for work by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollWhen {
+    /// When the coordinator says so.
+    Told,
+    /// Always, whatever the mode is: where offers do not get through.
+    Always,
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        Self { every: POLL_EVERY, when: PollWhen::Told, gated: false }
+    }
 }

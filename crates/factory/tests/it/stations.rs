@@ -2,6 +2,7 @@
 
 mod fleet;
 mod plant;
+mod polling;
 
 use std::fs;
 use std::time::Duration;

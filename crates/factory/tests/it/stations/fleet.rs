@@ -7,7 +7,7 @@ use std::time::Duration;
 use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
-use domain::{Clock, JobId, Run, StageName};
+use domain::{Clock, JobId, Mode, Run, StageName};
 use protocol::{Client, Endpoint, Enroll, JobDetail, JobView, RunList, Submit, Submitted, Trust};
 use server::{Options, Server};
 use store::{DirectoryLogs, Sqlite};
@@ -82,6 +82,11 @@ impl Fleet {
         let request = Submit { body_md, ..Submit::default() };
         let submitted: Submitted = self.admin.post("/jobs", &request).await.unwrap();
         submitted.job.id
+    }
+
+    /// Switches the whole fleet.
+    pub(crate) async fn switch(&self, mode: Mode) {
+        self.admin.set_mode(None, Some(mode)).await.unwrap();
     }
 
     pub(crate) async fn act(&self, job: JobId, action: &str) {

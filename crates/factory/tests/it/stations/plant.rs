@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ambient::SystemEntropy;
 use factory::{
-    AfterShip, EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, LocalStage, RepoConfig, RunRecord, Runs,
-    StateDir, Station, StationError, StationSettings,
+    AfterShip, EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, LocalStage, Polling, RepoConfig,
+    RunRecord, Runs, StateDir, Station, StationError, StationSettings,
 };
 use protocol::Client;
 use tokio::runtime::Runtime;
@@ -109,6 +109,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         after_ship: AfterShip::DeleteBranch,
         checkpoint_every: Duration::from_secs(600),
         detect_every: Duration::from_secs(600),
+        polling: Polling::default(),
         guard: None,
     }
 }

@@ -1,0 +1,233 @@
+//! When a factory that asks for work asks next: rules over values, so that an hour of them can be looked at in no time.
+//!
+//! - A claim that finds nothing doubles the pause before the next, from the configured one up to four times that.
+//! - A claim that finds work is followed by the next at once while seats are free, and when one comes free.
+//! - Behind the gate the queue's version is asked for instead, at the configured pause. It opens when the version has moved
+//!   and something waits; when a seat came free and something waits; and, because not everything that makes a job fit shows
+//!   in its product's version, at every eighth look while something waits.
+//! - Every pause is jittered by a fifth, so that a fleet that was started at once does not ask at once.
+
+use std::time::Duration;
+
+use protocol::QueueNews;
+
+/// How often the pause doubles while there is nothing to do.
+const DOUBLINGS_MAX: u32 = 2;
+
+/// Looks at an unmoved queue in which something waits, until it is asked for all the same.
+const LOOKS_MAX: u32 = 8;
+
+/// The part of a pause that is left to chance.
+const JITTER: f64 = 0.4;
+
+/// Factories that are told to ask begin within this time.
+const FIRST_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How a factory asks for work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asking {
+    /// It waits for offers.
+    Never,
+    /// It claims.
+    Poll,
+    /// It looks at the queue's version first.
+    Gate,
+}
+
+/// What became of an asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Work.
+    Work,
+    /// Nothing, or no answer.
+    Nothing,
+    /// The gate is closed: no claim was made.
+    Closed,
+}
+
+/// Why it is asked now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// It is time.
+    ByTime,
+    /// A seat came free.
+    BySeat,
+}
+
+/// What one factory remembers between two askings.
+#[derive(Debug)]
+pub(super) struct Pace {
+    every: Duration,
+    /// Claims in a row that found nothing.
+    fruitless: u32,
+    tag: Option<String>,
+    waiting: u64,
+    looks: u32,
+}
+
+impl Pace {
+    pub(super) fn new(every: Duration) -> Self {
+        Self { every, fruitless: 0, tag: None, waiting: 0, looks: 0 }
+    }
+
+    /// The pause before the first asking.
+    pub(super) fn first(&self, chance: f64) -> Duration {
+        self.every.min(FIRST_PAUSE_MAX).mul_f64(chance)
+    }
+
+    /// What stands for the queue as it was last seen.
+    pub(super) fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// Whether a claim is worth it, after a look at the queue.
+    pub(super) fn opens(&mut self, news: QueueNews, woken: Woken) -> bool {
+        let has_moved = match news {
+            QueueNews::Moved { tag, products } => {
+                self.tag = Some(tag);
+                self.waiting = products.iter().map(|product| product.pending_count).sum();
+                true
+            }
+            QueueNews::Same => false,
+        };
+        self.looks = if has_moved || self.waiting == 0 { 0 } else { self.looks + 1 };
+        let is_due = self.looks >= LOOKS_MAX;
+        if is_due {
+            self.looks = 0;
+        }
+        self.waiting > 0 && (has_moved || is_due || woken == Woken::BySeat)
+    }
+
+    /// The pause after an asking.
+    pub(super) fn after(&mut self, found: Found, chance: f64) -> Duration {
+        self.fruitless = match found {
+            Found::Work | Found::Closed => 0,
+            Found::Nothing => self.fruitless + 1,
+        };
+        let jitter = 1.0 - JITTER / 2.0 + JITTER * chance;
+        match found {
+            Found::Work => Duration::ZERO,
+            Found::Closed => self.every.mul_f64(jitter),
+            Found::Nothing => {
+                let doublings = (self.fruitless - 1).min(DOUBLINGS_MAX);
+                (self.every * 2_u32.pow(doublings)).mul_f64(jitter)
+            }
+        }
+    }
+
+    /// Whether there was work the last time: then a seat that comes free is worth asking for.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.fruitless == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ambient::SeededEntropy;
+    use domain::{Entropy, ProductId};
+    use protocol::QueueState;
+
+    use super::*;
+
+    const EVERY: Duration = Duration::from_secs(15);
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn moved(version: u64, pending_count: u64) -> QueueNews {
+        let products = vec![QueueState { product_id: ProductId::default_product(), version, pending_count }];
+        QueueNews::Moved { tag: version.to_string(), products }
+    }
+
+    /// What a fleet of idle factories asks for in an hour: claims, and looks at the queue.
+    fn asked_in_an_hour(factories: u64, asking: Asking) -> (u32, u32) {
+        let (mut claims, mut looks) = (0, 0);
+        for seed in 0..factories {
+            let chance = SeededEntropy::new(seed);
+            let chance = || (&chance as &dyn Entropy).fraction();
+            let mut pace = Pace::new(EVERY);
+            let mut now = pace.first(chance());
+            while now < HOUR {
+                let is_open = match asking {
+                    Asking::Never => return (0, 0),
+                    Asking::Poll => true,
+                    Asking::Gate => {
+                        looks += 1;
+                        let news = if pace.tag().is_none() { moved(1, 0) } else { QueueNews::Same };
+                        pace.opens(news, Woken::ByTime)
+                    }
+                };
+                claims += u32::from(is_open);
+                now += pace.after(if is_open { Found::Nothing } else { Found::Closed }, chance());
+            }
+        }
+        (claims, looks)
+    }
+
+    #[test]
+    fn idle_factories_behind_the_gate_claim_a_fiftieth_of_what_they_poll_at_most() {
+        let (polled, _) = asked_in_an_hour(100, Asking::Poll);
+        let (gated, looks) = asked_in_an_hour(100, Asking::Gate);
+        let pushed = asked_in_an_hour(100, Asking::Never);
+
+        assert!((5_500..7_500).contains(&polled), "{polled} claims: about one a minute each");
+        assert!((22_000..26_000).contains(&looks), "{looks} looks: about four a minute each");
+        assert!(gated * 50 <= polled, "{gated} of {polled}");
+        assert_eq!(pushed, (0, 0));
+    }
+
+    #[test]
+    fn a_claim_that_finds_nothing_doubles_the_pause_up_to_four_times() {
+        let mut pace = Pace::new(EVERY);
+
+        let pauses: Vec<u64> = (0..5).map(|_| pace.after(Found::Nothing, 0.5).as_secs()).collect();
+
+        assert_eq!(pauses, [15, 30, 60, 60, 60]);
+        assert_eq!(pace.after(Found::Work, 0.5), Duration::ZERO);
+        assert_eq!(pace.after(Found::Nothing, 0.5), EVERY);
+    }
+
+    #[test]
+    fn every_pause_is_jittered_by_a_fifth() {
+        let pause = |chance| Pace::new(EVERY).after(Found::Closed, chance);
+
+        assert_eq!((pause(0.0), pause(1.0)), (Duration::from_secs(12), Duration::from_secs(18)));
+    }
+
+    #[test]
+    fn the_gate_opens_when_something_waits_and_the_version_moved_or_a_seat_came_free() {
+        let mut pace = Pace::new(EVERY);
+
+        assert!(!pace.opens(moved(1, 0), Woken::ByTime));
+        assert!(!pace.opens(QueueNews::Same, Woken::BySeat));
+        assert!(pace.opens(moved(2, 1), Woken::ByTime));
+        assert!(!pace.opens(QueueNews::Same, Woken::ByTime));
+        assert!(pace.opens(QueueNews::Same, Woken::BySeat));
+    }
+
+    #[test]
+    fn what_waits_in_an_unmoved_queue_is_asked_for_at_every_eighth_look() {
+        let mut pace = Pace::new(EVERY);
+        pace.opens(moved(1, 1), Woken::ByTime);
+
+        let opened = (0..80).filter(|_| pace.opens(QueueNews::Same, Woken::ByTime)).count();
+
+        assert_eq!(opened, 10);
+    }
+
+    #[test]
+    fn a_version_that_keeps_moving_without_anything_for_us_makes_nobody_busy() {
+        let mut pace = Pace::new(EVERY);
+        let mut now = Duration::ZERO;
+        let mut claims = 0;
+
+        for version in 1.. {
+            if now > HOUR {
+                break;
+            }
+            let found = if pace.opens(moved(version, 7), Woken::ByTime) { Found::Nothing } else { Found::Closed };
+            claims += u32::from(found == Found::Nothing);
+            now += pace.after(found, 0.5);
+        }
+
+        assert!(claims <= 62, "{claims} claims in an hour that found nothing");
+    }
+}

@@ -1,0 +1,223 @@
+//! Asking for work, where it is not offered [D1].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{ClaimNonce, Flags, Mode, ProductId};
+use fail::fail_point;
+use protocol::{Claim, Claimed, ClientError, Granted, ReleaseWork};
+use tracing::{debug, info};
+
+use super::pace::{Asking, Found, Pace, Woken};
+use super::settings::PollWhen;
+use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, reports};
+use crate::runs::{LocalStage, RunRecord};
+
+/// How often the answer to a claim is asked for again at once; after that the next claim asks, under the same nonce.
+const CLAIM_TRIES_MAX: u32 = 8;
+
+impl Station {
+    /// Asks for work for as long as the coordinator says so, or always where that is set.
+    pub(super) async fn claim_for_ever(self: &Arc<Self>) {
+        let mut told = self.modes.subscribe();
+        loop {
+            let modes = told.borrow_and_update().clone();
+            match self.asking(&modes) {
+                Asking::Never => drop(told.changed().await),
+                asking => {
+                    info!(?asking, "Asking for work every {:?}", self.settings.polling.every);
+                    let is_other = async {
+                        let is_other = |now: &Flags| self.asking(now) != asking || pulled(now) != pulled(&modes);
+                        drop(told.wait_for(is_other).await);
+                    };
+                    self.claim_while(asking, &pulled(&modes), is_other).await;
+                }
+            }
+        }
+    }
+
+    /// Asks again and again until `is_over`. A claim that is under way is always heard to its end: it may have won.
+    async fn claim_while(self: &Arc<Self>, asking: Asking, products: &[ProductId], is_over: impl Future<Output = ()>) {
+        tokio::pin!(is_over);
+        let mut pace = Pace::new(self.settings.polling.every);
+        let mut pause = pace.first(self.chance());
+        loop {
+            let woken = tokio::select! {
+                biased;
+                () = &mut is_over => return,
+                // With all seats taken there is nothing to ask for until one comes free.
+                () = self.freed.notified(), if pace.is_hungry() || self.free_seats() == 0 => Woken::BySeat,
+                () = self.clock.sleep(pause), if self.free_seats() > 0 => Woken::ByTime,
+            };
+            let free = self.free_seats();
+            if free == 0 {
+                continue;
+            }
+            let found = match asking {
+                Asking::Gate => self.look_and_claim(&mut pace, products, woken, free).await,
+                Asking::Poll | Asking::Never => self.claim(free).await,
+            };
+            pause = pace.after(found, self.chance());
+        }
+    }
+
+    async fn look_and_claim(
+        self: &Arc<Self>,
+        pace: &mut Pace,
+        products: &[ProductId],
+        woken: Woken,
+        free: u32,
+    ) -> Found {
+        let is_open = match self.client.queue_state(products, pace.tag()).await {
+            Ok(news) => pace.opens(news, woken),
+            Err(error) => {
+                debug!(%error, "No answer about the queue");
+                return Found::Nothing;
+            }
+        };
+        if is_open { self.claim(free).await } else { Found::Closed }
+    }
+
+    /// Claims in a task of its own: what was won must be heard of although this factory is told to stop.
+    async fn claim(self: &Arc<Self>, limit: u32) -> Found {
+        let station = Arc::clone(self);
+        let claimed = self.tasks.spawn(async move { station.claim_and_work(limit).await });
+        claimed.await.unwrap_or(Found::Nothing)
+    }
+
+    async fn claim_and_work(self: &Arc<Self>, limit: u32) -> Found {
+        let fresh = ClaimNonce::new(self.clock.now(), self.entropy.bytes());
+        let Some(nonce) = self.nonce.current(self.instance, fresh).await else { return Found::Nothing };
+        fail_point!("factory::claim_nonce_saved", |_| Found::Nothing);
+        let sent_at = self.clock.monotonic();
+        let request = Claim { factory_id: None, instance: self.instance, claim_nonce: nonce, limit: Some(limit) };
+        match self.ask_for_work(&request).await {
+            Ok(claimed) if claimed.granted.is_empty() => Found::Nothing,
+            Ok(claimed) => {
+                fail_point!("factory::claimed", |_| Found::Nothing);
+                for granted in claimed.granted {
+                    let good_until = self.good_until(sent_at, granted.accepted.lease_ttl_ms);
+                    self.take_granted(granted, nonce, good_until).await;
+                }
+                self.nonce.spent();
+                Found::Work
+            }
+            Err(error) => {
+                debug!(%error, "Nothing could be claimed");
+                if error.code() == Some("already_granted") {
+                    self.nonce.spent();
+                }
+                Found::Nothing
+            }
+        }
+    }
+
+    async fn ask_for_work(&self, request: &Claim) -> Result<Claimed, ClientError> {
+        let mut pause = RECONNECT_FIRST;
+        let mut tries = 0;
+        loop {
+            match self.client.claim(request).await {
+                Err(error) if !error.is_final() && tries < CLAIM_TRIES_MAX && !self.stopping.is_cancelled() => {
+                    debug!(%error, "No answer to a claim, asking again with the same nonce");
+                    tries += 1;
+                    self.clock.sleep(pause).await;
+                    pause = (pause * 2).min(RECONNECT_MAX);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Begins with a job that was claimed, as with one that was offered and accepted.
+    async fn take_granted(self: &Arc<Self>, granted: Granted, nonce: ClaimNonce, good_until: Duration) {
+        let Granted { dispatch_seq, accepted } = granted;
+        let (job, epoch) = (accepted.assignment.job_id, accepted.lease_epoch);
+        if !self.taking.lock().insert((job, dispatch_seq)) {
+            return;
+        }
+        let record = RunRecord {
+            v: 1,
+            job,
+            dispatch_seq,
+            nonce,
+            epoch: Some(epoch),
+            repo: accepted.assignment.repo.clone(),
+            guard: None,
+            worktree: None,
+            stage: LocalStage::Preparing,
+        };
+        if self.stopping.is_cancelled() || !self.ledger.remember(&record).await {
+            self.give_back_unbegun(job, epoch, "the factory stops").await;
+            self.is_over(job, dispatch_seq);
+            return;
+        }
+        let station = Arc::clone(self);
+        self.tasks.spawn(async move {
+            station.work(record, accepted, good_until).await;
+            station.is_over(job, dispatch_seq);
+        });
+    }
+
+    /// Gives back what an earlier process claimed and had no time to hear of.
+    pub(super) async fn give_back_claimed(&self) {
+        let Some(note) = self.nonce.left_behind().await else { return };
+        let request = Claim { factory_id: None, instance: note.instance, claim_nonce: note.nonce, limit: None };
+        match self.client.claim_dry_run(&request).await {
+            Ok(claimed) => {
+                for granted in claimed.granted {
+                    let (job, epoch) = (granted.accepted.assignment.job_id, granted.accepted.lease_epoch);
+                    info!(job.id = %job, "Job `{job}` was claimed right before this factory ended, giving it back");
+                    self.give_back_unbegun(job, epoch, "the factory was restarted").await;
+                }
+            }
+            // Registering takes it back as well, only less politely: as a lease that was lost.
+            Err(error) => debug!(%error, "What was claimed last is not known"),
+        }
+        self.nonce.forget().await;
+    }
+
+    async fn give_back_unbegun(&self, job: domain::JobId, epoch: domain::Epoch, why: &str) {
+        let request = ReleaseWork { lease_epoch: epoch, message: Some(why.to_owned()), checkpoint: None };
+        self.report(reports::release(job, request)).await;
+    }
+
+    /// How work reaches this factory, by what it was told and what is set.
+    fn asking(&self, modes: &Flags) -> Asking {
+        let (polling, told) = (self.settings.polling, modes.modes());
+        let polls = polling.when == PollWhen::Always || told.contains(&Mode::Poll);
+        match (polls, told.contains(&Mode::Gate)) {
+            (false, false) => Asking::Never,
+            (true, _) if !polling.gated => Asking::Poll,
+            (true, _) | (false, true) => Asking::Gate,
+        }
+    }
+
+    /// The coordinator says how work reaches this factory.
+    pub(super) fn told(&self, modes: &Flags) {
+        self.modes.send_if_modified(|known| {
+            let is_news = known != modes;
+            if is_news {
+                known.clone_from(modes);
+            }
+            is_news
+        });
+    }
+
+    /// Seats that nothing here has taken, as far as this process knows; the coordinator decides.
+    fn free_seats(&self) -> u32 {
+        let taken = u32::try_from(self.taking.lock().len()).unwrap_or(u32::MAX);
+        self.settings.seats.saturating_sub(taken)
+    }
+
+    fn chance(&self) -> f64 {
+        self.entropy.fraction()
+    }
+}
+
+/// The products to ask for; all when empty.
+fn pulled(modes: &Flags) -> Vec<ProductId> {
+    if modes.mode != Mode::Push {
+        return Vec::new();
+    }
+    modes.products.iter().filter(|(_, mode)| **mode != Mode::Push).map(|(product, _)| product.clone()).collect()
+}
