@@ -71,12 +71,12 @@ impl FromStr for Mode {
 
 /// The flags of the fleet: one mode for all products, and those that have one of their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct Flags {
     /// The mode of every product that has none of its own.
     pub mode: Mode,
     /// Products with a mode of their own.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub products: BTreeMap<ProductId, Mode>,
 }
 

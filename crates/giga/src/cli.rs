@@ -11,8 +11,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Overrides;
 
 pub(crate) use arguments::{
-    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, JobsArgs, LogsArgs, ProductSetArgs, RequeueArgs,
-    RestoreArgs, RoleName, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until, UpArgs, WaitArgs,
+    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, JobsArgs, LogsArgs, ModeArgs, ProductSetArgs,
+    RequeueArgs, RestoreArgs, RoleName, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until, UpArgs, WaitArgs,
 };
 pub(crate) use bench::{
     BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchThroughputArgs,
@@ -129,6 +129,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<ProductsCommand>,
     },
+    /// Show how work reaches factories, or switch it
+    Mode(ModeArgs),
     /// Make, list and revoke tokens
     Token {
         #[command(subcommand)]

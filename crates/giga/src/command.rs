@@ -16,6 +16,7 @@ mod job;
 mod job_id;
 mod jobs;
 mod logs;
+mod mode;
 mod products;
 mod query;
 mod restore;
@@ -94,6 +95,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Alerts => alerts::alerts(context).await,
         Command::DeadLetters => dead_letters::dead_letters(context).await,
         Command::Products { command } => products::products(context, command).await,
+        Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,
         Command::Events(args) => events::events(context, args).await,
         Command::Bench(args) => bench::bench(context, args).await,

@@ -8,6 +8,7 @@ mod factory;
 mod file;
 mod log;
 mod overrides;
+mod polling;
 mod resolver;
 mod secret;
 mod setting;
@@ -50,7 +51,12 @@ pub(crate) struct Config {
     pub(crate) listing: Vec<Listed>,
     /// `GIGA_*` variables that are set and mean nothing.
     pub(crate) strangers: Vec<Stranger>,
+    /// Variables that are known, set, and have no effect yet.
+    pub(crate) without_effect: Vec<&'static str>,
 }
+
+/// Names of the contract for what this program does not do yet.
+const WITHOUT_EFFECT: [&str; 4] = ["AQ_FLEET_SHADOW", "AQ_FLEET_DASH", "FLEET_PREEMPTION", "FLEET_BUDGETS"];
 
 /// A variable that looks like one of ours and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +83,10 @@ impl Config {
         let coordinator = CoordinatorConfig::resolve(&mut resolver, flags, content.coordinator)?;
         let factory = FactoryConfig::resolve(&mut resolver, flags, content.factory, &data)?;
         let log = LogConfig::resolve(&mut resolver, content.log)?;
+        let is_set = |name: &&str| resolver.environment().get(name).is_some();
+        let without_effect = WITHOUT_EFFECT.into_iter().filter(is_set).collect();
         let (listing, strangers) = resolver.finish();
-        Ok(Self { file: path, data, client, coordinator, factory, log, listing, strangers })
+        Ok(Self { file: path, data, client, coordinator, factory, log, listing, strangers, without_effect })
     }
 }
 
@@ -154,6 +162,45 @@ mod tests {
         assert_eq!(listed(&config, "factory.repo_base"), ("/src", "AQ_FLEET_REPO_BASE"));
         assert_eq!(config.coordinator.renew_every.value, Span(Duration::from_secs(20)));
         assert_eq!(listed(&newer, "client.api"), ("http://new:1", "GIGA_API"));
+    }
+
+    #[test]
+    fn how_a_factory_asks_for_work_can_be_set_by_the_names_of_older_scripts() {
+        let old = [("AQ_FLEET", "1"), ("AQ_FLEET_ROUTE", "0"), ("AQ_FLEET_GATE", "1"), ("POLL_SECONDS", "3")];
+        let newer = [("POLL_SECONDS", "3"), ("GIGA_POLL_EVERY", "20s"), ("AQ_FLEET_ROUTE", "0"), ("GIGA_ROUTE", "1")];
+
+        let by_old = resolve(&Overrides::default(), &old, "[factory]\npoll_every = \"40s\"\n").unwrap();
+        let by_newer = resolve(&Overrides::default(), &newer, "").unwrap();
+
+        let every = Duration::from_secs(3);
+        let expected = factory::Polling { every, when: factory::PollWhen::Always, gated: true };
+        assert_eq!(by_old.factory.polling.reconciled(), (expected, vec![]));
+        assert_eq!(listed(&by_old, "factory.poll_every"), ("3s", "POLL_SECONDS"));
+        assert_eq!(listed(&by_old, "factory.route"), ("false", "AQ_FLEET_ROUTE"));
+        assert_eq!(listed(&by_newer, "factory.poll_every"), ("20s", "GIGA_POLL_EVERY"));
+        assert_eq!(listed(&by_newer, "factory.route"), ("true", "GIGA_ROUTE"));
+    }
+
+    #[test]
+    fn a_pause_that_cannot_be_is_clamped_with_a_warning_and_so_is_a_folder_queue() {
+        let config = resolve(&Overrides::default(), &[("POLL_SECONDS", "0"), ("AQ_FLEET", "0")], "").unwrap();
+
+        let (polling, warnings) = config.factory.polling.reconciled();
+
+        assert_eq!(polling.every, Duration::from_secs(1));
+        let clamped = "POLL_SECONDS: asking for work every 0s is out of bounds: every 1s";
+        assert_eq!(warnings.len(), 2);
+        assert!(warnings[0].starts_with("AQ_FLEET asks for the local folder queue"), "{warnings:?}");
+        assert_eq!(warnings[1], clamped);
+    }
+
+    #[test]
+    fn what_has_no_effect_yet_is_noticed() {
+        let env = [("AQ_FLEET_SHADOW", "1"), ("FLEET_BUDGETS", "1")];
+
+        let config = resolve(&Overrides::default(), &env, "").unwrap();
+
+        assert_eq!(config.without_effect, ["AQ_FLEET_SHADOW", "FLEET_BUDGETS"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use domain::{Capability, FactoryId, ProductId, RepoName, StageName};
+use domain::{Capability, FactoryId, Mode, ProductId, RepoName, StageName};
 
 use crate::config::{Overrides, Span};
 use crate::fleet::Lifeline;
@@ -255,6 +255,24 @@ pub(crate) struct ProductSetArgs {
     /// Its share of the seats, relative to other products
     #[arg(long, value_name = "N")]
     pub(crate) weight: Option<u32>,
+}
+
+/// Arguments of `mode`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Modes:
+    push  the coordinator offers each job to a factory (the default)
+    poll  factories ask for work on a timer
+    gate  factories ask for work when the queue has moved
+
+Without --product it is about every product that has no mode of its own.")]
+pub(crate) struct ModeArgs {
+    /// Switch to this mode: push, poll or gate; what is under way goes on as it began
+    #[arg(value_name = "MODE")]
+    pub(crate) mode: Option<Mode>,
+    /// Have the product given with --product follow the others again
+    #[arg(long, conflicts_with = "mode")]
+    pub(crate) follow: bool,
 }
 
 /// Arguments of `token create`.

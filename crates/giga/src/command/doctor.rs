@@ -75,6 +75,13 @@ fn configuration(config: &Config) -> Vec<Check> {
         };
         checks.push(Check::warn("configuration", format!("{} is set and means nothing", stranger.name), remedy));
     }
+    for name in &config.without_effect {
+        let found = format!("{name} is set and has no effect yet");
+        checks.push(Check::warn("configuration", found, "unset it, or keep it for a later version"));
+    }
+    for warning in config.factory.polling.reconciled().1 {
+        checks.push(Check::warn("configuration", warning, "change the setting"));
+    }
     for warning in config.coordinator.settings().reconciled().1 {
         checks.push(Check::warn("configuration", warning, "change one of the two settings"));
     }

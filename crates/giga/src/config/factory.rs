@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use super::data::DataDir;
 use super::file;
 use super::overrides::Overrides;
+use super::polling::PollingConfig;
 use super::resolver::{Ask, Resolver};
 use super::setting::{Setting, Shown};
 use super::span::Span;
@@ -53,6 +54,8 @@ pub(crate) struct FactoryConfig {
     pub(crate) capabilities: Setting<Vec<Capability>>,
     /// How often work in progress is saved.
     pub(crate) checkpoint_every: Setting<Span>,
+    /// How it asks for work by itself.
+    pub(crate) polling: PollingConfig,
     /// Engines that run a command line.
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
     /// Repositories that it can work on.
@@ -96,6 +99,7 @@ impl FactoryConfig {
         let default_base = Ask::new("factory.default_base").env(&["GIGA_DEFAULT_BASE"]).file(file.default_base);
         let ref_prefix = Ask::new("factory.ref_prefix").env(&["GIGA_REF_PREFIX"]).file(file.ref_prefix);
         let delete_branch = Ask::new("factory.delete_branch").env(&["GIGA_DELETE_BRANCH"]).file(file.delete_branch);
+        let polling = file::Polling { route: file.route, gate: file.gate, poll_every: file.poll_every };
         Ok(Self {
             name: resolver.setting(name, machine_name)?,
             seats: resolver.setting(seats, || SEATS)?,
@@ -108,6 +112,7 @@ impl FactoryConfig {
             delete_branch: resolver.setting(delete_branch, || true)?,
             capabilities: resolver.setting(capabilities, Vec::new)?,
             checkpoint_every: resolver.setting(checkpoint, || CHECKPOINT_EVERY)?,
+            polling: PollingConfig::resolve(resolver, polling)?,
             engines: resolver.table("factory.engines", file.engines, Shown::shown),
             repos: resolver.table("factory.repos", file.repos, Shown::shown),
             environment: resolver.table("factory.environment", file.environment, what_programs_find),

@@ -96,12 +96,23 @@ pub(super) struct Factory {
     pub(super) delete_branch: Option<Spanned<bool>>,
     pub(super) capabilities: Option<Spanned<Vec<Capability>>>,
     pub(super) checkpoint_every: Option<Spanned<Span>>,
+    pub(super) route: Option<Spanned<bool>>,
+    pub(super) gate: Option<Spanned<bool>>,
+    pub(super) poll_every: Option<Spanned<Span>>,
     pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,
     pub(super) environment: Option<factory::EnvironmentConfig>,
     pub(super) git: Option<factory::GitConfig>,
     pub(super) author: Option<factory::Identity>,
     pub(super) limits: Option<factory::Limits>,
+}
+
+/// The part of `[factory]` that is about asking for work.
+#[derive(Debug, Default)]
+pub(super) struct Polling {
+    pub(super) route: Option<Spanned<bool>>,
+    pub(super) gate: Option<Spanned<bool>>,
+    pub(super) poll_every: Option<Spanned<Span>>,
 }
 
 /// `[log]`

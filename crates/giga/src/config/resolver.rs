@@ -155,7 +155,7 @@ impl Resolver {
 
 /// A number in a variable whose name says its unit, as one with a unit.
 fn in_units(name: &str, text: &str) -> String {
-    if name.ends_with("_SEC") { format!("{text}s") } else { text.to_owned() }
+    if name.ends_with("_SEC") || name.ends_with("_SECONDS") { format!("{text}s") } else { text.to_owned() }
 }
 
 /// Reads any value that has a text form.

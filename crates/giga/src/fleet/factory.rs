@@ -50,6 +50,10 @@ pub(super) async fn run(
 fn settings(config: &Config) -> anyhow::Result<StationSettings> {
     let own = &config.factory;
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
+    let (polling, warnings) = own.polling.reconciled();
+    for warning in warnings {
+        warn!("{warning}");
+    }
     Ok(StationSettings {
         name: own.name.value.clone(),
         seats: own.seats.value,
@@ -69,6 +73,7 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         after_ship: if own.delete_branch.value { AfterShip::DeleteBranch } else { AfterShip::KeepBranch },
         checkpoint_every: own.checkpoint_every.value.0,
         detect_every: DETECT_EVERY,
+        polling,
         guard: Some(vec![exe.into_os_string(), OsString::from("__guard")]),
     })
 }

@@ -39,7 +39,7 @@ pub(crate) struct Fleet {
     pub(crate) serving: JoinSet<()>,
     coordinator: Arc<Coordinator>,
     _running: JoinSet<()>,
-    dir: TempDir,
+    dir: Arc<TempDir>,
 }
 
 impl Fleet {
@@ -58,7 +58,20 @@ impl Fleet {
 
     /// A fleet on the database in a folder; a new one where there is none.
     pub(crate) async fn on(dir: TempDir, options: Options) -> Self {
+        let dir = Arc::new(dir);
         let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        Self::over(options, dir, store, None).await
+    }
+
+    /// Another coordinator with its own server on the same store, after this one has stopped.
+    pub(crate) async fn restarted(&self) -> Self {
+        self.coordinator.stop();
+        self.shutdown.cancel();
+        let (dir, store) = (Arc::clone(&self.dir), Arc::clone(&self.store));
+        Self::over(Options::default(), dir, store, Some(self.admin_token.clone())).await
+    }
+
+    async fn over(options: Options, dir: Arc<TempDir>, store: Arc<Sqlite>, admin_token: Option<String>) -> Self {
         let clock = Arc::new(SystemClock::new());
         let ports = Ports {
             jobs: Arc::clone(&store) as _,
@@ -70,9 +83,10 @@ impl Fleet {
             entropy: Arc::new(SystemEntropy),
         };
         let coordinator = Coordinator::open(ports, Settings::default()).await.unwrap();
-        let admin_token = match coordinator.first_admin_token().await.unwrap() {
-            Some(secret) => secret.reveal().to_owned(),
-            None => coordinator.local_admin_token().await.unwrap().reveal().to_owned(),
+        let admin_token = match (admin_token, coordinator.first_admin_token().await.unwrap()) {
+            (Some(known), _) => known,
+            (None, Some(secret)) => secret.reveal().to_owned(),
+            (None, None) => coordinator.local_admin_token().await.unwrap().reveal().to_owned(),
         };
         let listen = SocketAddr::new(options.listen.ip(), 0);
         let vault = Arc::new(Shelf::new(Arc::clone(&store), dir.path()));

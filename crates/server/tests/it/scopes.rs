@@ -38,6 +38,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
     let accept = json!({
         "jobId": job, "dispatchSeq": 1, "claimNonce": JobId::from_bytes([3; 16]), "instance": other.instance,
     });
+    let claim = json!({ "claimNonce": JobId::from_bytes([4; 16]), "instance": other.instance });
     let work = json!({ "operations": [{ "do": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" }] });
     let beat = json!({ "instance": other.instance, "capabilities": [], "seatLimit": 1, "protocol": 1 });
     let in_use = ["unauthenticated", "forbidden", "forbidden", "already_granted", "forbidden"];
@@ -81,6 +82,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
             HOLDER,
         ),
         with("POST", "/api/fleet/accept", accept, in_use),
+        with("POST", "/api/fleet/claim", claim, themselves),
         with("POST", "/api/fleet/fail", json!({ "jobId": job, "leaseEpoch": epoch, "reason": "crash" }), HOLDER),
         with("POST", "/api/fleet/work", work, HOLDER),
         row("GET", "/api/fleet/events/stream", ONLOOKERS),
@@ -102,6 +104,8 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("POST", "/api/fleet/factories/{id}/drain", NOBODY),
         row("GET", "/api/fleet/metrics", ONLOOKERS),
         row("GET", "/api/fleet/queue-state", ONLOOKERS),
+        row("GET", "/api/fleet/flags", ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"]),
+        with("PUT", "/api/fleet/flags", json!({ "mode": "poll" }), NOBODY),
         row("GET", "/api/fleet/alerts", ONLOOKERS),
         row("GET", "/api/fleet/dead-letters", ONLOOKERS),
         row("POST", "/api/fleet/dead-letters/{id}/redrive", STEERERS),

@@ -1,0 +1,37 @@
+//! `giga mode`
+
+use domain::Flags;
+
+use crate::cli::ModeArgs;
+use crate::config::Origin;
+use crate::failure::Failure;
+use crate::output::Table;
+
+use super::Context;
+
+/// Shows how work reaches factories, or switches it.
+pub(super) async fn mode(context: &Context<'_>, args: ModeArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let product = &context.config.client.product;
+    // A product that is only where the environment says so must not turn a switch of the fleet into one of a product.
+    let named = product.value.as_ref().filter(|_| matches!(product.origin, Origin::Flag(_)));
+    let flags = match (args.mode, args.follow) {
+        (None, false) => client.flags().await?.0,
+        (None, true) if named.is_none() => return Err(Failure::usage("--follow needs --product")),
+        (mode, _) => client.set_mode(named, mode).await?,
+    };
+    if context.out.is_json() {
+        return context.out.document(&flags);
+    }
+    context.out.table(&table(&flags))
+}
+
+fn table(flags: &Flags) -> Table {
+    let mut table = Table::new(&["PRODUCT", "MODE"], "PRODUCT");
+    for (product, mode) in &flags.products {
+        table.row(vec![product.as_str().into(), mode.as_str().into()]);
+    }
+    let rest = if flags.products.is_empty() { "(all)" } else { "(all others)" };
+    table.row(vec![rest.into(), flags.mode.as_str().into()]);
+    table
+}

@@ -1,0 +1,152 @@
+//! Modes and claims over HTTP [D1].
+
+use domain::{ClaimNonce, Flags, Grant, Mode, ProductId};
+use http::{Method, StatusCode};
+use protocol::{Claim, ClientError, JobDetail, ProductSettings, QueueNews};
+use serde_json::json;
+
+use crate::fleet::{Fleet, Worker, code, random, soon};
+use crate::raw::{Asking, ask};
+
+fn claim(worker: &Worker, limit: u32) -> Claim {
+    let claim_nonce = ClaimNonce::from_bytes(random());
+    Claim { factory_id: Some(worker.id.clone()), instance: worker.instance, claim_nonce, limit: Some(limit) }
+}
+
+fn product(name: &str) -> ProductId {
+    name.parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_claim_answers_like_an_accept_and_a_dry_run_leaves_everything_as_it_was() {
+    let fleet = Fleet::start().await;
+    let mac = fleet.factory("mac").await;
+    fleet.admin.set_mode(None, Some(Mode::Poll)).await.unwrap();
+    let job = fleet.submit("# Mend the gate\n").await;
+    let request = claim(&mac, 2);
+    let before = fleet.state().await;
+
+    let dry = mac.client.claim_dry_run(&request).await.unwrap();
+    let state = fleet.state().await;
+    let claimed = mac.client.claim(&request).await.unwrap();
+    let again = mac.client.claim(&request).await.unwrap();
+
+    assert_eq!(state, before);
+    assert_eq!((dry.would_grant[0].job_id, dry.waiting), (job, 1));
+    assert_eq!(claimed.granted[0].accepted.assignment.body_md, "# Mend the gate\n");
+    assert_eq!(again, claimed);
+    let (epoch, detail) = (claimed.granted[0].accepted.lease_epoch, fleet.job(job).await);
+    assert_eq!(detail.job.lease_epoch, epoch);
+    mac.start(job, epoch).await.unwrap();
+    mac.complete(job, epoch, None).await.unwrap();
+    assert_eq!(code(mac.client.claim(&request).await), "already_granted");
+}
+
+#[tokio::test]
+async fn a_queue_that_did_not_move_is_not_sent_again_and_a_restart_never_looks_like_no_move() {
+    let fleet = Fleet::start().await;
+    let mac = fleet.factory("mac").await;
+    fleet.admin.set_mode(None, Some(Mode::Gate)).await.unwrap();
+    fleet.submit("---\ntitle: Build\ncapabilities: [\"has:xcode\"]\n---\n").await;
+    let look = |client: protocol::Client, tag: Option<String>| async move {
+        client.queue_state(&[product("default")], tag.as_deref()).await.unwrap()
+    };
+    let version = |news: &QueueNews| match news {
+        QueueNews::Moved { products, .. } => products[0].version,
+        QueueNews::Same => panic!("it has moved"),
+    };
+    let tag = |news: &QueueNews| match news {
+        QueueNews::Moved { tag, .. } => Some(tag.clone()),
+        QueueNews::Same => None,
+    };
+
+    let first = look(mac.client.clone(), None).await;
+    let reads = fleet.store.operations();
+    let second = look(mac.client.clone(), tag(&first)).await;
+    let read = fleet.store.operations();
+    let fleet = fleet.restarted().await;
+    let client = fleet.client(&mac.token);
+    let third = look(client.clone(), tag(&first)).await;
+    fleet.submit("# Another\n").await;
+    let fourth = look(client, tag(&third)).await;
+
+    assert_eq!((second, read), (QueueNews::Same, reads));
+    assert!(version(&first) < version(&third), "{first:?} then {third:?}");
+    assert!(version(&third) < version(&fourth), "{third:?} then {fourth:?}");
+}
+
+#[tokio::test]
+async fn switching_is_for_admins_looking_is_for_operators_and_who_comes_late_is_told() {
+    let fleet = Fleet::start().await;
+    fleet.product("notes", ProductSettings::default()).await;
+    let mac = fleet.factory("mac").await;
+    let operator = Grant::Operator { products: [product("default")].into() };
+    let operator = fleet.client(&fleet.token(operator).await.secret);
+    let (_, tag) = fleet.admin.flags().await.unwrap();
+
+    let switched = fleet.admin.set_mode(Some(&product("notes")), Some(Mode::Poll)).await.unwrap();
+    let late = fleet.admin.set_flags(&Flags::default(), Some(&tag)).await;
+    let unavailable = fleet.admin.set_mode(None, Some(Mode::SelfSelect)).await;
+    let followed = fleet.admin.set_mode(Some(&product("notes")), None).await.unwrap();
+
+    assert_eq!(switched, Flags { mode: Mode::Push, products: [(product("notes"), Mode::Poll)].into() });
+    assert_eq!(followed, Flags::default());
+    assert_eq!(code(late), "precondition_failed");
+    assert_eq!(code(unavailable), "mode_not_available");
+    assert_eq!(operator.flags().await.unwrap().0, Flags::default());
+    assert_eq!(code(operator.set_flags(&Flags::default(), None).await), "forbidden");
+    assert_eq!(code(mac.client.flags().await), "forbidden");
+    for nonsense in [json!({ "mode": "pull" }), json!({})] {
+        let nonsense = Asking::new(Method::PUT, "/api/fleet/flags").token(&fleet.admin_token).json(&nonsense);
+        assert_eq!(ask(fleet.address, nonsense).await.status, StatusCode::UNPROCESSABLE_ENTITY);
+    }
+}
+
+#[tokio::test]
+async fn an_open_inbox_says_what_to_ask_for_at_once() {
+    let fleet = Fleet::start().await;
+    let mac = fleet.factory("mac").await;
+    let mut inbox = mac.inbox().await;
+    let hello = soon(inbox.next()).await.unwrap().unwrap();
+
+    fleet.admin.set_mode(None, Some(Mode::Gate)).await.unwrap();
+    let told = soon(inbox.next()).await.unwrap().unwrap();
+
+    assert_eq!((hello.event.as_str(), hello.data.as_str()), ("hello", r#"{"modes":{"mode":"push"}}"#));
+    assert_eq!((told.event.as_str(), told.data.as_str()), ("modes", r#"{"mode":"gate"}"#));
+    assert_eq!(mac.beat().await.unwrap().modes, Flags { mode: Mode::Gate, ..Flags::default() });
+}
+
+#[tokio::test]
+async fn idle_factories_that_ask_cost_no_store_operation_in_any_mode() {
+    let fleet = Fleet::start().await;
+    let mac = fleet.factory("mac").await;
+    for mode in [Mode::Poll, Mode::Gate] {
+        fleet.admin.set_mode(None, Some(mode)).await.unwrap();
+        let before = fleet.store.operations();
+
+        let mut tag = None;
+        for _ in 0..100 {
+            assert_eq!(mac.client.claim(&claim(&mac, 8)).await.unwrap().granted, []);
+            if let QueueNews::Moved { tag: moved, .. } = mac.client.queue_state(&[], tag.as_deref()).await.unwrap() {
+                tag = Some(moved);
+            }
+        }
+
+        assert_eq!(fleet.store.operations(), before, "in mode {mode}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_by_nobody_is_refused() {
+    let fleet = Fleet::start().await;
+    let mac = fleet.factory("mac").await;
+    let job = fleet.submit("# One\n").await;
+
+    let by_an_admin = fleet.admin.claim(&claim(&mac, 1)).await;
+    let by_nobody: Result<_, ClientError> = fleet.client("none").claim(&claim(&mac, 1)).await;
+
+    assert_eq!((code(by_an_admin), code(by_nobody)), ("forbidden".to_owned(), "unauthenticated".to_owned()));
+    let detail: JobDetail = fleet.job(job).await;
+    assert_eq!(detail.job.holder_factory_id, None);
+}
