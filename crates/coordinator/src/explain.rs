@@ -1,8 +1,8 @@
 //! Why a job is where it is, and where it could go [S4][I9].
 
-use domain::{ErrandKind, EventKind, Job, JobEvent, JobId, Obstacle, Position, Scope, Stage};
+use domain::{ErrandKind, EventKind, Job, JobEvent, JobId, Mode, Obstacle, Position, Scope, Stage};
 use protocol::{Explained, JobView};
-use scheduler::{Demand, Explanation};
+use scheduler::{Answer, Demand, Explanation};
 
 use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
@@ -59,7 +59,12 @@ impl Coordinator {
                 let message = job.message().unwrap_or("the last attempt failed");
                 format!("waits until {at} before attempt {}: {message}", job.attempts() + 1)
             }
-            Stage::Queued { .. } => now.text.clone(),
+            Stage::Queued { .. } => match (self.modes.now().value.mode_of(job.product()), &now.answer) {
+                (Mode::Push, _) | (_, Answer::Waits { .. }) => now.text.clone(),
+                (mode, Answer::Goes { factory, .. }) => {
+                    format!("waits to be asked for in mode `{mode}`: `{factory}` suits it best")
+                }
+            },
             Stage::Blocked { on: Obstacle::Question(question) } => format!("waits for an answer: {question}"),
             Stage::Blocked { on: Obstacle::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
                 DepsVerdict::Unmet(deps) => {

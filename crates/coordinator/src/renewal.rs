@@ -45,7 +45,8 @@ impl Coordinator {
         }
         lost.extend(self.really_lost(id, request.instance, unknown).await);
         let directives = if draining { vec![Directive::Drain] } else { Vec::new() };
-        Ok(Renewed { lease_ttl_ms: millis(self.settings.lease_ttl), lost, directives })
+        let modes = self.modes.now().value.limited_to(&who.products());
+        Ok(Renewed { lease_ttl_ms: millis(self.settings.lease_ttl), lost, directives, modes })
     }
 
     /// Renews one lease, for a holder that keeps no list.

@@ -112,6 +112,8 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
+    use ::factory::{PollWhen, Polling};
+
     use super::client::TokenSource;
     use super::*;
 
@@ -173,7 +175,7 @@ mod tests {
         let by_newer = resolve(&Overrides::default(), &newer, "").unwrap();
 
         let every = Duration::from_secs(3);
-        let expected = factory::Polling { every, when: factory::PollWhen::Always, gated: true };
+        let expected = Polling { every, when: PollWhen::Always, gated: true };
         assert_eq!(by_old.factory.polling.reconciled(), (expected, vec![]));
         assert_eq!(listed(&by_old, "factory.poll_every"), ("3s", "POLL_SECONDS"));
         assert_eq!(listed(&by_old, "factory.route"), ("false", "AQ_FLEET_ROUTE"));

@@ -261,6 +261,9 @@ pub struct Renewed {
     pub lost: Vec<Held>,
     /// What it should do.
     pub directives: Vec<Directive>,
+    /// How work reaches the factory: what it has to ask for.
+    #[serde(default)]
+    pub modes: Flags,
 }
 
 /// What a coordinator asks of a factory; also pushed through the inbox.

@@ -18,6 +18,9 @@ use crate::principal::Principal;
 /// a dependency of them all; the next claim looks again.
 const SET_ASIDE_MAX: usize = 32;
 
+/// Jobs of one claim: as many as one request of operations carries.
+const LIMIT_MAX: u32 = 1_000;
+
 /// One job that a claim takes.
 pub(super) struct Pick {
     pub(super) job: Versioned<Arc<Job>>,
@@ -136,5 +139,5 @@ impl Coordinator {
 
 /// Jobs at most; the scheduler stops at the last free seat.
 pub(super) fn limit_of(request: &Claim) -> usize {
-    request.limit.unwrap_or(1).max(1) as usize
+    request.limit.unwrap_or(1).clamp(1, LIMIT_MAX) as usize
 }

@@ -83,7 +83,7 @@ async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life()
 
     let poll = Flags { mode: Mode::Poll, ..Flags::default() };
     assert_eq!(inbox.next().await, Some(InboxEvent::Modes(poll.clone())));
-    assert_eq!(mac.beat(&fleet).await.modes, poll);
+    assert_eq!((mac.beat(&fleet).await.modes, mac.renew(&fleet).await.modes), (poll.clone(), poll.clone()));
     fleet.switch(Mode::Gate).await;
     fleet.switch(Mode::Poll).await;
     assert_eq!(drain(&mut inbox).await, (vec![], vec![]), "nothing is different from what it was told");
@@ -141,7 +141,7 @@ async fn what_waits_to_be_claimed_is_no_lag_and_what_nobody_can_run_is_an_alert_
     let fleet = Fleet::warm(Bench::memory()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.switch(Mode::Poll).await;
-    fleet.submit(PLAIN).await;
+    let waiting = fleet.submit(PLAIN).await;
     fleet.submit("---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\n").await;
     let codes = || async {
         let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
@@ -150,8 +150,10 @@ async fn what_waits_to_be_claimed_is_no_lag_and_what_nobody_can_run_is_an_alert_
 
     fleet.pass(Duration::from_secs(60), &[&mac]).await;
     let soon = codes().await;
+    let explained = fleet.coordinator.explain(&fleet.admin, waiting).await.unwrap();
     fleet.pass(Duration::from_secs(600), &[&mac]).await;
 
     assert_eq!(soon, [AlertCode::Unplaceable]);
+    assert_eq!(explained.summary, "waits to be asked for in mode `poll`: `mac` suits it best");
     assert!(codes().await.contains(&AlertCode::DispatchLag), "nobody asks, and nobody says so");
 }

@@ -60,6 +60,7 @@ impl Station {
             info!(job.id = %job, lease.epoch = %epoch, "Job `{job}` is no longer ours");
             self.holdings.stop(job, epoch, StopCause::Lost);
         }
+        self.told(&answer.modes);
         for directive in &answer.directives {
             self.obey(directive);
         }

@@ -79,3 +79,19 @@ fn a_coordinator_that_does_not_know_the_token_is_reported() {
     assert_eq!((verdict(&ran, "coordinator"), verdict(&ran, "token")), (json!("ok"), json!("fail")));
     assert_eq!(ran.code, Some(1));
 }
+
+#[test]
+fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
+    let old = [("AQ_FLEET_ROUTE", "0"), ("POLL_SECONDS", "0"), ("AQ_FLEET_DASH", "1")];
+
+    let ran = Machine::new().giga_with(&["doctor"], &old, "");
+
+    let row = |key: &str| {
+        let line = ran.stdout.lines().find(|line| line.starts_with(key)).unwrap_or_default();
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("factory.route "), ["factory.route", "false", "AQ_FLEET_ROUTE"], "{}", ran.stdout);
+    assert_eq!(row("factory.poll_every "), ["factory.poll_every", "0s", "POLL_SECONDS"]);
+    assert!(ran.stdout.contains("AQ_FLEET_DASH is set and has no effect yet"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("asking for work every 0s is out of bounds: every 1s"), "{}", ran.stdout);
+}

@@ -4,7 +4,7 @@ use std::process::Child;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::giga::Machine;
 use crate::{processes, repository};
@@ -33,7 +33,7 @@ impl Fleet {
         let config = format!(
             "data = '{data}'\n\
              [coordinator]\nlisten = '127.0.0.1:0'\nrenew_every = '1s'\n\
-             [factory]\nname = 'here'\n\
+             [factory]\nname = 'here'\npoll_every = '1s'\n\
              [factory.repos.work]\nurl = '{repo}'\n\
              [factory.engines.script]\nargv = ['sh', '{engine}']\n",
             data = machine.path().join("data").display(),
@@ -255,4 +255,27 @@ fn the_demo_ships_all_of_its_jobs_and_leaves_nothing_behind() {
     assert_eq!(outcomes.len(), 6, "{told}");
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "{:?}", std::fs::read_dir(&scratch).unwrap().next());
     assert_eq!(code, Some(0), "{told}");
+}
+
+#[test]
+fn a_running_fleet_is_switched_from_the_command_line_and_works_on() {
+    let mut fleet = Fleet::up();
+
+    let before = fleet.json(&["mode"]);
+    let polled = fleet.json(&["mode", "poll"]);
+    let own = fleet.json(&["mode", "gate", "--product", "default"]);
+    let waiting = fleet.json(&["submit", "job.md", "--wait"]);
+    let followed = fleet.json(&["mode", "--follow", "--product", "default"]);
+    let shown = fleet.machine.giga(&["mode"]);
+    let refused = fleet.machine.giga(&["mode", "shadow"]);
+    fleet.end(Signal::TERM);
+
+    assert_eq!(before, [json!({ "mode": "push" })]);
+    assert_eq!(polled, [json!({ "mode": "poll" })]);
+    assert_eq!(own, [json!({ "mode": "poll", "products": { "default": "gate" } })]);
+    assert_eq!(waiting[1]["stage"], "testing", "{waiting:?}");
+    assert_eq!(followed, polled);
+    assert_eq!(shown.stdout, "PRODUCT  MODE\n(all)    poll\n");
+    let why = "mode `shadow` is not available yet: use `push`, `poll` or `gate`";
+    assert_eq!((refused.code, refused.stderr.contains(why)), (Some(3), true), "{}", refused.stderr);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 15] = [
+const SCREENS: [(&str, &[&str]); 16] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
@@ -19,6 +19,7 @@ const SCREENS: [(&str, &[&str]); 15] = [
     ("backup", &["backup", "--help"]),
     ("restore", &["restore", "--help"]),
     ("products-set", &["products", "set", "--help"]),
+    ("mode", &["mode", "--help"]),
     ("token-create", &["token", "create", "--help"]),
 ];
 

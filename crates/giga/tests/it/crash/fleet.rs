@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use ambient::SystemClock;
-use domain::{Clock, JobId, StageName};
+use domain::{Clock, JobId, Mode, StageName};
 use protocol::{Client, Endpoint, FactoryList, JobList, JobView, Submit, Submitted, Trust};
 use rustix::process::Signal;
 
@@ -77,7 +77,7 @@ impl Fleet {
              [coordinator]\nlisten = '127.0.0.1:{port}'\nlease_ttl = '3s'\nrenew_every = '500ms'\nstale_after = '3s'\n\
              accept_within = '1500ms'\nerrand_within = '4s'\n\
              [coordinator.retry]\nattempts_max = 1000\nbackoff = '100ms'\nlost_leases_max = 1000\nunaccepted_max = 1000\n\
-             [factory]\nseats = 3\ncheckpoint_every = '150ms'\n\
+             [factory]\nseats = 3\npoll_every = '1s'\ncheckpoint_every = '150ms'\n\
              [factory.repos.work]\nurl = '{repo}'\n\
              [factory.engines.journal]\nargv = ['sh', '{engine}']\n\
              [factory.limits]\ngrace_ms = 300\n\
@@ -236,6 +236,12 @@ impl Fleet {
         let path = "/products/default";
         let put = async || client.call::<_, serde_json::Value>(http::Method::PUT, path, Some(&settings)).await.ok();
         self.insist(put).await;
+    }
+
+    /// Switches the whole fleet.
+    pub(super) async fn switch(&self, mode: Mode) {
+        let client = self.client().await;
+        self.insist(async || client.set_mode(None, Some(mode)).await.ok()).await;
     }
 
     /// Submits a job however often that takes; the key makes it one job.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use domain::Mode;
+
 use super::fleet::{Fleet, KillAt};
 
 /// Enough jobs that others are under way when one of them meets its step.
@@ -19,12 +21,17 @@ enum Provoke {
     SilentFactory,
     /// Factories that are there and accept nothing.
     DeafFactories,
+    /// Factories that have to ask for their work.
+    Claims,
 }
 
 async fn coordinator_dies_at(step: KillAt, provoke: Provoke) {
     let mut fleet = Fleet::new(2);
     fleet.start_coordinator(None);
     fleet.ship_by_itself().await;
+    if provoke == Provoke::Claims {
+        fleet.switch(Mode::Poll).await;
+    }
     for index in 0..fleet.factories() {
         fleet.start_factory(index, None).await;
     }
@@ -46,6 +53,9 @@ async fn factory_dies_at(step: KillAt, provoke: Provoke) {
     let mut fleet = Fleet::new(2);
     fleet.start_coordinator(None);
     fleet.ship_by_itself().await;
+    if provoke == Provoke::Claims {
+        fleet.switch(Mode::Poll).await;
+    }
     fleet.start_factory(0, Some(step)).await;
 
     let jobs = submit(&mut fleet, provoke, Who::Factory).await;
@@ -65,7 +75,7 @@ enum Who {
 async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domain::JobId> {
     let prompt = match provoke {
         Provoke::Failure => "fail on your first attempt",
-        Provoke::Work | Provoke::SilentFactory | Provoke::DeafFactories => "do some work",
+        Provoke::Work | Provoke::SilentFactory | Provoke::DeafFactories | Provoke::Claims => "do some work",
     };
     let mut jobs = BTreeSet::new();
     let mut has_died = false;
@@ -93,7 +103,7 @@ async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domai
     match provoke {
         Provoke::SilentFactory => fleet.start_factory(0, None).await,
         Provoke::DeafFactories => fleet.thaw_factories(),
-        Provoke::Work | Provoke::Failure => {}
+        Provoke::Work | Provoke::Failure | Provoke::Claims => {}
     }
     fleet.start_factory(1, None).await;
     jobs
@@ -143,6 +153,8 @@ dies_at! {
     after_the_message: coordinator_dies_at at "dispatch::published", 2, Work;
     after_the_checks_of_an_accept: coordinator_dies_at at "accept::checked", 2, Work;
     after_a_grant_and_before_its_answer: coordinator_dies_at at "accept::committed", 2, Work;
+    after_the_pick_of_a_claim: coordinator_dies_at at "claim::picked", 2, Claims;
+    after_the_grant_of_a_claim_and_before_its_answer: coordinator_dies_at at "claim::committed", 2, Claims;
     after_a_start_and_before_its_answer: coordinator_dies_at at "start::committed", 2, Work;
     before_a_completion_is_written: coordinator_dies_at at "complete::before_commit", 2, Work;
     after_a_completion_and_before_its_answer: coordinator_dies_at at "complete::committed", 2, Work;
@@ -153,6 +165,8 @@ dies_at! {
     before_an_offer_that_nobody_accepts_is_taken_back: coordinator_dies_at at "take_back::before_commit", 1, DeafFactories;
     after_the_nonce_is_on_disk: factory_dies_at at "factory::nonce_saved", 2, Work;
     after_the_grant_reached_the_factory: factory_dies_at at "factory::accepted", 2, Work;
+    after_the_nonce_of_a_claim_is_on_disk: factory_dies_at at "factory::claim_nonce_saved", 2, Claims;
+    after_the_grants_of_a_claim_reached_the_factory: factory_dies_at at "factory::claimed", 2, Claims;
     after_the_worktree_is_made: factory_dies_at at "factory::prepared", 2, Work;
     after_the_engine_started: factory_dies_at at "factory::engine_started", 2, Work;
     after_the_start_is_reported: factory_dies_at at "factory::start_reported", 2, Work;
