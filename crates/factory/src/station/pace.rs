@@ -168,6 +168,7 @@ mod tests {
         let (gated, looks) = asked_in_an_hour(100, Asking::Gate);
         let pushed = asked_in_an_hour(100, Asking::Never);
 
+        println!("100 factories in an hour: {polled} claims polled, {gated} gated, {looks} looks");
         assert!((5_500..7_500).contains(&polled), "{polled} claims: about one a minute each");
         assert!((22_000..26_000).contains(&looks), "{looks} looks: about four a minute each");
         assert!(gated * 50 <= polled, "{gated} of {polled}");

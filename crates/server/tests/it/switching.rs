@@ -46,7 +46,8 @@ async fn switching_between_the_modes_under_load_loses_nothing_and_doubles_nothin
     let (chance, clock) = (SeededEntropy::new(SEED), SystemClock::new());
     let chance = |below: u64| u64::from_le_bytes((&chance as &dyn Entropy).bytes()) % below;
     while done.completed.load(Ordering::Relaxed) < JOBS {
-        assert!(clock.monotonic() < Duration::from_secs(60), "seed {SEED}: {} of {JOBS} done", jobs.len());
+        let so_far = done.completed.load(Ordering::Relaxed);
+        assert!(clock.monotonic() < Duration::from_secs(60), "seed {SEED}: {so_far} of {JOBS} done");
         if jobs.len() < JOBS {
             jobs.extend(submit_some(&fleet, (1 + chance(16) as usize).min(JOBS - jobs.len())).await);
         }
@@ -64,6 +65,7 @@ async fn switching_between_the_modes_under_load_loses_nothing_and_doubles_nothin
     .await;
     check_the_log(&fleet, &jobs, &done).await;
     let ways = (done.by_offer.load(Ordering::Relaxed), done.by_claim.load(Ordering::Relaxed));
+    println!("{ways:?} jobs offered and claimed in {switches:?}");
     assert!(ways.0 > JOBS / 20 && ways.1 > JOBS / 20, "{ways:?} offered and claimed in {switches:?}: proves little");
     factories.abort_all();
 }
