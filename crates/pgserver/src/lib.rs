@@ -1,0 +1,11 @@
+//! A throwaway PostgreSQL server for tests and benchmarks: real, on a port of this machine, gone with its owner.
+
+mod account;
+mod error;
+mod programs;
+mod server;
+mod template;
+
+pub use error::Error;
+pub use programs::Programs;
+pub use server::{Flushes, Server, for_test};

@@ -1,0 +1,256 @@
+//! The server itself: started, stopped, killed and started again on the same data and port.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::account::Account;
+use crate::error::Error;
+use crate::programs::Programs;
+use crate::template;
+
+/// Whether the server waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flushes {
+    /// A commit is on the disk when it is answered: for measurements, and where the machine may fail.
+    Real,
+    /// Nothing is flushed: quick, and as good as real as long as only processes die.
+    None,
+}
+
+/// A server that goes away, data and all, when it is dropped or its process ends.
+#[derive(Debug)]
+pub struct Server {
+    programs: Programs,
+    account: Account,
+    flushes: Flushes,
+    // The server has to be gone before its folder is.
+    running: Option<Running>,
+    folder: TempDir,
+    port: u16,
+}
+
+/// Ports below those that the system gives out by itself: nobody else takes one while its server restarts.
+const PORTS: std::ops::Range<u16> = 15_000..32_000;
+
+/// How long a start may take, recovery included; how often it is looked at.
+const READY_TRIES: u32 = 3_000;
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A server for a test. `None` where GIGA_TEST_POSTGRES=skip says that there is none, which is told on standard error.
+pub fn for_test(flushes: Flushes) -> Result<Option<Server>, Error> {
+    match (Programs::find(), std::env::var("GIGA_TEST_POSTGRES").as_deref()) {
+        (Err(error), Ok("skip")) => {
+            eprintln!("SKIPPED because GIGA_TEST_POSTGRES=skip: {error}");
+            Ok(None)
+        }
+        (programs, _) => Server::with(programs?, flushes).map(Some),
+    }
+}
+
+impl Server {
+    /// Starts a server with nothing in it.
+    pub fn start_new(flushes: Flushes) -> Result<Self, Error> {
+        Self::with(Programs::find()?, flushes)
+    }
+
+    fn with(programs: Programs, flushes: Flushes) -> Result<Self, Error> {
+        let account = Account::find()?;
+        let folder = tempfile::Builder::new().prefix("giga-postgres-").tempdir();
+        let folder = folder.map_err(Error::files(std::env::temp_dir()))?;
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).map_err(Error::files(folder.path()))?;
+        account.own(folder.path())?;
+        template::copy(&programs, account, flushes, &folder.path().join("data"))?;
+        let mut server = Self { programs, account, flushes, running: None, folder, port: free_port()? };
+        server.start()?;
+        Ok(server)
+    }
+
+    /// Where clients connect: as the superuser, to the database `postgres`, without a password.
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Starts it again with the data it has; nothing if it runs.
+    pub fn start(&mut self) -> Result<(), Error> {
+        if self.running.is_some() {
+            return Ok(());
+        }
+        for _ in 0..READY_TRIES {
+            match &self.running {
+                Some(running) if self.is_ready(running.pid) => return Ok(()),
+                Some(running) if !running.has_ended() => {}
+                // The children of a killed server take a moment to go, and until then it will not start.
+                _ => self.running = Some(Running::start(self.command())?),
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        self.kill();
+        Err(Error::NotReady { log: self.log_end() })
+    }
+
+    /// Stops it in good order: clients are cut off, everything is written.
+    pub fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.end(Signal::INT);
+        }
+    }
+
+    /// Ends it as kill -9 does.
+    pub fn kill(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.end(Signal::KILL);
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn log_end(&self) -> String {
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let lines: Vec<_> = log.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
+    }
+
+    /// The server says so in a file whose first line is its process; a killed one leaves its own behind.
+    fn is_ready(&self, pid: Pid) -> bool {
+        let status = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
+        let line = |n: usize| status.lines().nth(n).map(str::trim);
+        line(0) == Some(pid.to_string().as_str()) && line(7) == Some("ready")
+    }
+
+    fn command(&self) -> Command {
+        let postgres = self.programs.path("postgres");
+        let mut command = match setpriv() {
+            // The server ends when the thread that started it does, however that comes about.
+            Some(setpriv) => {
+                let mut command = self.account.command(&setpriv);
+                command.args(["--pdeathsig", "QUIT"]).arg(postgres);
+                command
+            }
+            None => self.account.command(&postgres),
+        };
+        command.arg("-D").arg(self.data()).args(["-p", &self.port.to_string(), "-k", ""]);
+        let settings: &[&str] = match self.flushes {
+            Flushes::Real => &["shared_buffers=256MB", "max_wal_size=2GB", "wal_compression=off"],
+            Flushes::None => &["shared_buffers=32MB", "fsync=off", "full_page_writes=off", "max_wal_size=64MB"],
+        };
+        for setting in ["listen_addresses=127.0.0.1", "max_connections=200", "autovacuum_naptime=10s"] {
+            command.args(["-c", setting]);
+        }
+        for setting in settings {
+            command.args(["-c", setting]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        match fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log")) {
+            Ok(log) => command.stderr(log),
+            Err(_) => command.stderr(Stdio::null()),
+        };
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // What it holds goes away with it, so nothing needs to be written.
+        if let Some(running) = self.running.take() {
+            running.end(Signal::QUIT);
+        }
+    }
+}
+
+/// A started process, and the thread whose end would end it.
+#[derive(Debug)]
+struct Running {
+    pid: Pid,
+    keeper: JoinHandle<()>,
+    end: Sender<()>,
+}
+
+impl Running {
+    /// The system ties a process to the thread that started it, so that thread does nothing else.
+    fn start(mut command: Command) -> Result<Self, Error> {
+        let (end, ended) = mpsc::channel();
+        let (started, child) = mpsc::channel();
+        let program = command.get_program().to_owned();
+        let keeper = thread::spawn(move || match command.spawn() {
+            Ok(child) => {
+                let _ = started.send(Ok(child.id()));
+                keep(child, &ended);
+            }
+            Err(error) => drop(started.send(Err(error))),
+        });
+        let pid = child.recv().unwrap_or_else(|_| Err(std::io::Error::other("it was not started")));
+        let pid = pid.map_err(Error::files(Path::new(&program)))?;
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Error::NotReady { log: String::new() })?;
+        Ok(Self { pid, keeper, end })
+    }
+
+    fn has_ended(&self) -> bool {
+        self.keeper.is_finished()
+    }
+
+    /// Sends the signal and waits until the process is gone.
+    fn end(self, signal: Signal) {
+        if !self.has_ended() {
+            let _ = kill_process(self.pid, signal);
+        }
+        let _ = self.end.send(());
+        let _ = self.keeper.join();
+    }
+}
+
+/// How long a server may take to shut down before it is killed.
+const FAREWELL: Duration = Duration::from_secs(20);
+
+/// Waits for the child. Once told that it should end, only so long.
+fn keep(mut child: Child, ended: &mpsc::Receiver<()>) {
+    loop {
+        match ended.recv_timeout(LOOK_EVERY) {
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if matches!(child.try_wait(), Ok(Some(_))) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    for _ in 0..FAREWELL.as_millis() / LOOK_EVERY.as_millis() {
+        if matches!(child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn setpriv() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join("setpriv")).find(|program| program.is_file())
+}
+
+/// A port that nobody listens on.
+fn free_port() -> Result<u16, Error> {
+    let span = u32::from(PORTS.end - PORTS.start);
+    // Processes that start together begin their search at different places.
+    let first = std::process::id().wrapping_mul(61) % span;
+    for step in 0..span {
+        let port = PORTS.start + u16::try_from((first + step * 7) % span).unwrap_or(0);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(Error::NotReady { log: "no port is free".to_owned() })
+}
