@@ -2,11 +2,15 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg(any(feature = "memory", feature = "sqlite", feature = "weak"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "weak"))]
 mod cursor;
 mod logs;
 #[cfg(feature = "memory")]
 mod memory;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod meter;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod private;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -16,8 +20,12 @@ pub mod weak;
 pub use logs::DirectoryLogs;
 #[cfg(feature = "memory")]
 pub use memory::Memory;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use meter::Operations;
+#[cfg(feature = "postgres")]
+pub use postgres::{OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, Url as PostgresUrl};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    BackupError, OpenError, Operations, Options, Restoration, Settings, Sqlite, back_up_closed, inspect_backup,
+    BackupError, OpenError, Options, Restoration, Settings, Sqlite, back_up_closed, inspect_backup,
     restore_closed, stage_restore,
 };

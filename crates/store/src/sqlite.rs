@@ -11,7 +11,6 @@ mod inspect;
 mod jobs;
 mod list;
 mod lock;
-mod meter;
 mod open_error;
 #[cfg(test)]
 mod plans;
@@ -33,16 +32,16 @@ use tokio::sync::watch;
 pub use backup::{back_up_closed, inspect_backup};
 pub use backup_error::BackupError;
 pub use connection::Settings;
-pub use meter::Operations;
 pub use open_error::OpenError;
 pub use restore::{Restoration, restore_closed, stage_restore};
 
 use connection::Role;
 use lock::DirectoryLock;
-use meter::Meter;
 use readers::Readers;
 use recent::Recent;
 use writer::Writer;
+
+use crate::meter::{Meter, Operations};
 
 /// A store in one SQLite file. It belongs to one process at a time.
 ///

@@ -12,12 +12,12 @@ use tracing::{error, warn};
 
 use super::fault::{closed, fault};
 use super::lock::DirectoryLock;
-use super::meter::Meter;
 use super::open_error::OpenError;
 use super::row::counter;
 use super::books::{Books, Ends, Memory};
 use super::recent::Recent;
 use super::unit::{Applied, Unit};
+use crate::meter::Meter;
 
 /// What a caller learns about one of its units.
 pub(super) type Outcome = Result<Revision, CommitError>;

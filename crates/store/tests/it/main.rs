@@ -4,5 +4,6 @@
 mod golden;
 mod logs;
 mod memory;
+mod postgres;
 mod sqlite;
 mod weak;

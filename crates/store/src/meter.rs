@@ -49,20 +49,20 @@ impl Operations {
 
 /// The counters behind [`Operations`].
 #[derive(Debug, Default)]
-pub(super) struct Meter {
-    pub(super) job_reads: Counter,
-    pub(super) sweep_reads: Counter,
-    pub(super) history_reads: Counter,
-    pub(super) document_reads: Counter,
-    pub(super) transactions: Counter,
-    pub(super) job_units: Counter,
-    pub(super) document_units: Counter,
-    pub(super) stale_units: Counter,
-    pub(super) events: Counter,
+pub(crate) struct Meter {
+    pub(crate) job_reads: Counter,
+    pub(crate) sweep_reads: Counter,
+    pub(crate) history_reads: Counter,
+    pub(crate) document_reads: Counter,
+    pub(crate) transactions: Counter,
+    pub(crate) job_units: Counter,
+    pub(crate) document_units: Counter,
+    pub(crate) stale_units: Counter,
+    pub(crate) events: Counter,
 }
 
 impl Meter {
-    pub(super) fn operations(&self) -> Operations {
+    pub(crate) fn operations(&self) -> Operations {
         Operations {
             job_reads: self.job_reads.count(),
             sweep_reads: self.sweep_reads.count(),
@@ -79,10 +79,10 @@ impl Meter {
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    pub(super) fn add(&self, n: u64) {
+    pub(crate) fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 

@@ -1,0 +1,38 @@
+//! One change, made ready by the caller: everything in JSON, so that the writer only writes.
+
+use domain::{Body, Commit, EventSeq, Expected, Facts, JobId, StoreError};
+
+/// A job's change.
+pub(super) struct Change {
+    pub(super) expected: Expected,
+    pub(super) id: JobId,
+    pub(super) facts: Facts,
+    pub(super) state: String,
+    /// Only with the first write.
+    pub(super) submission: Option<String>,
+    pub(super) body: Option<Body>,
+    pub(super) events: Vec<(EventSeq, String)>,
+    pub(super) runs: Vec<(u32, String)>,
+}
+
+impl Change {
+    pub(super) fn prepare(commit: Commit) -> Result<Self, StoreError> {
+        let unwritable = |error: serde_json::Error| StoreError::Corrupt(format!("the job cannot be written: {error}"));
+        let submission = match commit.expected {
+            Expected::Absent => Some(serde_json::to_string(&**commit.job.submission()).map_err(unwritable)?),
+            Expected::At(_) => None,
+        };
+        let events = commit.events.iter().map(|event| Ok((event.seq, serde_json::to_string(event)?)));
+        let runs = commit.runs.iter().map(|run| Ok((run.n, serde_json::to_string(run)?)));
+        Ok(Self {
+            expected: commit.expected,
+            id: commit.job.id(),
+            state: commit.job.state_json().map_err(unwritable)?,
+            submission,
+            events: events.collect::<Result<_, _>>().map_err(unwritable)?,
+            runs: runs.collect::<Result<_, _>>().map_err(unwritable)?,
+            body: commit.body,
+            facts: commit.facts,
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! Connections, each with the settings that durability and plans rest on, set and read back.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Clock, Position};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Row, SimpleQueryMessage, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use super::fault::Trouble;
+use super::herald::End;
+use super::open_error::OpenError;
+use super::tls;
+use super::url::{Flushing, Url};
+
+/// Longer than the server's own limit: only a server that cannot be reached any more takes as long.
+const ANSWER_WITHIN: Duration = Duration::from_secs(40);
+
+/// A connection that is not made by then will not be.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a caller waits for a server that is away: as long as a restart takes.
+const RECONNECT_PAUSES: [Duration; 7] = [
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+
+/// The oldest version that has all we use and still gets repairs.
+const VERSION_MIN: u32 = 130_000;
+
+const FOUND: &str =
+    "SELECT current_setting('server_version_num'), current_setting('server_version'), current_setting('fsync')";
+
+/// Every statement looks rows up by an index, and a plan is made once per connection: no statistic can ever talk the
+/// planner into reading a whole table. A commit waits for the disk at least; a role may ask for more.
+const SET_UP: &str = "\
+    SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
+               THEN 'on' ELSE current_setting('synchronous_commit') END, false),
+           set_config('plan_cache_mode', 'force_generic_plan', false),
+           set_config('enable_seqscan', 'off', false),
+           set_config('enable_bitmapscan', 'off', false),
+           set_config('enable_hashjoin', 'off', false),
+           set_config('enable_mergejoin', 'off', false),
+           set_config('jit', 'off', false),
+           set_config('statement_timeout', '30s', false),
+           set_config('idle_in_transaction_session_timeout', '60s', false),
+           set_config('application_name', 'gigafactory', false)";
+
+/// What makes connections.
+pub(super) struct Connector {
+    url: Url,
+    tls: Option<MakeRustlsConnect>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) tasks: TaskTracker,
+    pub(super) closing: CancellationToken,
+    /// Where notifications lead.
+    pub(super) end: Arc<End>,
+}
+
+impl Connector {
+    pub(super) fn new(
+        url: Url,
+        clock: Arc<dyn Clock>,
+        tasks: TaskTracker,
+        closing: CancellationToken,
+        end: Arc<End>,
+    ) -> Result<Self, OpenError> {
+        let tls = tls::connector(&url.encryption)?;
+        let mut url = url;
+        url.config.connect_timeout(CONNECT_WITHIN);
+        // A server that vanished without a word is noticed although nobody asks it anything.
+        url.config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(30));
+        Ok(Self { url, tls, clock, tasks, closing, end })
+    }
+
+    /// The first connection, with all that can be wrong with the server told apart.
+    pub(super) async fn first(&self) -> Result<Session, OpenError> {
+        if !self.url.is_private() {
+            warn!("What goes to {} can be read on its way: add sslmode=require to the address", self.url);
+        }
+        let session = self.dial().await.map_err(OpenError::server(&self.url))?;
+        let found = session.texts(FOUND).await.map_err(OpenError::server(&self.url))?;
+        let text = |n: usize| found.get(n).cloned().unwrap_or_default();
+        let url = self.url.to_string();
+        if text(0).parse::<u32>().unwrap_or(0) < VERSION_MIN {
+            return Err(OpenError::TooOld { url, found: text(1) });
+        }
+        if text(2) != "on" {
+            if self.url.flushing == Flushing::Required {
+                return Err(OpenError::NotDurable { url });
+            }
+            warn!("The database at {url} runs with fsync=off: a failing machine loses what was acknowledged");
+        }
+        session.texts(SET_UP).await.map_err(OpenError::server(&self.url))?;
+        Ok(session)
+    }
+
+    /// A connection, now or not at all.
+    pub(super) async fn connect(&self) -> Result<Session, Trouble> {
+        let session = self.dial().await?;
+        session.texts(SET_UP).await?;
+        Ok(session)
+    }
+
+    /// A connection, even if the server has to come back first.
+    pub(super) async fn connect_patiently(&self) -> Result<Session, Trouble> {
+        for pause in RECONNECT_PAUSES {
+            match self.connect().await {
+                Err(trouble) if trouble.may_pass() && !self.closing.is_cancelled() => {
+                    debug!("The database is away, and is looked for again: {trouble}");
+                }
+                outcome => return outcome,
+            }
+            tokio::select! {
+                () = self.closing.cancelled() => {}
+                () = self.clock.sleep(pause) => {}
+            }
+        }
+        self.connect().await
+    }
+
+    async fn dial(&self) -> Result<Session, Trouble> {
+        let dialling = async {
+            Ok(match &self.tls {
+                Some(tls) => {
+                    let (client, connection) = self.url.config.connect(tls.clone()).await?;
+                    Session::new(client, self.drive(connection))
+                }
+                None => {
+                    let (client, connection) = self.url.config.connect(NoTls).await?;
+                    Session::new(client, self.drive(connection))
+                }
+            })
+        };
+        tokio::time::timeout(ANSWER_WITHIN, dialling).await.unwrap_or(Err(Trouble::Silent))
+    }
+
+    /// Moves what travels over the connection until its client is dropped or it breaks; then the token is cancelled.
+    fn drive<S, T>(&self, mut connection: Connection<S, T>) -> CancellationToken
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let gone = CancellationToken::new();
+        let (told, end) = (gone.clone().drop_guard(), Arc::clone(&self.end));
+        self.tasks.spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                if let AsyncMessage::Notification(notification) = message
+                    && let Ok(position) = notification.payload().parse()
+                {
+                    end.reach(Position(position));
+                }
+            }
+            drop(told);
+        });
+        gone
+    }
+}
+
+/// One connection with its statements, each prepared once.
+pub(super) struct Session {
+    pub(super) client: Client,
+    statements: Mutex<HashMap<&'static str, Statement>>,
+    gone: CancellationToken,
+}
+
+impl Session {
+    fn new(client: Client, gone: CancellationToken) -> Self {
+        Self { client, statements: Mutex::default(), gone }
+    }
+
+    /// Whether it is of no more use.
+    pub(super) fn is_broken(&self) -> bool {
+        self.gone.is_cancelled() || self.client.is_closed()
+    }
+
+    /// Resolves once it is of no more use.
+    pub(super) async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
+
+    /// The statement, prepared now if it was not.
+    pub(super) async fn prepared(&self, sql: &'static str) -> Result<Statement, Trouble> {
+        if let Some(statement) = self.statements.lock().get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = in_time(self.client.prepare(sql)).await?;
+        self.statements.lock().insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    /// What a statement answers.
+    pub(super) async fn rows(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Trouble> {
+        let statement = self.prepared(sql).await?;
+        in_time(self.client.query(&statement, params)).await
+    }
+
+    /// How many rows a statement changes.
+    pub(super) async fn execute(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
+        let statement = self.prepared(sql).await?;
+        in_time(self.client.execute(&statement, params)).await
+    }
+
+    /// Runs statements without answers, one after the other.
+    pub(super) async fn run(&self, sql: &str) -> Result<(), Trouble> {
+        in_time(self.client.batch_execute(sql)).await
+    }
+
+    /// The one row of a question without parameters.
+    async fn texts(&self, sql: &str) -> Result<Vec<String>, Trouble> {
+        let messages = in_time(self.client.simple_query(sql)).await?;
+        let row = messages.into_iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let Some(row) = row else { return Ok(Vec::new()) };
+        Ok((0..row.len()).map(|n| row.get(n).unwrap_or_default().to_owned()).collect())
+    }
+}
+
+/// The answer, unless the server keeps it for too long.
+pub(super) async fn in_time<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Trouble> {
+    match tokio::time::timeout(ANSWER_WITHIN, answer).await {
+        Ok(answer) => answer.map_err(Trouble::from),
+        Err(_) => Err(Trouble::Silent),
+    }
+}

@@ -1,0 +1,68 @@
+//! Small documents by key. They change rarely, so each change is a statement and a flush of its own.
+
+use async_trait::async_trait;
+use domain::{Collection, CommitError, Expected, FleetStore, Revision, StoreError, Versioned};
+use serde_json::Value;
+use tokio_postgres::Row;
+
+use super::Postgres;
+use super::row::{column, counter, document, stored, unreadable};
+
+pub(super) const DOCUMENT: &str = "SELECT rev, doc FROM fleet_documents WHERE collection = $1 AND key = $2";
+pub(super) const DOCUMENTS: &str = "SELECT rev, doc, key FROM fleet_documents WHERE collection = $1 ORDER BY key";
+pub(super) const CREATE_DOCUMENT: &str = "\
+    INSERT INTO fleet_documents (collection, key, rev, doc) VALUES ($1, $2, 1, $3)
+    ON CONFLICT (collection, key) DO NOTHING";
+pub(super) const REPLACE_DOCUMENT: &str = "\
+    UPDATE fleet_documents SET rev = rev + 1, doc = $4 WHERE collection = $1 AND key = $2 AND rev = $3";
+pub(super) const REMOVE_DOCUMENT: &str = "\
+    DELETE FROM fleet_documents WHERE collection = $1 AND key = $2 AND rev = $3";
+
+#[async_trait]
+impl FleetStore for Postgres {
+    async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError> {
+        self.meter.document_reads.add(1);
+        let rows = self.pool.rows(DOCUMENT, &[&collection.name(), &key]).await?;
+        rows.first().map(versioned).transpose()
+    }
+
+    async fn put(
+        &self,
+        collection: Collection,
+        key: &str,
+        expected: Expected,
+        document: Option<Value>,
+    ) -> Result<Revision, CommitError> {
+        let name = collection.name();
+        let doc = document.map(|document| document.to_string().into_bytes());
+        let written = match (expected, &doc) {
+            (Expected::Absent, Some(doc)) => self.pool.execute(CREATE_DOCUMENT, &[&name, &key, doc]).await? == 1,
+            (Expected::At(revision), Some(doc)) => {
+                self.pool.execute(REPLACE_DOCUMENT, &[&name, &key, &stored(revision.0), doc]).await? == 1
+            }
+            (Expected::At(revision), None) => {
+                self.pool.execute(REMOVE_DOCUMENT, &[&name, &key, &stored(revision.0)]).await? == 1
+            }
+            // Removing what is not there leaves it so, which is what was asked for.
+            (Expected::Absent, None) => self.pool.rows(DOCUMENT, &[&name, &key]).await?.is_empty(),
+        };
+        self.meter.transactions.add(1);
+        self.meter.document_units.add(1);
+        if written {
+            return Ok(expected.next());
+        }
+        self.meter.stale_units.add(1);
+        Err(CommitError::Stale)
+    }
+
+    async fn documents(&self, collection: Collection) -> Result<Vec<(String, Versioned<Value>)>, StoreError> {
+        self.meter.document_reads.add(1);
+        let rows = self.pool.rows(DOCUMENTS, &[&collection.name()]).await?;
+        rows.iter().map(|row| Ok((column(row, 2)?, versioned(row)?))).collect()
+    }
+}
+
+fn versioned(row: &Row) -> Result<Versioned<Value>, StoreError> {
+    let value = serde_json::from_str(document(row, 1)?).map_err(unreadable)?;
+    Ok(Versioned { value, revision: Revision(counter(row, 0)?) })
+}

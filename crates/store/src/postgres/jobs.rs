@@ -1,0 +1,80 @@
+//! Jobs: the truth that dispatch rests on.
+
+use async_trait::async_trait;
+use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Timestamp, Versioned};
+use tracing::error;
+use uuid::Uuid;
+
+use super::Postgres;
+use super::change::Change;
+use super::row::{job_id, uuid, versioned_job};
+
+pub(super) const JOB: &str = "\
+    SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.id = j.id WHERE j.id = $1";
+pub(super) const OPEN: &str = "\
+    SELECT j.rev, j.state, b.submission, j.id FROM fleet_jobs j JOIN fleet_bodies b ON b.id = j.id
+    WHERE j.open AND j.id > $1 ORDER BY j.id LIMIT $2";
+pub(super) const DUE: &str = "SELECT id FROM fleet_jobs WHERE due <= $1 ORDER BY due, id LIMIT $2";
+pub(super) const DEPENDENTS: &str = "SELECT job FROM fleet_deps WHERE dep = $1 ORDER BY job";
+
+#[async_trait]
+impl JobStore for Postgres {
+    async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
+        self.meter.job_reads.add(1);
+        let rows = self.pool.rows(JOB, &[&uuid(id)]).await?;
+        rows.first().map(versioned_job).transpose()
+    }
+
+    async fn commit(&self, units: Vec<Commit>) -> Vec<Result<Revision, CommitError>> {
+        let mut ready = Vec::with_capacity(units.len());
+        let mut unready = Vec::new();
+        for (place, unit) in units.into_iter().enumerate() {
+            match Change::prepare(unit) {
+                Ok(change) => ready.push(change),
+                Err(error) => unready.push((place, error)),
+            }
+        }
+        let mut outcomes = if ready.is_empty() { Vec::new() } else { self.writer.write(ready).await };
+        for (place, error) in unready {
+            outcomes.insert(place, Err(error.into()));
+        }
+        outcomes
+    }
+
+    /// A page of nothing but unreadable jobs is not the end of the list.
+    async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        let mut after = after.map_or(Uuid::nil(), uuid);
+        loop {
+            let rows = self.pool.rows(OPEN, &[&after, &i64::from(limit)]).await?;
+            let mut jobs = Vec::with_capacity(rows.len());
+            for row in &rows {
+                let id = job_id(row, 3)?;
+                after = uuid(id);
+                match versioned_job(row) {
+                    Ok(job) => jobs.push(job),
+                    Err(error) => error!(job.id = %id, %error, "Job `{id}` cannot be read and is passed over"),
+                }
+            }
+            if !jobs.is_empty() || rows.len() < usize::from(limit) {
+                return Ok(jobs);
+            }
+        }
+    }
+
+    async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        let rows = self.pool.rows(DUE, &[&now.as_millis(), &i64::from(limit)]).await?;
+        rows.iter().map(|row| job_id(row, 0)).collect()
+    }
+
+    async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        let rows = self.pool.rows(DEPENDENTS, &[&uuid(id)]).await?;
+        rows.iter().map(|row| job_id(row, 0)).collect()
+    }
+
+    async fn changed(&self, after: Position) -> Result<Position, StoreError> {
+        self.end.beyond(after).await
+    }
+}

@@ -1,0 +1,1 @@
+//! Every statement finds its rows through an index.

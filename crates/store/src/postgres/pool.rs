@@ -1,0 +1,100 @@
+//! Connections that answer one question each at a time.
+
+use std::sync::Arc;
+
+use domain::{CommitError, StoreError};
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::connection::{Connector, Session};
+use super::fault::{Blame, Trouble, closed};
+
+/// A bounded number of connections, made when they are first needed; who finds none free waits.
+pub(super) struct Pool {
+    connector: Arc<Connector>,
+    free: Mutex<Vec<Session>>,
+    permits: Semaphore,
+}
+
+impl Pool {
+    pub(super) fn new(connector: Arc<Connector>, connections: usize) -> Self {
+        Self { connector, free: Mutex::default(), permits: Semaphore::new(connections) }
+    }
+
+    /// Takes a connection in.
+    pub(super) fn give(&self, session: Session) {
+        if !session.is_broken() && !self.permits.is_closed() {
+            self.free.lock().push(session);
+        }
+    }
+
+    /// What a statement that changes nothing answers. Asked a second time when the connection turns out to be broken.
+    pub(super) async fn rows(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+        let _permit = self.permit().await?;
+        let mut last = None;
+        for _ in 0..2 {
+            let session = self.take().await.map_err(|trouble| trouble.fault())?;
+            match session.rows(sql, params).await {
+                Ok(rows) => {
+                    self.give(session);
+                    return Ok(rows);
+                }
+                Err(trouble) if trouble.blame() == Blame::Connection => last = Some(trouble),
+                Err(trouble) => {
+                    self.give(session);
+                    return Err(trouble.fault());
+                }
+            }
+        }
+        Err(last.map_or_else(closed, |trouble| trouble.fault()))
+    }
+
+    /// How many rows a statement changed. Never repeated: what a broken connection was asked for may have happened.
+    pub(super) async fn execute(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, CommitError> {
+        let _permit = self.permit().await?;
+        let session = self.ready(sql).await.map_err(|trouble| trouble.fault())?;
+        match session.execute(sql, params).await {
+            Ok(changed) => {
+                self.give(session);
+                Ok(changed)
+            }
+            Err(trouble) if trouble.blame() == Blame::Connection => Err(CommitError::Unknown),
+            Err(trouble) => {
+                self.give(session);
+                Err(trouble.fault().into())
+            }
+        }
+    }
+
+    /// Ends the connections that nobody uses; the others end with what they are used for.
+    pub(super) fn close(&self) {
+        self.permits.close();
+        self.free.lock().clear();
+    }
+
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        self.permits.acquire().await.map_err(|_| closed())
+    }
+
+    /// A connection that has just answered, so that the next question is likely to reach the server.
+    async fn ready(&self, sql: &'static str) -> Result<Session, Trouble> {
+        let session = self.take().await?;
+        match session.prepared(sql).await {
+            Ok(_) => Ok(session),
+            Err(trouble) if trouble.blame() == Blame::Connection => self.take().await,
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    async fn take(&self) -> Result<Session, Trouble> {
+        loop {
+            let Some(session) = self.free.lock().pop() else { break };
+            if !session.is_broken() {
+                return Ok(session);
+            }
+        }
+        self.connector.connect_patiently().await
+    }
+}

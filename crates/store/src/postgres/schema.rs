@@ -1,0 +1,47 @@
+//! The schema, as the ordered list of steps that lead to it.
+
+use super::connection::Session;
+use super::fault::Trouble;
+use super::open_error::OpenError;
+use super::url::Url;
+
+/// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
+pub(super) const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_fleet.sql")];
+
+/// Whoever brings a schema up to date holds this lock; the others wait, and find it done. The number is "GIGA".
+const BEGIN: &str = "\
+    BEGIN;
+    SELECT pg_advisory_xact_lock(1195984705);
+    CREATE TABLE IF NOT EXISTS fleet_schema (version integer NOT NULL);";
+const VERSION: &str = "SELECT version FROM fleet_schema";
+const RECORD: &str = "WITH old AS (DELETE FROM fleet_schema) INSERT INTO fleet_schema (version) VALUES ($1)";
+
+/// Brings the database up to date, in one transaction: afterwards it has the newest schema, or the one it had.
+pub(super) async fn migrate(session: &Session, url: &Url, migrations: &[&str]) -> Result<(), OpenError> {
+    let outcome = steps(session, url, migrations).await;
+    let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let ended = session.run(end).await.map_err(OpenError::server(url));
+    outcome.and(ended)
+}
+
+async fn steps(session: &Session, url: &Url, migrations: &[&str]) -> Result<(), OpenError> {
+    let known = i32::try_from(migrations.len()).unwrap_or(i32::MAX);
+    let found = found(session).await.map_err(OpenError::server(url))?;
+    if found > known {
+        return Err(OpenError::Newer { url: url.to_string(), found, known });
+    }
+    if found == known {
+        return Ok(());
+    }
+    for step in migrations.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        session.run(step).await.map_err(OpenError::server(url))?;
+    }
+    session.execute(RECORD, &[&known]).await.map_err(OpenError::server(url))?;
+    Ok(())
+}
+
+async fn found(session: &Session) -> Result<i32, Trouble> {
+    session.run(BEGIN).await?;
+    let rows = session.rows(VERSION, &[]).await?;
+    Ok(rows.first().map_or(Ok(0), |row| row.try_get(0))?)
+}
