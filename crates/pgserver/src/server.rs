@@ -36,6 +36,14 @@ pub struct Server {
     running: Option<Running>,
     folder: TempDir,
     port: u16,
+    tls: Tls,
+}
+
+/// Whether the server encrypts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tls {
+    Off,
+    On,
 }
 
 /// Ports below those that the system gives out by itself: nobody else takes one while its server restarts.
@@ -69,7 +77,7 @@ impl Server {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).map_err(Error::files(folder.path()))?;
         account.own(folder.path())?;
         template::copy(&programs, account, flushes, &folder.path().join("data"))?;
-        let mut server = Self { programs, account, flushes, running: None, folder, port: free_port()? };
+        let mut server = Self { programs, account, flushes, running: None, folder, port: free_port()?, tls: Tls::Off };
         server.start()?;
         Ok(server)
     }
@@ -100,6 +108,19 @@ impl Server {
         }
         self.kill();
         Err(Error::NotReady { log: self.log_end() })
+    }
+
+    /// Starts it again with this certificate and key, in PEM; clients may then encrypt.
+    pub fn restart_with_tls(&mut self, certificate: &str, key: &str) -> Result<(), Error> {
+        self.stop();
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let path = self.data().join(name);
+            fs::write(&path, text).map_err(Error::files(&path))?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(Error::files(&path))?;
+            self.account.own(&path)?;
+        }
+        self.tls = Tls::On;
+        self.start()
     }
 
     /// Stops it in good order: clients are cut off, everything is written.
@@ -154,6 +175,9 @@ impl Server {
         }
         for setting in settings {
             command.args(["-c", setting]);
+        }
+        if self.tls == Tls::On {
+            command.args(["-c", "ssl=on"]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         match fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log")) {

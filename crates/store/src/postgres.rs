@@ -92,6 +92,13 @@ impl Postgres {
         Ok(Self { pool, writer, end, meter, tasks, closing })
     }
 
+    /// Looks at the database and changes nothing: what it is, for people.
+    pub async fn probe(url: &Url, clock: Arc<dyn Clock>) -> Result<String, OpenError> {
+        let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+        let session = Connector::new(url.clone(), clock, tasks, closing, Arc::default())?.first().await?;
+        schema::describe(&session).await.map_err(OpenError::server(url))
+    }
+
     /// What the store was asked to do since it was opened.
     pub fn operations(&self) -> Operations {
         self.meter.operations()

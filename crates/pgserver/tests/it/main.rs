@@ -1,5 +1,4 @@
 //! A real server, in the states that tests put it in.
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::net::TcpStream;
 

@@ -220,7 +220,7 @@ impl Session {
     }
 
     /// The one row of a question without parameters.
-    async fn texts(&self, sql: &str) -> Result<Vec<String>, Trouble> {
+    pub(super) async fn texts(&self, sql: &str) -> Result<Vec<String>, Trouble> {
         let messages = in_time(self.client.simple_query(sql)).await?;
         let row = messages.into_iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),

@@ -46,7 +46,6 @@ pub(super) fn versioned_job(row: &Row) -> Result<Versioned<Job>, StoreError> {
     Ok(Versioned { value: job, revision: Revision(counter(row, 0)?) })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
 pub(super) fn unreadable(error: impl Display) -> StoreError {
     StoreError::Corrupt(error.to_string())
 }

@@ -24,6 +24,17 @@ pub(super) async fn migrate(session: &Session, url: &Url, migrations: &[&str]) -
     outcome.and(ended)
 }
 
+/// What is there, for people.
+pub(super) async fn describe(session: &Session) -> Result<String, Trouble> {
+    let server = session.texts("SHOW server_version").await?.concat();
+    let there = session.texts("SELECT to_regclass('fleet_schema') IS NOT NULL").await?;
+    if there != ["t"] {
+        return Ok(format!("PostgreSQL {server}, with nothing of ours in it yet"));
+    }
+    let version = session.texts(VERSION).await?.concat();
+    Ok(format!("PostgreSQL {server}, schema {version}"))
+}
+
 async fn steps(session: &Session, url: &Url, migrations: &[&str]) -> Result<(), OpenError> {
     let known = i32::try_from(migrations.len()).unwrap_or(i32::MAX);
     let found = found(session).await.map_err(OpenError::server(url))?;

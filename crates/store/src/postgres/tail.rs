@@ -78,8 +78,7 @@ pub(super) struct Tail<'a> {
     bodies: Bodies<'a>,
     deps: (Vec<Uuid>, Vec<Uuid>),
     runs: (Vec<Uuid>, Vec<i32>, Vec<&'a [u8]>),
-    events: (Vec<Uuid>, Vec<i64>, Vec<&'a str>, Vec<&'a [u8]>),
-    added: i64,
+    events: Events<'a>,
     counts: (Vec<&'a str>, Vec<&'a str>, Vec<i64>),
 }
 
@@ -129,33 +128,47 @@ impl<'a> Tail<'a> {
             self.runs.2.push(doc.as_bytes());
         }
         for (seq, doc) in &change.events {
-            self.events.0.push(id);
-            self.events.1.push(stored(seq.0));
-            self.events.2.push(facts.product.as_str());
-            self.events.3.push(doc.as_bytes());
-            self.added += 1;
+            self.events.added += 1;
+            self.events.jobs.push(id);
+            self.events.seqs.push(stored(seq.0));
+            self.events.products.push(facts.product.as_str());
+            self.events.docs.push(doc.as_bytes());
         }
     }
 
     /// How many events it adds.
     pub(super) fn added(&self) -> u64 {
-        self.events.0.len() as u64
+        self.events.jobs.len() as u64
     }
 
-    /// What to run, in this order: the log is locked as late as can be, and nothing else is locked after it but the
-    /// counts, always by the same one.
+    /// What to run, in this order. The log's row is locked as late as can be, and the counts only by whoever has it.
     pub(super) fn steps(&self) -> Vec<Step<'_>> {
-        let (rows, bodies, events, added) = (&self.replaced, &self.bodies, &self.events, &self.added);
+        let (rows, bodies, events) = (&self.replaced, &self.bodies, &self.events);
         let steps: [(usize, Step<'_>); 7] = [
             (rows.ids.len(), (REPLACE, rows.all())),
             (bodies.ids.len(), (CREATE_BODIES, bodies.all())),
             (self.deps.0.len(), (CREATE_DEPS, vec![&self.deps.0, &self.deps.1])),
             (self.runs.0.len(), (APPEND_RUNS, vec![&self.runs.0, &self.runs.1, &self.runs.2])),
-            (events.0.len(), (EXTEND, vec![added])),
-            (events.0.len(), (APPEND_EVENTS, vec![added, &events.0, &events.1, &events.2, &events.3])),
+            (events.jobs.len(), (EXTEND, vec![&events.added])),
+            (events.jobs.len(), (APPEND_EVENTS, events.all())),
             (self.counts.0.len(), (COUNT, vec![&self.counts.0, &self.counts.1, &self.counts.2])),
         ];
         steps.into_iter().filter(|(count, _)| *count > 0).map(|(_, step)| step).collect()
+    }
+}
+
+#[derive(Default)]
+struct Events<'a> {
+    added: i64,
+    jobs: Vec<Uuid>,
+    seqs: Vec<i64>,
+    products: Vec<&'a str>,
+    docs: Vec<&'a [u8]>,
+}
+
+impl Events<'_> {
+    fn all(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![&self.added, &self.jobs, &self.seqs, &self.products, &self.docs]
     }
 }
 

@@ -157,7 +157,8 @@ impl Scribe {
 
     async fn write(&self, session: &mut Option<Session>, changes: &[&Change]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(changes.len());
-        let mut parts: VecDeque<Range<usize>> = VecDeque::from([0..changes.len()]);
+        let mut parts: VecDeque<Range<usize>> = VecDeque::new();
+        parts.push_back(0..changes.len());
         while let Some(part) = parts.pop_front() {
             match self.write_part(session, &changes[part.clone()]).await {
                 Part::Done(done) => outcomes.extend(done),

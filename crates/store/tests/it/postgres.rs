@@ -1,6 +1,16 @@
 //! PostgreSQL keeps every promise, and some of its own.
 
+mod cutting;
+mod documents;
+mod meter;
+mod opening;
+mod ordering;
+mod proxy;
+mod restarting;
+mod waking;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use ambient::SystemClock;
 use async_trait::async_trait;
@@ -35,6 +45,27 @@ pub(crate) async fn open(url: &str, options: PostgresOptions) -> Postgres {
     let url = PostgresUrl::parse(url).unwrap();
     Postgres::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
 }
+
+/// A connection beside the store's: another program, or a person.
+pub(crate) async fn psql(database: &Database) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(&database.server.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio_util::task::TaskTracker::new().spawn(connection);
+    client
+}
+
+/// Waits until `is_so`, and says what was waited for if that takes too long.
+pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let clock = SystemClock::new();
+    let waiting = async {
+        while !is_so().await {
+            domain::Clock::sleep(&clock, Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited too long for {what}"));
+}
+
+/// How long anything may take before a test gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[async_trait]
 impl Bench for Database {

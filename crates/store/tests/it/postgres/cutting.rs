@@ -1,0 +1,101 @@
+//! Connections break; what is known about a commit then, and what is not.
+
+use std::sync::Arc;
+
+use domain::{
+    Collection, CommitError, Expected, FleetStore, JobHistory, JobStore, Position, Revision, Scope, StoreError,
+};
+use serde_json::json;
+use store::conformance::sample::{cancelled, create, id, job, replace};
+use store::{Postgres, PostgresOptions};
+use tokio::task::JoinSet;
+
+use super::proxy::{Fault, Proxy};
+use super::{Database, open, psql, until};
+
+/// A store whose every byte goes over a wire that can be cut.
+async fn wired() -> Option<(Database, Proxy, Arc<Postgres>)> {
+    let database = Database::new()?;
+    let proxy = Proxy::start(database.server.port()).await;
+    let url = format!("postgres://postgres@127.0.0.1:{}/postgres?fsync=off", proxy.port);
+    let postgres = Arc::new(open(&url, PostgresOptions::default()).await);
+    Some((database, proxy, postgres))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn row_32_a_commit_whose_answer_is_lost_is_unknown_and_is_found_by_reading() {
+    let Some((database, proxy, postgres)) = wired().await else { return };
+    let direct = database.postgres().await;
+    let first = create(job(1));
+    let stopped = replace(cancelled(first.job.clone()), Revision(1));
+    postgres.commit(vec![first]).await.remove(0).unwrap();
+    proxy.arm(Fault::LoseTheAnswerToACommit);
+
+    let committing = JoinSet::from_iter([{
+        let postgres = Arc::clone(&postgres);
+        async move { postgres.commit(vec![stopped, create(job(2))]).await }
+    }]);
+    until("the commit on the server", async || direct.job(id(2)).await.unwrap().is_some()).await;
+    proxy.cut();
+    let outcomes = committing.join_all().await.remove(0);
+
+    assert!(matches!(outcomes[..], [Err(CommitError::Unknown), Err(CommitError::Unknown)]), "{outcomes:?}");
+    assert_eq!(postgres.job(id(1)).await.unwrap().unwrap().revision, Revision(2));
+    let again = postgres.commit(vec![create(job(2)), create(job(3))]).await;
+    assert!(matches!(again[..], [Err(CommitError::Stale), Ok(Revision(1))]), "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn row_32_a_document_whose_answer_is_lost_is_unknown() {
+    let Some((_database, proxy, postgres)) = wired().await else { return };
+    let put = async |expected| postgres.put(Collection::Tokens, "t", expected, Some(json!(1))).await;
+    put(Expected::Absent).await.unwrap();
+    put(Expected::At(Revision(1))).await.unwrap();
+    proxy.arm(Fault::CutAlways);
+
+    let outcome = put(Expected::At(Revision(2))).await;
+
+    assert!(matches!(outcome, Err(CommitError::Unknown)), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_transaction_that_never_reached_the_server_is_done_on_another_connection() {
+    let Some((_database, proxy, postgres)) = wired().await else { return };
+    postgres.commit(vec![create(job(1))]).await.remove(0).unwrap();
+    proxy.arm(Fault::CutAtBegin);
+
+    let outcome = postgres.commit(vec![create(job(2))]).await.remove(0);
+
+    assert!(matches!(outcome, Ok(Revision(1))), "{outcome:?}");
+    assert!(!proxy.is_armed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_cannot_be_reached_is_unavailable_and_nothing_is_written() {
+    let Some((database, proxy, postgres)) = wired().await else { return };
+    postgres.commit(vec![create(job(1))]).await.remove(0).unwrap();
+    proxy.arm(Fault::CutAlways);
+    proxy.cut();
+
+    let (written, read) = tokio::join!(postgres.commit(vec![create(job(2))]), postgres.job(id(1)));
+
+    assert!(matches!(written[..], [Err(CommitError::Store(StoreError::Unavailable(_)))]), "{written:?}");
+    assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
+    assert_eq!(database.postgres().await.job(id(2)).await.unwrap(), None);
+    proxy.arm(Fault::None);
+    assert!(postgres.commit(vec![create(job(2))]).await.remove(0).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn connections_that_the_server_ended_are_replaced_unnoticed() {
+    let Some(database) = Database::new() else { return };
+    let postgres = database.postgres().await;
+    let administrator = psql(&database).await;
+
+    for n in 0..5 {
+        postgres.commit(vec![create(job(n))]).await.remove(0).unwrap();
+        assert_eq!(postgres.events(&Scope::Fleet, Position(0), 100).await.unwrap().len(), n as usize + 1);
+        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gigafactory'";
+        assert!(!administrator.query(sql, &[]).await.unwrap().is_empty());
+    }
+}

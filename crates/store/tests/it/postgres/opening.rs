@@ -1,0 +1,122 @@
+//! What is opened, and what is refused with a remedy.
+
+use std::sync::Arc;
+
+use ambient::SystemClock;
+use domain::{JobHistory, JobStore, Position, Scope};
+use store::conformance::sample::{create, id, job};
+use store::{Postgres, PostgresOptions, PostgresUrl};
+use tokio::task::JoinSet;
+
+use super::{Database, open, psql};
+
+async fn refusal(url: &str) -> String {
+    let url = PostgresUrl::parse(url).unwrap();
+    let refused = Postgres::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
+    refused.expect_err("it is refused").to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ten_coordinators_that_start_at_once_on_an_empty_database_all_come_up() {
+    let Some(database) = Database::new() else { return };
+    let mut stores = JoinSet::new();
+    for n in 0..10 {
+        let url = database.url();
+        stores.spawn(async move {
+            let postgres = open(&url, PostgresOptions::default()).await;
+            postgres.commit(vec![create(job(n))]).await.remove(0).unwrap();
+            postgres.close().await.unwrap();
+        });
+    }
+    stores.join_all().await;
+
+    let postgres = database.postgres().await;
+    assert_eq!(postgres.events(&Scope::Fleet, Position(0), 100).await.unwrap().len(), 10);
+    let versions = psql(&database).await.query("SELECT version FROM fleet_schema", &[]).await.unwrap();
+    assert_eq!(versions.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test]
+async fn a_schema_of_a_newer_program_is_refused_and_left_as_it_is() {
+    let Some(database) = Database::new() else { return };
+    database.postgres().await.close().await.unwrap();
+    let administrator = psql(&database).await;
+    administrator.batch_execute("UPDATE fleet_schema SET version = 7").await.unwrap();
+
+    let told = refusal(&database.url()).await;
+
+    assert!(told.contains("has schema 7, this program knows up to 1: use the newer program"), "{told}");
+    let version = administrator.query_one("SELECT version FROM fleet_schema", &[]).await.unwrap();
+    assert_eq!(version.get::<_, i32>(0), 7);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_flush_is_refused_unless_that_is_accepted() {
+    let Some(database) = Database::new() else { return };
+
+    let told = refusal(&database.server.url()).await;
+
+    assert!(told.contains("runs with fsync=off"), "{told}");
+    database.postgres().await.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_without_the_password() {
+    let told = refusal("postgres://ada:s3cret@127.0.0.1:1/fleet").await;
+
+    assert!(told.contains("postgres://ada:…@127.0.0.1:1/fleet"), "{told}");
+    assert!(!told.contains("s3cret"), "{told}");
+}
+
+#[tokio::test]
+async fn a_role_that_does_not_wait_for_the_disk_is_made_to() {
+    let Some(database) = Database::new() else { return };
+    let administrator = psql(&database).await;
+    administrator.batch_execute("ALTER ROLE postgres SET synchronous_commit = off").await.unwrap();
+    administrator
+        .batch_execute(
+            "CREATE TABLE seen (setting text);
+             CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$",
+        )
+        .await
+        .unwrap();
+    let postgres = database.postgres().await;
+    administrator
+        .batch_execute("CREATE TRIGGER see AFTER UPDATE ON fleet_log FOR EACH ROW EXECUTE FUNCTION see()")
+        .await
+        .unwrap();
+
+    postgres.commit(vec![create(job(1))]).await.remove(0).unwrap();
+
+    let seen = administrator.query_one("SELECT setting FROM seen", &[]).await.unwrap();
+    assert_eq!(seen.get::<_, String>(0), "on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_encrypted_connection_checks_whom_it_talks_to() {
+    let Some(mut database) = Database::new() else { return };
+    let ours = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let stranger = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let authority = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        format!("{}&sslmode=require&sslrootcert={}", database.url(), path.display())
+    };
+    let (known, unknown) = (authority("ours.pem", ours.cert.pem()), authority("other.pem", stranger.cert.pem()));
+    let in_plain_text = refusal(&known).await;
+    database.server.restart_with_tls(&ours.cert.pem(), &ours.signing_key.serialize_pem()).unwrap();
+
+    let postgres = open(&known, PostgresOptions::default()).await;
+    postgres.commit(vec![create(job(1))]).await.remove(0).unwrap();
+    let found = postgres.job(id(1)).await.unwrap();
+    let not_trusted = refusal(&unknown).await;
+
+    assert!(found.is_some());
+    assert!(in_plain_text.contains("TLS"), "{in_plain_text}");
+    assert!(not_trusted.contains("certificate"), "{not_trusted}");
+    let sql = "SELECT count(*) FROM pg_stat_ssl WHERE NOT ssl AND pid IN
+               (SELECT pid FROM pg_stat_activity WHERE application_name = 'gigafactory')";
+    assert_eq!(psql(&database).await.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), 0);
+}

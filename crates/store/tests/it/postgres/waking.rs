@@ -1,0 +1,73 @@
+//! Others hear of what happens, without a message for each of it.
+
+use std::time::Duration;
+
+use domain::{JobStore, Position};
+use store::PostgresOptions;
+use store::conformance::sample::{create, job};
+
+use super::{Database, PATIENCE, open, psql, until};
+
+/// So far away that only a message can wake anybody.
+const NEVER: Duration = Duration::from_secs(3600);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn another_process_hears_of_many_commits_in_few_messages() {
+    const COMMITS: u32 = 300;
+    let Some(database) = Database::new() else { return };
+    let options = PostgresOptions { look_every: NEVER, ..PostgresOptions::default() };
+    let (one, other) = (open(&database.url(), options).await, open(&database.url(), options).await);
+
+    for n in 0..COMMITS {
+        one.commit(vec![create(job(n))]).await.remove(0).unwrap();
+    }
+    let end = Position(u64::from(COMMITS));
+    let heard = async {
+        let mut at = Position(0);
+        while at < end {
+            at = other.changed(at).await.unwrap();
+        }
+    };
+    tokio::time::timeout(PATIENCE, heard).await.expect("the other hears of the end");
+
+    assert_eq!(one.operations().transactions, u64::from(COMMITS));
+    assert!(one.notifications() > 0 && one.notifications() * 4 < u64::from(COMMITS), "{}", one.notifications());
+    assert_eq!(other.notifications(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_happened_while_nobody_listened_is_heard_of_on_return() {
+    let Some(database) = Database::new() else { return };
+    let options = PostgresOptions { look_every: NEVER, ..PostgresOptions::default() };
+    let (one, other) = (open(&database.url(), options).await, open(&database.url(), options).await);
+    let administrator = psql(&database).await;
+    let listeners = async || {
+        let sql =
+            "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' OR query LIKE 'SELECT pos FROM fleet_log%'";
+        administrator.query(sql, &[]).await.unwrap().len()
+    };
+    until("both listeners", async || listeners().await >= 2).await;
+
+    administrator
+        .batch_execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gigafactory'")
+        .await
+        .unwrap();
+    one.commit(vec![create(job(1))]).await.remove(0).unwrap();
+    let heard = tokio::time::timeout(PATIENCE, other.changed(Position(0))).await.expect("it is heard of");
+
+    assert_eq!(heard.unwrap(), Position(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_change_that_nobody_told_of_is_found_by_looking() {
+    let Some(database) = Database::new() else { return };
+    let options = PostgresOptions { look_every: Duration::from_millis(50), ..PostgresOptions::default() };
+    let postgres = open(&database.url(), options).await;
+
+    let (heard, _) = tokio::join!(tokio::time::timeout(PATIENCE, postgres.changed(Position(0))), async {
+        psql(&database).await.batch_execute("UPDATE fleet_log SET pos = 9").await.unwrap();
+    });
+
+    assert_eq!(heard.expect("it is found").unwrap(), Position(9));
+    assert!(postgres.operations().sweep_reads > 0);
+}
