@@ -22,13 +22,14 @@ fmt:
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked $(TEST_FEATURES) -- -D warnings
 
-# nextest runs each test in a process of its own, several at a time; plain `cargo test` does when it is not there.
+# nextest runs each test in a process of its own, several at a time; plain `cargo test` does when it is not there. The
+# tests start a PostgreSQL of their own; `with-postgres` sees to its programs, or says loudly that they are missing.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	  scripts/with-postgres $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
 	else \
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
-	  $(CARGO) test --workspace --locked $(TEST_FEATURES); \
+	  scripts/with-postgres $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
 
 # What cannot be had from Cargo, named clearly.

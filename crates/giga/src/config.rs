@@ -13,6 +13,7 @@ mod resolver;
 mod secret;
 mod setting;
 mod span;
+mod store;
 
 use std::path::PathBuf;
 
@@ -25,6 +26,7 @@ pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use overrides::Overrides;
 pub(crate) use setting::{Listed, Origin};
 pub(crate) use span::Span;
+pub(crate) use store::StoreChoice;
 
 use crate::cli::GlobalArgs;
 use crate::failure::Failure;

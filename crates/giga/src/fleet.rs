@@ -8,6 +8,7 @@ mod factory;
 #[cfg(feature = "failpoints")]
 pub(crate) mod kill_at;
 mod signals;
+pub(crate) mod stores;
 mod vault;
 mod workers;
 

@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 pub use open_error::OpenError;
 pub use url::Url;
 
-use connection::Connector;
+use connection::{Connector, Patience};
 use herald::{End, Herald};
 use pool::Pool;
 use writer::Writer;
@@ -80,7 +80,7 @@ impl Postgres {
         let end = Arc::new(End::default());
         let connector = Connector::new(url.clone(), clock, tasks.clone(), closing.clone(), Arc::clone(&end))?;
         let connector = Arc::new(connector);
-        let session = connector.first().await?;
+        let session = connector.first(Patience::Restart).await?;
         schema::migrate(&session, url, schema::MIGRATIONS).await?;
         end.reach(transaction::end(&session).await.map_err(OpenError::server(url))?);
         let meter = Arc::new(Meter::default());
@@ -95,7 +95,8 @@ impl Postgres {
     /// Looks at the database and changes nothing: what it is, for people.
     pub async fn probe(url: &Url, clock: Arc<dyn Clock>) -> Result<String, OpenError> {
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
-        let session = Connector::new(url.clone(), clock, tasks, closing, Arc::default())?.first().await?;
+        let connector = Connector::new(url.clone(), clock, tasks, closing, Arc::default())?;
+        let session = connector.first(Patience::None).await?;
         schema::describe(&session).await.map_err(OpenError::server(url))
     }
 

@@ -12,6 +12,9 @@ use crate::fleet::Lifeline;
 /// Arguments of `serve`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ServeArgs {
+    /// Keep the fleet in `sqlite` (in the data folder) or in postgres://user@host/database; a password is better given in GIGA_STORE
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<String>,
     /// Listen here; off this machine it takes TLS or --behind-proxy
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
@@ -40,6 +43,7 @@ impl ServeArgs {
 
     pub(super) fn overrides(&self) -> Overrides {
         Overrides {
+            store: self.store.clone(),
             listen: self.listen,
             tls_cert: self.tls_cert.clone(),
             tls_key: self.tls_key.clone(),

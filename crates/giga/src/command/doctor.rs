@@ -3,6 +3,7 @@
 mod check;
 mod coordinator;
 mod data;
+mod store;
 mod tools;
 
 use serde::Serialize;
@@ -50,6 +51,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     };
     checks.extend(configuration(&config));
     checks.extend(data::examine(&config));
+    checks.extend(store::examine(&config).await);
     checks.extend(coordinator::examine(&config).await);
     checks.push(tools::git());
     checks.extend(tools::engines(&config.factory));

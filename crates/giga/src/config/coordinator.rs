@@ -13,6 +13,7 @@ use super::overrides::Overrides;
 use super::resolver::{Ask, Resolver};
 use super::setting::Setting;
 use super::span::Span;
+use super::store::StoreChoice;
 
 /// Where a coordinator listens when nobody says otherwise.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7878);
@@ -23,6 +24,8 @@ const DISK_FREE_MIN_MIB: u32 = 1024;
 /// How a coordinator behaves.
 #[derive(Debug)]
 pub(crate) struct CoordinatorConfig {
+    /// Where it keeps what it must not forget.
+    pub(crate) store: Setting<StoreChoice>,
     /// Where it listens.
     pub(crate) listen: Setting<SocketAddr>,
     /// Its certificate chain, in PEM.
@@ -85,6 +88,9 @@ impl CoordinatorConfig {
             .flag("--tls-key", flags.tls_key.clone())
             .env(&["GIGA_TLS_KEY"])
             .file(resolver.placed(file.tls_key));
+        let store = flags.store.as_deref().map(str::parse).transpose();
+        let store = store.map_err(|why| Failure::usage(format!("--store: {why}")))?;
+        let store = Ask::new("coordinator.store").flag("--store", store).env(&["GIGA_STORE"]).file(file.store);
         let listen =
             Ask::new("coordinator.listen").flag("--listen", flags.listen).env(&["GIGA_LISTEN"]).file(file.listen);
         let proxy = Ask::new("coordinator.behind_proxy")
@@ -106,6 +112,7 @@ impl CoordinatorConfig {
         let disk_free =
             Ask::new("coordinator.disk_free_min_mib").env(&["GIGA_DISK_FREE_MIN_MIB"]).file(file.disk_free_min_mib);
         Ok(Self {
+            store: resolver.setting(store, || StoreChoice::Sqlite)?,
             listen: resolver.setting(listen, || LISTEN)?,
             tls_cert: resolver.optional(cert)?,
             tls_key: resolver.optional(key)?,

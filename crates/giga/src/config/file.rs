@@ -15,6 +15,7 @@ use super::environment::Environment;
 use super::log::LogFormat;
 use super::secret::Secret;
 use super::span::Span;
+use super::store::StoreChoice;
 
 /// The name of the file, wherever it lies.
 const NAME: &str = "giga.toml";
@@ -53,6 +54,7 @@ pub(super) struct Client {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Coordinator {
+    pub(super) store: Option<Spanned<StoreChoice>>,
     pub(super) listen: Option<Spanned<SocketAddr>>,
     pub(super) tls_cert: Option<Spanned<PathBuf>>,
     pub(super) tls_key: Option<Spanned<PathBuf>>,

@@ -180,6 +180,7 @@ from_variable!(
     std::net::SocketAddr,
     super::span::Span,
     super::log::LogFormat,
+    super::store::StoreChoice,
     domain::BranchName,
     domain::ProductId,
     domain::FactoryId,

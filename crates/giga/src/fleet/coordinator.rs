@@ -12,10 +12,11 @@ use broker::Embedded;
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{Options, Server, Tls};
-use store::{DirectoryLogs, Sqlite};
+use store::DirectoryLogs;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use super::stores::{self, Opened};
 use super::vault::StoreVault;
 use crate::config::Config;
 
@@ -27,7 +28,7 @@ pub(super) struct Coordination {
     pub(super) coordinator: Arc<Coordinator>,
     /// Where clients reach it.
     pub(super) api: String,
-    store: Arc<Sqlite>,
+    store: Opened,
     server: Server,
     endpoint: PathBuf,
     /// Another store is ready to be started with.
@@ -53,13 +54,11 @@ impl Coordination {
         let data = config.data.path();
         make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let path = config.data.database();
-        let store =
-            Arc::new(tokio::task::spawn_blocking(move || Sqlite::open(&path, store::Options::default())).await??);
+        let store = stores::open(&config.coordinator.store.value, &config.data.database(), Arc::clone(&clock)).await?;
         let ports = Ports {
-            jobs: Arc::clone(&store) as _,
-            history: Arc::clone(&store) as _,
-            fleet: Arc::clone(&store) as _,
+            jobs: Arc::clone(&store.jobs),
+            history: Arc::clone(&store.history),
+            fleet: Arc::clone(&store.fleet),
             logs: Arc::new(DirectoryLogs::new(data.join("logs"), LOG_BYTES_MAX)),
             broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
             clock: Arc::clone(&clock),

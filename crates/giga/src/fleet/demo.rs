@@ -102,7 +102,9 @@ impl Scene {
         std::fs::write(&file, configuration(&root, &repo)?)?;
         std::fs::write(root.join("own.md"), include_str!("demo/own.md"))?;
         let global = GlobalArgs { config: Some(file), ..GlobalArgs::default() };
-        let own = Overrides { listen: args.serve.listen, ..Overrides::default() };
+        // A demo leaves nothing behind: a database that the settings name is not its place.
+        let store = args.serve.store.clone().or_else(|| Some("sqlite".to_owned()));
+        let own = Overrides { listen: args.serve.listen, store, ..Overrides::default() };
         let config = Config::load(&global, own).map_err(|failure| anyhow::anyhow!("{}", failure.message()))?;
         Ok(Self { root, repo, config })
     }

@@ -61,6 +61,10 @@ impl Fleet {
 
     fn start_up(&mut self) {
         self.start(&["up"], &[]);
+        self.until_connected();
+    }
+
+    fn until_connected(&self) {
         self.until("a connected factory", || {
             let fleet = self.machine.giga(&["factories", "--json"]);
             serde_json::from_str::<Value>(&fleet.stdout).is_ok_and(|fleet| fleet["items"][0]["connected"] == true)
@@ -136,6 +140,36 @@ fn a_job_goes_from_its_manifest_to_the_main_branch() {
     assert_eq!(before, ["README.md"]);
     assert_eq!(after, ["README.md".to_owned(), format!("out-{id}"), format!("prompt-{id}")]);
     assert_eq!(code, Some(0), "{}", fleet.machine.read(LOG));
+}
+
+#[test]
+fn a_fleet_on_postgresql_does_its_work_and_finds_it_again_after_a_restart() {
+    let Some(server) = pgserver::for_test(pgserver::Flushes::Real).unwrap() else { return };
+    // The server asks for no password; what is shown of one that is given matters all the same.
+    let url = server.url().replace("postgres@", "postgres:s3cret@");
+    let store = [("GIGA_STORE", url.as_str())];
+    let mut fleet = Fleet::new();
+    fleet.start(&["up"], &store);
+    fleet.until_connected();
+
+    let submitted = fleet.json(&["submit", "job.md", "--wait"]);
+    let id = submitted[0]["job"]["id"].as_str().unwrap();
+    let shipped = fleet.json(&["ship", id, "--wait"]);
+    let doctor = fleet.machine.giga_with(&["doctor"], &store, "");
+    let first = fleet.end(Signal::TERM);
+    fleet.start(&["serve"], &store);
+    fleet.until("a coordinator", || fleet.machine.path().join("data/endpoint").exists());
+    let found = fleet.json(&["job", id]);
+    let second = fleet.end(Signal::TERM);
+
+    assert_eq!(shipped.last().unwrap()["stage"], "shipped");
+    assert_eq!((&found[0]["job"]["stage"], first, second), (&"shipped".into(), Some(0), Some(0)), "{found:?}");
+    let files = repository::files(&fleet.machine.path().join("work.git"));
+    assert!(files.contains(&format!("out-{id}")), "{files:?}");
+    assert!(!fleet.machine.path().join("data/fleet.db").exists());
+    let shown = format!("postgres://postgres:…@127.0.0.1:{}/postgres", server.port());
+    assert!(doctor.stdout.contains(&format!("{shown} is PostgreSQL")), "{}", doctor.stdout);
+    assert!(!(doctor.stdout + &fleet.machine.read(LOG)).contains("s3cret"));
 }
 
 #[test]

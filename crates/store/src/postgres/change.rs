@@ -35,4 +35,11 @@ impl Change {
             facts: commit.facts,
         })
     }
+
+    /// About how many bytes it is.
+    pub(super) fn size(&self) -> usize {
+        let docs = self.events.iter().map(|(_, doc)| doc.len()).chain(self.runs.iter().map(|(_, doc)| doc.len()));
+        let body = self.body.as_ref().map_or(0, |body| body.0.len());
+        self.state.len() + self.submission.as_ref().map_or(0, String::len) + body + docs.sum::<usize>()
+    }
 }

@@ -45,7 +45,8 @@ const FOUND: &str =
     "SELECT current_setting('server_version_num'), current_setting('server_version'), current_setting('fsync')";
 
 /// Every statement looks rows up by an index, and a plan is made once per connection: no statistic can ever talk the
-/// planner into reading a whole table. A commit waits for the disk at least; a role may ask for more.
+/// planner into reading a whole table. A commit waits for the disk at least; a role may ask for more. A transaction whose
+/// process hangs lets others go on soon. An older server is left alone: it is refused for its age.
 const SET_UP: &str = "\
     SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
                THEN 'on' ELSE current_setting('synchronous_commit') END, false),
@@ -55,9 +56,20 @@ const SET_UP: &str = "\
            set_config('enable_hashjoin', 'off', false),
            set_config('enable_mergejoin', 'off', false),
            set_config('jit', 'off', false),
+           set_config('default_transaction_isolation', 'read committed', false),
            set_config('statement_timeout', '30s', false),
-           set_config('idle_in_transaction_session_timeout', '60s', false),
-           set_config('application_name', 'gigafactory', false)";
+           set_config('idle_in_transaction_session_timeout', '10s', false),
+           set_config('application_name', 'gigafactory', false)
+    WHERE current_setting('server_version_num')::integer >= 130000";
+
+/// Whether one who wants a connection waits for a server that is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Not at all.
+    None,
+    /// For as long as a restart takes.
+    Restart,
+}
 
 /// What makes connections.
 pub(super) struct Connector {
@@ -87,11 +99,15 @@ impl Connector {
     }
 
     /// The first connection, with all that can be wrong with the server told apart.
-    pub(super) async fn first(&self) -> Result<Session, OpenError> {
+    pub(super) async fn first(&self, patience: Patience) -> Result<Session, OpenError> {
         if !self.url.is_private() {
             warn!("What goes to {} can be read on its way: add sslmode=require to the address", self.url);
         }
-        let session = self.dial().await.map_err(OpenError::server(&self.url))?;
+        let session = match patience {
+            Patience::None => self.connect().await,
+            Patience::Restart => self.connect_patiently().await,
+        };
+        let session = session.map_err(OpenError::server(&self.url))?;
         let found = session.texts(FOUND).await.map_err(OpenError::server(&self.url))?;
         let text = |n: usize| found.get(n).cloned().unwrap_or_default();
         let url = self.url.to_string();
@@ -104,7 +120,6 @@ impl Connector {
             }
             warn!("The database at {url} runs with fsync=off: a failing machine loses what was acknowledged");
         }
-        session.texts(SET_UP).await.map_err(OpenError::server(&self.url))?;
         Ok(session)
     }
 
@@ -122,14 +137,14 @@ impl Connector {
                 Err(trouble) if trouble.may_pass() && !self.closing.is_cancelled() => {
                     debug!("The database is away, and is looked for again: {trouble}");
                 }
-                outcome => return outcome,
+                outcome => return outcome.map_err(Trouble::while_connecting),
             }
             tokio::select! {
                 () = self.closing.cancelled() => {}
                 () = self.clock.sleep(pause) => {}
             }
         }
-        self.connect().await
+        self.connect().await.map_err(Trouble::while_connecting)
     }
 
     async fn dial(&self) -> Result<Session, Trouble> {

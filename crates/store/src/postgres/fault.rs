@@ -36,11 +36,8 @@ impl Trouble {
         let Self::Said(error) = self else { return Blame::Connection };
         let Some(state) = error.code() else {
             // Without a word from the server only a conversion can have failed; the rest is the connection.
-            return if error.source().is_some_and(|cause| cause.is::<std::io::Error>()) || error.is_closed() {
-                Blame::Connection
-            } else {
-                Blame::Content
-            };
+            let converting = error.source().is_some_and(|cause| !cause.is::<std::io::Error>());
+            return if converting { Blame::Content } else { Blame::Connection };
         };
         match state {
             &SqlState::T_R_DEADLOCK_DETECTED | &SqlState::T_R_SERIALIZATION_FAILURE => Blame::Race,
@@ -65,6 +62,11 @@ impl Trouble {
             }),
             Self::Silent | Self::Unreachable(_) => true,
         }
+    }
+
+    /// The same, of an attempt to connect.
+    pub(super) fn while_connecting(self) -> Self {
+        Self::Unreachable(self.to_string())
     }
 
     /// What the caller is told.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Connector, Session};
+use super::connection::{Connector, Patience, Session};
 use super::url::Url;
 use super::{documents, history, jobs, list, schema, tail, transaction};
 
@@ -98,7 +98,7 @@ async fn among_a_million_jobs_no_statement_reads_a_whole_table_or_sorts_what_no_
     let url = Url::parse(&format!("{}?fsync=off", server.url())).unwrap();
     let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
     let connector = Connector::new(url.clone(), Arc::new(SystemClock::new()), tasks, closing, Arc::default()).unwrap();
-    let session = connector.first().await.unwrap();
+    let session = connector.first(Patience::None).await.unwrap();
     schema::migrate(&session, &url, schema::MIGRATIONS).await.unwrap();
     session.client.batch_execute(SEED).await.unwrap();
 

@@ -24,6 +24,9 @@ pub(super) type Outcome = Result<Revision, CommitError>;
 /// A transaction of this many changes takes a few milliseconds; more would make the first caller wait for the last.
 const CHANGES_MAX: usize = 1024;
 
+/// A message to the server is far smaller than the largest that it takes.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// How often a transaction is tried that was undone through no fault of its own.
 const ATTEMPTS_MAX: u32 = 3;
 
@@ -135,6 +138,20 @@ struct Scribe {
     meter: Arc<Meter>,
 }
 
+/// The changes in transactions that are not too large. One caller may hand over more than that at once.
+fn parts(changes: &[&Change]) -> VecDeque<Range<usize>> {
+    let (mut parts, mut start, mut bytes) = (VecDeque::new(), 0, 0);
+    for (at, change) in changes.iter().enumerate() {
+        bytes += change.size();
+        if at > start && (bytes > BYTES_MAX || at - start >= CHANGES_MAX) {
+            parts.push_back(start..at);
+            (start, bytes) = (at, change.size());
+        }
+    }
+    parts.push_back(start..changes.len());
+    parts
+}
+
 /// What came of a part of a batch.
 enum Part {
     Done(Vec<Outcome>),
@@ -157,8 +174,7 @@ impl Scribe {
 
     async fn write(&self, session: &mut Option<Session>, changes: &[&Change]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(changes.len());
-        let mut parts: VecDeque<Range<usize>> = VecDeque::new();
-        parts.push_back(0..changes.len());
+        let mut parts = parts(changes);
         while let Some(part) = parts.pop_front() {
             match self.write_part(session, &changes[part.clone()]).await {
                 Part::Done(done) => outcomes.extend(done),

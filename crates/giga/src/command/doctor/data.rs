@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::config::Config;
+use crate::config::{Config, StoreChoice};
 
 use super::check::Check;
 
@@ -28,7 +28,10 @@ const HEADER_LEN: usize = 100;
 /// Looks at the data folder and what is in it.
 pub(super) fn examine(config: &Config) -> Vec<Check> {
     let folder = config.data.path();
-    let mut checks = vec![permissions(folder), room(folder), database(&config.data.database())];
+    let mut checks = vec![permissions(folder), room(folder)];
+    if config.coordinator.store.value == StoreChoice::Sqlite {
+        checks.push(database(&config.data.database()));
+    }
     checks.extend(secret(&config.data.admin_token()));
     checks
 }

@@ -1,0 +1,19 @@
+//! The database of a coordinator that does not keep its own.
+
+use std::sync::Arc;
+
+use ambient::SystemClock;
+use store::Postgres;
+
+use crate::config::{Config, StoreChoice};
+
+use super::check::Check;
+
+/// Asks the database, if it is not a file of the data folder.
+pub(super) async fn examine(config: &Config) -> Option<Check> {
+    let StoreChoice::Postgres(url) = &config.coordinator.store.value else { return None };
+    Some(match Postgres::probe(url, Arc::new(SystemClock::new())).await {
+        Ok(found) => Check::ok("database", format!("{url} is {found}")),
+        Err(error) => Check::fail("database", error.to_string(), "set by coordinator.store, GIGA_STORE or --store"),
+    })
+}
