@@ -2,6 +2,7 @@
 
 mod account;
 mod error;
+mod leftovers;
 mod programs;
 mod server;
 mod template;

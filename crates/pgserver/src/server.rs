@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::account::Account;
 use crate::error::Error;
 use crate::programs::Programs;
-use crate::template;
+use crate::{leftovers, template};
 
 /// Whether the server waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,8 @@ impl Server {
 
     fn with(programs: Programs, flushes: Flushes) -> Result<Self, Error> {
         let account = Account::find()?;
-        let folder = tempfile::Builder::new().prefix("giga-postgres-").tempdir();
+        leftovers::remove();
+        let folder = tempfile::Builder::new().prefix(&leftovers::prefix()).tempdir();
         let folder = folder.map_err(Error::files(std::env::temp_dir()))?;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).map_err(Error::files(folder.path()))?;
         account.own(folder.path())?;

@@ -26,9 +26,9 @@ fn template(programs: &Programs, account: Account, flushes: Flushes) -> Result<P
         Flushes::None => 1,
     };
     let name = format!("giga-postgres-{}-{}-{segment_mib}", programs.version()?, account.number());
-    let folder = std::env::temp_dir().join(name);
+    let folder = std::env::temp_dir().join(&name);
     let template = folder.join("cluster");
-    let _lock = lock(&folder.with_extension("lock"))?;
+    let _lock = lock(&std::env::temp_dir().join(format!("{name}.lock")))?;
     if template.join("PG_VERSION").is_file() {
         return Ok(template);
     }

@@ -1,0 +1,58 @@
+//! Data that a process left behind because it was killed.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, test_kill_process};
+
+const PREFIX: &str = "giga-postgres-of-";
+
+/// What the names of this process's folders begin with.
+pub(crate) fn prefix() -> String {
+    format!("{PREFIX}{}-", std::process::id())
+}
+
+/// Removes the folders of processes that are gone, with servers that are gone too.
+pub(crate) fn remove() {
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+        if owner.is_some_and(|owner| !is_alive(owner)) && !is_served(&entry.path()) {
+            // Somebody else may be at it already.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn is_served(folder: &Path) -> bool {
+    let status = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
+    status.lines().next().is_some_and(is_alive)
+}
+
+/// Whether a process has this number; what is no number at all is left alone.
+fn is_alive(pid: &str) -> bool {
+    let Some(pid) = pid.trim().parse().ok().and_then(Pid::from_raw) else { return true };
+    test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_belongs_to_nobody_any_more_is_removed() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let folder = |owner: u32| std::env::temp_dir().join(format!("{PREFIX}{owner}-test"));
+        let (abandoned, ours) = (folder(child.id()), folder(std::process::id()));
+        fs::create_dir_all(abandoned.join("data")).unwrap();
+        fs::create_dir_all(&ours).unwrap();
+
+        remove();
+
+        let left = [abandoned.exists(), ours.exists()];
+        fs::remove_dir(&ours).unwrap();
+        assert_eq!(left, [false, true]);
+    }
+}
