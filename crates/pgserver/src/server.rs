@@ -1,7 +1,7 @@
 //! The server itself: started, stopped, killed and started again on the same data and port.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -135,6 +135,13 @@ impl Server {
     pub fn kill(&mut self) {
         if let Some(running) = self.running.take() {
             running.end(Signal::KILL);
+        }
+        // A child that was just born may keep the port open until it finds its parent dead.
+        for _ in 0..READY_TRIES {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+                return;
+            }
+            thread::sleep(LOOK_EVERY);
         }
     }
 
