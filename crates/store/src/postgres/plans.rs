@@ -111,6 +111,8 @@ async fn among_a_million_jobs_no_statement_reads_a_whole_table_or_sorts_what_no_
             let Some(table) = node["Relation Name"].as_str() else { continue };
             let kind = node["Node Type"].as_str().unwrap();
             assert!(kind != "Seq Scan" || SMALL.contains(&table), "{name} reads all of {table}: {plan:#}");
+            let bounded = !kind.starts_with("Index") || node["Index Cond"].is_string();
+            assert!(bounded, "{name} walks through a whole index of {table}: {plan:#}");
             // These two sort as many rows as they are asked for by id, or as many as wait for one job.
             let sorts = is_sorted_unbounded(&above) && !["lock", "dependents"].contains(name);
             assert!(!sorts || kind == "ModifyTable", "{name} sorts {table}: {plan:#}");

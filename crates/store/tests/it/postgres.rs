@@ -1,7 +1,7 @@
 //! PostgreSQL keeps every promise, and some of its own.
 
+mod bodies;
 mod cutting;
-mod documents;
 mod meter;
 mod opening;
 mod ordering;
