@@ -13,9 +13,10 @@ use tokio::process::{Child, Command};
 
 use crate::cli::BenchArgs;
 use crate::command::Context;
-use crate::config::Origin;
+use crate::config::{Origin, StoreChoice};
 use crate::failure::Failure;
 use crate::fleet::make_private_folder;
+use crate::fleet::stores::{self, Opened};
 
 use super::hand::Hand;
 use super::process;
@@ -69,14 +70,11 @@ impl Site {
 
     /// The store in a folder, while no coordinator runs on it.
     pub(super) async fn store(&self, folder: &Folder) -> Result<Opened, Failure> {
-        let path = folder.path().join("fleet.db");
-        let opened = tokio::task::spawn_blocking(move || store::Sqlite::open(&path, store::Options::default())).await;
-        let store = Arc::new(
-            opened
-                .map_err(|error| Failure::failed(error.to_string()))?
-                .map_err(|error| Failure::failed(error.to_string()))?,
-        );
-        Ok(Opened { jobs: Arc::clone(&store) as _, store })
+        let choice = match self.store_name() {
+            Some(name) => name.parse().map_err(|error| Failure::usage(format!("--store: {error}")))?,
+            None => StoreChoice::Sqlite,
+        };
+        Ok(stores::open(&choice, &folder.path().join("fleet.db"), Arc::new(SystemClock::new())).await?)
     }
 
     /// The coordinator to measure, fresh if it is ours.
@@ -88,18 +86,6 @@ impl Site {
                 Ground::start(folder, store.as_deref()).await
             }
         }
-    }
-}
-
-/// A store that is open in this process.
-pub(super) struct Opened {
-    pub(super) jobs: Arc<dyn domain::JobStore>,
-    store: Arc<store::Sqlite>,
-}
-
-impl Opened {
-    pub(super) async fn close(self) -> Result<(), Failure> {
-        self.store.close().await.map_err(|error| Failure::failed(error.to_string()))
     }
 }
 

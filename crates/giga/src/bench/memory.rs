@@ -86,7 +86,7 @@ async fn write(
 ) -> Result<(), Failure> {
     let store = site.store(folder).await?;
     seed(context, &store.jobs, product, from, count, fate).await?;
-    store.close().await
+    store.close().await.map_err(|error| Failure::failed(error.to_string()))
 }
 
 /// Starts a coordinator on the folder, several times; its memory is read after the last.

@@ -67,10 +67,13 @@ impl Coordination {
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let restart = CancellationToken::new();
-        let (database, generation) = (config.data.database(), coordinator.generation());
-        let vault = StoreVault::open(Arc::clone(&store), database, generation, clock, restart.clone());
-        let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
-        let server = Server::bind(Options { listen, ..options(config) }).await?.with_vault(Arc::new(vault));
+        let mut server = Server::bind(Options { listen, ..options(config) }).await?;
+        if let Some(sqlite) = store.sqlite() {
+            let (database, generation) = (config.data.database(), coordinator.generation());
+            let vault = StoreVault::open(sqlite, database, generation, clock, restart.clone());
+            let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
+            server = server.with_vault(Arc::new(vault));
+        }
         let api = server.base();
         Ok(Self { coordinator, api, store, server, endpoint: config.data.endpoint(), restart })
     }

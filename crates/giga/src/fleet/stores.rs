@@ -45,6 +45,14 @@ impl Opened {
         Self { jobs: Arc::clone(&store) as _, history: Arc::clone(&store) as _, fleet: store, adapter }
     }
 
+    /// The file behind it, if it is one: what can be copied and replaced while the coordinator works.
+    pub(crate) fn sqlite(&self) -> Option<Arc<Sqlite>> {
+        match &self.adapter {
+            Adapter::Sqlite(store) => Some(Arc::clone(store)),
+            Adapter::Postgres(_) => None,
+        }
+    }
+
     /// Writes what waits and lets go of the store.
     pub(crate) async fn close(&self) -> Result<(), StoreError> {
         match &self.adapter {

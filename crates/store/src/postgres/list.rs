@@ -55,7 +55,7 @@ pub(super) async fn page(
     let mut rows = Selection::new(filter, after, limit + 1).rows(pool).await?;
     let more = rows.len() > limit;
     rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(|row| Ok(place(row)?.cursor())).transpose()?;
+    let next = rows.last().filter(|_| more).map(|row| Ok::<_, StoreError>(place(row)?.cursor())).transpose()?;
     Ok(Page { items: rows.iter().map(summary).collect::<Result<_, _>>()?, next })
 }
 
