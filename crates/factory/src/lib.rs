@@ -53,6 +53,6 @@ pub use run_key::{RunKey, RunKeyError};
 pub use runs::{LocalStage, RunListing, RunRecord, Runs};
 pub use ship::{AfterShip, BranchEnd, ShipOrder, Shipped};
 pub use state::{StateDir, StateHold};
-pub use station::{PollWhen, Polling, Station, StationError, StationSettings};
+pub use station::{Asking, Found, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken};
 pub use verify::{CommandsVerdict, run_commands};
 pub use workspace::{Start, Worktree};

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
+pub use pace::{Asking, Found, Pace, Woken};
 pub use settings::{PollWhen, Polling, StationSettings};
 
 use crate::config::RepoConfig;

@@ -15,7 +15,8 @@ pub(crate) use arguments::{
     RequeueArgs, RestoreArgs, RoleName, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until, UpArgs, WaitArgs,
 };
 pub(crate) use bench::{
-    BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchThroughputArgs,
+    BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchStore,
+    BenchThroughputArgs,
 };
 
 const EXIT_CODES: &str = "\

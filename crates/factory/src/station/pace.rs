@@ -25,7 +25,7 @@ const FIRST_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How a factory asks for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asking {
+pub enum Asking {
     /// It waits for offers.
     Never,
     /// It claims.
@@ -36,7 +36,7 @@ pub(super) enum Asking {
 
 /// What became of an asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub enum Found {
     /// Work.
     Work,
     /// Nothing, or no answer.
@@ -47,7 +47,7 @@ pub(super) enum Found {
 
 /// Why it is asked now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Woken {
+pub enum Woken {
     /// It is time.
     ByTime,
     /// A seat came free.
@@ -56,7 +56,7 @@ pub(super) enum Woken {
 
 /// What one factory remembers between two askings.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub struct Pace {
     every: Duration,
     /// Claims in a row that found nothing.
     fruitless: u32,
@@ -66,22 +66,23 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(every: Duration) -> Self {
+    /// A factory that has not asked yet.
+    pub fn new(every: Duration) -> Self {
         Self { every, fruitless: 0, tag: None, waiting: 0, looks: 0 }
     }
 
     /// The pause before the first asking.
-    pub(super) fn first(&self, chance: f64) -> Duration {
+    pub fn first(&self, chance: f64) -> Duration {
         self.every.min(FIRST_PAUSE_MAX).mul_f64(chance)
     }
 
     /// What stands for the queue as it was last seen.
-    pub(super) fn tag(&self) -> Option<&str> {
+    pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
     /// Whether a claim is worth it, after a look at the queue.
-    pub(super) fn opens(&mut self, news: QueueNews, woken: Woken) -> bool {
+    pub fn opens(&mut self, news: QueueNews, woken: Woken) -> bool {
         let has_moved = match news {
             QueueNews::Moved { tag, products } => {
                 self.tag = Some(tag);
@@ -99,7 +100,7 @@ impl Pace {
     }
 
     /// The pause after an asking.
-    pub(super) fn after(&mut self, found: Found, chance: f64) -> Duration {
+    pub fn after(&mut self, found: Found, chance: f64) -> Duration {
         self.fruitless = match found {
             Found::Work | Found::Closed => 0,
             Found::Nothing => self.fruitless + 1,
@@ -116,7 +117,7 @@ impl Pace {
     }
 
     /// Whether there was work the last time: then a seat that comes free is worth asking for.
-    pub(super) fn is_hungry(&self) -> bool {
+    pub fn is_hungry(&self) -> bool {
         self.fruitless == 0
     }
 }

@@ -1,11 +1,190 @@
-//! stub
-use super::ground::Site;
+//! What a million stored jobs add to the cost of an operation [P3].
+
+use std::time::Duration;
+
+use domain::{Mode, ProductId};
+use protocol::{JobList, Submitted};
+use serde::Serialize;
+
+use crate::cli::BenchDepthArgs;
 use crate::command::Context;
 use crate::failure::Failure;
-pub(super) async fn run(
-    _context: &Context<'_>,
-    _site: &Site,
-    _args: &crate::cli::BenchDepthArgs,
-) -> Result<(), Failure> {
-    Ok(())
+use crate::output::Table;
+
+use super::figures::{Samples, millis, rounded};
+use super::ground::{Ground, Site};
+use super::hand::{Hand, Inbox};
+use super::lives;
+use super::seed::{Fate, seed, timed};
+
+/// The store that the large one is compared with.
+const SHALLOW: u64 = 1_000;
+
+/// Both stores are measured in turns, so that a noisy moment is one for both.
+const ROUNDS: u64 = 30;
+const PER_ROUND: u64 = 10;
+
+#[derive(Serialize)]
+struct Report {
+    bench: &'static str,
+    stored: u64,
+    submit_ratio: f64,
+    dispatch_ratio: f64,
+    claim_ratio: f64,
+    list_ratio: f64,
+    shallow_ms: Medians,
+    deep_ms: Medians,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Medians {
+    submit: f64,
+    dispatch: f64,
+    claim: f64,
+    list: f64,
+}
+
+/// Compares two coordinators of our own: stores of a known depth.
+pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchDepthArgs) -> Result<(), Failure> {
+    let mut shallow = Side::open(context, site, "shallow", SHALLOW).await?;
+    let mut deep = Side::open(context, site, "deep", args.stored).await?;
+    context.out.note(&format!("measuring both in turns, {} times each operation", ROUNDS * PER_ROUND));
+    for round in 0..=ROUNDS {
+        for side in [&mut shallow, &mut deep] {
+            side.measure().await?;
+            // The first round warms both up.
+            if round == 0 {
+                side.taken = Taken::default();
+            }
+        }
+    }
+    let (shallow_ms, deep_ms) = (shallow.end().await?, deep.end().await?);
+    let ratio = |of: fn(&Medians) -> f64| rounded(of(&deep_ms) / of(&shallow_ms).max(f64::EPSILON), 3);
+    let report = Report {
+        bench: "depth",
+        stored: args.stored,
+        submit_ratio: ratio(|medians| medians.submit),
+        dispatch_ratio: ratio(|medians| medians.dispatch),
+        claim_ratio: ratio(|medians| medians.claim),
+        list_ratio: ratio(|medians| medians.list),
+        shallow_ms,
+        deep_ms,
+    };
+    if context.out.is_json() {
+        return context.out.document(&report);
+    }
+    let mut table = Table::new(&["STORED", "SUBMIT ms", "DISPATCH ms", "CLAIM ms", "LIST ms"], "STORED");
+    let mut row = |name: String, medians: [f64; 4]| {
+        let figures = medians.iter().map(|figure| format!("{figure:.3}").into());
+        table.row(std::iter::once(name.into()).chain(figures).collect());
+    };
+    let figures = |medians: &Medians| [medians.submit, medians.dispatch, medians.claim, medians.list];
+    row(SHALLOW.to_string(), figures(&shallow_ms));
+    row(args.stored.to_string(), figures(&deep_ms));
+    let ratios = [report.submit_ratio, report.dispatch_ratio, report.claim_ratio, report.list_ratio];
+    row("ratio".to_owned(), ratios);
+    context.out.whole_table(&table)
+}
+
+/// One of the two coordinators.
+struct Side {
+    ground: Ground,
+    product: ProductId,
+    hand: Hand,
+    inbox: Inbox,
+    jobs: u64,
+    taken: Taken,
+}
+
+#[derive(Default)]
+struct Taken {
+    submit: Samples,
+    dispatch: Samples,
+    claim: Samples,
+    list: Samples,
+}
+
+impl Side {
+    async fn open(context: &Context<'_>, site: &Site, name: &str, stored: u64) -> Result<Self, Failure> {
+        let plot = site.plot(name)?;
+        let product: ProductId = "bench".parse().map_err(|error| Failure::failed(format!("{error}")))?;
+        context.out.note(&format!("storing {stored} jobs"));
+        let store = plot.open_store().await?;
+        seed(context, &store.jobs, &product, 0, stored, Fate::Over).await?;
+        store.close().await.map_err(|error| Failure::failed(error.to_string()))?;
+        let ground = Ground::start(plot).await?;
+        ground.product().await?;
+        let hand = ground.hire("bench-0", 64).await?;
+        let inbox = hand.inbox().await?;
+        Ok(Self { ground, product, hand, inbox, jobs: 0, taken: Taken::default() })
+    }
+
+    async fn measure(&mut self) -> Result<(), Failure> {
+        self.hand.beat().await?;
+        self.switch(Mode::Push).await?;
+        for _ in 0..PER_ROUND {
+            let (_, submitted) = self.submit().await?;
+            self.taken.submit.add(submitted);
+            let inbox = &mut self.inbox;
+            let (message, dispatched) = timed(self.ground.clock.as_ref(), inbox.next()).await;
+            self.taken.dispatch.add(dispatched);
+            let message = message?.ok_or_else(|| Failure::failed("the stream of offers ended"))?;
+            let accepted = self.hand.accept(&message).await?;
+            self.hand.start(message.job_id, accepted.lease_epoch).await?;
+            self.hand.complete(message.job_id, accepted.lease_epoch).await?;
+        }
+        self.switch(Mode::Poll).await?;
+        for _ in 0..PER_ROUND {
+            let (job, _) = self.submit().await?;
+            let (claimed, took) = timed(self.ground.clock.as_ref(), self.hand.claim(1)).await;
+            self.taken.claim.add(took);
+            let Some(granted) = claimed?.granted.pop() else {
+                return Err(Failure::failed(format!("job {} was not granted to the claim", job.job.id)));
+            };
+            let epoch = granted.accepted.lease_epoch;
+            self.hand.start(job.job.id, epoch).await?;
+            self.hand.complete(job.job.id, epoch).await?;
+        }
+        for _ in 0..PER_ROUND {
+            let (listed, took) = timed(self.ground.clock.as_ref(), self.list()).await;
+            listed?;
+            self.taken.list.add(took);
+        }
+        Ok(())
+    }
+
+    async fn switch(&self, mode: Mode) -> Result<(), Failure> {
+        self.ground.admin().set_mode(Some(&self.product), Some(mode)).await?;
+        Ok(())
+    }
+
+    async fn submit(&mut self) -> Result<(Submitted, Duration), Failure> {
+        self.jobs += 1;
+        let request = lives::submit(&self.product, self.jobs);
+        let posting = self.ground.admin().post("/jobs", &request);
+        let (answer, took) = timed(self.ground.clock.as_ref(), posting).await;
+        Ok((answer?, took))
+    }
+
+    /// The newest jobs, the page after them, and the newest of one stage.
+    async fn list(&self) -> Result<(), Failure> {
+        let admin = self.ground.admin();
+        let first: JobList = admin.get("/jobs?limit=50").await?;
+        let next = first.next.ok_or_else(|| Failure::failed("a list of many jobs has one page only"))?;
+        let _: JobList = admin.get(&format!("/jobs?limit=50&cursor={next}")).await?;
+        let _: JobList = admin.get("/jobs?limit=50&stage=failed").await?;
+        Ok(())
+    }
+
+    async fn end(self) -> Result<Medians, Failure> {
+        let taken = &self.taken;
+        let medians = Medians {
+            submit: millis(taken.submit.median()),
+            dispatch: millis(taken.dispatch.median()),
+            claim: millis(taken.claim.median()),
+            list: millis(taken.list.median()),
+        };
+        self.ground.stop().await?;
+        Ok(medians)
+    }
 }

@@ -11,10 +11,6 @@ impl Samples {
         self.0.push(sample);
     }
 
-    pub(super) fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
-    }
-
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -11,7 +11,7 @@ use http::Method;
 use protocol::{Client, Endpoint, Enroll, Enrolled, Metrics, NewToken, ProductSettings, TokenMade, Trust};
 use tokio::process::{Child, Command};
 
-use crate::cli::BenchArgs;
+use crate::cli::{BenchArgs, BenchStore};
 use crate::command::Context;
 use crate::config::{Origin, StoreChoice};
 use crate::failure::Failure;
@@ -34,12 +34,12 @@ const PRODUCT: &str = "bench";
 pub(super) enum Site {
     /// On a coordinator that runs already.
     There(Client),
-    /// On coordinators that are started in this folder, on this kind of store.
+    /// On coordinators that are started in this folder, each with a store of its own.
     Here {
         /// The folder for the data, on the disk that a coordinator of this configuration would use.
         folder: PathBuf,
-        /// What `giga serve --store` takes; the default when absent.
-        store: Option<String>,
+        /// What they keep their jobs in.
+        store: BenchStore,
     },
 }
 
@@ -52,62 +52,60 @@ impl Site {
         Ok(Self::Here { folder, store: args.store.clone() })
     }
 
-    /// A folder for a store of our own.
-    pub(super) fn folder(&self, name: &str) -> Result<Folder, Failure> {
+    /// A folder with a store of its own, empty unless the store is a database that was named.
+    pub(super) fn plot(&self, name: &str) -> Result<Plot, Failure> {
         match self {
             Self::There(_) => Err(Failure::usage("this benchmark starts coordinators of its own: leave --api away")),
-            Self::Here { folder, .. } => Folder::make(&folder.join(name)),
+            Self::Here { folder, store } => Plot::make(&folder.join(name), store),
         }
-    }
-
-    /// What `giga serve --store` takes.
-    pub(super) fn store_name(&self) -> Option<&str> {
-        match self {
-            Self::There(_) => None,
-            Self::Here { store, .. } => store.as_deref(),
-        }
-    }
-
-    /// The store in a folder, while no coordinator runs on it.
-    pub(super) async fn store(&self, folder: &Folder) -> Result<Opened, Failure> {
-        let choice = match self.store_name() {
-            Some(name) => name.parse().map_err(|error| Failure::usage(format!("--store: {error}")))?,
-            None => StoreChoice::Sqlite,
-        };
-        Ok(stores::open(&choice, &folder.path().join("fleet.db"), Arc::new(SystemClock::new())).await?)
     }
 
     /// The coordinator to measure, fresh if it is ours.
     pub(super) async fn open(&self) -> Result<Ground, Failure> {
         match self {
             Self::There(client) => Ok(Ground::of(client.clone(), None)),
-            Self::Here { folder, store } => {
-                let folder = Folder::make(&folder.join("fleet"))?;
-                Ground::start(folder, store.as_deref()).await
-            }
+            Self::Here { .. } => Ground::start(self.plot("fleet")?).await,
         }
     }
 }
 
-/// A folder that is removed with everything in it.
-pub(super) struct Folder(PathBuf);
+/// A folder and a store for one coordinator. Both are removed in the end, unless the store was there before.
+pub(super) struct Plot {
+    folder: PathBuf,
+    store: StoreChoice,
+    /// What `GIGA_STORE` says about it.
+    store_text: String,
+    /// Runs for as long as the plot is there.
+    _server: Option<pgserver::Server>,
+}
 
-impl Folder {
-    pub(super) fn make(path: &Path) -> Result<Self, Failure> {
-        make_private_folder(path)?;
-        Ok(Self(path.to_owned()))
+impl Plot {
+    fn make(folder: &Path, store: &BenchStore) -> Result<Self, Failure> {
+        make_private_folder(folder)?;
+        let (store_text, store, server) = match store {
+            BenchStore::Named { text, choice } => (text.clone(), choice.clone(), None),
+            BenchStore::ThrowawayPostgres => {
+                let server = pgserver::Server::start_new(pgserver::Flushes::Real)
+                    .map_err(|error| Failure::failed(error.to_string()))?;
+                let url = server.url();
+                let choice = url.parse().map_err(|error| Failure::failed(format!("{error}")))?;
+                (url, choice, Some(server))
+            }
+        };
+        Ok(Self { folder: folder.to_owned(), store, store_text, _server: server })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.0
+    /// The store, while no coordinator runs on it.
+    pub(super) async fn open_store(&self) -> Result<Opened, Failure> {
+        Ok(stores::open(&self.store, &self.folder.join("fleet.db"), Arc::new(SystemClock::new())).await?)
     }
 }
 
-impl Drop for Folder {
+impl Drop for Plot {
     fn drop(&mut self) {
         // What cannot be removed is left behind; its name says what it was.
-        let _ = std::fs::remove_dir_all(&self.0);
-        if let Some(parent) = self.0.parent() {
+        let _ = std::fs::remove_dir_all(&self.folder);
+        if let Some(parent) = self.folder.parent() {
             let _ = std::fs::remove_dir(parent);
         }
     }
@@ -122,7 +120,7 @@ pub(super) struct Ground {
 
 struct ServerProcess {
     child: Child,
-    folder: Folder,
+    plot: Plot,
 }
 
 impl Ground {
@@ -130,25 +128,25 @@ impl Ground {
         Self { admin, server, clock: Arc::new(SystemClock::new()) }
     }
 
-    /// Starts a coordinator on a folder, with whatever is in it.
-    pub(super) async fn start(folder: Folder, store: Option<&str>) -> Result<Self, Failure> {
+    /// Starts a coordinator on a plot, with whatever is there.
+    pub(super) async fn start(plot: Plot) -> Result<Self, Failure> {
         let clock = SystemClock::new();
-        let log = std::fs::File::create(folder.path().join("serve.log"))?;
+        let folder = plot.folder.as_path();
+        let log = std::fs::File::create(folder.join("serve.log"))?;
         let mut command = Command::new(std::env::current_exe()?);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("GIGA_") {
                 command.env_remove(name);
             }
         }
-        command.arg("serve").arg("--listen").arg("127.0.0.1:0").arg("--data").arg(folder.path());
-        command.arg("--until-stdin-closes").current_dir(folder.path());
-        if let Some(store) = store {
-            command.arg("--store").arg(store);
-        }
+        command.arg("serve").arg("--listen").arg("127.0.0.1:0").arg("--data").arg(folder);
+        command.arg("--until-stdin-closes").current_dir(folder);
+        // An address may hold a password, which a command line would show to everybody on the machine.
+        command.env("GIGA_STORE", &plot.store_text);
         // The log is written as it is for everybody; only nobody reads it here.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
         let mut child = command.spawn()?;
-        let endpoint = folder.path().join("endpoint");
+        let endpoint = folder.join("endpoint");
         let started = clock.monotonic();
         let base = loop {
             match std::fs::read_to_string(&endpoint) {
@@ -157,24 +155,24 @@ impl Ground {
             }
             let is_over = child.try_wait()?.is_some();
             if is_over || clock.monotonic().saturating_sub(started) > START_MAX {
-                let log = std::fs::read_to_string(folder.path().join("serve.log")).unwrap_or_default();
+                let log = std::fs::read_to_string(folder.join("serve.log")).unwrap_or_default();
                 let last: Vec<&str> = log.lines().rev().take(3).collect();
                 return Err(Failure::failed(format!("the coordinator did not start: {}", last.join(" / "))));
             }
         };
-        let token = std::fs::read_to_string(folder.path().join("admin.token"))?.trim().to_owned();
+        let token = std::fs::read_to_string(folder.join("admin.token"))?.trim().to_owned();
         let admin = Client::new(Endpoint { base, token, product: None, trust: Trust::Public })?;
-        Ok(Self::of(admin, Some(ServerProcess { child, folder })))
+        Ok(Self::of(admin, Some(ServerProcess { child, plot })))
     }
 
-    /// Ends the coordinator, if it is ours, and gives its folder back.
-    pub(super) async fn stop(self) -> Result<Option<Folder>, Failure> {
+    /// Ends the coordinator, if it is ours, and gives its plot back.
+    pub(super) async fn stop(self) -> Result<Option<Plot>, Failure> {
         let Some(mut server) = self.server else { return Ok(None) };
         drop(server.child.stdin.take());
         if tokio::time::timeout(STOP_MAX, server.child.wait()).await.is_err() {
             server.child.kill().await?;
         }
-        Ok(Some(server.folder))
+        Ok(Some(server.plot))
     }
 
     /// Waits until the coordinator says that it can serve.

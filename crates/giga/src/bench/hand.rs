@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ambient::SystemEntropy;
 use domain::{ClaimNonce, EngineName, Entropy, Epoch, FactoryId, InstanceId, JobId, Message};
 use protocol::{
-    Accept, Accepted, Client, CompleteWork, Completed, EventStream, Heartbeat, HeartbeatAnswer, PROTOCOL_VERSION,
+    Accept, Accepted, Claim, Claimed, Client, CompleteWork, Completed, EventStream, Heartbeat, HeartbeatAnswer, PROTOCOL_VERSION,
     StageAnswer, StartWork, Work, WorkAnswer, WorkOperation,
 };
 
@@ -75,6 +75,13 @@ impl Hand {
 
     pub(super) async fn complete(&self, job: JobId, epoch: Epoch) -> Result<Completed, Failure> {
         Ok(self.client.post(&format!("/jobs/{job}/complete"), &completed(epoch)).await?)
+    }
+
+    /// Asks for work.
+    pub(super) async fn claim(&self, limit: u32) -> Result<Claimed, Failure> {
+        let nonce = ClaimNonce::from_bytes(random());
+        let claim = Claim { factory_id: None, instance: self.instance, claim_nonce: nonce, limit: Some(limit) };
+        Ok(self.client.claim(&claim).await?)
     }
 
     /// Many operations in one request.

@@ -1,11 +1,180 @@
-//! stub
-use super::ground::Site;
+//! What idle factories cost in each dispatch mode: store operations, claims, processor time [P4].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ambient::SystemEntropy;
+use domain::{Clock, Entropy, Mode};
+use factory::{Found, Pace, Woken};
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use crate::cli::BenchIdleArgs;
 use crate::command::Context;
 use crate::failure::Failure;
-pub(super) async fn run(
-    _context: &Context<'_>,
-    _site: &Site,
-    _args: &crate::cli::BenchIdleArgs,
-) -> Result<(), Failure> {
-    Ok(())
+use crate::output::Table;
+
+use super::figures::rounded;
+use super::ground::{Ground, Site};
+use super::hand::Hand;
+use super::process;
+
+/// The modes, in the order of the table.
+const MODES: [Mode; 3] = [Mode::Poll, Mode::Gate, Mode::Push];
+
+/// How often factories ask in the modes in which they do.
+const POLL_EVERY: Duration = Duration::from_secs(3);
+
+/// Between the last factory's start and the first look: they have opened their streams and asked once.
+const SETTLE: Duration = Duration::from_secs(4);
+
+#[derive(Serialize)]
+struct Report {
+    bench: &'static str,
+    poll_every_s: u64,
+    seconds: u32,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    mode: &'static str,
+    factories: u32,
+    store_ops_per_min: f64,
+    cpu_percent: f64,
+    claims_per_min: f64,
+    looks_per_min: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rss_mb: Option<f64>,
+}
+
+/// What the factories asked for so far.
+#[derive(Default)]
+struct Asked {
+    claims: AtomicU64,
+    looks: AtomicU64,
+}
+
+/// Measures a fleet with nothing to do, mode by mode.
+pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchIdleArgs) -> Result<(), Failure> {
+    let ground = site.open().await?;
+    ground.product().await?;
+    let mut sizes = args.factories.clone();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let (mut hands, mut rows) = (Vec::new(), Vec::new());
+    for factories in sizes {
+        context.out.note(&format!("{factories} factories join"));
+        for n in hands.len()..factories as usize {
+            hands.push(ground.hire(&format!("bench-{n}"), 1).await?);
+        }
+        for mode in MODES {
+            context.out.note(&format!("{factories} idle factories in mode {mode}, for {} seconds", args.seconds));
+            rows.push(measure(&ground, &hands, mode, args.seconds).await?);
+        }
+    }
+    ground.admin().set_mode(None, Some(Mode::Push)).await?;
+    ground.stop().await?;
+    let report = Report { bench: "idle", poll_every_s: POLL_EVERY.as_secs(), seconds: args.seconds, rows };
+    if context.out.is_json() {
+        return context.out.document(&report);
+    }
+    let mut table =
+        Table::new(&["MODE", "FACTORIES", "STORE OPS/MIN", "CLAIMS/MIN", "LOOKS/MIN", "CPU %", "RESIDENT MB"], "MODE");
+    for row in &report.rows {
+        table.row(vec![
+            row.mode.into(),
+            row.factories.to_string().into(),
+            format!("{:.1}", row.store_ops_per_min).into(),
+            format!("{:.1}", row.claims_per_min).into(),
+            format!("{:.1}", row.looks_per_min).into(),
+            format!("{:.2}", row.cpu_percent).into(),
+            row.rss_mb.map_or_else(String::new, |mb| format!("{mb:.0}")).into(),
+        ]);
+    }
+    context.out.whole_table(&table)
+}
+
+async fn measure(ground: &Ground, hands: &[Hand], mode: Mode, seconds: u32) -> Result<Row, Failure> {
+    ground.admin().set_mode(None, Some(mode)).await?;
+    let asked: Arc<Asked> = Arc::default();
+    let mut idling = JoinSet::new();
+    for hand in hands {
+        idling.spawn(idle(hand.clone(), mode, Arc::clone(&ground.clock), Arc::clone(&asked)));
+    }
+    ground.clock.sleep(SETTLE).await;
+    // To ask for the count costs operations of its own: they are counted first.
+    let (before, again) = (ground.store_operations().await?, ground.store_operations().await?);
+    let cost_of_asking = again - before;
+    let (cpu, started) = (ground.cpu_time(), ground.clock.monotonic());
+    let (claims, looks) = (asked.claims.load(Ordering::Relaxed), asked.looks.load(Ordering::Relaxed));
+    ground.clock.sleep(Duration::from_secs(u64::from(seconds))).await;
+    let took = ground.clock.monotonic().saturating_sub(started).as_secs_f64();
+    let used = ground.cpu_time().zip(cpu).map(|(after, before)| after.saturating_sub(before));
+    let per_minute = |count: u64| rounded(count as f64 * 60.0 / took, 1);
+    let claims = asked.claims.load(Ordering::Relaxed) - claims;
+    let looks = asked.looks.load(Ordering::Relaxed) - looks;
+    let operations = (ground.store_operations().await? - again).saturating_sub(cost_of_asking);
+    if let Some(ended) = idling.try_join_next() {
+        ended.map_err(|error| Failure::failed(error.to_string()))??;
+        return Err(Failure::failed("a factory's stream ended in the middle of the benchmark"));
+    }
+    Ok(Row {
+        mode: mode.as_str(),
+        factories: u32::try_from(hands.len()).unwrap_or(u32::MAX),
+        store_ops_per_min: per_minute(operations),
+        cpu_percent: rounded(used.unwrap_or_default().as_secs_f64() * 100.0 / took, 2),
+        claims_per_min: per_minute(claims),
+        looks_per_min: per_minute(looks),
+        rss_mb: ground.pid().and_then(process::resident_mb).map(|mb| rounded(mb, 1)),
+    })
+}
+
+/// One factory with nothing to do: its stream is open, its heart beats, and it asks as its mode says.
+async fn idle(hand: Hand, mode: Mode, clock: Arc<dyn Clock>, asked: Arc<Asked>) -> Result<(), Failure> {
+    let renew_every = Duration::from_millis(hand.beat().await?.renew_every_ms);
+    let mut inbox = hand.inbox().await?;
+    let beat = async {
+        loop {
+            clock.sleep(renew_every).await;
+            hand.beat().await?;
+        }
+    };
+    let ask = async {
+        match mode {
+            Mode::Poll | Mode::Gate => ask_for_ever(&hand, mode, clock.as_ref(), &asked).await,
+            Mode::Push | Mode::Shadow | Mode::SelfSelect => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = inbox.next() => ended.map(|_| ()),
+        failed = beat => failed,
+        failed = ask => failed,
+    }
+}
+
+/// Asks for work by the rules of a real factory.
+async fn ask_for_ever(hand: &Hand, mode: Mode, clock: &dyn Clock, asked: &Asked) -> Result<(), Failure> {
+    let entropy: &dyn Entropy = &SystemEntropy;
+    let mut pace = Pace::new(POLL_EVERY);
+    let mut pause = pace.first(entropy.fraction());
+    loop {
+        clock.sleep(pause).await;
+        let is_open = match mode {
+            Mode::Gate => {
+                asked.looks.fetch_add(1, Ordering::Relaxed);
+                pace.opens(hand.client.queue_state(&[], pace.tag()).await?, Woken::ByTime)
+            }
+            _ => true,
+        };
+        let found = if is_open {
+            asked.claims.fetch_add(1, Ordering::Relaxed);
+            let claimed = hand.claim(1).await?;
+            if claimed.granted.is_empty() { Found::Nothing } else { Found::Work }
+        } else {
+            Found::Closed
+        };
+        pause = pace.after(found, entropy.fraction());
+    }
 }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::Table;
 
 use super::figures::{Samples, millis, rounded};
-use super::ground::{Folder, Ground, Site};
+use super::ground::{Ground, Plot, Site};
 use super::process;
 use super::seed::{Fate, seed};
 
@@ -44,18 +44,18 @@ struct Row {
 
 /// Measures coordinators of our own: another one cannot be stopped and started.
 pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchMemoryArgs) -> Result<(), Failure> {
-    let mut folder = site.folder("memory")?;
+    let mut plot = site.plot("memory")?;
     let product = ProductId::default_product();
     let (stored, mut open) = (args.stored, 0);
     context.out.note(&format!("storing {stored} jobs that are over"));
-    write(context, site, &folder, &product, (0, stored), Fate::Over).await?;
+    write(context, &plot, &product, (0, stored), Fate::Over).await?;
     let mut rows = Vec::new();
     for wanted in [args.open, args.resident.max(args.open)] {
         context.out.note(&format!("storing {} jobs that wait", wanted - open));
-        write(context, site, &folder, &product, (stored + open, wanted - open), Fate::Open).await?;
+        write(context, &plot, &product, (stored + open, wanted - open), Fate::Open).await?;
         open = wanted;
-        let (row, back) = measure(site, folder, stored, open).await?;
-        folder = back;
+        let (row, back) = measure(plot, stored, open).await?;
+        plot = back;
         rows.push(row);
     }
     let (first, last) = (rows[0], rows[1]);
@@ -78,32 +78,31 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchMemoryAr
 
 async fn write(
     context: &Context<'_>,
-    site: &Site,
-    folder: &Folder,
+    plot: &Plot,
     product: &ProductId,
     (from, count): (u64, u64),
     fate: Fate,
 ) -> Result<(), Failure> {
-    let store = site.store(folder).await?;
+    let store = plot.open_store().await?;
     seed(context, &store.jobs, product, from, count, fate).await?;
     store.close().await.map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// Starts a coordinator on the folder, several times; its memory is read after the last.
-async fn measure(site: &Site, mut folder: Folder, stored: u64, open: u64) -> Result<(Row, Folder), Failure> {
+/// Starts a coordinator on the plot, several times; its memory is read after the last.
+async fn measure(mut plot: Plot, stored: u64, open: u64) -> Result<(Row, Plot), Failure> {
     let clock = SystemClock::new();
     let (mut starts, mut rss_mb) = (Samples::default(), 0.0);
     for n in 1..=STARTS {
         let started = clock.monotonic();
-        let ground = Ground::start(folder, site.store_name()).await?;
+        let ground = Ground::start(plot).await?;
         ground.is_ready().await?;
         starts.add(clock.monotonic().saturating_sub(started));
         if n == STARTS {
             clock.sleep(SETTLE).await;
             rss_mb = ground.pid().and_then(process::resident_mb).unwrap_or(0.0);
         }
-        folder = ground.stop().await?.ok_or_else(|| Failure::failed("the coordinator is not ours"))?;
+        plot = ground.stop().await?.ok_or_else(|| Failure::failed("the coordinator is not ours"))?;
     }
     let row = Row { stored, open, rss_mb: rounded(rss_mb, 1), start_ms: millis(starts.median()) };
-    Ok((row, folder))
+    Ok((row, plot))
 }

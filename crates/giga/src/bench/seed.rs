@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ambient::{SystemClock, SystemEntropy};
 use domain::{
-    Actor, Body, Clock, DepsState, Entropy, Expected, Job, JobId, JobStore, Manifest, Product, ProductId, StageEvent,
+    Actor, Body, Clock, DepsState, Entropy, Expected, Job, JobId, JobStore, Manifest, ProductId, StageEvent,
     Strictness, Submission, Timestamp,
 };
 
@@ -83,11 +83,6 @@ fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: Fate) ->
             job.apply(cancelled, at, Actor::Coordinator).map_err(|refusal| Failure::failed(refusal.to_string()))
         }
     }
-}
-
-/// The document of the benchmarks' product, for stores that no coordinator has seen yet.
-pub(super) fn product_document(product: &ProductId) -> Product {
-    Product { auto_ship: true, ..Product::new(product.clone()) }
 }
 
 /// How long something took.

@@ -1,15 +1,54 @@
 //! The arguments of `bench`.
 
+use std::fmt;
+use std::str::FromStr;
+
 use clap::{Args, Subcommand};
+
+use crate::config::StoreChoice;
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// Keep the jobs here: what `giga serve --store` takes
-    #[arg(long, global = true, value_name = "STORE")]
-    pub(crate) store: Option<String>,
+    /// Keep the jobs in `sqlite`, in `postgres` (a server that is started for this), or in postgres://…
+    #[arg(long, global = true, value_name = "STORE", default_value = "sqlite")]
+    pub(crate) store: BenchStore,
     #[command(subcommand)]
     pub(crate) command: BenchCommand,
+}
+
+/// What a benchmark's coordinator keeps its jobs in.
+#[derive(Clone)]
+pub(crate) enum BenchStore {
+    /// What `giga serve --store` takes.
+    Named {
+        /// As it was given: it may hold a password.
+        text: String,
+        /// What it says.
+        choice: StoreChoice,
+    },
+    /// A PostgreSQL server that is there for the benchmark alone.
+    ThrowawayPostgres,
+}
+
+impl FromStr for BenchStore {
+    type Err = <StoreChoice as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "postgres" {
+            return Ok(Self::ThrowawayPostgres);
+        }
+        Ok(Self::Named { text: text.to_owned(), choice: text.parse()? })
+    }
+}
+
+impl fmt::Debug for BenchStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named { choice, .. } => choice.fmt(f),
+            Self::ThrowawayPostgres => f.write_str("ThrowawayPostgres"),
+        }
+    }
 }
 
 /// What can be measured. Each starts a coordinator of its own, unless --api names one.
