@@ -2,7 +2,7 @@
 
 use domain::{ErrandKind, EventKind, Job, JobEvent, JobId, Mode, Obstacle, Position, Scope, Stage};
 use protocol::{Explained, JobView};
-use scheduler::{Answer, Demand, Explanation};
+use scheduler::{Answer, Demand, Explanation, FleetView};
 
 use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
@@ -13,20 +13,29 @@ impl Coordinator {
     /// Every factory and why, in words and in figures.
     pub async fn explain(&self, who: &Principal, id: JobId) -> Result<Explained, Error> {
         let job = self.visible(who, id).await?;
-        let now = self.forecast(&job.value);
+        let now = self.full_forecast(&job.value);
         let then = self.last_dispatch(&job.value).await?;
         let summary = self.summary(&job.value, &now).await?;
         Ok(Explained { job: JobView::of(&job.value, job.revision), summary, now, then })
     }
 
-    /// Where a job could run as things are.
+    /// Where a job would go as things are.
     pub(crate) fn forecast(&self, job: &Job) -> Explanation {
+        self.look_ahead(job, scheduler::forecast)
+    }
+
+    /// The same, with what speaks for and against every factory.
+    pub(crate) fn full_forecast(&self, job: &Job) -> Explanation {
+        self.look_ahead(job, scheduler::explain)
+    }
+
+    fn look_ahead(&self, job: &Job, by: fn(&FleetView, Demand) -> Explanation) -> Explanation {
         let now = self.now();
         let desk = self.desk.lock();
         let shape = job.shape();
         let since = desk.waiting_since(job.id()).unwrap_or_else(|| job.updated_at());
         let demand = Demand { shape: &shape, since, avoid: job.avoid() };
-        scheduler::explain(&desk.view(now, &self.settings.weights, 1), demand)
+        by(&desk.view(now, &self.settings.weights, 1), demand)
     }
 
     /// The decision as it was taken then.

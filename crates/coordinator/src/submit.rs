@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::{Body, Commit, CommitError, DepsState, Job, StageName, StoreError, Submission, Versioned};
 use fail::fail_point;
 use protocol::{JobView, Submit, Submitted};
+use scheduler::Explanation;
 use tracing::info;
 
 use crate::coordinator::Coordinator;
@@ -30,14 +31,16 @@ impl Coordinator {
     pub async fn submit(&self, who: &Principal, request: Submit) -> Result<Submitted, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let taken = self.take(vec![prepared]).await.pop().unwrap_or(Err(Error::Unauthenticated))?;
-        Ok(self.submitted(&taken))
+        let forecast = self.forecast(&taken.job.value);
+        Ok(submitted(taken, forecast))
     }
 
     /// Says what a submit would do, and writes nothing [B2].
     pub async fn submit_dry(&self, who: &Principal, request: Submit) -> Result<Submitted, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let job = Versioned { value: Arc::new(prepared.job), revision: domain::Revision(0) };
-        Ok(self.submitted(&Taken { job, created: false, warnings: prepared.warnings }))
+        let forecast = self.full_forecast(&job.value);
+        Ok(submitted(Taken { job, created: false, warnings: prepared.warnings }, forecast))
     }
 
     /// Writes many jobs down, each with its own outcome, in one flush.
@@ -70,12 +73,6 @@ impl Coordinator {
             }
         };
         Ok(refused.into_iter().map(fill).collect())
-    }
-
-    fn submitted(&self, taken: &Taken) -> Submitted {
-        let forecast = self.forecast(&taken.job.value);
-        let job = JobView::of(&taken.job.value, taken.job.revision);
-        Submitted { job, created: taken.created, warnings: taken.warnings.clone(), forecast }
     }
 
     /// Writes prepared jobs in one flush, and finds out about those that were there already.
@@ -156,6 +153,11 @@ impl Coordinator {
 
 fn first_stage(job: &Job) -> DepsState {
     if job.stage().name() == StageName::Blocked { DepsState::Unmet } else { DepsState::Met }
+}
+
+fn submitted(taken: Taken, forecast: Explanation) -> Submitted {
+    let job = JobView::of(&taken.job.value, taken.job.revision);
+    Submitted { job, created: taken.created, warnings: taken.warnings, forecast }
 }
 
 pub(crate) fn invalid(what: &'static str, why: String) -> Error {

@@ -22,6 +22,7 @@ use ground::Site;
 
 /// Runs one benchmark, and prints a table or one line of JSON.
 pub(crate) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), Failure> {
+    crate::fleet::allow_many_connections();
     let site = Site::of(context, &args)?;
     match args.command {
         BenchCommand::Latency(args) => latency::run(context, &site, &args).await,

@@ -12,6 +12,8 @@ pub(crate) mod stores;
 mod vault;
 mod workers;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::cli::UpArgs;
 use crate::config::Config;
 use crate::output::Output;
@@ -29,12 +31,20 @@ pub(crate) enum Lifeline {
     Stdin,
 }
 
+/// Each factory and each watcher holds a connection open: as many files as this user may have.
+pub(crate) fn allow_many_connections() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is not allowed, what there is has to do.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 /// Runs a coordinator until it is told to stop.
 pub(crate) async fn serve(config: &Config, lifeline: Lifeline, out: &Output) -> anyhow::Result<()> {
     let stop = signals::stop_on_signal();
     if lifeline == Lifeline::Stdin {
         signals::stop_when_stdin_closes(stop.clone());
     }
+    allow_many_connections();
     let coordination = Coordination::open(config).await?;
     out.note(&format!("the coordinator serves at {}; stop it with Ctrl-C", coordination.api));
     coordination.run_on(config, stop, |_| ()).await
@@ -60,6 +70,7 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
         return demo::run(args, out).await;
     }
     let stop = signals::stop_on_signal();
+    allow_many_connections();
     let coordination = Coordination::open(config).await?;
     let worker = Worker::new(config.factory.name.value.clone());
     let (current, api) = (Current::new(&coordination.coordinator), coordination.api.clone());

@@ -25,7 +25,7 @@ pub struct Explanation {
     pub text: String,
     /// What counts how much.
     pub weights: Weights,
-    /// Every factory, by id.
+    /// Every factory, by id; none in the answer to a submit, which only says where the job goes.
     pub factories: Vec<FactoryFit>,
 }
 
@@ -69,14 +69,26 @@ pub struct FactoryFit {
     pub rank: Option<u32>,
 }
 
+/// Says where a job would go if its turn were now, from the indexes alone: as fast as the decision itself.
+pub fn forecast(view: &FleetView, demand: Demand) -> Explanation {
+    told(&Draft::of(view), demand, Vec::new())
+}
+
 /// Explains where a job would go if its turn were now. Looks at every factory: for people, not for decisions.
 pub fn explain(view: &FleetView, demand: Demand) -> Explanation {
     let draft = Draft::of(view);
     let needs = draft.needs(demand);
+    let mut rows: Vec<(Load, FactoryFit)> = view.fleet.members().map(|member| row(&draft, &needs, member)).collect();
+    rank(&mut rows);
+    told(&draft, demand, rows.into_iter().map(|(_, fit)| fit).collect())
+}
+
+fn told(draft: &Draft, demand: Demand, factories: Vec<FactoryFit>) -> Explanation {
+    let needs = draft.needs(demand);
     let answer = match draft.choose(&needs) {
         Some(choice) => Answer::Goes { factory: choice.factory.clone(), engine: choice.engine.cloned() },
         None => {
-            let why = diagnose(&draft, &needs);
+            let why = diagnose(draft, &needs);
             Answer::Waits { unplaceable: why.is_unplaceable(), why }
         }
     };
@@ -85,10 +97,7 @@ pub fn explain(view: &FleetView, demand: Demand) -> Explanation {
         Answer::Goes { factory, engine: None } => format!("goes to `{factory}`"),
         Answer::Waits { why, .. } => why.to_string(),
     };
-    let mut rows: Vec<(Load, FactoryFit)> = view.fleet.members().map(|member| row(&draft, &needs, member)).collect();
-    rank(&mut rows);
-    let factories = rows.into_iter().map(|(_, fit)| fit).collect();
-    Explanation { shape: demand.shape.clone(), answer, text, weights: *view.weights, factories }
+    Explanation { shape: demand.shape.clone(), answer, text, weights: *draft.view.weights, factories }
 }
 
 fn row(draft: &Draft, needs: &Needs, member: &Member) -> (Load, FactoryFit) {

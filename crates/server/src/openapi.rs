@@ -6,7 +6,9 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use crate::api::{archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work};
+use crate::api::{
+    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work,
+};
 
 /// The whole description, as it is served.
 pub(crate) fn document() -> Bytes {

@@ -8,7 +8,9 @@ use axum::routing::{self, MethodRouter};
 use http::Method;
 use protocol::API_PREFIX;
 
-use crate::api::{archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work};
+use crate::api::{
+    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work,
+};
 use crate::app::App;
 use crate::gate;
 use crate::problem::Problem;

@@ -26,6 +26,6 @@ pub use meter::Operations;
 pub use postgres::{OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, Url as PostgresUrl};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    BackupError, OpenError, Options, Restoration, Settings, Sqlite, back_up_closed, inspect_backup,
-    restore_closed, stage_restore,
+    BackupError, OpenError, Options, Restoration, Settings, Sqlite, back_up_closed, inspect_backup, restore_closed,
+    stage_restore,
 };

@@ -97,8 +97,7 @@ impl Sqlite {
             settings.push(read_with);
         }
         let recent: Arc<Recent> = Arc::default();
-        let started =
-            Writer::start(connection, lock, Arc::clone(&meter), Arc::clone(&recent), options.waiting_max);
+        let started = Writer::start(connection, lock, Arc::clone(&meter), Arc::clone(&recent), options.waiting_max);
         let (writer, end) = started.map_err(|error| error.at(path))?;
         Ok(Self { readers: Readers::new(readers), writer, end, recent, meter, settings, path: path.to_owned() })
     }

@@ -162,7 +162,7 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
     let pick = |of: &[&'static str], by: u32| of[(n / by) as usize % of.len()];
     let mut tokens = vec![pick(&["os:linux", "os:mac", "os:windows"], 1), "engine:claude"];
     tokens.push(pick(&["node:18", "node:20", "node:22"], 3));
-    tokens.extend(["has:docker"].iter().filter(|_| n % 2 == 0));
+    tokens.extend(["has:docker"].iter().filter(|_| n.is_multiple_of(2)));
     tokens.extend(["engine:codex"].iter().filter(|_| n % 5 < 2));
     tokens.extend([RARE_TOKEN].iter().filter(|_| has_rare));
     let factory = Factory {
@@ -180,7 +180,7 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
         joined_at: now,
     };
     let load = f64::from(n * 37 % 50) / 100.0;
-    let health = if n % 10 == 0 { 0.9 } else { 1.0 };
+    let health = if n.is_multiple_of(10) { 0.9 } else { 1.0 };
     Ok(FactoryState { factory, products: BTreeSet::new(), presence: Presence::Live, load, health, disk_low: false })
 }
 

@@ -50,7 +50,9 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchDepthArg
     let mut deep = Side::open(context, site, "deep", args.stored).await?;
     context.out.note(&format!("measuring both in turns, {} times each operation", ROUNDS * PER_ROUND));
     for round in 0..=ROUNDS {
-        for side in [&mut shallow, &mut deep] {
+        // Whoever goes first finds colder caches: they take turns at that too.
+        let sides = if round % 2 == 0 { [&mut shallow, &mut deep] } else { [&mut deep, &mut shallow] };
+        for side in sides {
             side.measure().await?;
             // The first round warms both up.
             if round == 0 {

@@ -88,7 +88,7 @@ impl Plot {
                 let server = pgserver::Server::start_new(pgserver::Flushes::Real)
                     .map_err(|error| Failure::failed(error.to_string()))?;
                 let url = server.url();
-                let choice = url.parse().map_err(|error| Failure::failed(format!("{error}")))?;
+                let choice = url.parse().map_err(|error: String| Failure::failed(error))?;
                 (url, choice, Some(server))
             }
         };

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ambient::SystemEntropy;
 use domain::{ClaimNonce, EngineName, Entropy, Epoch, FactoryId, InstanceId, JobId, Message};
 use protocol::{
-    Accept, Accepted, Claim, Claimed, Client, CompleteWork, Completed, EventStream, Heartbeat, HeartbeatAnswer, PROTOCOL_VERSION,
-    StageAnswer, StartWork, Work, WorkAnswer, WorkOperation,
+    Accept, Accepted, Claim, Claimed, Client, CompleteWork, Completed, EventStream, Heartbeat, HeartbeatAnswer,
+    PROTOCOL_VERSION, StageAnswer, StartWork, Work, WorkAnswer, WorkOperation,
 };
 
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 16] = [
+const SCREENS: [(&str, &[&str]); 18] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
@@ -20,6 +20,8 @@ const SCREENS: [(&str, &[&str]); 16] = [
     ("restore", &["restore", "--help"]),
     ("products-set", &["products", "set", "--help"]),
     ("mode", &["mode", "--help"]),
+    ("bench", &["bench", "--help"]),
+    ("bench-throughput", &["bench", "throughput", "--help"]),
     ("token-create", &["token", "create", "--help"]),
 ];
 

@@ -10,12 +10,12 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, warn};
 
+use super::books::{Books, Ends, Memory};
 use super::fault::{closed, fault};
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
-use super::row::counter;
-use super::books::{Books, Ends, Memory};
 use super::recent::Recent;
+use super::row::counter;
 use super::unit::{Applied, Unit};
 use crate::meter::Meter;
 

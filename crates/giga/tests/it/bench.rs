@@ -1,0 +1,88 @@
+//! `giga bench`: each benchmark, small, on real processes. The figures are those of a debug build; their shape is the contract.
+
+use serde_json::Value;
+
+use crate::giga::Machine;
+
+/// The one line that a benchmark prints with `--json`.
+fn measured(args: &[&str]) -> Value {
+    let machine = Machine::new();
+    let data = machine.path().join("data");
+    let args = [&["--json", "--quiet", "--data", data.to_str().unwrap(), "bench"], args].concat();
+    let ran = machine.giga(&args);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
+    let left: Vec<_> = std::fs::read_dir(&data).map(|found| found.flatten().collect()).unwrap_or_default();
+    assert!(left.is_empty(), "a benchmark clears up after itself: {left:?}");
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+fn figure(found: &Value, name: &str) -> f64 {
+    found[name].as_f64().unwrap_or_else(|| panic!("no `{name}` in {found}"))
+}
+
+#[test]
+fn latency_is_measured_at_a_steady_rate() {
+    let found = measured(&["latency", "--rate", "50", "--seconds", "1"]);
+
+    assert_eq!((&found["bench"], &found["rate"], &found["jobs"]), (&"latency".into(), &50.into(), &50.into()));
+    assert!(figure(&found, "p50_ms") <= figure(&found, "p99_ms"), "{found}");
+}
+
+#[test]
+fn throughput_is_measured_singly_and_in_batches() {
+    let found = measured(&["throughput", "--lives", "200"]);
+
+    assert!(figure(&found, "single_lives_per_s") > 0.0 && figure(&found, "batched_lives_per_s") > 0.0, "{found}");
+}
+
+#[test]
+fn depth_is_measured_as_ratios() {
+    let found = measured(&["depth", "--stored", "2000"]);
+
+    for ratio in ["submit_ratio", "dispatch_ratio", "claim_ratio", "list_ratio"] {
+        assert!(figure(&found, ratio) > 0.0, "{found}");
+    }
+}
+
+#[test]
+fn idle_is_measured_in_every_mode_and_costs_no_store_operation_and_claims_only_when_polling() {
+    let found = measured(&["idle", "--factories", "3", "--seconds", "3"]);
+
+    let rows: Vec<_> = found["rows"].as_array().unwrap().iter().map(|row| (&row["mode"], &row["factories"])).collect();
+    let three = Value::from(3);
+    assert_eq!(rows, [(&"poll".into(), &three), (&"gate".into(), &three), (&"push".into(), &three)]);
+    for row in found["rows"].as_array().unwrap() {
+        assert_eq!(figure(row, "store_ops_per_min"), 0.0, "{row}");
+        assert_eq!(figure(row, "claims_per_min") > 0.0, row["mode"] == "poll", "{row}");
+        assert!(figure(row, "cpu_percent") >= 0.0, "{row}");
+    }
+}
+
+#[test]
+fn decisions_are_measured_for_small_and_large_fleets() {
+    let found = measured(&["decide"]);
+
+    let rows = found["rows"].as_array().unwrap();
+    let sizes: Vec<_> = rows.iter().map(|row| (figure(row, "factories"), figure(row, "eligible"))).collect();
+    assert_eq!(sizes, [(10., 10.), (1_000., 1_000.), (1_000., 10.), (10_000., 10_000.), (10_000., 10.)]);
+    assert!(rows.iter().all(|row| figure(row, "us_per_decision") > 0.0), "{found}");
+}
+
+#[test]
+fn memory_is_measured_with_stored_and_open_jobs() {
+    let found = measured(&["memory", "--stored", "1000", "--open", "50", "--resident", "100"]);
+
+    assert_eq!((figure(&found, "stored"), figure(&found, "open")), (1_000., 100.));
+    assert!(figure(&found, "rss_mb") > 1.0 && figure(&found, "start_ms") > 1.0, "{found}");
+}
+
+#[test]
+fn a_benchmark_that_starts_coordinators_refuses_to_use_another_one() {
+    let args = ["--api", "http://127.0.0.1:9", "--token", "x", "bench", "memory"];
+
+    let ran = Machine::new().giga(&args);
+
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("leave --api away"), "{}", ran.stderr);
+}
