@@ -107,7 +107,7 @@ impl Coordinator {
                 Err(error) => Err(error),
             };
             match (&outcome, body) {
-                (Ok(_), Some(body)) => self.bodies.keep(id, body),
+                (Ok(_), Some(body)) => self.bodies.keep(id, body, self.ports.clock.monotonic()),
                 (Err(CommitError::Stale), _) => self.counters.conflict(),
                 _ => {}
             }

@@ -74,13 +74,13 @@ struct State {
     lease_epoch: Epoch,
     dispatch_seq: DispatchSeq,
     seq: EventSeq,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     attempts: u32,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     lost_leases: u32,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     unaccepted: u32,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     runs: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<Run>,
@@ -326,6 +326,11 @@ pub struct Versioned<T> {
     pub value: T,
     /// What a write over it must expect.
     pub revision: Revision,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde lends the field")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 fn version_of(state: &str) -> Option<u16> {

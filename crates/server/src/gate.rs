@@ -16,6 +16,7 @@ use tracing::{Instrument, debug, debug_span, info};
 use crate::app::App;
 use crate::caller::Ends;
 use crate::problem::{Cause, Problem};
+use crate::unfinished::Unfinished;
 
 /// Checks whom a request is for, answers it within its time whatever happens, and writes down how it went.
 pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -54,20 +55,16 @@ fn checked(app: &App, request: Request) -> Result<Request, Problem> {
 /// A change is finished even if its client hangs up or loses patience half-way: what was committed must also be announced.
 async fn answer(app: &App, request: Request, next: Next, time_max: Duration) -> Response {
     let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let answering = next.run(request);
+    let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
     let answered = if is_change {
-        let change = app.changes.spawn(answering.in_current_span());
-        tokio::time::timeout(time_max, change).await.map(|ended| match ended {
-            Ok(response) => Ok(response),
-            Err(error) => Err(error.try_into_panic().map_or_else(|_| "cancelled".to_owned(), |panic| message(&*panic))),
-        })
+        let change = Unfinished::new(answering.in_current_span(), app.changes.clone());
+        tokio::time::timeout(time_max, change).await
     } else {
-        let looking = AssertUnwindSafe(answering).catch_unwind();
-        tokio::time::timeout(time_max, looking).await.map(|ended| ended.map_err(|panic| message(&*panic)))
+        tokio::time::timeout(time_max, answering).await
     };
     match answered {
         Ok(Ok(response)) => response,
-        Ok(Err(panic)) => Problem::panicked(&panic).into_response(),
+        Ok(Err(panic)) => Problem::panicked(&message(&*panic)).into_response(),
         Err(_) => Problem::timed_out().into_response(),
     }
 }

@@ -20,6 +20,7 @@ mod routes;
 mod server;
 mod streams;
 mod tls;
+mod unfinished;
 mod vault;
 
 pub use options::{Limits, Options, Tls};

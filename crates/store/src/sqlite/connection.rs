@@ -86,9 +86,10 @@ fn set_up(connection: &Connection, role: Role, options: Options) -> rusqlite::Re
     match role {
         Role::Writer => {
             connection.pragma_update(None, "journal_mode", "WAL")?;
-            // 32 MiB hold the inner pages of the indexes of a million jobs; a checkpoint every 16 MiB of log is rare
-            // beside the commits it delays, and the log file never keeps more than 64 MiB.
-            connection.pragma_update(None, "cache_size", -32 * 1024)?;
+            // 8 MiB hold the pages that the jobs at hand are on; the rest is in the system's own cache, and SQLite looks
+            // through all of its cache after every commit. A checkpoint every 16 MiB of log is rare beside the commits
+            // it delays, and the log file never keeps more than 64 MiB.
+            connection.pragma_update(None, "cache_size", -8 * 1024)?;
             connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
             connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
             if let Some(pages) = options.pages_max {
