@@ -1,5 +1,6 @@
 //! `giga bench`: what the fleet can do on this machine, measured over real HTTP on durable commits [P1]–[P6].
 
+mod crew;
 mod decide;
 mod depth;
 mod figures;
@@ -20,16 +21,23 @@ use crate::failure::Failure;
 
 use ground::Site;
 
-/// Runs one benchmark, and prints a table or one line of JSON.
+/// Runs one benchmark, and prints a table or one line of JSON. Told to stop, it clears up first.
 pub(crate) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), Failure> {
     crate::fleet::allow_many_connections();
+    let stop = crate::fleet::stop_on_signal();
     let site = Site::of(context, &args)?;
-    match args.command {
-        BenchCommand::Latency(args) => latency::run(context, &site, &args).await,
-        BenchCommand::Throughput(args) => throughput::run(context, &site, &args).await,
-        BenchCommand::Depth(args) => depth::run(context, &site, &args).await,
-        BenchCommand::Idle(args) => idle::run(context, &site, &args).await,
-        BenchCommand::Decide => decide::run(context),
-        BenchCommand::Memory(args) => memory::run(context, &site, &args).await,
+    let measuring = async {
+        match args.command {
+            BenchCommand::Latency(args) => latency::run(context, &site, &args).await,
+            BenchCommand::Throughput(args) => throughput::run(context, &site, &args).await,
+            BenchCommand::Depth(args) => depth::run(context, &site, &args).await,
+            BenchCommand::Idle(args) => idle::run(context, &site, &args).await,
+            BenchCommand::Decide => decide::run(context),
+            BenchCommand::Memory(args) => memory::run(context, &site, &args).await,
+        }
+    };
+    tokio::select! {
+        measured = measuring => measured,
+        () = stop.cancelled() => Err(Failure::failed("stopped before the measurement was over")),
     }
 }

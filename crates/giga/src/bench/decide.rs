@@ -24,9 +24,8 @@ const RARE: u32 = 10;
 /// What only [`RARE`] factories offer.
 const RARE_TOKEN: &str = "gpu:l4";
 
-/// Decisions of one sample, and samples of one row: the median of the samples is the figure.
-const DECISIONS: u32 = 200;
-const SAMPLES: u32 = 21;
+/// Decisions that are timed, each by itself.
+const DECISIONS: u32 = 4_000;
 
 /// Seats of a factory; half of all are taken while decisions are made.
 const SEATS: u32 = 4;
@@ -75,18 +74,22 @@ fn measure(factories: u32, eligible: u32) -> Result<Row, Failure> {
     let clock = SystemClock::new();
     let mut world = World::new(factories, eligible, clock.now())?;
     // Before the first that counts, so many that half of the seats which the jobs can take are taken.
-    world.decide(eligible * SEATS / 2)?;
-    let mut samples = Samples::default();
-    for _ in 0..SAMPLES {
-        let started = clock.monotonic();
-        world.decide(DECISIONS)?;
-        samples.add(clock.monotonic().saturating_sub(started) / DECISIONS);
+    for _ in 0..eligible * SEATS / 2 {
+        world.decide()?;
     }
+    let mut samples = Samples::default();
+    let started = clock.monotonic();
+    for _ in 0..DECISIONS {
+        let began = clock.monotonic();
+        world.decide()?;
+        samples.add(clock.monotonic().saturating_sub(began));
+    }
+    let mean = clock.monotonic().saturating_sub(started) / DECISIONS;
     let micros = |span: Duration| rounded(span.as_secs_f64() * 1e6, 2);
     Ok(Row {
         factories,
         eligible,
-        us_per_decision: micros(samples.median()),
+        us_per_decision: micros(mean),
         us_per_decision_p99: micros(samples.percentile(99.0)),
     })
 }
@@ -119,39 +122,37 @@ impl World {
         Ok(Self { fleet, shape: Arc::new(shape), seated: VecDeque::new(), seats_max, jobs: 0, now })
     }
 
-    /// Decides for so many jobs, one after the other.
-    fn decide(&mut self, count: u32) -> Result<(), Failure> {
+    /// Decides for one job, and gives it its seat.
+    fn decide(&mut self) -> Result<(), Failure> {
         let (weights, products, flags) = (Weights::default(), BTreeMap::new(), Flags::default());
-        for _ in 0..count {
-            self.jobs += 1;
-            let job = JobId::from_bytes((u128::from(self.jobs) << 64).to_be_bytes());
-            let mut queue = Queue::new();
-            let (shape, since) = (Arc::clone(&self.shape), self.now);
-            queue.insert(Waiting { job, shape, priority: Priority::Normal, since, avoid: None });
-            let view = FleetView {
-                now: self.now,
-                fleet: &self.fleet,
-                queue: &queue,
-                products: &products,
-                weights: &weights,
-                flags: &flags,
-                limit: 1,
-            };
-            let decided = plan(&view).placements.pop();
-            let placement = decided.ok_or_else(|| Failure::failed("a job found no seat, which there was"))?;
-            let seat = Seat {
-                factory: placement.factory,
-                product: self.shape.product.clone(),
-                repo: self.shape.repo.clone(),
-                engine: placement.engine,
-            };
-            self.fleet.occupy(job, seat);
-            self.seated.push_back(job);
-            if self.seated.len() > self.seats_max
-                && let Some(oldest) = self.seated.pop_front()
-            {
-                self.fleet.vacate(&oldest);
-            }
+        self.jobs += 1;
+        let job = JobId::from_bytes((u128::from(self.jobs) << 64).to_be_bytes());
+        let mut queue = Queue::new();
+        let (shape, since) = (Arc::clone(&self.shape), self.now);
+        queue.insert(Waiting { job, shape, priority: Priority::Normal, since, avoid: None });
+        let view = FleetView {
+            now: self.now,
+            fleet: &self.fleet,
+            queue: &queue,
+            products: &products,
+            weights: &weights,
+            flags: &flags,
+            limit: 1,
+        };
+        let decided = plan(&view).placements.pop();
+        let placement = decided.ok_or_else(|| Failure::failed("a job found no seat, which there was"))?;
+        let seat = Seat {
+            factory: placement.factory,
+            product: self.shape.product.clone(),
+            repo: self.shape.repo.clone(),
+            engine: placement.engine,
+        };
+        self.fleet.occupy(job, seat);
+        self.seated.push_back(job);
+        if self.seated.len() > self.seats_max
+            && let Some(oldest) = self.seated.pop_front()
+        {
+            self.fleet.vacate(&oldest);
         }
         Ok(())
     }

@@ -8,12 +8,14 @@ use std::time::Duration;
 use ambient::SystemClock;
 use domain::{Clock, FactoryId, Grant, ProductId};
 use http::Method;
+use parking_lot::Mutex;
 use protocol::{Client, Endpoint, Enroll, Enrolled, Metrics, NewToken, ProductSettings, TokenMade, Trust};
+use rustix::process::{Pid, test_kill_process};
 use tokio::process::{Child, Command};
 
 use crate::cli::{BenchArgs, BenchStore};
 use crate::command::Context;
-use crate::config::{Origin, StoreChoice};
+use crate::config::{Origin, StoreChoice, is_loopback};
 use crate::failure::Failure;
 use crate::fleet::make_private_folder;
 use crate::fleet::stores::{self, Opened};
@@ -26,6 +28,12 @@ const START_MAX: Duration = Duration::from_secs(120);
 
 /// A stopping coordinator empties its log into its database.
 const STOP_MAX: Duration = Duration::from_secs(60);
+
+/// The folder of the coordinator that most benchmarks have.
+const FLEET: &str = "fleet";
+
+/// What the folders of benchmarks are called, before the number of their process.
+const FOLDER: &str = "bench-";
 
 /// What each product of a benchmark is called; its own, so that a fleet that is in use is not disturbed.
 const PRODUCT: &str = "bench";
@@ -45,10 +53,17 @@ pub(super) enum Site {
 
 impl Site {
     pub(super) fn of(context: &Context<'_>, args: &BenchArgs) -> Result<Self, Failure> {
-        if matches!(context.config.client.api.origin, Origin::Flag(_)) {
+        let api = &context.config.client.api;
+        if matches!(api.origin, Origin::Flag(_)) {
+            if !is_loopback(&api.value) {
+                return Err(Failure::usage(format!("{} is not on this machine", api.value))
+                    .hint("a benchmark loads whatever it measures: run it where the coordinator runs"));
+            }
             return Ok(Self::There(crate::api::connect(&context.config)?));
         }
-        let folder = context.config.data.path().join(format!("bench-{}", std::process::id()));
+        let data = context.config.data.path();
+        clear_leftovers(data);
+        let folder = data.join(format!("{FOLDER}{}", std::process::id()));
         Ok(Self::Here { folder, store: args.store.clone() })
     }
 
@@ -56,6 +71,9 @@ impl Site {
     pub(super) fn plot(&self, name: &str) -> Result<Plot, Failure> {
         match self {
             Self::There(_) => Err(Failure::usage("this benchmark starts coordinators of its own: leave --api away")),
+            Self::Here { store: BenchStore::Named { choice: StoreChoice::Postgres(_), .. }, .. } if name != FLEET => {
+                Err(Failure::usage("this benchmark fills stores of its own: say `--store postgres`, which starts one"))
+            }
             Self::Here { folder, store } => Plot::make(&folder.join(name), store),
         }
     }
@@ -64,7 +82,19 @@ impl Site {
     pub(super) async fn open(&self) -> Result<Ground, Failure> {
         match self {
             Self::There(client) => Ok(Ground::of(client.clone(), None)),
-            Self::Here { .. } => Ground::start(self.plot("fleet")?).await,
+            Self::Here { .. } => Ground::start(self.plot(FLEET)?).await,
+        }
+    }
+}
+
+/// What a benchmark that was killed left behind goes with the next one.
+fn clear_leftovers(data: &Path) {
+    for entry in std::fs::read_dir(data).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|pid| pid.parse::<i32>().ok());
+        let is_dead = |pid| Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid).is_err());
+        if pid.is_some_and(is_dead) {
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -115,6 +145,7 @@ impl Drop for Plot {
 pub(super) struct Ground {
     admin: Client,
     server: Option<ServerProcess>,
+    hired: Mutex<Vec<FactoryId>>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -125,7 +156,7 @@ struct ServerProcess {
 
 impl Ground {
     fn of(admin: Client, server: Option<ServerProcess>) -> Self {
-        Self { admin, server, clock: Arc::new(SystemClock::new()) }
+        Self { admin, server, hired: Mutex::default(), clock: Arc::new(SystemClock::new()) }
     }
 
     /// Starts a coordinator on a plot, with whatever is there.
@@ -140,7 +171,10 @@ impl Ground {
             }
         }
         command.arg("serve").arg("--listen").arg("127.0.0.1:0").arg("--data").arg(folder);
-        command.arg("--until-stdin-closes").current_dir(folder);
+        // Settings of this machine, such as a certificate, are not what is measured.
+        let config = folder.join("giga.toml");
+        std::fs::write(&config, "")?;
+        command.arg("--until-stdin-closes").arg("--config").arg(config).current_dir(folder);
         // An address may hold a password, which a command line would show to everybody on the machine.
         command.env("GIGA_STORE", &plot.store_text);
         // The log is written as it is for everybody; only nobody reads it here.
@@ -165,9 +199,15 @@ impl Ground {
         Ok(Self::of(admin, Some(ServerProcess { child, plot })))
     }
 
-    /// Ends the coordinator, if it is ours, and gives its plot back.
+    /// Ends the coordinator, if it is ours, and gives its plot back; another one forgets our factories.
     pub(super) async fn stop(self) -> Result<Option<Plot>, Failure> {
-        let Some(mut server) = self.server else { return Ok(None) };
+        let Some(mut server) = self.server else {
+            for factory in self.hired.into_inner() {
+                let _: serde_json::Value =
+                    self.admin.call(Method::DELETE, &format!("/factories/{factory}"), None::<&()>).await?;
+            }
+            return Ok(None);
+        };
         drop(server.child.stdin.take());
         if tokio::time::timeout(STOP_MAX, server.child.wait()).await.is_err() {
             server.child.kill().await?;
@@ -177,7 +217,11 @@ impl Ground {
 
     /// Waits until the coordinator says that it can serve.
     pub(super) async fn is_ready(&self) -> Result<(), Failure> {
-        while self.admin.get::<serde_json::Value>("/readyz").await.is_err() {
+        let started = self.clock.monotonic();
+        while let Err(error) = self.admin.get::<serde_json::Value>("/readyz").await {
+            if self.clock.monotonic().saturating_sub(started) > START_MAX {
+                return Err(error.into());
+            }
             self.clock.sleep(Duration::from_millis(2)).await;
         }
         Ok(())
@@ -221,6 +265,7 @@ impl Ground {
         let enrolled: Enrolled = self.admin.post("/factories/enroll", &enroll).await?;
         let endpoint =
             Endpoint { base: self.admin.base().to_owned(), token: enrolled.token, product: None, trust: Trust::Public };
+        self.hired.lock().push(factory.clone());
         let hand = Hand::new(factory, Client::new(endpoint)?, seats);
         hand.beat().await?;
         Ok(hand)

@@ -11,6 +11,8 @@ use protocol::{
 
 use crate::failure::Failure;
 
+use super::lives::ONLY_HERE;
+
 /// The engine that every hand offers and no hand runs.
 const ENGINE: &str = "command";
 
@@ -32,7 +34,10 @@ impl Hand {
     pub(super) async fn beat(&self) -> Result<HeartbeatAnswer, Failure> {
         let heartbeat = Heartbeat {
             instance: self.instance,
-            capabilities: ["os:linux", "arch:x86_64", "engine:command"].iter().filter_map(|c| c.parse().ok()).collect(),
+            capabilities: ["os:linux", "arch:x86_64", "engine:command", ONLY_HERE]
+                .iter()
+                .filter_map(|c| c.parse().ok())
+                .collect(),
             repos: BTreeSet::new(),
             clones: false,
             seat_limit: self.seats,

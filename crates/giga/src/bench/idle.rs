@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ambient::SystemEntropy;
-use domain::{Clock, Entropy, Mode};
+use domain::{Clock, Entropy, Mode, ProductId};
 use factory::{Found, Pace, Woken};
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -42,10 +42,10 @@ struct Row {
     mode: &'static str,
     factories: u32,
     store_ops_per_min: f64,
-    cpu_percent: f64,
+    /// Unknown where the coordinator is not ours.
+    cpu_percent: Option<f64>,
     claims_per_min: f64,
     looks_per_min: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     rss_mb: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ struct Asked {
 /// Measures a fleet with nothing to do, mode by mode.
 pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchIdleArgs) -> Result<(), Failure> {
     let ground = site.open().await?;
-    ground.product().await?;
+    let product = ground.product().await?;
     let mut sizes = args.factories.clone();
     sizes.sort_unstable();
     sizes.dedup();
@@ -71,10 +71,10 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchIdleArgs
         }
         for mode in MODES {
             context.out.note(&format!("{factories} idle factories in mode {mode}, for {} seconds", args.seconds));
-            rows.push(measure(&ground, &hands, mode, args.seconds).await?);
+            rows.push(measure(&ground, &hands, &product, mode, args.seconds).await?);
         }
     }
-    ground.admin().set_mode(None, Some(Mode::Push)).await?;
+    ground.admin().set_mode(Some(&product), None).await?;
     ground.stop().await?;
     let report = Report { bench: "idle", poll_every_s: POLL_EVERY.as_secs(), seconds: args.seconds, rows };
     if context.out.is_json() {
@@ -89,19 +89,25 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchIdleArgs
             format!("{:.1}", row.store_ops_per_min).into(),
             format!("{:.1}", row.claims_per_min).into(),
             format!("{:.1}", row.looks_per_min).into(),
-            format!("{:.2}", row.cpu_percent).into(),
+            row.cpu_percent.map_or_else(String::new, |percent| format!("{percent:.2}")).into(),
             row.rss_mb.map_or_else(String::new, |mb| format!("{mb:.0}")).into(),
         ]);
     }
     context.out.whole_table(&table)
 }
 
-async fn measure(ground: &Ground, hands: &[Hand], mode: Mode, seconds: u32) -> Result<Row, Failure> {
-    ground.admin().set_mode(None, Some(mode)).await?;
+async fn measure(
+    ground: &Ground,
+    hands: &[Hand],
+    product: &ProductId,
+    mode: Mode,
+    seconds: u32,
+) -> Result<Row, Failure> {
+    ground.admin().set_mode(Some(product), Some(mode)).await?;
     let asked: Arc<Asked> = Arc::default();
     let mut idling = JoinSet::new();
     for hand in hands {
-        idling.spawn(idle(hand.clone(), mode, Arc::clone(&ground.clock), Arc::clone(&asked)));
+        idling.spawn(idle(hand.clone(), product.clone(), mode, Arc::clone(&ground.clock), Arc::clone(&asked)));
     }
     ground.clock.sleep(SETTLE).await;
     // To ask for the count costs operations of its own: they are counted first.
@@ -124,7 +130,7 @@ async fn measure(ground: &Ground, hands: &[Hand], mode: Mode, seconds: u32) -> R
         mode: mode.as_str(),
         factories: u32::try_from(hands.len()).unwrap_or(u32::MAX),
         store_ops_per_min: per_minute(operations),
-        cpu_percent: rounded(used.unwrap_or_default().as_secs_f64() * 100.0 / took, 2),
+        cpu_percent: used.map(|used| rounded(used.as_secs_f64() * 100.0 / took, 2)),
         claims_per_min: per_minute(claims),
         looks_per_min: per_minute(looks),
         rss_mb: ground.pid().and_then(process::resident_mb).map(|mb| rounded(mb, 1)),
@@ -132,7 +138,13 @@ async fn measure(ground: &Ground, hands: &[Hand], mode: Mode, seconds: u32) -> R
 }
 
 /// One factory with nothing to do: its stream is open, its heart beats, and it asks as its mode says.
-async fn idle(hand: Hand, mode: Mode, clock: Arc<dyn Clock>, asked: Arc<Asked>) -> Result<(), Failure> {
+async fn idle(
+    hand: Hand,
+    product: ProductId,
+    mode: Mode,
+    clock: Arc<dyn Clock>,
+    asked: Arc<Asked>,
+) -> Result<(), Failure> {
     let renew_every = Duration::from_millis(hand.beat().await?.renew_every_ms);
     let mut inbox = hand.inbox().await?;
     let beat = async {
@@ -143,7 +155,7 @@ async fn idle(hand: Hand, mode: Mode, clock: Arc<dyn Clock>, asked: Arc<Asked>) 
     };
     let ask = async {
         match mode {
-            Mode::Poll | Mode::Gate => ask_for_ever(&hand, mode, clock.as_ref(), &asked).await,
+            Mode::Poll | Mode::Gate => ask_for_ever(&hand, &product, mode, clock.as_ref(), &asked).await,
             Mode::Push | Mode::Shadow | Mode::SelfSelect => std::future::pending().await,
         }
     };
@@ -155,7 +167,13 @@ async fn idle(hand: Hand, mode: Mode, clock: Arc<dyn Clock>, asked: Arc<Asked>) 
 }
 
 /// Asks for work by the rules of a real factory.
-async fn ask_for_ever(hand: &Hand, mode: Mode, clock: &dyn Clock, asked: &Asked) -> Result<(), Failure> {
+async fn ask_for_ever(
+    hand: &Hand,
+    product: &ProductId,
+    mode: Mode,
+    clock: &dyn Clock,
+    asked: &Asked,
+) -> Result<(), Failure> {
     let entropy: &dyn Entropy = &SystemEntropy;
     let mut pace = Pace::new(POLL_EVERY);
     let mut pause = pace.first(entropy.fraction());
@@ -164,7 +182,7 @@ async fn ask_for_ever(hand: &Hand, mode: Mode, clock: &dyn Clock, asked: &Asked)
         let is_open = match mode {
             Mode::Gate => {
                 asked.looks.fetch_add(1, Ordering::Relaxed);
-                pace.opens(hand.client.queue_state(&[], pace.tag()).await?, Woken::ByTime)
+                pace.opens(hand.client.queue_state(std::slice::from_ref(product), pace.tag()).await?, Woken::ByTime)
             }
             _ => true,
         };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock, JobId};
+use domain::{Clock, JobId, ProductId};
 use parking_lot::Mutex;
 use protocol::Submitted;
 use serde::Serialize;
@@ -15,6 +15,7 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
+use super::crew::Crew;
 use super::figures::{Samples, millis};
 use super::ground::{Ground, Site};
 use super::hand::Hand;
@@ -78,38 +79,16 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchLatencyA
 async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs) -> Result<Samples, Failure> {
     let product = ground.product().await?;
     let moments: Arc<Mutex<Moments>> = Arc::default();
-    let mut working = JoinSet::new();
-    for n in 0..FACTORIES {
-        let hand = ground.hire(&format!("bench-{n}"), SEATS).await?;
-        working.spawn(live(hand, Arc::clone(&ground.clock), Arc::clone(&moments)));
-    }
+    let work = |hand| live(hand, Arc::clone(&ground.clock), Arc::clone(&moments));
+    let mut crew = Crew::hire(ground, FACTORIES, SEATS, work).await?;
     let mut watcher = Watcher::open(ground.admin()).await?;
     let (warm_up, count) = (u64::from(WARM_UP * args.rate), u64::from(args.seconds * args.rate));
     context.out.note(&format!("{} jobs/s for {} seconds, after {WARM_UP} to warm up", args.rate, args.seconds));
-    let every = Duration::from_secs(1) / args.rate.max(1);
-    let (started, mut submitting) = (ground.clock.monotonic(), JoinSet::new());
-    for n in 0..warm_up + count {
-        // By the calendar, not by the last answer: a slow answer must not slow the rate down.
-        let due = started + every * u32::try_from(n).unwrap_or(u32::MAX);
-        let wait = due.saturating_sub(ground.clock.monotonic());
-        if !wait.is_zero() {
-            ground.clock.sleep(wait).await;
-        }
-        let (client, clock, moments) = (ground.admin().clone(), Arc::clone(&ground.clock), Arc::clone(&moments));
-        let request = lives::submit(&product, n);
-        let counts = n >= warm_up;
-        submitting.spawn(async move {
-            let answer: Submitted = client.post("/jobs", &request).await?;
-            if counts {
-                moments.lock().acknowledged.insert(answer.job.id, clock.monotonic());
-            }
-            Ok::<_, Failure>(())
-        });
-    }
-    while let Some(done) = submitting.join_next().await {
-        done.map_err(|error| Failure::failed(error.to_string()))??;
-    }
-    watcher.wait_for(warm_up + count).await?;
+    let submitting = async {
+        submit_steadily(ground, &product, args.rate, (warm_up, count), &moments).await?;
+        watcher.wait_for(warm_up + count).await
+    };
+    crew.during(submitting).await?;
     let Moments { acknowledged, held } = std::mem::take(&mut *moments.lock());
     let mut samples = Samples::default();
     for (job, acknowledged) in acknowledged {
@@ -122,21 +101,52 @@ async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs
     Ok(samples)
 }
 
+/// Submits at the rate; those of the warm-up are not noted.
+async fn submit_steadily(
+    ground: &Ground,
+    product: &ProductId,
+    rate: u32,
+    (warm_up, count): (u64, u64),
+    moments: &Arc<Mutex<Moments>>,
+) -> Result<(), Failure> {
+    let every = Duration::from_secs(1) / rate.max(1);
+    let (started, mut submitting) = (ground.clock.monotonic(), JoinSet::new());
+    for n in 0..warm_up + count {
+        // By the calendar, not by the last answer: a slow answer must not slow the rate down.
+        let due = started + every * u32::try_from(n).unwrap_or(u32::MAX);
+        let wait = due.saturating_sub(ground.clock.monotonic());
+        if !wait.is_zero() {
+            ground.clock.sleep(wait).await;
+        }
+        let (client, clock, moments) = (ground.admin().clone(), Arc::clone(&ground.clock), Arc::clone(moments));
+        let request = lives::submit(product, n);
+        let counts = n >= warm_up;
+        submitting.spawn(async move {
+            let answer: Submitted = client.post("/jobs", &request).await?;
+            if counts {
+                moments.lock().acknowledged.insert(answer.job.id, clock.monotonic());
+            }
+            Ok::<_, Failure>(())
+        });
+    }
+    while let Some(done) = submitting.join_next().await {
+        done.map_err(|error| Failure::failed(error.to_string()))??;
+    }
+    Ok(())
+}
+
 /// Lives every offer of a factory to its end, and notes when its lease was held.
 async fn live(hand: Hand, clock: Arc<dyn Clock>, moments: Arc<Mutex<Moments>>) -> Result<(), Failure> {
-    let mut inbox = hand.inbox().await?;
-    let mut lives: JoinSet<Result<(), Failure>> = JoinSet::new();
-    while let Some(message) = inbox.next().await? {
-        while lives.try_join_next().is_some() {}
-        let (hand, clock, moments) = (hand.clone(), Arc::clone(&clock), Arc::clone(&moments));
-        lives.spawn(async move {
+    lives::live_each(hand, move |hand, message| {
+        let (clock, moments) = (Arc::clone(&clock), Arc::clone(&moments));
+        async move {
             let accepted = hand.accept(&message).await?;
             let (job, epoch) = (message.job_id, accepted.lease_epoch);
             moments.lock().held.insert(job, clock.monotonic());
             hand.start(job, epoch).await?;
             hand.complete(job, epoch).await?;
             Ok(())
-        });
-    }
-    Ok(())
+        }
+    })
+    .await
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::{JobId, ProductId};
+use domain::{JobId, Message, ProductId};
 use protocol::{Accepted, Batch, BatchAnswer, Client, Submit, Submitted, WorkOperation, WorkOutcome};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -18,9 +18,14 @@ const BODY_LEN: usize = 1_024;
 /// Operations of one batched request: enough to share its cost, few enough to answer soon.
 const OPERATIONS_MAX: usize = 256;
 
+/// What the factories of a benchmark offer and no other does: a fleet that is in use gets none of its jobs.
+pub(super) const ONLY_HERE: &str = "has:giga-bench";
+
 /// A manifest of one kilobyte for the benchmarks' product.
 pub(super) fn manifest(product: &ProductId, n: u64) -> String {
-    let mut text = format!("---\ntitle: Job {n} of a benchmark\nproduct: {product}\nengine: command\n---\n\n");
+    let mut text = format!(
+        "---\ntitle: Job {n} of a benchmark\nproduct: {product}\nengine: command\ncapabilities: [\"{ONLY_HERE}\"]\n---\n\n"
+    );
     while text.len() < BODY_LEN {
         text.push_str("Mend the gate, oil its hinges, and see that it closes by itself.\n");
     }
@@ -95,21 +100,32 @@ async fn all(mut tasks: JoinSet<Result<(), Failure>>) -> Result<(), Failure> {
 
 /// Takes every offer of a factory and lives it to the end, one operation per request; ends with the stream.
 pub(super) async fn live_singly(hand: Hand) -> Result<(), Failure> {
+    live_each(hand, |hand, message| async move {
+        let Accepted { lease_epoch, assignment, .. } = hand.accept(&message).await?;
+        hand.start(assignment.job_id, lease_epoch).await?;
+        hand.complete(assignment.job_id, lease_epoch).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Does `live` with every offer of a factory, side by side, until the stream ends or one of them fails.
+pub(super) async fn live_each<L, F>(hand: Hand, live: L) -> Result<(), Failure>
+where
+    L: Fn(Hand, Message) -> F,
+    F: Future<Output = Result<(), Failure>> + Send + 'static,
+{
     let mut inbox = hand.inbox().await?;
     let mut lives: JoinSet<Result<(), Failure>> = JoinSet::new();
-    while let Some(message) = inbox.next().await? {
-        while let Some(done) = lives.try_join_next() {
-            done.map_err(|error| Failure::failed(error.to_string()))??;
+    loop {
+        tokio::select! {
+            message = inbox.next() => match message? {
+                Some(message) => drop(lives.spawn(live(hand.clone(), message))),
+                None => return all(lives).await,
+            },
+            Some(done) = lives.join_next() => done.map_err(|error| Failure::failed(error.to_string()))??,
         }
-        let hand = hand.clone();
-        lives.spawn(async move {
-            let Accepted { lease_epoch, assignment, .. } = hand.accept(&message).await?;
-            hand.start(assignment.job_id, lease_epoch).await?;
-            hand.complete(assignment.job_id, lease_epoch).await?;
-            Ok(())
-        });
     }
-    all(lives).await
 }
 
 /// Takes every offer of a factory and lives it to the end; whatever is to be said at one time goes in one request.
@@ -132,13 +148,15 @@ pub(super) async fn live_in_batches(hand: Hand) -> Result<(), Failure> {
         }
         Ok(())
     });
-    while let Some(message) = inbox.next().await? {
-        if offers.send(WorkOperation::Accept { request: hand.accept_of(&message) }).is_err() {
-            break;
+    loop {
+        tokio::select! {
+            message = inbox.next() => match message? {
+                Some(message) => drop(offers.send(WorkOperation::Accept { request: hand.accept_of(&message) })),
+                None => return Ok(()),
+            },
+            Some(ended) = tasks.join_next() => return ended.map_err(|error| Failure::failed(error.to_string()))?,
         }
     }
-    tasks.abort_all();
-    Ok(())
 }
 
 fn job_of(operation: &WorkOperation) -> JobId {

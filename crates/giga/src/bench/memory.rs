@@ -29,8 +29,9 @@ struct Report {
     /// Open jobs when the memory was read.
     open: u64,
     rss_mb: f64,
-    /// With the fewer open jobs.
     start_ms: f64,
+    /// Open jobs when the start was timed.
+    start_open: u64,
     rows: Vec<Row>,
 }
 
@@ -59,8 +60,15 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchMemoryAr
         rows.push(row);
     }
     let (first, last) = (rows[0], rows[1]);
-    let report =
-        Report { bench: "memory", stored, open: last.open, rss_mb: last.rss_mb, start_ms: first.start_ms, rows };
+    let report = Report {
+        bench: "memory",
+        stored,
+        open: last.open,
+        rss_mb: last.rss_mb,
+        start_ms: first.start_ms,
+        start_open: first.open,
+        rows,
+    };
     if context.out.is_json() {
         return context.out.document(&report);
     }
@@ -99,7 +107,9 @@ async fn measure(mut plot: Plot, stored: u64, open: u64) -> Result<(Row, Plot), 
         starts.add(clock.monotonic().saturating_sub(started));
         if n == STARTS {
             clock.sleep(SETTLE).await;
-            rss_mb = ground.pid().and_then(process::resident_mb).unwrap_or(0.0);
+            let resident = ground.pid().and_then(process::resident_mb);
+            rss_mb =
+                resident.ok_or_else(|| Failure::failed("this system does not say how much memory a process has"))?;
         }
         plot = ground.stop().await?.ok_or_else(|| Failure::failed("the coordinator is not ours"))?;
     }

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use domain::ProductId;
 use serde::Serialize;
-use tokio::task::JoinSet;
 
 use crate::cli::BenchThroughputArgs;
 use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
+use super::crew::Crew;
 use super::figures::rounded;
 use super::ground::{Ground, Site};
-use super::hand::Hand;
 use super::lives;
 use super::watcher::Watcher;
 
@@ -92,16 +91,18 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchThroughp
 async fn measure(context: &Context<'_>, site: &Site, manner: Manner, count: u64) -> Result<Measured, Failure> {
     let ground = site.open().await?;
     let product = ground.product().await?;
-    let hands = crew(&ground).await?;
+    let mut crew = match manner {
+        Manner::Single => Crew::hire(&ground, FACTORIES, SEATS, lives::live_singly).await?,
+        Manner::Batched => Crew::hire(&ground, FACTORIES, SEATS, lives::live_in_batches).await?,
+    };
     let mut watcher = Watcher::open(ground.admin()).await?;
-    let mut working = work(&hands, manner);
     context.out.note(&format!("{manner:?}: {WARM_UP} lives to warm up, then {count} that count").to_lowercase());
-    live(&ground, &product, manner, WARM_UP, &mut watcher, &mut working).await?;
+    crew.during(live(&ground, &product, manner, WARM_UP, &mut watcher)).await?;
     let (events, started, cpu) = (watcher.events(), ground.clock.monotonic(), Used::now(&ground));
-    live(&ground, &product, manner, count, &mut watcher, &mut working).await?;
+    crew.during(live(&ground, &product, manner, count, &mut watcher)).await?;
     let took = ground.clock.monotonic().saturating_sub(started).as_secs_f64();
     let (used, events) = (Used::now(&ground), watcher.events() - events);
-    working.abort_all();
+    drop(crew);
     ground.stop().await?;
     if events < count * EVENTS_PER_LIFE {
         return Err(Failure::failed(format!("{count} lives were seen as {events} events only")));
@@ -129,25 +130,6 @@ impl Used {
     }
 }
 
-async fn crew(ground: &Ground) -> Result<Vec<Hand>, Failure> {
-    let mut hands = Vec::new();
-    for n in 0..FACTORIES {
-        hands.push(ground.hire(&format!("bench-{n}"), SEATS).await?);
-    }
-    Ok(hands)
-}
-
-fn work(hands: &[Hand], manner: Manner) -> JoinSet<Result<(), Failure>> {
-    let mut working = JoinSet::new();
-    for hand in hands {
-        match manner {
-            Manner::Single => working.spawn(lives::live_singly(hand.clone())),
-            Manner::Batched => working.spawn(lives::live_in_batches(hand.clone())),
-        };
-    }
-    working
-}
-
 /// Submits jobs and waits until the watcher has seen all of them end.
 async fn live(
     ground: &Ground,
@@ -155,24 +137,11 @@ async fn live(
     manner: Manner,
     count: u64,
     watcher: &mut Watcher,
-    working: &mut JoinSet<Result<(), Failure>>,
 ) -> Result<(), Failure> {
     let goal = watcher.shipped() + count;
-    let submitting = async {
-        match manner {
-            Manner::Single => lives::submit_singly(ground.admin(), product, count, SUBMITTERS).await,
-            Manner::Batched => lives::submit_in_batches(ground.admin(), product, count, BATCHERS, BATCH).await,
-        }
-    };
-    let living = async {
-        submitting.await?;
-        watcher.wait_for(goal).await
-    };
-    tokio::select! {
-        lived = living => lived,
-        Some(ended) = working.join_next() => {
-            ended.map_err(|error| Failure::failed(error.to_string()))??;
-            Err(Failure::failed("a factory's stream ended in the middle of the benchmark"))
-        }
+    match manner {
+        Manner::Single => lives::submit_singly(ground.admin(), product, count, SUBMITTERS).await?,
+        Manner::Batched => lives::submit_in_batches(ground.admin(), product, count, BATCHERS, BATCH).await?,
     }
+    watcher.wait_for(goal).await
 }

@@ -28,6 +28,13 @@ impl Watcher {
         let mut task = JoinSet::new();
         task.spawn(async move {
             while let Ok(Some(event)) = stream.next().await {
+                // Whoever has missed something cannot count any more.
+                if event.event == "reset" {
+                    return;
+                }
+                if !event.data.contains(OURS) {
+                    continue;
+                }
                 counted.fetch_add(1, Ordering::Relaxed);
                 if event.data.contains(SHIPPED) {
                     ended.send_modify(|shipped| *shipped += 1);
@@ -51,10 +58,13 @@ impl Watcher {
     pub(super) async fn wait_for(&mut self, lives: u64) -> Result<(), Failure> {
         match self.shipped.wait_for(|shipped| *shipped >= lives).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(Failure::failed("the event stream ended before the lives did")),
+            Err(_) => Err(Failure::failed("the event stream ended, or fell behind, before the lives did")),
         }
     }
 }
+
+/// The mark of an event of the benchmarks' product.
+const OURS: &str = "\"productId\":\"bench\"";
 
 /// The mark of the last event of a life.
 const SHIPPED: &str = "\"kind\":\"shipped\"";

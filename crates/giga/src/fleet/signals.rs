@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A token that the first Ctrl-C or SIGTERM cancels. A second one ends the process at once.
 #[expect(clippy::disallowed_methods, reason = "listens for signals for as long as the process lives")]
-pub(super) fn stop_on_signal() -> CancellationToken {
+pub(crate) fn stop_on_signal() -> CancellationToken {
     let stop = CancellationToken::new();
     let token = stop.clone();
     tokio::spawn(async move {

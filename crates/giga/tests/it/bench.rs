@@ -1,8 +1,11 @@
 //! `giga bench`: each benchmark, small, on real processes. The figures are those of a debug build; their shape is the contract.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::giga::Machine;
+use crate::processes::becomes_so;
 
 /// The one line that a benchmark prints with `--json`.
 fn measured(args: &[&str]) -> Value {
@@ -47,11 +50,11 @@ fn depth_is_measured_as_ratios() {
 
 #[test]
 fn idle_is_measured_in_every_mode_and_costs_no_store_operation_and_claims_only_when_polling() {
-    let found = measured(&["idle", "--factories", "3", "--seconds", "3"]);
+    let found = measured(&["idle", "--factories", "8", "--seconds", "6"]);
 
     let rows: Vec<_> = found["rows"].as_array().unwrap().iter().map(|row| (&row["mode"], &row["factories"])).collect();
-    let three = Value::from(3);
-    assert_eq!(rows, [(&"poll".into(), &three), (&"gate".into(), &three), (&"push".into(), &three)]);
+    let eight = Value::from(8);
+    assert_eq!(rows, [(&"poll".into(), &eight), (&"gate".into(), &eight), (&"push".into(), &eight)]);
     for row in found["rows"].as_array().unwrap() {
         assert_eq!(figure(row, "store_ops_per_min"), 0.0, "{row}");
         assert_eq!(figure(row, "claims_per_min") > 0.0, row["mode"] == "poll", "{row}");
@@ -78,11 +81,40 @@ fn memory_is_measured_with_stored_and_open_jobs() {
 }
 
 #[test]
-fn a_benchmark_that_starts_coordinators_refuses_to_use_another_one() {
-    let args = ["--api", "http://127.0.0.1:9", "--token", "x", "bench", "memory"];
+fn a_benchmark_refuses_what_it_must_not_touch() {
+    let refused = [
+        (&["--api", "http://127.0.0.1:9", "--token", "x", "bench", "memory"][..], "leave --api away"),
+        (&["--api", "https://fleet.example", "--token", "x", "bench", "latency"][..], "is not on this machine"),
+        (&["bench", "depth", "--store", "postgres://giga@db.example/fleet"][..], "say `--store postgres`"),
+    ];
 
-    let ran = Machine::new().giga(&args);
+    for (args, why) in refused {
+        let ran = Machine::new().giga(args);
 
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("leave --api away"), "{}", ran.stderr);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_coordinator_that_runs_already_is_measured_and_left_without_our_factories() {
+    let machine = Machine::new();
+    let data = machine.path().join("data");
+    let data = data.to_str().unwrap();
+    let serve = ["--data", data, "serve", "--listen", "127.0.0.1:0", "--until-stdin-closes"];
+    let mut server = machine.start(&serve);
+    let endpoint = || std::fs::read_to_string(machine.path().join("data/endpoint")).unwrap_or_default();
+    assert!(becomes_so(Duration::from_secs(30), || !endpoint().is_empty()), "the coordinator does not start");
+    let api = endpoint();
+
+    let bench =
+        ["--data", data, "--api", &api, "--json", "--quiet", "bench", "latency", "--rate", "20", "--seconds", "1"];
+    let ran = machine.giga(&bench);
+    let left = machine.giga(&["--data", data, "--api", &api, "--json", "factories"]);
+    drop(server.stdin.take());
+    server.wait().unwrap();
+
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert_eq!(figure(&serde_json::from_str(&ran.stdout).unwrap(), "jobs"), 20.0);
+    assert_eq!(serde_json::from_str::<Value>(&left.stdout).unwrap()["items"], Value::Array(Vec::new()));
 }

@@ -1,0 +1,50 @@
+//! The factories of a benchmark, at work until it is over.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::failure::Failure;
+
+use super::ground::Ground;
+use super::hand::Hand;
+
+/// No measurement takes longer; one that does has lost something.
+const MEASURE_MAX: Duration = Duration::from_secs(20 * 60);
+
+/// Factories' clients at work. Dropped, they stop.
+pub(super) struct Crew {
+    working: JoinSet<Result<(), Failure>>,
+}
+
+impl Crew {
+    /// So many factories with so many seats, each doing `work`.
+    pub(super) async fn hire<W, F>(ground: &Ground, factories: u32, seats: u32, work: W) -> Result<Self, Failure>
+    where
+        W: Fn(Hand) -> F,
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let mut working = JoinSet::new();
+        for n in 0..factories {
+            working.spawn(work(ground.hire(&format!("bench-{n}"), seats).await?));
+        }
+        Ok(Self { working })
+    }
+
+    /// Waits for `measurement`, but not for ever, and not after one of the factories has failed.
+    pub(super) async fn during<T>(
+        &mut self,
+        measurement: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            measured = tokio::time::timeout(MEASURE_MAX, measurement) => match measured {
+                Ok(measured) => measured,
+                Err(_) => Err(Failure::failed("not all lives came to their end: see the coordinator's log")),
+            },
+            Some(ended) = self.working.join_next() => {
+                ended.map_err(|error| Failure::failed(error.to_string()))??;
+                Err(Failure::failed("a factory's stream ended in the middle of the benchmark"))
+            }
+        }
+    }
+}
