@@ -6,7 +6,8 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x4749_4741;
 
 /// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_fleet.sql")];
+pub(super) const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_fleet.sql"), include_str!("migrations/0002_one_append_per_event.sql")];
 
 /// The newest schema we know.
 pub(super) fn newest() -> u32 {
@@ -53,6 +54,37 @@ mod tests {
 
         let carried: i64 = connection.query_row("SELECT y FROM b", [], |row| row.get(0)).unwrap();
         assert_eq!((carried, version(&connection)), (2, 2));
+    }
+
+    #[test]
+    fn an_indexed_log_becomes_a_chained_one() {
+        const OLD: &str = "\
+            INSERT INTO fleet_jobs VALUES
+                (1, zeroblob(16), 2, 'notes', 'queued', 1, 0, 'normal', NULL, 0, NULL, '{}'),
+                (2, randomblob(16), 1, 'tracker', 'queued', 1, 0, 'normal', NULL, 0, NULL, '{}'),
+                (3, randomblob(16), 1, 'tracker', 'queued', 1, 0, 'normal', NULL, 0, NULL, '{}');
+            INSERT INTO fleet_events VALUES (1, 1, 1, 'notes', 'a'), (2, 2, 1, 'tracker', 'b'), (3, 1, 2, 'notes', 'c');
+            INSERT INTO fleet_runs VALUES (1, 1, 'r');";
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &MIGRATIONS[..1]).unwrap();
+        connection.execute_batch(OLD).unwrap();
+
+        migrate(&mut connection, MIGRATIONS).unwrap();
+
+        let all = |sql: &str| -> Vec<String> {
+            let mut statement = connection.prepare(sql).unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap()
+        };
+        assert_eq!(
+            all("SELECT pos || ' after ' || before || doc FROM fleet_events"),
+            ["1 after 0a", "2 after 0b", "3 after 1c"]
+        );
+        assert_eq!(
+            all("SELECT n || ' ends at ' || latest FROM fleet_jobs"),
+            ["1 ends at 3", "2 ends at 2", "3 ends at 0"]
+        );
+        assert_eq!(all("SELECT product || first || last FROM fleet_event_spans"), ["notes13", "tracker22"]);
+        assert_eq!(all("SELECT job || n || doc FROM fleet_runs"), ["11r"]);
     }
 
     #[test]

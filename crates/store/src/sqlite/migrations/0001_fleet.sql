@@ -12,16 +12,15 @@ CREATE TABLE fleet_jobs (
     repo     TEXT,
     created  INTEGER NOT NULL,
     due      INTEGER,
-    -- Where the job's latest event is in the log: the others are found through it.
-    latest   INTEGER NOT NULL,
     state    TEXT    NOT NULL
 ) STRICT;
 
--- Every index ends with `n`, which is the order of lists: none of them needs to say so.
 CREATE INDEX fleet_jobs_open ON fleet_jobs (id) WHERE open = 1;
 CREATE INDEX fleet_jobs_due ON fleet_jobs (due, id) WHERE due IS NOT NULL;
-CREATE INDEX fleet_jobs_in_stage ON fleet_jobs (product, stage);
-CREATE INDEX fleet_jobs_of_repo ON fleet_jobs (repo) WHERE repo IS NOT NULL;
+CREATE INDEX fleet_jobs_newest ON fleet_jobs (created, id);
+CREATE INDEX fleet_jobs_newest_of_product ON fleet_jobs (product, created, id);
+CREATE INDEX fleet_jobs_newest_of_repo ON fleet_jobs (repo, created, id) WHERE repo IS NOT NULL;
+CREATE INDEX fleet_jobs_newest_in_stage ON fleet_jobs (product, stage, created, id);
 
 CREATE TABLE fleet_bodies (
     n          INTEGER PRIMARY KEY REFERENCES fleet_jobs (n),
@@ -29,30 +28,23 @@ CREATE TABLE fleet_bodies (
     body_md    TEXT
 ) STRICT;
 
--- The log is only ever written at its end, and an index would be written in its middle: so each event says where the
--- event before it is, of the same job, and each transaction where its events of one product are.
 CREATE TABLE fleet_events (
     pos     INTEGER PRIMARY KEY,
-    job     INTEGER NOT NULL,
+    job     INTEGER NOT NULL REFERENCES fleet_jobs (n),
     seq     INTEGER NOT NULL,
-    before  INTEGER NOT NULL,
     product TEXT    NOT NULL,
-    doc     TEXT    NOT NULL
+    doc     TEXT    NOT NULL,
+    UNIQUE (job, seq)
 ) STRICT;
 
-CREATE TABLE fleet_event_spans (
-    product TEXT    NOT NULL,
-    last    INTEGER NOT NULL,
-    first   INTEGER NOT NULL,
-    PRIMARY KEY (product, last)
-) STRICT, WITHOUT ROWID;
+CREATE INDEX fleet_events_of_product ON fleet_events (product);
 
 CREATE TABLE fleet_runs (
     job INTEGER NOT NULL REFERENCES fleet_jobs (n),
     n   INTEGER NOT NULL,
     doc TEXT    NOT NULL,
     PRIMARY KEY (job, n)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- `dep` is an id, not a number: a job may wait for one that is not there yet.
 CREATE TABLE fleet_deps (
