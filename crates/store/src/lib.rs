@@ -1,5 +1,7 @@
 //! Durable memory of the fleet: jobs with their events, small documents, and logs. One adapter per feature, one suite for all.
 
+#[cfg(all(feature = "sqlite", feature = "postgres"))]
+mod cell;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "weak"))]
@@ -12,6 +14,8 @@ mod meter;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod private;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod recent;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "weak")]
@@ -23,7 +27,7 @@ pub use memory::Memory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use meter::Operations;
 #[cfg(feature = "postgres")]
-pub use postgres::{OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, Url as PostgresUrl};
+pub use postgres::{OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, Tenancy, Url as PostgresUrl};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
     BackupError, OpenError, Options, Restoration, Settings, Sqlite, back_up_closed, inspect_backup, restore_closed,

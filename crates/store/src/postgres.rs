@@ -1,7 +1,9 @@
-//! PostgreSQL: a database that several coordinators share. Writers share their flushes, one row orders the log, and
-//! everybody who listens is woken.
+//! PostgreSQL: a database on a server. Writers share their flushes, one row orders the log, and everybody who listens is
+//! woken.
 
-mod batch;
+#[cfg(feature = "sqlite")]
+mod backup;
+mod books;
 mod change;
 mod connection;
 mod documents;
@@ -11,12 +13,17 @@ mod history;
 mod jobs;
 mod list;
 mod open_error;
+mod plan;
 #[cfg(test)]
 mod plans;
 mod pool;
+#[cfg(feature = "sqlite")]
+mod restore;
 mod row;
+mod rows;
 mod schema;
-mod tail;
+mod statement;
+mod tenure;
 mod tls;
 mod transaction;
 mod url;
@@ -31,14 +38,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use open_error::OpenError;
+pub use tenure::Tenancy;
 pub use url::Url;
 
 use connection::{Connector, Patience};
 use herald::{End, Herald};
 use pool::Pool;
-use writer::Writer;
+use tenure::Tenure;
+use writer::{Word, Writer};
 
 use crate::meter::{Meter, Operations};
+use crate::recent::Recent;
 
 /// A store in one PostgreSQL database.
 ///
@@ -47,17 +57,18 @@ use crate::meter::{Meter, Operations};
 pub struct Postgres {
     pool: Pool,
     writer: Writer,
+    tenure: Arc<Tenure>,
+    recent: Arc<Recent>,
     end: Arc<End>,
     meter: Arc<Meter>,
-    tasks: TaskTracker,
-    closing: CancellationToken,
+    connector: Arc<Connector>,
 }
 
 /// How much of the server the store may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Connections that write: while one waits for its flush, the next prepares its own.
-    pub writers: usize,
+    /// Whether anybody else may write.
+    pub tenancy: Tenancy,
     /// Connections that read.
     pub readers: usize,
     /// Writes that may wait; the next caller waits for room.
@@ -68,13 +79,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        // Flushes follow one another, so more than one writer ahead of the flush only makes smaller batches.
-        Self { writers: 2, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) }
+        Self { tenancy: Tenancy::Alone, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) }
     }
 }
 
 impl Postgres {
-    /// Connects, and brings the schema up to date in one transaction. Several coordinators may do so at once.
+    /// Connects, brings the schema up to date in one transaction, and takes the database over; one that somebody else has is
+    /// refused.
     pub async fn open(url: &Url, options: Options, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
         let end = Arc::new(End::default());
@@ -82,14 +93,17 @@ impl Postgres {
         let connector = Arc::new(connector);
         let session = connector.first(Patience::Restart).await?;
         schema::migrate(&session, url, schema::MIGRATIONS).await?;
+        let tenure = Tenure::begin(&connector, url, options.tenancy).await?;
         end.reach(transaction::end(&session).await.map_err(OpenError::server(url))?);
         let meter = Arc::new(Meter::default());
         let pool = Pool::new(Arc::clone(&connector), options.readers.max(1));
         pool.give(session);
         let herald = Herald::new(Arc::clone(&connector), Arc::clone(&meter), options.look_every);
-        let writer = Writer::start(&connector, herald.own(), Arc::clone(&meter), options);
+        let recent: Arc<Recent> = Arc::default();
+        let word = Word { own: herald.own(), recent: Arc::clone(&recent), meter: Arc::clone(&meter) };
+        let writer = Writer::start(&connector, Arc::clone(&tenure), word, options.waiting_max);
         tasks.spawn(herald.run());
-        Ok(Self { pool, writer, end, meter, tasks, closing })
+        Ok(Self { pool, writer, tenure, recent, end, meter, connector })
     }
 
     /// Looks at the database and changes nothing: what it is, for people.
@@ -115,21 +129,26 @@ impl Postgres {
         self.end.position()
     }
 
+    /// Resolves once another process has taken the database over: nothing can be written here any more.
+    pub async fn deposed(&self) {
+        self.tenure.lost().await;
+    }
+
     /// Writes what waits and ends every connection. Whatever is asked afterwards is answered with `Unavailable`.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.writer.close().await;
         self.pool.close();
-        self.closing.cancel();
+        self.connector.closing.cancel();
         self.end.close();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.connector.tasks.close();
+        self.connector.tasks.wait().await;
         Ok(())
     }
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        self.closing.cancel();
+        self.connector.closing.cancel();
     }
 }
 

@@ -15,10 +15,11 @@ mod open_error;
 #[cfg(test)]
 mod plans;
 mod readers;
-mod recent;
 mod restore;
 mod row;
 mod schema;
+#[cfg(feature = "postgres")]
+mod transfer;
 mod unit;
 mod writer;
 
@@ -35,13 +36,18 @@ pub use connection::Settings;
 pub use open_error::OpenError;
 pub use restore::{Restoration, restore_closed, stage_restore};
 
+#[cfg(feature = "postgres")]
+pub(crate) use backup::LABEL_KEY;
+#[cfg(feature = "postgres")]
+pub(crate) use transfer::{Cells, Filling, read_out};
+
 use connection::Role;
 use lock::DirectoryLock;
 use readers::Readers;
-use recent::Recent;
 use writer::Writer;
 
 use crate::meter::{Meter, Operations};
+use crate::recent::Recent;
 
 /// A store in one SQLite file. It belongs to one process at a time.
 ///

@@ -1,5 +1,7 @@
 //! One change, made ready by the caller: everything in JSON, so that the writer only writes.
 
+use std::sync::Arc;
+
 use domain::{Body, Commit, EventSeq, Expected, Facts, JobId, StoreError};
 
 /// A job's change.
@@ -11,7 +13,7 @@ pub(super) struct Change {
     /// Only with the first write.
     pub(super) submission: Option<String>,
     pub(super) body: Option<Body>,
-    pub(super) events: Vec<(EventSeq, String)>,
+    pub(super) events: Vec<(EventSeq, Arc<str>)>,
     pub(super) runs: Vec<(u32, String)>,
 }
 
@@ -22,7 +24,7 @@ impl Change {
             Expected::Absent => Some(serde_json::to_string(&**commit.job.submission()).map_err(unwritable)?),
             Expected::At(_) => None,
         };
-        let events = commit.events.iter().map(|event| Ok((event.seq, serde_json::to_string(event)?)));
+        let events = commit.events.iter().map(|event| Ok((event.seq, serde_json::to_string(event)?.into())));
         let runs = commit.runs.iter().map(|run| Ok((run.n, serde_json::to_string(run)?)));
         Ok(Self {
             expected: commit.expected,

@@ -13,18 +13,33 @@ use super::row::{column, counter, document, job_id, parsed, stored, unreadable, 
 use super::{Postgres, list};
 use crate::cursor::Place;
 
-pub(super) const BODY: &str = "SELECT body_md FROM fleet_bodies WHERE id = $1";
+pub(super) const BODY: &str = "\
+    SELECT b.body_md FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = $1";
 pub(super) const EVENTS: &str = "\
-    SELECT pos, doc, job, product, seq FROM fleet_events WHERE pos > $1 ORDER BY pos LIMIT $2";
+    SELECT e.pos, e.doc, b.id, e.product, e.seq FROM fleet_events e JOIN fleet_bodies b ON b.n = e.job
+    WHERE e.pos > $1 ORDER BY e.pos LIMIT $2";
+/// Each product's transactions are in order already; the first events of all are among the first of each.
 pub(super) const EVENTS_OF_PRODUCTS: &str = "\
-    SELECT e.pos, e.doc, e.job, e.product, e.seq FROM unnest($3::text[]) AS p (product)
+    SELECT f.pos, f.doc, f.id, f.product, f.seq FROM unnest($3::text[]) AS p (product)
     CROSS JOIN LATERAL (
-        SELECT pos, doc, job, product, seq FROM fleet_events
-        WHERE product = p.product AND pos > $1 ORDER BY pos LIMIT $2
-    ) e ORDER BY e.pos LIMIT $2";
+        SELECT e.pos, e.doc, b.id, e.product, e.seq
+        FROM (SELECT first, last FROM fleet_event_spans WHERE product = p.product AND last > $1 ORDER BY last LIMIT $2) s
+        CROSS JOIN LATERAL (
+            SELECT * FROM fleet_events
+            WHERE pos BETWEEN greatest(s.first, $1 + 1) AND s.last AND product = p.product ORDER BY pos LIMIT $2
+        ) e JOIN fleet_bodies b ON b.n = e.job
+        ORDER BY s.last, e.pos LIMIT $2
+    ) f ORDER BY f.pos LIMIT $2";
+/// Found from the latest backwards: each event says where the one before it is.
 pub(super) const EVENTS_OF_JOB: &str = "\
-    SELECT pos, doc, job, product, seq FROM fleet_events WHERE job = $3 AND pos > $1 ORDER BY seq LIMIT $2";
-pub(super) const RUNS: &str = "SELECT doc FROM fleet_runs WHERE job = $1 ORDER BY n";
+    WITH RECURSIVE told AS (
+        SELECT e.pos, e.before FROM fleet_jobs j JOIN fleet_events e ON e.pos = j.latest WHERE j.id = $3 AND e.pos > $1
+        UNION ALL
+        SELECT e.pos, e.before FROM told t JOIN fleet_events e ON e.pos = t.before WHERE e.pos > $1
+    )
+    SELECT e.pos, e.doc, $3, e.product, e.seq FROM told t JOIN fleet_events e ON e.pos = t.pos ORDER BY t.pos LIMIT $2";
+pub(super) const RUNS: &str = "\
+    SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = $1 ORDER BY r.n";
 /// Reads the whole table, which is no longer than the answer.
 pub(super) const CENSUS: &str = "SELECT product, stage, n FROM fleet_counts WHERE n > 0";
 
@@ -47,6 +62,9 @@ impl JobHistory for Postgres {
     }
 
     async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError> {
+        if let Some(events) = self.recent.after(scope, after, self.end.position(), limit) {
+            return Ok(events);
+        }
         self.meter.history_reads.add(1);
         let (after, limit) = (stored(after.0), i64::from(limit));
         let rows = match scope {

@@ -10,12 +10,15 @@ use super::change::Change;
 use super::row::{job_id, uuid, versioned_job};
 
 pub(super) const JOB: &str = "\
-    SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.id = j.id WHERE j.id = $1";
+    SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = $1";
 pub(super) const OPEN: &str = "\
-    SELECT j.rev, j.state, b.submission, j.id FROM fleet_jobs j JOIN fleet_bodies b ON b.id = j.id
+    SELECT j.rev, j.state, b.submission, j.id FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n
     WHERE j.open AND j.id > $1 ORDER BY j.id LIMIT $2";
-pub(super) const DUE: &str = "SELECT id FROM fleet_jobs WHERE due <= $1 ORDER BY due, id LIMIT $2";
-pub(super) const DEPENDENTS: &str = "SELECT job FROM fleet_deps WHERE dep = $1 ORDER BY job";
+/// Looks at every open job: an index of deadlines would make each dispatch write all indexes of its job again, and a
+/// coordinator has the deadlines in memory.
+pub(super) const DUE: &str = "SELECT id FROM fleet_jobs WHERE open AND due <= $1 ORDER BY due, id LIMIT $2";
+pub(super) const DEPENDENTS: &str = "\
+    SELECT b.id FROM fleet_deps d JOIN fleet_bodies b ON b.n = d.job WHERE d.dep = $1 ORDER BY b.id";
 
 #[async_trait]
 impl JobStore for Postgres {

@@ -43,6 +43,16 @@ pub enum OpenError {
         /// Its version.
         found: String,
     },
+    /// Another coordinator works on it.
+    #[error(
+        "another coordinator works on the database at {url} ({holder}): a fleet has one coordinator at a time; stop that one, or use another database"
+    )]
+    Taken {
+        /// Where, without its password.
+        url: String,
+        /// Which: its process, its machine, since when.
+        holder: String,
+    },
     /// A newer program changed the schema.
     #[error(
         "the database at {url} has schema {found}, this program knows up to {known}: use the newer program, or restore a backup taken with this one"

@@ -3,20 +3,22 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::{CommitError, Position, Revision, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::Options;
+use super::books::Books;
 use super::change::Change;
 use super::connection::{Connector, Session};
 use super::fault::{Blame, Trouble, closed};
+use super::tenure::{Tenure, deposed};
 use super::transaction::{self, Broken, Committed};
 use crate::meter::Meter;
+use crate::recent::Recent;
 
 /// What a caller learns about one of its changes.
 pub(super) type Outcome = Result<Revision, CommitError>;
@@ -30,7 +32,11 @@ const BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How often a transaction is tried that was undone through no fault of its own.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// The way to those who write.
+/// A connection that was quiet for longer is asked something first: it may be gone without anybody having noticed, and
+/// what is sent over such a one has an unknown outcome.
+const QUIET_MAX: Duration = Duration::from_secs(1);
+
+/// The way to the one who writes.
 pub(super) struct Writer {
     requests: Mutex<Option<mpsc::Sender<Write>>>,
     ended: CancellationToken,
@@ -41,19 +47,29 @@ struct Write {
     answer: oneshot::Sender<Vec<Outcome>>,
 }
 
+/// What the one who writes tells others.
+pub(super) struct Word {
+    /// Where the log ends by what was written here.
+    pub(super) own: watch::Sender<Position>,
+    pub(super) recent: Arc<Recent>,
+    pub(super) meter: Arc<Meter>,
+}
+
 impl Writer {
-    pub(super) fn start(
-        connector: &Arc<Connector>,
-        own: watch::Sender<Position>,
-        meter: Arc<Meter>,
-        options: Options,
-    ) -> Self {
-        let (requests, waiting) = mpsc::channel(options.waiting_max.max(1));
+    pub(super) fn start(connector: &Arc<Connector>, tenure: Arc<Tenure>, word: Word, waiting_max: usize) -> Self {
+        let (requests, waiting) = mpsc::channel(waiting_max.max(1));
         let ended = CancellationToken::new();
-        let scribe = Arc::new(Scribe { connector: Arc::clone(connector), own, meter });
-        let idle = (0..options.writers.max(1)).map(|_| None).collect();
-        let desk = Desk { waiting, idle, at_work: JoinSet::new(), scribe, _ended: ended.clone().drop_guard() };
-        connector.tasks.spawn(desk.run());
+        let scribe = Scribe {
+            waiting,
+            connector: Arc::clone(connector),
+            tenure,
+            word,
+            session: None,
+            books: Books::default(),
+            used: Duration::ZERO,
+            _ended: ended.clone().drop_guard(),
+        };
+        connector.tasks.spawn(scribe.run());
         Self { requests: Mutex::new(Some(requests)), ended }
     }
 
@@ -84,58 +100,17 @@ fn unknown(count: usize) -> Vec<Outcome> {
     (0..count).map(|_| Err(CommitError::Unknown)).collect()
 }
 
-/// Where what waits is gathered and given to whoever is idle.
-struct Desk {
-    waiting: mpsc::Receiver<Write>,
-    /// Connections that do nothing; `None` for one that has yet to be made.
-    idle: Vec<Option<Session>>,
-    at_work: JoinSet<Option<Session>>,
-    scribe: Arc<Scribe>,
-    _ended: tokio_util::sync::DropGuard,
-}
-
-impl Desk {
-    async fn run(mut self) {
-        while let Some(first) = self.waiting.recv().await {
-            let session = self.idle().await;
-            let batch = self.gather(first);
-            let scribe = Arc::clone(&self.scribe);
-            self.at_work.spawn(async move { scribe.serve(session, batch).await });
-        }
-        while self.at_work.join_next().await.is_some() {}
-    }
-
-    async fn idle(&mut self) -> Option<Session> {
-        while let Some(done) = self.at_work.try_join_next() {
-            self.idle.push(done.unwrap_or(None));
-        }
-        match self.idle.pop() {
-            Some(session) => session,
-            // Whoever ends without giving its connection back leaves a place for another one.
-            None => self.at_work.join_next().await.and_then(|done| done.unwrap_or(None)),
-        }
-    }
-
-    /// The first request and whatever else waits, up to a bound.
-    fn gather(&mut self, first: Write) -> Vec<Write> {
-        let mut changes = first.changes.len();
-        let mut batch = vec![first];
-        while changes < CHANGES_MAX
-            && let Ok(write) = self.waiting.try_recv()
-        {
-            changes += write.changes.len();
-            batch.push(write);
-        }
-        batch
-    }
-}
-
-/// Those who write.
+/// The one who writes. Transactions follow one another, as their flushes have to; what comes in meanwhile is the next one.
 struct Scribe {
+    waiting: mpsc::Receiver<Write>,
     connector: Arc<Connector>,
-    /// Where the log ends by what was written here.
-    own: watch::Sender<Position>,
-    meter: Arc<Meter>,
+    tenure: Arc<Tenure>,
+    word: Word,
+    session: Option<Session>,
+    books: Books,
+    /// When the connection was last used.
+    used: Duration,
+    _ended: tokio_util::sync::DropGuard,
 }
 
 /// The changes in transactions that are not too large. One caller may hand over more than that at once.
@@ -160,23 +135,42 @@ enum Part {
 }
 
 impl Scribe {
-    async fn serve(&self, mut session: Option<Session>, batch: Vec<Write>) -> Option<Session> {
+    async fn run(mut self) {
+        while let Some(first) = self.waiting.recv().await {
+            let batch = self.gather(first);
+            self.serve(batch).await;
+        }
+    }
+
+    /// The first request and whatever else waits, up to a bound.
+    fn gather(&mut self, first: Write) -> Vec<Write> {
+        let mut changes = first.changes.len();
+        let mut batch = vec![first];
+        while changes < CHANGES_MAX
+            && let Ok(write) = self.waiting.try_recv()
+        {
+            changes += write.changes.len();
+            batch.push(write);
+        }
+        batch
+    }
+
+    async fn serve(&mut self, batch: Vec<Write>) {
         let changes: Vec<&Change> = batch.iter().flat_map(|write| &write.changes).collect();
-        let mut outcomes = self.write(&mut session, &changes).await.into_iter();
+        let mut outcomes = self.write(&changes).await.into_iter();
         drop(changes);
         for write in batch {
             let count = write.changes.len();
             // A caller that does not wait any more has no use for the answer; the changes are written all the same.
             let _ = write.answer.send(outcomes.by_ref().take(count).collect());
         }
-        session
     }
 
-    async fn write(&self, session: &mut Option<Session>, changes: &[&Change]) -> Vec<Outcome> {
+    async fn write(&mut self, changes: &[&Change]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(changes.len());
         let mut parts = parts(changes);
         while let Some(part) = parts.pop_front() {
-            match self.write_part(session, &changes[part.clone()]).await {
+            match self.write_part(&changes[part.clone()]).await {
                 Part::Done(done) => outcomes.extend(done),
                 Part::Halve => {
                     let middle = part.start + part.len() / 2;
@@ -188,27 +182,37 @@ impl Scribe {
         outcomes
     }
 
-    async fn write_part(&self, slot: &mut Option<Session>, changes: &[&Change]) -> Part {
+    async fn write_part(&mut self, changes: &[&Change]) -> Part {
         if changes.is_empty() {
             return Part::Done(Vec::new());
         }
         let mut last = None;
+        let mut looks = self.connector.clock.monotonic().saturating_sub(self.used) > QUIET_MAX;
         for _ in 0..ATTEMPTS_MAX {
-            let session = match self.session(slot).await {
-                Ok(session) => session,
-                Err(trouble) => return Part::Done(refuse(changes.len(), || trouble.fault())),
-            };
-            let trouble = match transaction::write(session, changes).await {
+            if self.tenure.is_lost() {
+                return Part::Done(refuse(changes.len(), deposed));
+            }
+            let trouble = match self.attempt(changes, looks).await {
                 Ok(committed) => return Part::Done(self.record(committed)),
+                Err(Broken::Unclear) => {
+                    looks = true;
+                    continue;
+                }
                 Err(Broken::Unknown(trouble)) => {
                     error!("The connection to the database broke during a commit: {trouble}");
-                    *slot = None;
+                    self.session = None;
                     return Part::Done(unknown(changes.len()));
                 }
+                Err(Broken::Deposed) => {
+                    self.tenure.lose();
+                    continue;
+                }
+                Err(Broken::Away(trouble)) => return Part::Done(refuse(changes.len(), || trouble.fault())),
                 Err(Broken::Undone(trouble)) => trouble,
             };
+            looks = true;
             match trouble.blame() {
-                Blame::Connection => *slot = None,
+                Blame::Connection => self.session = None,
                 Blame::Race => {}
                 Blame::Content if changes.len() > 1 => return Part::Halve,
                 Blame::Content | Blame::Server => {
@@ -221,24 +225,35 @@ impl Scribe {
         Part::Done(refuse(changes.len(), || last.as_ref().map_or_else(closed, Trouble::fault)))
     }
 
-    async fn session<'s>(&self, slot: &'s mut Option<Session>) -> Result<&'s Session, Trouble> {
-        let session = match slot.take().filter(|session| !session.is_broken()) {
+    /// One transaction. By memory at first; a look costs one more round trip.
+    async fn attempt(&mut self, changes: &[&Change], looks: bool) -> Result<Committed, Broken> {
+        let session = match self.session.take().filter(|session| !session.is_broken()) {
             Some(session) => session,
-            None => self.connector.connect_patiently().await?,
+            None => self.connector.connect_patiently().await.map_err(Broken::Away)?,
         };
-        Ok(slot.insert(session))
+        let session = &*self.session.insert(session);
+        let (books, term) = (&mut self.books, self.tenure.term());
+        let outcome = match looks {
+            true => transaction::by_looking(session, changes, books, term).await,
+            false => transaction::by_memory(session, changes, books, term).await,
+        };
+        self.used = self.connector.clock.monotonic();
+        outcome
     }
 
     /// What a commit leaves behind in memory: the counters, and a word to those who follow the log.
     fn record(&self, committed: Committed) -> Vec<Outcome> {
-        self.meter.transactions.add(1);
-        self.meter.job_units.add(committed.outcomes.len() as u64);
-        self.meter.stale_units.add(committed.outcomes.iter().filter(|outcome| outcome.is_err()).count() as u64);
-        self.meter.events.add(committed.events);
-        self.connector.end.reach(committed.end);
-        self.own.send_if_modified(|own| {
-            let further = committed.end > *own;
-            *own = committed.end.max(*own);
+        let meter = &self.word.meter;
+        meter.transactions.add(1);
+        meter.job_units.add(committed.outcomes.len() as u64);
+        meter.stale_units.add(committed.outcomes.iter().filter(|outcome| outcome.is_err()).count() as u64);
+        meter.events.add(committed.events.len() as u64);
+        let Some(end) = committed.events.last().map(|event| event.position) else { return committed.outcomes };
+        self.word.recent.extend(committed.events);
+        self.connector.end.reach(end);
+        self.word.own.send_if_modified(|own| {
+            let further = end > *own;
+            *own = end.max(*own);
             further
         });
         committed.outcomes

@@ -32,7 +32,7 @@ struct Label {
 }
 
 /// The key of the label in [`Collection::Meta`].
-pub(super) const LABEL_KEY: &str = "backup";
+pub(crate) const LABEL_KEY: &str = "backup";
 
 #[async_trait]
 impl Backup for Sqlite {

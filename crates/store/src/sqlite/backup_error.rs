@@ -57,6 +57,9 @@ pub enum BackupError {
         #[source]
         source: rusqlite::Error,
     },
+    /// The server of a database could not do it.
+    #[error(transparent)]
+    Server(StoreError),
     /// The database itself cannot be had.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -85,6 +88,7 @@ impl From<BackupError> for StoreError {
     fn from(error: BackupError) -> Self {
         let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
         match error {
+            BackupError::Server(error) => error,
             BackupError::Damaged { .. } => Self::Corrupt(format!("{error}{cause}")),
             _ => Self::Unavailable(format!("{error}{cause}")),
         }

@@ -55,7 +55,7 @@ impl JobHistory for Sqlite {
     }
 
     async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError> {
-        if let Some(events) = self.recent.after(scope, after, limit) {
+        if let Some(events) = self.recent.after(scope, after, *self.end.borrow(), limit) {
             return Ok(events);
         }
         self.meter.history_reads.add(1);

@@ -15,10 +15,10 @@ use super::books::{Books, Ends, Memory};
 use super::fault::{closed, fault};
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
-use super::recent::Recent;
 use super::row::counter;
 use super::unit::{Applied, Unit};
 use crate::meter::Meter;
+use crate::recent::Recent;
 
 /// What a caller learns about one of its units.
 pub(super) type Outcome = Result<Revision, CommitError>;

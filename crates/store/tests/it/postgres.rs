@@ -1,5 +1,6 @@
 //! PostgreSQL keeps every promise, and some of its own.
 
+mod backup;
 mod bodies;
 mod cutting;
 mod meter;
@@ -7,6 +8,7 @@ mod opening;
 mod ordering;
 mod proxy;
 mod restarting;
+mod tenure;
 mod waking;
 
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use ambient::SystemClock;
 use async_trait::async_trait;
 use pgserver::{Flushes, Server, for_test};
 use store::conformance::{Bench, Stores};
-use store::{Postgres, PostgresOptions, PostgresUrl};
+use store::{Postgres, PostgresOptions, PostgresUrl, Tenancy};
 
 /// A server of one test.
 pub(crate) struct Database {
@@ -38,6 +40,11 @@ impl Database {
 
     pub(crate) async fn postgres(&self) -> Postgres {
         open(&self.url(), PostgresOptions::default()).await
+    }
+
+    /// A store beside others.
+    pub(crate) async fn another(&self) -> Postgres {
+        open(&self.url(), SHARED).await
     }
 }
 
@@ -63,6 +70,10 @@ pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     };
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited too long for {what}"));
 }
+
+/// What stores run with that work beside each other.
+pub(crate) const SHARED: PostgresOptions =
+    PostgresOptions { tenancy: Tenancy::Shared, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) };
 
 /// How long anything may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

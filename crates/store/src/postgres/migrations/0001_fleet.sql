@@ -1,63 +1,78 @@
--- What never changes about a job is apart from what does, so that a change writes few indexes again. Documents are
--- bytes that the server never looks into: text could not hold every manifest. There are no foreign keys, because each
--- would be looked up once more for every row; the writer puts the rows of a job into one transaction.
+-- A job's id is random or ordered by time; `n` is its number in order of submission. Rows that belong to a job carry
+-- the number: they stay small, and new ones are written side by side. Documents are bytes that the server never looks
+-- into: text could not hold every manifest. There are no foreign keys, because each would be looked up once more for
+-- every row; the writer puts the rows of a job into one transaction.
+--
+-- What changes about a job is apart from what does not: a change writes every index of its row's table again, so the
+-- table that changes has three.
 CREATE TABLE fleet_jobs (
-    id       uuid   PRIMARY KEY,
-    rev      bigint NOT NULL,
-    product  text   COLLATE "C" NOT NULL,
-    stage    text   COLLATE "C" NOT NULL,
+    id       uuid    PRIMARY KEY,
+    n        bigint  NOT NULL,
+    rev      bigint  NOT NULL,
+    product  text    COLLATE "C" NOT NULL,
+    stage    text    COLLATE "C" NOT NULL,
     open     boolean NOT NULL,
-    shape    bigint NOT NULL,
-    priority text   COLLATE "C" NOT NULL,
-    created  bigint NOT NULL,
+    shape    bigint  NOT NULL,
+    priority text    COLLATE "C" NOT NULL,
+    created  bigint  NOT NULL,
     due      bigint,
-    state    bytea  NOT NULL
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+    -- Where the job's latest event is in the log: the others are found through it.
+    latest   bigint  NOT NULL,
+    state    bytea   NOT NULL
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE INDEX fleet_jobs_open ON fleet_jobs (id) WHERE open;
-CREATE INDEX fleet_jobs_due ON fleet_jobs (due, id) WHERE due IS NOT NULL;
-CREATE INDEX fleet_jobs_newest_in_stage ON fleet_jobs (product, stage, created, id);
+CREATE INDEX fleet_jobs_in_stage ON fleet_jobs (product, stage, n);
 
 CREATE TABLE fleet_bodies (
-    id         uuid   PRIMARY KEY,
-    product    text   COLLATE "C" NOT NULL,
+    n          bigint PRIMARY KEY,
+    id         uuid   NOT NULL,
     repo       text   COLLATE "C",
-    created    bigint NOT NULL,
     submission bytea  NOT NULL,
     body_md    bytea
 );
 
-CREATE INDEX fleet_bodies_newest ON fleet_bodies (created, id);
-CREATE INDEX fleet_bodies_newest_of_product ON fleet_bodies (product, created, id);
-CREATE INDEX fleet_bodies_newest_of_repo ON fleet_bodies (repo, created, id) WHERE repo IS NOT NULL;
+CREATE INDEX fleet_bodies_of_repo ON fleet_bodies (repo, n) WHERE repo IS NOT NULL;
 
+-- The log is only ever written at its end, and an index would be written in its middle: so each event says where the
+-- event before it is, of the same job, and each transaction where its events of one product are.
 CREATE TABLE fleet_events (
     pos     bigint PRIMARY KEY,
-    job     uuid   NOT NULL,
+    job     bigint NOT NULL,
     seq     bigint NOT NULL,
+    before  bigint NOT NULL,
     product text   COLLATE "C" NOT NULL,
-    doc     bytea  NOT NULL,
-    UNIQUE (job, seq)
+    doc     bytea  NOT NULL
 );
 
-CREATE INDEX fleet_events_of_product ON fleet_events (product, pos);
+CREATE TABLE fleet_event_spans (
+    product text   COLLATE "C" NOT NULL,
+    last    bigint NOT NULL,
+    first   bigint NOT NULL,
+    PRIMARY KEY (product, last)
+);
 
--- Where the log ends. Whoever adds events locks this row last and keeps it until the commit, so that positions have no
--- gaps and grow in the order of commits.
-CREATE TABLE fleet_log (pos bigint NOT NULL) WITH (fillfactor = 10);
-INSERT INTO fleet_log (pos) VALUES (0);
+-- Where the log and the jobs end, and how often somebody took the database over. Whoever writes compares this row with
+-- what it believes and keeps it until the commit, so that positions have no gaps and grow in the order of commits. What
+-- would not fit becomes NULL, which the row refuses.
+CREATE TABLE fleet_log (
+    pos  bigint NOT NULL,
+    jobs bigint NOT NULL,
+    term bigint NOT NULL
+) WITH (fillfactor = 10);
+INSERT INTO fleet_log (pos, jobs, term) VALUES (0, 0, 0);
 
 CREATE TABLE fleet_runs (
-    job uuid    NOT NULL,
+    job bigint  NOT NULL,
     n   integer NOT NULL,
     doc bytea   NOT NULL,
     PRIMARY KEY (job, n)
 );
 
--- `dep` may be the id of a job that is not there yet.
+-- `dep` is an id, not a number: a job may wait for one that is not there yet.
 CREATE TABLE fleet_deps (
-    dep uuid NOT NULL,
-    job uuid NOT NULL,
+    dep uuid   NOT NULL,
+    job bigint NOT NULL,
     PRIMARY KEY (dep, job)
 );
 

@@ -6,30 +6,29 @@ use domain::{
     Collection, CommitError, Expected, FleetStore, JobHistory, JobStore, Position, Revision, Scope, StoreError,
 };
 use serde_json::json;
+use store::Postgres;
 use store::conformance::sample::{cancelled, create, id, job, replace};
-use store::{Postgres, PostgresOptions};
 use tokio::task::JoinSet;
 
 use super::proxy::{Fault, Proxy};
-use super::{Database, open, psql, until};
+use super::{Database, SHARED, open, psql, until};
 
 /// A store whose every byte goes over a wire that can be cut.
 async fn wired() -> Option<(Database, Proxy, Arc<Postgres>)> {
     let database = Database::new()?;
     let proxy = Proxy::start(database.server.port()).await;
-    let url = format!("postgres://postgres@127.0.0.1:{}/postgres?fsync=off", proxy.port);
-    let postgres = Arc::new(open(&url, PostgresOptions::default()).await);
+    let postgres = Arc::new(open(&proxy.url(), SHARED).await);
     Some((database, proxy, postgres))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn row_32_a_commit_whose_answer_is_lost_is_unknown_and_is_found_by_reading() {
     let Some((database, proxy, postgres)) = wired().await else { return };
-    let direct = database.postgres().await;
+    let direct = database.another().await;
     let first = create(job(1));
     let stopped = replace(cancelled(first.job.clone()), Revision(1));
     postgres.commit(vec![first]).await.remove(0).unwrap();
-    proxy.arm(Fault::LoseTheAnswerToACommit);
+    proxy.arm(Fault::LoseTheAnswerToAWrite);
 
     let committing = JoinSet::from_iter([{
         let postgres = Arc::clone(&postgres);
@@ -61,10 +60,9 @@ async fn row_32_a_document_whose_answer_is_lost_is_unknown() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_transaction_that_never_reached_the_server_is_done_on_another_connection() {
     let Some((_database, proxy, postgres)) = wired().await else { return };
-    postgres.commit(vec![create(job(1))]).await.remove(0).unwrap();
     proxy.arm(Fault::CutAtBegin);
 
-    let outcome = postgres.commit(vec![create(job(2))]).await.remove(0);
+    let outcome = postgres.commit(vec![create(job(1))]).await.remove(0);
 
     assert!(matches!(outcome, Ok(Revision(1))), "{outcome:?}");
     assert!(!proxy.is_armed());
@@ -79,9 +77,11 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_nothing_is_written()
 
     let (written, read) = tokio::join!(postgres.commit(vec![create(job(2))]), postgres.job(id(1)));
 
-    assert!(matches!(written[..], [Err(CommitError::Store(StoreError::Unavailable(_)))]), "{written:?}");
+    // What went over a wire whose cut nobody has noticed yet may have arrived.
+    let is_told = matches!(written[..], [Err(CommitError::Store(StoreError::Unavailable(_)) | CommitError::Unknown)]);
+    assert!(is_told, "{written:?}");
     assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
-    assert_eq!(database.postgres().await.job(id(2)).await.unwrap(), None);
+    assert_eq!(database.another().await.job(id(2)).await.unwrap(), None);
     proxy.arm(Fault::None);
     assert!(postgres.commit(vec![create(job(2))]).await.remove(0).is_ok());
 }
@@ -97,5 +97,7 @@ async fn connections_that_the_server_ended_are_replaced_unnoticed() {
         assert_eq!(postgres.events(&Scope::Fleet, Position(0), 100).await.unwrap().len(), n as usize + 1);
         let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gigafactory'";
         assert!(!administrator.query(sql, &[]).await.unwrap().is_empty());
+        let left = "SELECT pid FROM pg_stat_activity WHERE application_name = 'gigafactory'";
+        until("the end of the connections", async || administrator.query(left, &[]).await.unwrap().is_empty()).await;
     }
 }

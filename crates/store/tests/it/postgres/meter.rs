@@ -35,7 +35,7 @@ async fn each_operation_is_counted_by_its_kind() {
     let expected = Operations {
         job_reads: 1,
         sweep_reads: 3,
-        history_reads: 5,
+        history_reads: 4,
         document_reads: 2,
         transactions: 2,
         job_units: 2,

@@ -8,7 +8,7 @@ use store::conformance::sample::{create, id, job};
 use store::{Postgres, PostgresOptions, PostgresUrl};
 use tokio::task::JoinSet;
 
-use super::{Database, open, psql};
+use super::{Database, SHARED, open, psql};
 
 async fn refusal(url: &str) -> String {
     let url = PostgresUrl::parse(url).unwrap();
@@ -23,7 +23,7 @@ async fn ten_coordinators_that_start_at_once_on_an_empty_database_all_come_up() 
     for n in 0..10 {
         let url = database.url();
         stores.spawn(async move {
-            let postgres = open(&url, PostgresOptions::default()).await;
+            let postgres = open(&url, SHARED).await;
             postgres.commit(vec![create(job(n))]).await.remove(0).unwrap();
             postgres.close().await.unwrap();
         });

@@ -8,7 +8,7 @@ use store::conformance::sample::{create, job};
 use store::{Postgres, PostgresOptions};
 use tokio::task::JoinSet;
 
-use super::{Database, PATIENCE, open, psql, until};
+use super::{Database, PATIENCE, SHARED, open, psql, until};
 
 async fn log(postgres: &Postgres, after: u64) -> Vec<u64> {
     let events = postgres.events(&Scope::Fleet, Position(after), 1000).await.unwrap();
@@ -18,13 +18,15 @@ async fn log(postgres: &Postgres, after: u64) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn row_25_of_two_overlapping_transactions_a_reader_misses_none() {
     let Some(database) = Database::new() else { return };
-    let postgres = Arc::new(database.postgres().await);
+    let postgres = Arc::new(database.another().await);
     let (slow, watcher) = (psql(&database).await, psql(&database).await);
     // Another coordinator has numbered its event and not committed it yet.
     slow.batch_execute(
-        "BEGIN; UPDATE fleet_log SET pos = pos + 1;
-         INSERT INTO fleet_events (pos, job, seq, product, doc)
-         SELECT pos, '00000000-0000-0000-0000-000000000001', 1, 'notes', '{}' FROM fleet_log",
+        "BEGIN; UPDATE fleet_log SET pos = pos + 1, jobs = jobs + 1;
+         INSERT INTO fleet_bodies (n, id, submission)
+         SELECT jobs, '00000000-0000-0000-0000-000000000001', '{}' FROM fleet_log;
+         INSERT INTO fleet_events (pos, job, seq, before, product, doc)
+         SELECT pos, jobs, 1, 0, 'notes', '{}' FROM fleet_log",
     )
     .await
     .unwrap();
@@ -53,7 +55,7 @@ async fn row_25_followers_of_two_racing_stores_see_one_log_without_gaps() {
     const JOBS: u32 = 40;
     const EVENTS: u64 = 2 * WRITERS as u64 * JOBS as u64;
     let Some(database) = Database::new() else { return };
-    let options = PostgresOptions { look_every: Duration::from_millis(100), ..PostgresOptions::default() };
+    let options = PostgresOptions { look_every: Duration::from_millis(100), ..SHARED };
     let (one, two) = (Arc::new(open(&database.url(), options).await), Arc::new(open(&database.url(), options).await));
     let mut followers = JoinSet::new();
     for (store, limit) in [(&one, 7), (&two, 100), (&two, 1)] {

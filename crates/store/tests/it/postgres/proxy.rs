@@ -15,18 +15,29 @@ use tokio_util::task::TaskTracker;
 pub(crate) enum Fault {
     /// It carries everything.
     None,
-    /// It carries the next commit to the server, and nothing back from then on.
-    LoseTheAnswerToACommit,
+    /// It carries the next event to the server, and nothing back from then on.
+    LoseTheAnswerToAWrite,
     /// It is cut when the next transaction begins, before the server hears of it.
     CutAtBegin,
     /// It is cut as soon as anybody uses it.
     CutAlways,
+    /// It is cut when a table is to be loaded.
+    CutAtCopy,
+    /// It is cut when tables are to change places.
+    CutAtSwap,
 }
 
-const FAULTS: [Fault; 4] = [Fault::None, Fault::LoseTheAnswerToACommit, Fault::CutAtBegin, Fault::CutAlways];
+const FAULTS: [Fault; 6] = [
+    Fault::None,
+    Fault::LoseTheAnswerToAWrite,
+    Fault::CutAtBegin,
+    Fault::CutAlways,
+    Fault::CutAtCopy,
+    Fault::CutAtSwap,
+];
 
 pub(crate) struct Proxy {
-    pub(crate) port: u16,
+    port: u16,
     fault: Arc<AtomicU8>,
     wires: Arc<parking_lot::Mutex<Vec<CancellationToken>>>,
 }
@@ -52,6 +63,11 @@ impl Proxy {
         Self { port, fault, wires }
     }
 
+    /// The server at the other end.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres?fsync=off", self.port)
+    }
+
     pub(crate) fn arm(&self, fault: Fault) {
         self.fault.store(fault as u8, Ordering::SeqCst);
     }
@@ -71,11 +87,19 @@ async fn upwards(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, armed: Arc<Ato
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         let says = |word: &[u8]| bytes[..count].windows(word.len()).any(|window| window == word);
         match FAULTS[usize::from(armed.load(Ordering::SeqCst))] {
-            Fault::LoseTheAnswerToACommit if says(b"COMMIT\0") => {
+            Fault::LoseTheAnswerToAWrite if says(b"\"seq\":") => {
                 silent.cancel();
                 armed.store(0, Ordering::SeqCst);
             }
             Fault::CutAtBegin if says(b"BEGIN\0") => {
+                armed.store(0, Ordering::SeqCst);
+                return;
+            }
+            Fault::CutAtCopy if says(b"COPY fleet_events") => {
+                armed.store(0, Ordering::SeqCst);
+                return;
+            }
+            Fault::CutAtSwap if says(b"SET SCHEMA") => {
                 armed.store(0, Ordering::SeqCst);
                 return;
             }

@@ -7,7 +7,7 @@ use domain::{Clock, JobStore, Position};
 use store::PostgresOptions;
 use store::conformance::sample::{create, job};
 
-use super::{Database, PATIENCE, open, psql, until};
+use super::{Database, PATIENCE, SHARED, open, psql, until};
 
 /// So far away that only a message can wake anybody.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -19,7 +19,7 @@ const TELL_EVERY: Duration = Duration::from_millis(20);
 async fn another_process_hears_of_many_commits_in_few_messages() {
     const COMMITS: u32 = 300;
     let Some(database) = Database::new() else { return };
-    let options = PostgresOptions { look_every: NEVER, ..PostgresOptions::default() };
+    let options = PostgresOptions { look_every: NEVER, ..SHARED };
     let (one, other) = (open(&database.url(), options).await, open(&database.url(), options).await);
 
     let clock = SystemClock::new();
@@ -45,7 +45,7 @@ async fn another_process_hears_of_many_commits_in_few_messages() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_happened_while_nobody_listened_is_heard_of_on_return() {
     let Some(database) = Database::new() else { return };
-    let options = PostgresOptions { look_every: NEVER, ..PostgresOptions::default() };
+    let options = PostgresOptions { look_every: NEVER, ..SHARED };
     let (one, other) = (open(&database.url(), options).await, open(&database.url(), options).await);
     let administrator = psql(&database).await;
     let listeners = async || {
@@ -68,7 +68,7 @@ async fn what_happened_while_nobody_listened_is_heard_of_on_return() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_change_that_nobody_told_of_is_found_by_looking() {
     let Some(database) = Database::new() else { return };
-    let options = PostgresOptions { look_every: Duration::from_millis(50), ..PostgresOptions::default() };
+    let options = PostgresOptions { look_every: Duration::from_millis(50), ..SHARED };
     let postgres = open(&database.url(), options).await;
 
     let (heard, _) = tokio::join!(tokio::time::timeout(PATIENCE, postgres.changed(Position(0))), async {

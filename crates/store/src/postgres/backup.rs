@@ -1,0 +1,115 @@
+//! Copies of the whole database: one SQLite file as of one moment, taken while the writer goes on.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use domain::{Backup, BackupSummary, StoreError, Timestamp};
+use tokio::sync::mpsc;
+use tokio_postgres::Row;
+
+use super::Postgres;
+use super::connection::Session;
+use super::fault::{Trouble, closed};
+use crate::cell::Cell;
+use crate::sqlite::{BackupError, Cells, Filling};
+
+/// Each table: how it is read here, and how it is written there.
+const TABLES: [(&str, &str); 8] = [
+    (
+        "SELECT j.n, j.id, j.rev, j.product, j.stage, j.open, j.shape, j.priority, b.repo, j.created, j.due, j.latest, j.state
+         FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n",
+        "INSERT INTO fleet_jobs (n, id, rev, product, stage, open, shape, priority, repo, created, due, latest, state)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    ),
+    (
+        "SELECT n, submission, body_md FROM fleet_bodies",
+        "INSERT INTO fleet_bodies (n, submission, body_md) VALUES (?1, ?2, ?3)",
+    ),
+    (
+        "SELECT pos, job, seq, before, product, doc FROM fleet_events ORDER BY pos",
+        "INSERT INTO fleet_events (pos, job, seq, before, product, doc) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    ),
+    (
+        "SELECT product, last, first FROM fleet_event_spans",
+        "INSERT INTO fleet_event_spans (product, last, first) VALUES (?1, ?2, ?3)",
+    ),
+    ("SELECT job, n, doc FROM fleet_runs", "INSERT INTO fleet_runs (job, n, doc) VALUES (?1, ?2, ?3)"),
+    ("SELECT dep, job FROM fleet_deps", "INSERT INTO fleet_deps (dep, job) VALUES (?1, ?2)"),
+    (
+        "SELECT product, stage, n FROM fleet_counts",
+        "INSERT INTO fleet_counts (product, stage, n) VALUES (?1, ?2, ?3)",
+    ),
+    (
+        "SELECT collection, key, rev, doc FROM fleet_documents",
+        "INSERT INTO fleet_documents (collection, key, rev, doc) VALUES (?1, ?2, ?3, ?4)",
+    ),
+];
+
+/// Everything that is read after this is as of one moment. Whole tables are read, however long that takes.
+const BEGIN: &str = "\
+    BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+    SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
+    SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on";
+
+/// Pages that wait for the disk.
+const WAITING_MAX: usize = 4;
+
+#[async_trait]
+impl Backup for Postgres {
+    async fn back_up(&self, path: &Path, now: Timestamp) -> Result<BackupSummary, StoreError> {
+        let session = self.connector.connect_patiently().await.map_err(|trouble| trouble.fault())?;
+        let (pages, arriving) = mpsc::channel(WAITING_MAX);
+        let to = path.to_owned();
+        let filling = tokio::task::spawn_blocking(move || fill(&to, arriving, now));
+        let read = read(&session, pages).await;
+        let filled = filling.await.map_err(|_| closed())?;
+        // A reader that broke off is why the file is not whole.
+        read.map_err(|trouble| trouble.fault())?;
+        filled?.ok_or_else(closed)
+    }
+}
+
+/// What arrives at the file.
+enum Page {
+    Rows(&'static str, Vec<Cells>),
+    /// Everything has arrived.
+    End,
+}
+
+/// `None` when not everything arrived.
+fn fill(path: &Path, mut pages: mpsc::Receiver<Page>, now: Timestamp) -> Result<Option<BackupSummary>, BackupError> {
+    let mut filling = Filling::begin(path)?;
+    while let Some(page) = pages.blocking_recv() {
+        match page {
+            Page::Rows(insert, rows) => filling.add(insert, &rows)?,
+            Page::End => return filling.finish(now).map(Some),
+        }
+    }
+    Ok(None)
+}
+
+async fn read(session: &Session, pages: mpsc::Sender<Page>) -> Result<(), Trouble> {
+    session.run(BEGIN).await?;
+    for (select, insert) in TABLES {
+        session.run(&format!("DECLARE copied NO SCROLL CURSOR FOR {select}")).await?;
+        loop {
+            let rows = session.client.query("FETCH 1000 FROM copied", &[]).await?;
+            if rows.is_empty() {
+                break;
+            }
+            let rows = rows.iter().map(cells).collect::<Result<_, _>>()?;
+            // Nobody takes them once the file could not be written; its own error says why.
+            if pages.send(Page::Rows(insert, rows)).await.is_err() {
+                return Ok(());
+            }
+        }
+        session.run("CLOSE copied").await?;
+    }
+    session.run("COMMIT").await?;
+    let _ = pages.send(Page::End).await;
+    Ok(())
+}
+
+fn cells(row: &Row) -> Result<Cells, Trouble> {
+    (0..row.len()).map(|column| Ok(row.try_get::<_, Cell>(column)?)).collect()
+}

@@ -1,0 +1,213 @@
+//! Putting a backup in the place of what is there, in one transaction: a death at any step leaves the old or the new.
+//!
+//! The backup is loaded into tables of a schema of its own; then the old tables go aside and the new ones take their place.
+//! Whoever works on the old ones is in an earlier term afterwards, and writes nothing any more.
+
+use std::path::Path;
+
+use domain::{Collection, Generation, Lineage, Timestamp};
+use futures_util::pin_mut;
+use tokio::sync::mpsc;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::types::{ToSql, Type};
+use tracing::info;
+
+use super::connection::Session;
+use super::fault::{Trouble, closed};
+use super::{Postgres, documents, schema};
+use crate::sqlite::{BackupError, Cells, LABEL_KEY, Restoration, inspect_backup, read_out};
+
+/// A table: its name, how it is read from a backup, its columns here, and what they are.
+struct Table {
+    name: &'static str,
+    select: &'static str,
+    columns: &'static str,
+    kinds: &'static [Type],
+}
+
+const TABLES: [Table; 8] = [
+    Table {
+        name: "fleet_jobs",
+        select: "SELECT id, n, rev, product, stage, open, shape, priority, created, due, latest, state FROM fleet_jobs",
+        columns: "id, n, rev, product, stage, open, shape, priority, created, due, latest, state",
+        kinds: &[
+            Type::UUID,
+            Type::INT8,
+            Type::INT8,
+            Type::TEXT,
+            Type::TEXT,
+            Type::BOOL,
+            Type::INT8,
+            Type::TEXT,
+            Type::INT8,
+            Type::INT8,
+            Type::INT8,
+            Type::BYTEA,
+        ],
+    },
+    Table {
+        name: "fleet_bodies",
+        select: "SELECT b.n, j.id, j.repo, b.submission, b.body_md FROM fleet_bodies b JOIN fleet_jobs j ON j.n = b.n",
+        columns: "n, id, repo, submission, body_md",
+        kinds: &[Type::INT8, Type::UUID, Type::TEXT, Type::BYTEA, Type::BYTEA],
+    },
+    Table {
+        name: "fleet_events",
+        select: "SELECT pos, job, seq, before, product, doc FROM fleet_events",
+        columns: "pos, job, seq, before, product, doc",
+        kinds: &[Type::INT8, Type::INT8, Type::INT8, Type::INT8, Type::TEXT, Type::BYTEA],
+    },
+    Table {
+        name: "fleet_event_spans",
+        select: "SELECT product, last, first FROM fleet_event_spans",
+        columns: "product, last, first",
+        kinds: &[Type::TEXT, Type::INT8, Type::INT8],
+    },
+    Table {
+        name: "fleet_runs",
+        select: "SELECT job, n, doc FROM fleet_runs",
+        columns: "job, n, doc",
+        kinds: &[Type::INT8, Type::INT4, Type::BYTEA],
+    },
+    Table {
+        name: "fleet_deps",
+        select: "SELECT dep, job FROM fleet_deps",
+        columns: "dep, job",
+        kinds: &[Type::UUID, Type::INT8],
+    },
+    Table {
+        name: "fleet_counts",
+        select: "SELECT product, stage, n FROM fleet_counts",
+        columns: "product, stage, n",
+        kinds: &[Type::TEXT, Type::TEXT, Type::INT8],
+    },
+    Table {
+        name: "fleet_documents",
+        select: "SELECT collection, key, rev, doc FROM fleet_documents",
+        columns: "collection, key, rev, doc",
+        kinds: &[Type::TEXT, Type::TEXT, Type::INT8, Type::BYTEA],
+    },
+];
+
+/// Where the new tables are until they take the place of the old ones.
+const INCOMING: &str = "fleet_incoming";
+
+/// The lock is the one that schemas are brought up to date under. Loading takes as long as it takes.
+const BEGIN: &str = "\
+    BEGIN;
+    SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
+    SELECT pg_advisory_xact_lock(1195984705)";
+const HOME: &str = "\
+    SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid = 'fleet_log'::regclass";
+const WRITE_LINEAGE: &str = "\
+    INSERT INTO fleet_documents (collection, key, rev, doc) VALUES ($1, $2, 1, $3)
+    ON CONFLICT (collection, key) DO UPDATE SET rev = fleet_documents.rev + 1, doc = excluded.doc";
+const REMOVE: &str = "DELETE FROM fleet_documents WHERE collection = $1 AND key = $2";
+const ENDS: &str = "\
+    UPDATE fleet_log SET pos = (SELECT coalesce(max(pos), 0) FROM fleet_events),
+                         jobs = (SELECT coalesce(max(n), 0) FROM fleet_bodies)";
+
+impl Postgres {
+    /// Puts a backup in the place of everything that is there. What was there is kept in a schema of its own, whose name
+    /// is in the answer. From then on this store writes nothing any more: it has to be opened again.
+    pub async fn restore(&self, from: &Path, now: Timestamp) -> Result<Restoration, BackupError> {
+        let path = from.to_owned();
+        let inspected = tokio::task::spawn_blocking(move || inspect_backup(&path)).await;
+        let backup = inspected.map_err(|_| BackupError::Server(closed()))??;
+        let away = |trouble: Trouble| BackupError::Server(trouble.fault());
+        let session = self.connector.connect_patiently().await.map_err(away)?;
+        let replaced = generation(&session).await.map_err(away)?;
+        let generation = Generation::restored(backup.generation, Some(replaced), now);
+        let lineage = Lineage { generation, restored_at: Some(now), as_of: backup.taken_at };
+        // What is not committed is undone with its connection.
+        let kept = swap(&session, from, &lineage).await?;
+        info!(
+            store.generation = %generation,
+            "Put a backup in the place of everything, under generation {generation}; what was there is in schema {kept}"
+        );
+        Ok(Restoration { backup, generation, kept: Some(kept.into()) })
+    }
+}
+
+/// The generation that the database is in.
+async fn generation(session: &Session) -> Result<Generation, Trouble> {
+    let rows = session.rows(documents::DOCUMENT, &[&Collection::Meta.name(), &Lineage::KEY]).await?;
+    let Some(row) = rows.first() else { return Ok(Generation::default()) };
+    let lineage = serde_json::from_slice::<Lineage>(row.try_get(1)?);
+    Ok(lineage.map_err(|error| Trouble::Unreachable(error.to_string()))?.generation)
+}
+
+/// Loads the backup, moves the tables, commits. Answers with the schema that has the old ones.
+async fn swap(session: &Session, from: &Path, lineage: &Lineage) -> Result<String, BackupError> {
+    let away = |trouble: Trouble| BackupError::Server(trouble.fault());
+    session.run(BEGIN).await.map_err(away)?;
+    let home = session.texts(HOME).await.map_err(away)?.concat();
+    let kept = aside(session, lineage.generation).await.map_err(away)?;
+    let begin = format!("CREATE SCHEMA {INCOMING}; CREATE SCHEMA {kept}; SET LOCAL search_path = {INCOMING}");
+    session.run(&begin).await.map_err(away)?;
+    for step in schema::MIGRATIONS {
+        session.run(step).await.map_err(away)?;
+    }
+    for table in &TABLES {
+        load(session, from, table).await?;
+    }
+    settle(session, lineage).await.map_err(away)?;
+    let tables = TABLES.iter().map(|table| table.name).chain(["fleet_log"]);
+    let moves: String = tables
+        .map(|name| {
+            format!("ALTER TABLE {home}.{name} SET SCHEMA {kept}; ALTER TABLE {INCOMING}.{name} SET SCHEMA {home};")
+        })
+        .collect();
+    let end = format!(
+        "{moves} UPDATE {home}.fleet_log SET term = (SELECT term + 1 FROM {kept}.fleet_log); DROP SCHEMA {INCOMING}; COMMIT"
+    );
+    session.run(&end).await.map_err(away)?;
+    Ok(kept)
+}
+
+/// A schema that is not there yet.
+async fn aside(session: &Session, generation: Generation) -> Result<String, Trouble> {
+    let first = format!("fleet_before_generation_{generation}");
+    let mut name = first.clone();
+    for n in 2_u32.. {
+        if session.texts(&format!("SELECT to_regnamespace('{name}') IS NULL")).await? == ["t"] {
+            break;
+        }
+        name = format!("{first}_{n}");
+    }
+    Ok(name)
+}
+
+/// Copies one table of the backup, some rows at a time.
+async fn load(session: &Session, from: &Path, table: &Table) -> Result<(), BackupError> {
+    let (path, select) = (from.to_owned(), table.select);
+    let (pages, mut arriving) = mpsc::channel::<Vec<Cells>>(2);
+    let reading =
+        tokio::task::spawn_blocking(move || read_out(&path, select, |page| pages.blocking_send(page).is_ok()));
+    let copying = async {
+        let copy = format!("COPY {} ({}) FROM STDIN BINARY", table.name, table.columns);
+        let sink = session.client.copy_in(&copy).await?;
+        let writer = BinaryCopyInWriter::new(sink, table.kinds);
+        pin_mut!(writer);
+        while let Some(page) = arriving.recv().await {
+            for row in &page {
+                writer.as_mut().write_raw(row.iter().map(|cell| cell as &(dyn ToSql + Sync))).await?;
+            }
+        }
+        writer.finish().await?;
+        Ok::<_, Trouble>(())
+    };
+    let copied = copying.await;
+    reading.await.map_err(|_| BackupError::Server(closed()))??;
+    copied.map_err(|trouble| BackupError::Server(trouble.fault()))
+}
+
+/// Writes down what the store must know about its own past, and where everything ends.
+async fn settle(session: &Session, lineage: &Lineage) -> Result<(), Trouble> {
+    let (meta, document) = (Collection::Meta.name(), serde_json::to_vec(lineage).unwrap_or_default());
+    session.client.execute(WRITE_LINEAGE, &[&meta, &Lineage::KEY, &document]).await?;
+    session.client.execute(REMOVE, &[&meta, &LABEL_KEY]).await?;
+    session.run(ENDS).await?;
+    session.run("ANALYZE fleet_jobs; ANALYZE fleet_bodies; ANALYZE fleet_events").await
+}

@@ -1,0 +1,73 @@
+//! The one statement that writes a transaction: every table's rows as arrays, and the row of the log last.
+//!
+//! One statement is one message and one plan for the server. It has the parts that the transaction needs and no others;
+//! each combination is prepared once per connection.
+
+use std::sync::OnceLock;
+
+/// A part for each table, with jobs that are created apart from those that change. Parameters are numbered when parts are put together.
+pub(super) const PARTS: [&str; 8] = [
+    "INSERT INTO fleet_jobs (id, n, rev, product, stage, open, shape, priority, created, due, latest, state)
+     SELECT * FROM unnest(?::uuid[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::boolean[], ?::bigint[], ?::text[],
+                          ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[])",
+    // A row that is at another revision than was believed would get none, which the table refuses.
+    "UPDATE fleet_jobs j SET rev = CASE WHEN j.rev = u.before THEN u.rev END, stage = u.stage, open = u.open,
+                             shape = u.shape, priority = u.priority, due = u.due, latest = u.latest, state = u.state
+     FROM unnest(?::uuid[], ?::bigint[], ?::bigint[], ?::text[], ?::boolean[], ?::bigint[], ?::text[], ?::bigint[],
+                 ?::bigint[], ?::bytea[])
+          AS u (id, before, rev, stage, open, shape, priority, due, latest, state)
+     WHERE j.id = u.id",
+    "INSERT INTO fleet_bodies (n, id, repo, submission, body_md)
+     SELECT * FROM unnest(?::bigint[], ?::uuid[], ?::text[], ?::bytea[], ?::bytea[])",
+    "INSERT INTO fleet_deps (dep, job) SELECT * FROM unnest(?::uuid[], ?::bigint[]) ON CONFLICT DO NOTHING",
+    "INSERT INTO fleet_runs (job, n, doc) SELECT * FROM unnest(?::bigint[], ?::integer[], ?::bytea[])",
+    "INSERT INTO fleet_events (pos, job, seq, before, product, doc)
+     SELECT * FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[], ?::bytea[])",
+    "INSERT INTO fleet_event_spans (product, last, first) SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[])",
+    "INSERT INTO fleet_counts (product, stage, n) SELECT * FROM unnest(?::text[], ?::text[], ?::bigint[])
+     ON CONFLICT (product, stage) DO UPDATE SET n = fleet_counts.n + excluded.n",
+];
+
+/// The server does the last part of a statement first: nobody else has the log while the others are written.
+const LOG: &str = "\
+    UPDATE fleet_log SET jobs = ?, pos = CASE WHEN pos = ? AND jobs = ? AND term = coalesce(?, term) THEN ?::bigint END";
+
+/// The statement that has these parts: bit `n` stands for the part with that number.
+pub(super) fn sql(parts: usize) -> &'static str {
+    static COMPOSED: [OnceLock<String>; 1 << PARTS.len()] = [const { OnceLock::new() }; 1 << PARTS.len()];
+    COMPOSED[parts % COMPOSED.len()].get_or_init(|| compose(parts))
+}
+
+/// The statement that has all parts.
+#[cfg(test)]
+pub(super) fn whole() -> &'static str {
+    sql((1 << PARTS.len()) - 1)
+}
+
+fn compose(parts: usize) -> String {
+    let named = PARTS.iter().enumerate().filter(|(n, _)| parts & (1 << n) != 0);
+    let named: Vec<_> = named.map(|(n, part)| format!("part_{n} AS ({part})")).collect();
+    let with = if named.is_empty() { String::new() } else { format!("WITH {} ", named.join(", ")) };
+    let mut numbered = String::new();
+    for (n, piece) in format!("{with}{LOG}").split('?').enumerate() {
+        if n > 0 {
+            numbered.push_str(&format!("${n}"));
+        }
+        numbered.push_str(piece);
+    }
+    numbered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_has_the_parts_it_is_asked_for_and_numbers_what_they_need() {
+        let (nothing, runs) = (sql(0), sql(1 << 4));
+
+        assert!(nothing.starts_with("UPDATE fleet_log") && nothing.ends_with("THEN $5::bigint END"), "{nothing}");
+        assert!(runs.starts_with("WITH part_4 AS (INSERT INTO fleet_runs") && runs.contains("$8"), "{runs}");
+        assert!(!runs.contains("fleet_jobs") && !runs.contains('?'), "{runs}");
+    }
+}

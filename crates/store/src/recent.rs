@@ -1,0 +1,81 @@
+//! The end of the log in memory, so that those who follow closely read nothing from the store.
+
+use std::collections::VecDeque;
+
+use domain::{Position, Recorded, Scope};
+use parking_lot::Mutex;
+
+/// Events that are kept: some seconds of a busy fleet, and a few megabytes.
+const KEPT_MAX: usize = 16_384;
+
+/// The latest events, in order and without gaps.
+#[derive(Debug, Default)]
+pub(crate) struct Recent(Mutex<VecDeque<Recorded>>);
+
+impl Recent {
+    /// Adds the events of a commit behind those that are kept. When somebody else's events are between them, what was
+    /// kept is let go.
+    pub(crate) fn extend(&self, events: Vec<Recorded>) {
+        let Some(first) = events.first().map(|event| event.position) else { return };
+        let mut kept = self.0.lock();
+        if kept.back().is_some_and(|last| last.position.next() != first) {
+            kept.clear();
+        }
+        kept.extend(events);
+        let surplus = kept.len().saturating_sub(KEPT_MAX);
+        kept.drain(..surplus);
+    }
+
+    /// The first `limit` events after a position, of a log that ends at `end`; `None` where memory does not reach back or
+    /// ahead that far.
+    pub(crate) fn after(&self, scope: &Scope, after: Position, end: Position, limit: u16) -> Option<Vec<Recorded>> {
+        let kept = self.0.lock();
+        if kept.front()?.position.0 > after.0 + 1 || kept.back()?.position < end {
+            return None;
+        }
+        let start = kept.partition_point(|event| event.position <= after);
+        Some(kept.range(start..).filter(|event| scope.covers(event)).take(limit.into()).cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{EventSeq, JobId};
+
+    use super::*;
+
+    fn event(position: u64) -> Recorded {
+        Recorded {
+            position: Position(position),
+            json: "{}".into(),
+            job: JobId::from_bytes([1; 16]),
+            product: "notes".parse().unwrap(),
+            seq: EventSeq(position),
+        }
+    }
+
+    fn after(recent: &Recent, after: u64, end: u64) -> Option<Vec<u64>> {
+        let events = recent.after(&Scope::Fleet, Position(after), Position(end), 10)?;
+        Some(events.iter().map(|event| event.position.0).collect())
+    }
+
+    #[test]
+    fn memory_answers_only_where_it_has_everything() {
+        let recent = Recent::default();
+        recent.extend(vec![event(3), event(4)]);
+        recent.extend(vec![event(5)]);
+
+        assert_eq!(after(&recent, 2, 5), Some(vec![3, 4, 5]));
+        assert_eq!(after(&recent, 5, 5), Some(vec![]));
+        assert_eq!((after(&recent, 1, 5), after(&recent, 4, 6)), (None, None));
+    }
+
+    #[test]
+    fn events_of_others_in_between_start_it_over() {
+        let recent = Recent::default();
+        recent.extend(vec![event(3)]);
+        recent.extend(vec![event(7)]);
+
+        assert_eq!((after(&recent, 2, 7), after(&recent, 6, 7)), (None, Some(vec![7])));
+    }
+}

@@ -1,0 +1,100 @@
+//! Backups that are filled from another kind of store, and read out into one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use domain::{BackupSummary, Timestamp};
+use rusqlite::{Connection, OpenFlags, params_from_iter};
+
+use super::backup::{open_unchanged, seal};
+use super::backup_error::BackupError;
+use super::schema;
+use crate::cell::Cell;
+use crate::private;
+
+/// A row on its way.
+pub(crate) type Cells = Vec<Cell>;
+
+/// A new backup that is being filled. Unless it is finished, nothing is left of it.
+pub(crate) struct Filling {
+    connection: Option<Connection>,
+    path: PathBuf,
+    is_whole: bool,
+}
+
+impl Filling {
+    /// An empty file with our schema; one that is already there is an error.
+    pub(crate) fn begin(path: &Path) -> Result<Self, BackupError> {
+        private::file().write(true).create_new(true).open(path).map_err(BackupError::files(path))?;
+        let mut filling = Self { connection: None, path: path.to_owned(), is_whole: false };
+        filling.connection = Some(blank(path).map_err(BackupError::sqlite(path))?);
+        Ok(filling)
+    }
+
+    pub(crate) fn add(&mut self, insert: &str, rows: &[Cells]) -> Result<(), BackupError> {
+        let Some(connection) = &self.connection else { return Ok(()) };
+        let write = || {
+            let mut statement = connection.prepare_cached(insert)?;
+            rows.iter().try_for_each(|row| statement.execute(params_from_iter(row)).map(drop))
+        };
+        write().map_err(BackupError::sqlite(&self.path))
+    }
+
+    /// Makes it a backup: checked, labelled, and on the disk.
+    pub(crate) fn finish(mut self, now: Timestamp) -> Result<BackupSummary, BackupError> {
+        if let Some(connection) = self.connection.take() {
+            let close = || {
+                connection.execute_batch("COMMIT")?;
+                connection.close().map_err(|(_, error)| error)
+            };
+            close().map_err(BackupError::sqlite(&self.path))?;
+        }
+        let summary = seal(&self.path, now)?;
+        self.is_whole = true;
+        Ok(summary)
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        drop(self.connection.take());
+        if !self.is_whole {
+            // Half a copy is worth nothing, and its name is wanted for the next try.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn blank(path: &Path) -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // A file that is not finished is removed, so nothing has to be kept to undo it.
+    connection.pragma_update(None, "journal_mode", "OFF")?;
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    schema::migrate(&mut connection, schema::MIGRATIONS)?;
+    connection.execute_batch("BEGIN")?;
+    Ok(connection)
+}
+
+/// Reads rows out of a backup, and hands them over by the thousand until nobody wants any more.
+pub(crate) fn read_out(
+    path: &Path,
+    select: &str,
+    mut hand_over: impl FnMut(Vec<Cells>) -> bool,
+) -> Result<(), BackupError> {
+    const AT_ONCE: usize = 1_000;
+    let wrong = |error| BackupError::sqlite(path)(error);
+    let connection = open_unchanged(path).map_err(wrong)?;
+    let mut statement = connection.prepare(select).map_err(wrong)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query([]).map_err(wrong)?;
+    let mut page = Vec::with_capacity(AT_ONCE);
+    while let Some(row) = rows.next().map_err(wrong)? {
+        let cells = (0..columns).map(|column| Cell::read(row, column)).collect::<rusqlite::Result<_>>();
+        page.push(cells.map_err(wrong)?);
+        if page.len() == AT_ONCE && !hand_over(std::mem::take(&mut page)) {
+            return Ok(());
+        }
+    }
+    hand_over(page);
+    Ok(())
+}

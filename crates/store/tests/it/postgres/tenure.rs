@@ -1,0 +1,105 @@
+//! One coordinator at a time has the database.
+
+use std::sync::Arc;
+
+use ambient::SystemClock;
+use domain::{CommitError, JobStore, Revision, StoreError};
+use store::conformance::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
+use store::{Postgres, PostgresOptions, PostgresUrl};
+
+use super::proxy::{Fault, Proxy};
+use super::{Database, PATIENCE, open, psql, until};
+
+const END_THE_KEEPER: &str =
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'gigafactory % on %'";
+const LOCKS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_second_coordinator_is_refused_and_told_who_is_there() {
+    let Some(database) = Database::new() else { return };
+    let postgres = database.postgres().await;
+    let url = PostgresUrl::parse(&database.url()).unwrap();
+
+    let refused = Postgres::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
+
+    let told = refused.expect_err("it is refused").to_string();
+    let ours = format!("gigafactory {} on ", std::process::id());
+    assert!(told.contains("another coordinator works on the database") && told.contains(&ours), "{told}");
+    assert!(postgres.commit(vec![create(job(1))]).await.remove(0).is_ok(), "the first one works on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_comes_next_after_a_close_gets_in() {
+    let Some(database) = Database::new() else { return };
+
+    for n in 0..3 {
+        let postgres = database.postgres().await;
+        postgres.commit(vec![create(job(n))]).await.remove(0).unwrap();
+        postgres.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lock_that_was_lost_and_that_nobody_took_is_taken_again() {
+    let Some(database) = Database::new() else { return };
+    let postgres = database.postgres().await;
+    let administrator = psql(&database).await;
+    let locks = async || administrator.query_one(LOCKS, &[]).await.unwrap().get::<_, i64>(0);
+    assert_eq!(administrator.query(END_THE_KEEPER, &[]).await.unwrap().len(), 1);
+    until("the end of the lock", async || locks().await == 0).await;
+
+    let meanwhile = postgres.commit(vec![create(job(1))]).await.remove(0);
+    until("the lock", async || locks().await == 1).await;
+
+    assert!(matches!(meanwhile, Ok(Revision(1))), "{meanwhile:?}");
+    assert!(postgres.commit(vec![create(job(2))]).await.remove(0).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_who_was_taken_over_from_writes_nothing_any_more() {
+    let Some(database) = Database::new() else { return };
+    let proxy = Proxy::start(database.server.port()).await;
+    let first = open(&proxy.url(), PostgresOptions::default()).await;
+    first.commit(vec![create(job(1))]).await.remove(0).unwrap();
+    // While it is cut off, another coordinator takes its place.
+    proxy.arm(Fault::CutAlways);
+    proxy.cut();
+    let second = database.postgres().await;
+    proxy.arm(Fault::None);
+
+    let seen = first.job(id(1)).await.unwrap().unwrap().value;
+    let late = first.commit(vec![replace(cancelled(seen), Revision(1))]).await;
+
+    assert!(matches!(late[..], [Err(CommitError::Store(StoreError::Unavailable(_)))]), "{late:?}");
+    tokio::time::timeout(PATIENCE, first.deposed()).await.expect("it gets to know");
+    assert_eq!(second.job(id(1)).await.unwrap().unwrap().revision, Revision(1));
+    assert!(second.commit(vec![create(job(2))]).await.remove(0).is_ok());
+}
+
+/// Two stores that both write believe different things about one job, again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn stores_beside_each_other_never_write_by_what_they_wrongly_remember() {
+    let Some(database) = Database::new() else { return };
+    let (one, two) = (database.another().await, database.another().await);
+    let created = create(job(1));
+    let offered = replace(dispatched(created.job.clone(), seconds(9)), Revision(1));
+    let held = replace(granted(offered.job.clone()), Revision(2));
+    let late = replace(cancelled(created.job.clone()), Revision(1));
+    let last = replace(cancelled(held.job.clone()), Revision(3));
+
+    let outcomes = [
+        one.commit(vec![created]).await.remove(0),
+        two.commit(vec![offered]).await.remove(0),
+        one.commit(vec![late]).await.remove(0),
+        one.commit(vec![held]).await.remove(0),
+        two.commit(vec![last]).await.remove(0),
+    ];
+
+    assert!(
+        matches!(
+            outcomes,
+            [Ok(Revision(1)), Ok(Revision(2)), Err(CommitError::Stale), Ok(Revision(3)), Ok(Revision(4))]
+        ),
+        "{outcomes:?}"
+    );
+}
