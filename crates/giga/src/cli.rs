@@ -209,6 +209,9 @@ impl Command {
             Self::Serve(args) => args.overrides(),
             Self::Up(args) => args.serve.overrides(),
             Self::Factory(args) => args.overrides(),
+            Self::Backup(BackupArgs { store, .. }) | Self::Restore(RestoreArgs { store, .. }) => {
+                Overrides { store: store.clone(), ..Overrides::default() }
+            }
             _ => Overrides::default(),
         }
     }

@@ -18,7 +18,7 @@ pub struct Restored {
     pub backup: BackupSummary,
     /// The generation that the store is in from now on: whoever knew the lost future is fenced.
     pub generation: Generation,
-    /// The name of the file that the replaced database is kept as; there was none when absent.
+    /// The name of the file, or of the schema in the database, that holds what was replaced; there was nothing when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
     /// What people must know about it.

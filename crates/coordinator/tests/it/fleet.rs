@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{ManualClock, SeededEntropy};
+use ambient::{ManualClock, SeededEntropy, SystemClock};
 use async_trait::async_trait;
 use broker::Embedded;
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
@@ -15,7 +15,7 @@ use domain::{
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, Submit};
 use store::weak::{Faults, HastyClock, Weak, WeakDatabase};
-use store::{DirectoryLogs, Memory, Options, Sqlite};
+use store::{DirectoryLogs, Memory, Options, Postgres, PostgresOptions, PostgresUrl, Sqlite, Tenancy};
 use tempfile::TempDir;
 
 use crate::faulty_broker::FaultyBroker;
@@ -43,6 +43,7 @@ enum Backend {
     Memory(Arc<Memory>),
     Sqlite(Arc<Sqlite>),
     Weak(Arc<WeakDatabase>),
+    Postgres(Box<pgserver::Server>),
 }
 
 /// The seed of what goes wrong with a weak database, unless `GIGA_WEAK_SEED` names another.
@@ -106,6 +107,15 @@ impl Bench {
         Self::on(Backend::Weak(Arc::new(database)), tempfile::tempdir().unwrap())
     }
 
+    /// On a real server of its own. Each coordinator is a process of its own to it. In memory where the tester said that
+    /// there is no PostgreSQL.
+    pub(crate) fn postgres() -> Self {
+        match pgserver::for_test(pgserver::Flushes::None).unwrap() {
+            Some(server) => Self::on(Backend::Postgres(Box::new(server)), tempfile::tempdir().unwrap()),
+            None => Self::memory(),
+        }
+    }
+
     fn on(backend: Backend, folder: TempDir) -> Self {
         let clock = ManualClock::default();
         let broker_settings = broker::Settings::default();
@@ -128,7 +138,7 @@ impl Bench {
     pub(crate) fn sqlite_file(&self) -> &Sqlite {
         match &self.backend {
             Backend::Sqlite(sqlite) => sqlite,
-            Backend::Memory(_) | Backend::Weak(_) => panic!("the bench has no file"),
+            Backend::Memory(_) | Backend::Weak(_) | Backend::Postgres(_) => panic!("the bench has no file"),
         }
     }
 
@@ -141,13 +151,19 @@ impl Bench {
                 let (clock, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
                 Stores::of(Arc::new(Weak::open(Arc::clone(database), clock, chance).await.unwrap()))
             }
+            Backend::Postgres(server) => {
+                // The server does not flush, and several coordinators are what some stories are about.
+                let url = PostgresUrl::parse(&format!("{}?fsync=off", server.url())).unwrap();
+                let options = PostgresOptions { tenancy: Tenancy::Shared, ..PostgresOptions::default() };
+                Stores::of(Arc::new(Postgres::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()))
+            }
         }
     }
 
     /// Whether the log has one order for all jobs, and not only for each [J7].
     pub(crate) fn has_one_order(&self) -> bool {
         match &self.backend {
-            Backend::Memory(_) | Backend::Sqlite(_) => true,
+            Backend::Memory(_) | Backend::Sqlite(_) | Backend::Postgres(_) => true,
             Backend::Weak(_) => false,
         }
     }
@@ -155,7 +171,7 @@ impl Bench {
     /// How often a dispatcher finds nothing to do when there is nothing to do.
     fn idle_rounds(&self) -> usize {
         match &self.backend {
-            Backend::Memory(_) | Backend::Sqlite(_) => 1,
+            Backend::Memory(_) | Backend::Sqlite(_) | Backend::Postgres(_) => 1,
             Backend::Weak(_) => IDLE_ROUNDS_ON_A_BAD_DAY,
         }
     }

@@ -34,31 +34,22 @@ mod restoring;
 mod seats;
 mod steering;
 
-/// All stories again, on the stores of a module of `stores`.
+/// Stories again, on the stores of a module of `stores`.
 macro_rules! stories_on {
-    ($stores:ident) => {
+    ($stores:ident: $($story:ident),+) => {
         #[path = "."]
         mod $stores {
             use crate::stores::$stores::{lasting, quick, share_of};
 
-            mod accepting;
-            mod claiming;
-            mod cutting;
-            mod depending;
-            mod dispatching;
-            mod errands;
-            mod following;
-            mod idle;
-            mod joining;
-            mod leading;
-            mod leasing;
-            mod modes;
-            mod placing;
-            mod racing;
-            mod seats;
-            mod steering;
+            $(mod $story;)+
         }
     };
 }
 
-stories_on!(weak);
+stories_on!(
+    weak: accepting, claiming, cutting, depending, dispatching, errands, following, idle, joining, leading, leasing, modes,
+    placing, racing, seats, steering
+);
+
+// Those that are about commits, races, leases and restarts; a server for each test would be too slow for all of them.
+stories_on!(postgres: accepting, claiming, cutting, dispatching, following, leading, leasing, racing);

@@ -18,6 +18,24 @@ pub(crate) mod embedded {
     }
 }
 
+/// PostgreSQL.
+pub(crate) mod postgres {
+    use crate::fleet::Bench;
+
+    pub(crate) fn quick() -> Bench {
+        Bench::postgres()
+    }
+
+    pub(crate) fn lasting() -> Bench {
+        Bench::postgres()
+    }
+
+    /// Everything is a round trip there, and the rules that are raced for are the same.
+    pub(crate) fn share_of(rounds: usize) -> usize {
+        rounds / 10
+    }
+}
+
 /// A database that promises little, on a bad day.
 pub(crate) mod weak {
     use crate::fleet::Bench;

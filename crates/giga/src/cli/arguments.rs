@@ -339,6 +339,9 @@ pub(crate) struct BackupArgs {
     /// Check a backup instead, and say what is in it
     #[arg(long)]
     pub(crate) verify: bool,
+    /// The store itself, while no coordinator runs on it: what `giga serve --store` takes
+    #[arg(long, value_name = "STORE", conflicts_with = "verify")]
+    pub(crate) store: Option<String>,
 }
 
 /// Arguments of `restore`.
@@ -350,6 +353,9 @@ pub(crate) struct RestoreArgs {
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
+    /// The store itself, while no coordinator runs on it: what `giga serve --store` takes
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<String>,
 }
 
 fn given<T: Clone>(values: &[T]) -> Option<Vec<T>> {

@@ -4,12 +4,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use domain::{BackupSummary, Timestamp};
+use domain::{Backup as _, BackupSummary, Timestamp};
 use protocol::{Client, SUMMARY_HEADER};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use store::{Postgres, PostgresOptions, PostgresUrl, Tenancy};
 
 use crate::cli::BackupArgs;
 use crate::failure::Failure;
@@ -44,7 +46,8 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
     let _ = std::fs::remove_file(&part);
     let taken = match find(context).await? {
         Whereabouts::Running(client) => fetch(context, &client, &part).await,
-        Whereabouts::Closed(database) => copy(database, part.clone(), context.now()).await,
+        Whereabouts::File(database) => copy(database, part.clone(), context.now()).await,
+        Whereabouts::Server(url) => copy_from(context, &url, &part).await,
     };
     let summary = match taken {
         Ok(summary) => summary,
@@ -75,6 +78,15 @@ async fn copy(database: PathBuf, to: PathBuf, now: Timestamp) -> Result<BackupSu
             .hint("name the coordinator with --api, or its data folder with --data")),
         copied => Ok(copied.map_err(anyhow::Error::new)?),
     }
+}
+
+/// Copies a database, whoever works on it: that changes nothing in it.
+async fn copy_from(context: &Context<'_>, url: &PostgresUrl, to: &Path) -> Result<BackupSummary, Failure> {
+    let options = PostgresOptions { tenancy: Tenancy::Shared, ..PostgresOptions::default() };
+    let postgres = Postgres::open(url, options, Arc::clone(&context.clock)).await.map_err(anyhow::Error::new)?;
+    let copied = postgres.back_up(to, context.now()).await;
+    postgres.close().await.map_err(anyhow::Error::new)?;
+    Ok(copied.map_err(anyhow::Error::new)?)
 }
 
 /// Takes a backup over the network and makes sure that it is the one that was sent.

@@ -2,11 +2,13 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use domain::{BackupSummary, Generation, Timestamp};
 use protocol::{Client, Health, REPLACE_EVERYTHING, Restored};
+use store::{Postgres, PostgresOptions, PostgresUrl, Restoration};
 use tokio::fs::File;
 
 use crate::cli::RestoreArgs;
@@ -31,14 +33,15 @@ pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<
     }
     let restored = match whereabouts {
         Whereabouts::Running(client) => send(context, &client, &args.file, summary.bytes).await?,
-        Whereabouts::Closed(database) => put_back(args.file, database, context.now()).await?,
+        Whereabouts::File(database) => put_back(args.file, database, context.now()).await?,
+        Whereabouts::Server(url) => put_into(context, &args.file, &url).await?,
     };
     if context.out.is_json() {
         return context.out.document(&restored);
     }
     context.out.warning(&restored.notice);
     if let Some(kept) = &restored.kept {
-        context.out.note(&format!("what was there is kept in the data folder as {kept}"));
+        context.out.note(&format!("what was there is kept beside it as {kept}"));
     }
     context.out.line(&format!("restored {} jobs, generation {}", restored.backup.jobs, restored.generation))
 }
@@ -48,7 +51,8 @@ fn confirm(whereabouts: &Whereabouts, summary: &BackupSummary) -> Result<(), Fai
     let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
     let what = match whereabouts {
         Whereabouts::Running(client) => format!("everything that the coordinator at {} knows", client.base()),
-        Whereabouts::Closed(database) => format!("{}", database.display()),
+        Whereabouts::File(database) => format!("{}", database.display()),
+        Whereabouts::Server(url) => format!("everything that the fleet keeps at {url}"),
     };
     if !stdin.is_terminal() || !stderr.is_terminal() {
         return Err(Failure::usage(format!("this replaces {what}")).hint("say that you mean it with --yes"));
@@ -62,10 +66,22 @@ fn confirm(whereabouts: &Whereabouts, summary: &BackupSummary) -> Result<(), Fai
 
 async fn put_back(file: PathBuf, database: PathBuf, now: Timestamp) -> Result<Restored, Failure> {
     let restoring = tokio::task::spawn_blocking(move || store::restore_closed(&file, &database, now)).await;
-    let done = restoring.context("the restore broke off")?.map_err(anyhow::Error::new)?;
+    Ok(told(restoring.context("the restore broke off")?.map_err(anyhow::Error::new)?))
+}
+
+/// Puts a backup into a database that no coordinator works on.
+async fn put_into(context: &Context<'_>, file: &Path, url: &PostgresUrl) -> Result<Restored, Failure> {
+    let opened = Postgres::open(url, PostgresOptions::default(), Arc::clone(&context.clock)).await;
+    let postgres = opened.map_err(anyhow::Error::new)?;
+    let done = postgres.restore(file, context.now()).await;
+    postgres.close().await.map_err(anyhow::Error::new)?;
+    Ok(told(done.map_err(anyhow::Error::new)?))
+}
+
+fn told(done: Restoration) -> Restored {
     let kept = done.kept.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let notice = Restored::notice(&done.backup);
-    Ok(Restored { backup: done.backup, generation: done.generation, kept, notice })
+    Restored { backup: done.backup, generation: done.generation, kept, notice }
 }
 
 /// Sends the backup to a coordinator that runs, and waits until it runs on it.

@@ -1,11 +1,12 @@
-//! Whether a coordinator runs on the data folder, which decides how a backup is taken and put back.
+//! Where the store is and who has it, which decides how a backup is taken and put back.
 
 use std::path::PathBuf;
 
 use protocol::{Client, Health};
+use store::PostgresUrl;
 
 use crate::api::{connect, connect_as_nobody};
-use crate::config::Origin;
+use crate::config::{Origin, StoreChoice};
 use crate::failure::Failure;
 
 use super::Context;
@@ -14,22 +15,26 @@ use super::Context;
 pub(super) enum Whereabouts {
     /// A coordinator has it: it is asked.
     Running(Client),
-    /// Nobody has it open, as far as can be told; its lock has the last word.
-    Closed(PathBuf),
+    /// A file that nobody has open, as far as can be told; its lock has the last word.
+    File(PathBuf),
+    /// A database; its lock has the last word.
+    Server(Box<PostgresUrl>),
 }
 
-/// Finds the store: the coordinator at the address that somebody named, or else the data folder, and the coordinator that
-/// runs on it if one does.
+/// Finds the store: the one that somebody named, the coordinator at the address that somebody named, or else what the data
+/// folder's coordinator uses, through the coordinator if it runs.
 pub(super) async fn find(context: &Context<'_>) -> Result<Whereabouts, Failure> {
     let config = &context.config;
+    let is_named = matches!(config.coordinator.store.origin, Origin::Flag(_));
     let is_running = match config.client.api.origin {
         Origin::Flag(_) | Origin::Variable(_) | Origin::File { .. } => true,
         // The file may be of a coordinator that was killed.
         Origin::Beside(_) => connect_as_nobody(config)?.get::<Health>("/healthz").await.is_ok(),
         Origin::Default => false,
     };
-    Ok(match is_running {
-        true => Whereabouts::Running(connect(config)?),
-        false => Whereabouts::Closed(config.data.database()),
+    Ok(match &config.coordinator.store.value {
+        _ if is_running && !is_named => Whereabouts::Running(connect(config)?),
+        StoreChoice::Sqlite => Whereabouts::File(config.data.database()),
+        StoreChoice::Postgres(url) => Whereabouts::Server(url.clone()),
     })
 }

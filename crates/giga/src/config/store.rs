@@ -13,7 +13,7 @@ use super::setting::Shown;
 pub(crate) enum StoreChoice {
     /// A file in the data folder.
     Sqlite,
-    /// A database that others may share.
+    /// A database on a server.
     Postgres(Box<PostgresUrl>),
 }
 

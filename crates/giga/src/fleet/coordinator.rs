@@ -67,13 +67,11 @@ impl Coordination {
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let restart = CancellationToken::new();
-        let mut server = Server::bind(Options { listen, ..options(config) }).await?;
-        if let Some(sqlite) = store.sqlite() {
-            let (database, generation) = (config.data.database(), coordinator.generation());
-            let vault = StoreVault::open(sqlite, database, generation, clock, restart.clone());
-            let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
-            server = server.with_vault(Arc::new(vault));
-        }
+        let server = Server::bind(Options { listen, ..options(config) }).await?;
+        let (database, generation) = (config.data.database(), coordinator.generation());
+        let vault = StoreVault::open(store.adapter(), database, generation, clock, restart.clone());
+        let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
+        let server = server.with_vault(Arc::new(vault));
         let api = server.base();
         Ok(Self { coordinator, api, store, server, endpoint: config.data.endpoint(), restart })
     }
@@ -104,11 +102,16 @@ impl Coordination {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = self.restart.cancelled() => closing.cancel(),
+                () = self.store.deposed() => closing.cancel(),
             }
             self.coordinator.stop();
         };
         tokio::join!(serving, self.coordinator.run(), watch_for_stop);
         let ended = if stop.is_cancelled() { Ended::Stopped } else { Ended::Restored };
+        if ended == Ended::Restored && !self.restart.is_cancelled() {
+            self.store.close().await?;
+            anyhow::bail!("another coordinator has taken the database over");
+        }
         if ended == Ended::Stopped {
             let _ = std::fs::remove_file(&self.endpoint);
         }

@@ -19,8 +19,12 @@ pub(crate) struct Opened {
     adapter: Adapter,
 }
 
-enum Adapter {
+/// A store as what it is.
+#[derive(Clone)]
+pub(crate) enum Adapter {
+    /// A file.
     Sqlite(Arc<Sqlite>),
+    /// A database on a server.
     Postgres(Arc<Postgres>),
 }
 
@@ -45,11 +49,17 @@ impl Opened {
         Self { jobs: Arc::clone(&store) as _, history: Arc::clone(&store) as _, fleet: store, adapter }
     }
 
-    /// The file behind it, if it is one: what can be copied and replaced while the coordinator works.
-    pub(crate) fn sqlite(&self) -> Option<Arc<Sqlite>> {
+    /// What is behind it: copied and replaced as a whole while the coordinator works.
+    pub(crate) fn adapter(&self) -> Adapter {
+        self.adapter.clone()
+    }
+
+    /// Resolves once another process has taken the store over.
+    pub(crate) async fn deposed(&self) {
         match &self.adapter {
-            Adapter::Sqlite(store) => Some(Arc::clone(store)),
-            Adapter::Postgres(_) => None,
+            // The system keeps the file for the process that has it open.
+            Adapter::Sqlite(_) => std::future::pending().await,
+            Adapter::Postgres(store) => store.deposed().await,
         }
     }
 

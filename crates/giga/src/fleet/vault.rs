@@ -7,15 +7,16 @@ use async_trait::async_trait;
 use domain::{Backup, BackupSummary, Clock, Generation, StoreError};
 use protocol::Restored;
 use server::{Vault, VaultError};
-use store::{BackupError, Sqlite, stage_restore};
+use store::{BackupError, Restoration, stage_restore};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::coordinator::make_private_folder;
+use super::stores::Adapter;
 
 /// Copies of one open store. Putting one back ends with a restart of the coordinator on it.
 pub(super) struct StoreVault {
-    store: Arc<Sqlite>,
+    store: Adapter,
     database: PathBuf,
     folder: PathBuf,
     generation: Generation,
@@ -28,7 +29,7 @@ pub(super) struct StoreVault {
 impl StoreVault {
     /// The vault of an open store; `restart` is cancelled when there is another store to start with.
     pub(super) fn open(
-        store: Arc<Sqlite>,
+        store: Adapter,
         database: PathBuf,
         generation: Generation,
         clock: Arc<dyn Clock>,
@@ -52,7 +53,11 @@ impl Vault for StoreVault {
 
     async fn back_up(&self, to: &Path) -> Result<BackupSummary, VaultError> {
         let _turn = self.turn.try_lock().map_err(|_| VaultError::Busy)?;
-        self.store.back_up(to, self.clock.now()).await.map_err(VaultError::Store)
+        let taken = match &self.store {
+            Adapter::Sqlite(store) => store.back_up(to, self.clock.now()).await,
+            Adapter::Postgres(store) => store.back_up(to, self.clock.now()).await,
+        };
+        taken.map_err(VaultError::Store)
     }
 
     async fn restore(&self, incoming: &Path) -> Result<Restored, VaultError> {
@@ -60,16 +65,26 @@ impl Vault for StoreVault {
         if self.restart.is_cancelled() {
             return Err(VaultError::Busy);
         }
+        let staged = match &self.store {
+            Adapter::Sqlite(_) => self.stage(incoming).await?,
+            Adapter::Postgres(store) => store.restore(incoming, self.clock.now()).await.map_err(refused)?,
+        };
+        self.restart.cancel();
+        let kept = staged.kept.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        let notice = Restored::notice(&staged.backup);
+        Ok(Restored { backup: staged.backup, generation: staged.generation, kept, notice })
+    }
+}
+
+impl StoreVault {
+    /// Makes the file the one that the next start finds.
+    async fn stage(&self, incoming: &Path) -> Result<Restoration, VaultError> {
         let (incoming, database) = (incoming.to_owned(), self.database.clone());
         let (generation, now) = (self.generation, self.clock.now());
         let staging =
             tokio::task::spawn_blocking(move || stage_restore(&incoming, &database, Some(generation), now)).await;
         let staged = staging.map_err(|error| VaultError::Store(StoreError::Unavailable(error.to_string())))?;
-        let staged = staged.map_err(refused)?;
-        self.restart.cancel();
-        let kept = staged.kept.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-        let notice = Restored::notice(&staged.backup);
-        Ok(Restored { backup: staged.backup, generation: staged.generation, kept, notice })
+        staged.map_err(refused)
     }
 }
 

@@ -93,3 +93,36 @@ fn a_backup_is_checked_and_never_written_over_anything() {
     assert!(left.is_empty(), "{left:?}");
     fleet.end(Signal::TERM);
 }
+
+#[test]
+fn a_fleet_moves_to_postgresql_is_restored_there_while_it_runs_and_moves_back() {
+    let Some(server) = pgserver::for_test(pgserver::Flushes::Real).unwrap() else { return };
+    let url = server.url();
+    let mut fleet = Fleet::serve();
+    let first = submit(&fleet, "first");
+    fleet.json(&["backup", "file.db"]);
+    fleet.end(Signal::TERM);
+
+    fleet.json(&["restore", "file.db", "--store", &url, "--yes"]);
+    fleet.start_serving_on(&url);
+    let moved = ids(&fleet.json(&["jobs"]));
+    let second = submit(&fleet, "second");
+    fleet.json(&["backup", "server.db"]);
+    submit(&fleet, "third");
+    let restored = fleet.json(&["restore", "server.db", "--yes"]);
+    let put_back = ids(&fleet.json(&["jobs"]));
+    let beside = fleet.machine.giga(&["restore", "file.db", "--store", &url, "--yes"]);
+    let again = fleet.json(&["backup", "again.db", "--store", &url]);
+    let ended = fleet.end(Signal::TERM);
+    fleet.json(&["restore", "again.db", "--store", "sqlite", "--yes"]);
+    fleet.start_serving();
+    let moved_back = ids(&fleet.json(&["jobs"]));
+    fleet.end(Signal::TERM);
+
+    let both = [second, first.clone()];
+    assert_eq!((moved, put_back, moved_back), (vec![first], both.to_vec(), both.to_vec()));
+    let kept = restored[0]["kept"].as_str().unwrap();
+    assert!(kept.starts_with("fleet_before_generation_"), "{kept}");
+    assert_eq!((beside.code, again[0]["jobs"].as_u64(), ended), (Some(1), Some(2), Some(0)), "{}", beside.stderr);
+    assert!(beside.stderr.contains("another coordinator works on the database"), "{}", beside.stderr);
+}

@@ -76,6 +76,12 @@ impl Fleet {
         self.until("a coordinator", || self.machine.path().join("data/endpoint").exists());
     }
 
+    /// `giga serve` on this store.
+    pub(crate) fn start_serving_on(&mut self, store: &str) {
+        self.start(&["serve"], &[("GIGA_STORE", store)]);
+        self.until("a coordinator", || self.machine.path().join("data/endpoint").exists());
+    }
+
     fn start(&mut self, args: &[&str], variables: &[(&str, &str)]) {
         self.running = Some(self.machine.start_into(LOG, args, variables));
     }

@@ -15,6 +15,7 @@ use tracing::info;
 use super::connection::Session;
 use super::fault::{Trouble, closed};
 use super::{Postgres, documents, schema};
+use crate::cell::Cell;
 use crate::sqlite::{BackupError, Cells, LABEL_KEY, Restoration, inspect_backup, read_out};
 
 /// A table: its name, how it is read from a backup, its columns here, and what they are.
@@ -192,7 +193,8 @@ async fn load(session: &Session, from: &Path, table: &Table) -> Result<(), Backu
         pin_mut!(writer);
         while let Some(page) = arriving.recv().await {
             for row in &page {
-                writer.as_mut().write_raw(row.iter().map(|cell| cell as &(dyn ToSql + Sync))).await?;
+                let row: Vec<&(dyn ToSql + Sync)> = row.iter().map(parameter).collect();
+                writer.as_mut().write(&row).await?;
             }
         }
         writer.finish().await?;
@@ -201,6 +203,10 @@ async fn load(session: &Session, from: &Path, table: &Table) -> Result<(), Backu
     let copied = copying.await;
     reading.await.map_err(|_| BackupError::Server(closed()))??;
     copied.map_err(|trouble| BackupError::Server(trouble.fault()))
+}
+
+fn parameter(cell: &Cell) -> &(dyn ToSql + Sync) {
+    cell
 }
 
 /// Writes down what the store must know about its own past, and where everything ends.
