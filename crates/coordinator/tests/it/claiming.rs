@@ -7,7 +7,7 @@ use coordinator::Error;
 use domain::{EventKind, FailureReason, Grant, JobId, Mode, Refusal, StageName};
 use protocol::{Action, Drain, NotGranted, ProductSettings};
 
-use super::{lasting, quick};
+use super::{lasting, quick, retold};
 use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN};
 use crate::machine::{Machine, Offers};
 
@@ -110,7 +110,7 @@ async fn row_05_a_request_that_was_sent_twice_at_once_wins_once() {
 
 #[tokio::test]
 async fn row_32_a_claim_whose_outcome_is_unknown_is_granted_once() {
-    for seed in 0..30 {
+    for seed in 0..retold(30) {
         let fleet = polling(quick()).await;
         let mac = Machine::join(&fleet, "mac").await;
         let job = fleet.submit(PLAIN).await;
@@ -196,7 +196,7 @@ async fn claims_at_once_exceed_no_seats_of_a_factory_an_engine_or_a_repository()
 
 #[tokio::test]
 async fn claims_and_the_dispatcher_at_once_share_no_seat_of_a_repository() {
-    for round in 0..50 {
+    for round in 0..retold(50) {
         let fleet = Fleet::warm(quick()).await;
         let repo_seats = Some([("notes".parse().unwrap(), 1)].into());
         fleet.set_product(ProductSettings { repo_seats, ..ProductSettings::default() }).await;
@@ -344,7 +344,7 @@ async fn a_dry_run_says_what_and_why_not_and_leaves_everything_as_it_was() {
 #[tokio::test]
 async fn the_same_fleet_gives_the_same_jobs_to_the_same_factories_pushed_or_claimed() {
     let mut placed = 0;
-    for seed in 0..20 {
+    for seed in 0..retold(20) {
         let (pushing, claiming) = (arranged(seed).await, arranged(seed).await);
 
         pushing.fleet.dispatch().await;
@@ -358,7 +358,7 @@ async fn the_same_fleet_gives_the_same_jobs_to_the_same_factories_pushed_or_clai
             placed += 1;
         }
     }
-    assert!(placed > 40, "only {placed} jobs could be placed: the test proves little");
+    assert!(placed > retold(40), "only {placed} jobs could be placed: the test proves little");
 }
 
 struct Arranged {

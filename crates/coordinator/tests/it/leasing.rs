@@ -6,7 +6,7 @@ use coordinator::Error;
 use domain::{EventKind, FailureReason, Refusal, StageName};
 use protocol::{ErrandOutcome, Held, JobView};
 
-use super::{lasting, quick};
+use super::{lasting, quick, retold};
 use crate::fleet::{Fleet, IN_REPO, PLAIN};
 use crate::machine::{Grip, Machine, Offers, sha};
 
@@ -69,7 +69,7 @@ async fn row_07_a_write_that_comes_late_or_again_changes_nothing() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.attempts_max = 4)).await;
     let mac = Machine::join(&fleet, "mac").await;
 
-    for _ in 0..60 {
+    for _ in 0..retold(60) {
         let job = fleet.submit(IN_REPO).await;
         let mut past = Vec::new();
         for attempt in 0..4 {

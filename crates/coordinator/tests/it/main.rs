@@ -12,7 +12,7 @@ mod fleet;
 mod machine;
 mod stores;
 
-use stores::embedded::{lasting, quick, share_of};
+use stores::embedded::{lasting, quick, retold, share_of};
 
 mod accepting;
 mod claiming;
@@ -33,13 +33,14 @@ mod racing;
 mod restoring;
 mod seats;
 mod steering;
+mod turning;
 
 /// Stories again, on the stores of a module of `stores`.
 macro_rules! stories_on {
     ($stores:ident: $($story:ident),+) => {
         #[path = "."]
         mod $stores {
-            use crate::stores::$stores::{lasting, quick, share_of};
+            use crate::stores::$stores::{lasting, quick, retold, share_of};
 
             $(mod $story;)+
         }
@@ -48,8 +49,8 @@ macro_rules! stories_on {
 
 stories_on!(
     weak: accepting, claiming, cutting, depending, dispatching, errands, following, idle, joining, leading, leasing, modes,
-    placing, racing, seats, steering
+    placing, racing, seats, steering, turning
 );
 
-// Those that are about commits, races, leases and restarts; a server for each test would be too slow for all of them.
-stories_on!(postgres: accepting, claiming, cutting, dispatching, following, leading, leasing, racing);
+// Those that are about commits, races, leases and restarts: each test has a server of its own, which takes its time.
+stories_on!(postgres: accepting, claiming, dispatching, following, leading, leasing, racing);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{EventKind, JobId};
 use protocol::{Action, Held};
 
-use super::{quick, share_of};
+use super::{quick, retold, share_of};
 use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Machine, Offers};
 
@@ -139,7 +139,7 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
 async fn news_that_is_older_than_the_end_of_a_job_does_not_bring_it_back() {
     let (fleet, mac) = hurried().await;
 
-    for _ in 0..300 {
+    for _ in 0..retold(300) {
         let job = fleet.submit(PLAIN).await;
         let grip = mac.build(&fleet, job).await;
         // The sweep has read the job as it was, and tells of it after its end.

@@ -1,5 +1,5 @@
 //! The stores that every story is told on, by name: one for stories that need it quick, one for those that need it to last,
-//! and how much of a long story is told.
+//! how much of a long story is told, and how often a short one.
 
 /// What one machine has: in memory, and in a file.
 pub(crate) mod embedded {
@@ -15,6 +15,10 @@ pub(crate) mod embedded {
 
     pub(crate) fn share_of(rounds: usize) -> usize {
         rounds
+    }
+
+    pub(crate) fn retold(times: usize) -> usize {
+        times
     }
 }
 
@@ -32,7 +36,12 @@ pub(crate) mod postgres {
 
     /// Everything is a round trip there, and the rules that are raced for are the same.
     pub(crate) fn share_of(rounds: usize) -> usize {
-        rounds / 10
+        rounds / 25
+    }
+
+    /// Each time takes a server of its own.
+    pub(crate) fn retold(times: usize) -> usize {
+        times / 10
     }
 }
 
@@ -51,5 +60,9 @@ pub(crate) mod weak {
     /// Everything is several requests there, and the rules that are raced for are the same.
     pub(crate) fn share_of(rounds: usize) -> usize {
         rounds / 10
+    }
+
+    pub(crate) fn retold(times: usize) -> usize {
+        times
     }
 }
