@@ -52,5 +52,8 @@ stories_on!(
     placing, racing, seats, steering, turning
 );
 
-// Those that are about commits, races, leases and restarts: each test has a server of its own, which takes its time.
-stories_on!(postgres: accepting, claiming, dispatching, following, leading, leasing, racing);
+// Those in which the store decides something. Not those that count the turns of the only thread: an answer from a server
+// takes any number of them.
+stories_on!(
+    postgres: accepting, claiming, depending, dispatching, errands, following, leading, leasing, racing, seats, steering
+);

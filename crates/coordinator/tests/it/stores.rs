@@ -36,7 +36,7 @@ pub(crate) mod postgres {
 
     /// Everything is a round trip there, and the rules that are raced for are the same.
     pub(crate) fn share_of(rounds: usize) -> usize {
-        rounds / 25
+        rounds / 20
     }
 
     /// Each time takes a server of its own.
