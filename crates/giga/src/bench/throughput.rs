@@ -16,12 +16,7 @@ use super::ground::{Ground, Site};
 use super::lives;
 use super::watcher::Watcher;
 
-/// Factories that share the work, and seats of each: enough lives at one time to share flushes.
-const FACTORIES: u32 = 4;
-const SEATS: u32 = 128;
-
-/// Callers that submit one job per request, and those that submit batches.
-const SUBMITTERS: u64 = 32;
+/// Callers that submit batches.
 const BATCHERS: u64 = 4;
 const BATCH: u64 = 100;
 
@@ -60,8 +55,8 @@ struct Measured {
 
 /// Measures lives per second, one operation per request and batched.
 pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchThroughputArgs) -> Result<(), Failure> {
-    let single = measure(context, site, Manner::Single, args.lives).await?;
-    let batched = measure(context, site, Manner::Batched, args.lives).await?;
+    let single = measure(context, site, Manner::Single, args).await?;
+    let batched = measure(context, site, Manner::Batched, args).await?;
     let report = Report {
         bench: "throughput",
         lives: args.lives,
@@ -88,18 +83,24 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchThroughp
     context.out.whole_table(&table)
 }
 
-async fn measure(context: &Context<'_>, site: &Site, manner: Manner, count: u64) -> Result<Measured, Failure> {
+async fn measure(
+    context: &Context<'_>,
+    site: &Site,
+    manner: Manner,
+    args: &BenchThroughputArgs,
+) -> Result<Measured, Failure> {
+    let count = args.lives;
     let ground = site.open().await?;
     let product = ground.product().await?;
     let mut crew = match manner {
-        Manner::Single => Crew::hire(&ground, FACTORIES, SEATS, lives::live_singly).await?,
-        Manner::Batched => Crew::hire(&ground, FACTORIES, SEATS, lives::live_in_batches).await?,
+        Manner::Single => Crew::hire(&ground, args.factories, args.seats, lives::live_singly).await?,
+        Manner::Batched => Crew::hire(&ground, args.factories, args.seats, lives::live_in_batches).await?,
     };
     let mut watcher = Watcher::open(ground.admin()).await?;
     context.out.note(&format!("{manner:?}: {WARM_UP} lives to warm up, then {count} that count").to_lowercase());
-    crew.during(live(&ground, &product, manner, WARM_UP, &mut watcher)).await?;
+    crew.during(live(&ground, &product, manner, (WARM_UP, args.submitters), &mut watcher)).await?;
     let (events, started, cpu) = (watcher.events(), ground.clock.monotonic(), Used::now(&ground));
-    crew.during(live(&ground, &product, manner, count, &mut watcher)).await?;
+    crew.during(live(&ground, &product, manner, (count, args.submitters), &mut watcher)).await?;
     let took = ground.clock.monotonic().saturating_sub(started).as_secs_f64();
     let (used, events) = (Used::now(&ground), watcher.events() - events);
     drop(crew);
@@ -135,12 +136,12 @@ async fn live(
     ground: &Ground,
     product: &ProductId,
     manner: Manner,
-    count: u64,
+    (count, submitters): (u64, u64),
     watcher: &mut Watcher,
 ) -> Result<(), Failure> {
     let goal = watcher.shipped() + count;
     match manner {
-        Manner::Single => lives::submit_singly(ground.admin(), product, count, SUBMITTERS).await?,
+        Manner::Single => lives::submit_singly(ground.admin(), product, count, submitters).await?,
         Manner::Batched => lives::submit_in_batches(ground.admin(), product, count, BATCHERS, BATCH).await?,
     }
     watcher.wait_for(goal).await

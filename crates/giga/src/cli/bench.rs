@@ -85,6 +85,15 @@ pub(crate) struct BenchThroughputArgs {
     /// Lives that count, in each manner
     #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub(crate) lives: u64,
+    /// Factories that share the work
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) factories: u32,
+    /// Seats of each factory
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) seats: u32,
+    /// Callers that submit one job per request
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub(crate) submitters: u64,
 }
 
 /// Arguments of `bench depth`.
