@@ -100,18 +100,19 @@ impl Coordinator {
     /// The write that offers a job to its claimant and accepts the offer.
     fn granting(&self, who: &Principal, factory: &FactoryId, request: &Claim, pick: &Pick) -> Option<Commit> {
         let (now, job) = (self.now(), &pick.job);
-        let seq = job.value.dispatch_seq().next();
+        let current = self.lifted((*job.value).clone()).ok()?;
+        let seq = current.dispatch_seq().next();
         let score = pick.placement.score.total;
         let dispatch = Dispatch { seq, target: factory.clone(), accept_by: now, score };
         let lease = Lease {
             factory: factory.clone(),
             instance: request.instance,
-            epoch: job.value.epoch().next(),
+            epoch: current.epoch().next(),
             nonce: request.claim_nonce,
             seq,
             granted_at: now,
         };
-        let offered = (*job.value).clone().apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR);
+        let offered = current.apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR);
         match offered.and_then(|offered| offered.apply(StageEvent::Granted { lease }, now, who.actor())) {
             Ok(granted) => Some(granted.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {

@@ -126,7 +126,7 @@ impl Coordinator {
             if self.ports.jobs.job(wanted.id).await?.is_some() {
                 return Err(CommitError::Stale);
             }
-            let unit = Self::first(Job::submit(wanted.clone(), deps), body.clone());
+            let unit = Self::first(Job::submit(wanted.clone(), deps).begun_in(self.generation), body.clone());
             match self.commit_one(unit).await {
                 Err(CommitError::Unknown) => {}
                 outcome => return outcome,

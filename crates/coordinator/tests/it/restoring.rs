@@ -255,6 +255,46 @@ async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_swe
 }
 
 #[tokio::test]
+async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_claim_that_takes_it() {
+    let story = Story::begin().await;
+    let mac = Machine::join(&story.fleet, "mac").await;
+    let job = story.fleet.submit(IN_REPO).await;
+    story.back_up().await;
+    let lost = mac.build(&story.fleet, job).await;
+
+    let bench = Arc::new(story.fleet.bench.restored(&story.backup));
+    bench.store.set(|faults| {
+        faults.unwritable.insert(job);
+    });
+    let fleet = bench.open().await;
+    fleet.warm_up();
+    bench.store.heal();
+    mac.beat(&fleet).await;
+    let granted = mac.ask(&fleet, &mac.request(&fleet, 1)).await.unwrap();
+
+    assert_eq!(
+        granted.iter().map(|grip| (grip.job, grip.epoch)).collect::<Vec<_>>(),
+        [(job, Epoch::first_of(Generation(1)).next())]
+    );
+    assert_fenced(&fleet, &mac, lost).await;
+    let told = [EventKind::Submitted, EventKind::Restored, EventKind::Dispatched, EventKind::Granted];
+    assert_eq!(fleet.kinds(job).await, told);
+}
+
+#[tokio::test]
+async fn row_28_a_submit_that_is_written_again_begins_in_this_generation() {
+    let story = Story::begin().await;
+    story.back_up().await;
+    let fleet = story.restored().await;
+    fleet.store().set(|faults| faults.commits_lost = 0.3);
+
+    for _ in 0..40 {
+        let job = fleet.submit(PLAIN).await;
+        assert_eq!(fleet.job(job).await.lease_epoch, Epoch::first_of(Generation(1)));
+    }
+}
+
+#[tokio::test]
 async fn row_28_a_restart_after_the_restore_lifts_nothing_again() {
     let story = Story::begin().await;
     let job = story.fleet.submit(PLAIN).await;
