@@ -80,9 +80,20 @@ impl Coordinator {
         }
     }
 
+    /// A job that a claim set aside may be offered again, as far as one of its dependencies goes.
+    fn recall(&self, id: JobId) {
+        let now = self.now();
+        let mut desk = self.desk.lock();
+        if desk.is_set_aside(id) {
+            desk.ripen(id, now);
+            self.work.notify_one();
+        }
+    }
+
     async fn try_settle(&self, id: JobId) -> Result<Stage, Error> {
         let job = self.look_up(id).await?;
         if !is_blocked(&job.value) {
+            self.recall(id);
             return Ok(job.value.stage().clone());
         }
         let event = match self.weigh(job.value.spec(), &job.value.submission().deps).await? {

@@ -135,6 +135,11 @@ impl Coordinator {
         match (job.value.stage(), job.value.errand().map(|errand| &errand.state)) {
             (Stage::Queued { dispatch: Some(offer), .. }, _) => self.take_back(id, offer.seq).await,
             (Stage::Queued { dispatch: None, .. }, _) | (_, Some(ErrandState::Waiting { .. })) => {
+                let is_set_aside = self.desk.lock().is_set_aside(id);
+                if is_set_aside && self.waits_for_deps(id).await? {
+                    self.desk.lock().put_off(id, now.after(self.settings.sweep_every));
+                    return Ok(());
+                }
                 self.desk.lock().ripen(id, now);
                 self.work.notify_one();
                 Ok(())

@@ -21,6 +21,19 @@ pub struct Claim {
     /// Jobs at most; 1 when absent, and never more than there are free seats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    /// Only jobs of these products; of all that the token covers when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub products: Option<Vec<ProductId>>,
+    /// No jobs of these products: for a factory that is told to ask for all but those that are pushed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except_products: Vec<ProductId>,
+}
+
+impl Claim {
+    /// Whether it asks for jobs of a product.
+    pub fn asks_for(&self, product: &ProductId) -> bool {
+        self.products.as_ref().is_none_or(|asked| asked.contains(product)) && !self.except_products.contains(product)
+    }
 }
 
 /// The answer to a claim.

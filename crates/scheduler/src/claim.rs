@@ -1,6 +1,6 @@
 //! Which job for this factory.
 
-use domain::{FactoryId, JobId};
+use domain::{FactoryId, JobId, ProductId};
 
 use crate::draft::Draft;
 use crate::plan::Placement;
@@ -17,16 +17,17 @@ pub struct PassedOver {
     pub unfit: Vec<Unfit>,
 }
 
-/// The job that a factory gets when it asks for one: the first in the order of service that it may take [S3].
+/// The job that a factory gets when it asks for one of some products: the first in the order of service that it may take
+/// [S3].
 ///
 /// A job that avoids the factory is passed over while anybody else can take it.
-pub fn claim(view: &FleetView, factory: &FactoryId) -> Option<Placement> {
+pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId) -> bool) -> Option<Placement> {
     if !view.fleet.member(factory)?.standing.is_ready() {
         return None;
     }
     let draft = Draft::of(view);
     let mut claimed = None;
-    Turns::of(view).serve(|next, _| {
+    Turns::asked(view, is_asked).serve(|next, _| {
         let waiting = view.queue.get(&next.job)?;
         let needs = draft.needs(waiting.demand());
         let Some(choice) = draft.consider(factory, &needs) else { return Some(Service::SkipShape) };

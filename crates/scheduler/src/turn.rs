@@ -58,8 +58,9 @@ pub(crate) enum Service {
 }
 
 impl<'a> Turns<'a> {
-    pub(crate) fn of(view: &FleetView<'a>) -> Self {
-        Self::among(view, |product| !view.paused(product))
+    /// Those that somebody asks for.
+    pub(crate) fn asked(view: &FleetView<'a>, is_asked: impl Fn(&ProductId) -> bool) -> Self {
+        Self::among(view, |product| !view.paused(product) && is_asked(product))
     }
 
     /// Those whose jobs the coordinator offers.

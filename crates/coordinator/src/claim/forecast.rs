@@ -21,7 +21,7 @@ impl Coordinator {
             answer.passed_over.push(NotGranted { job_id: None, why: refusal.to_string() });
             return Ok(answer);
         }
-        let (picks, passed) = self.imagine(factory, limit_of(request));
+        let (picks, passed) = self.imagine(factory, request);
         for pick in picks {
             let job_id = pick.placement.job;
             match self.objection(who, &pick.job.value).await? {
@@ -39,18 +39,18 @@ impl Coordinator {
     }
 
     /// The picks of a claim, put back before anybody else can look.
-    fn imagine(&self, factory: &FactoryId, limit: usize) -> (Vec<Pick>, Vec<NotGranted>) {
+    fn imagine(&self, factory: &FactoryId, request: &Claim) -> (Vec<Pick>, Vec<NotGranted>) {
         let now = self.now();
         let mut desk = self.desk.lock();
         let mut picks = Vec::new();
-        while picks.len() < limit
-            && let Some(pick) = self.next_pick(&mut desk, factory)
+        while picks.len() < limit_of(request)
+            && let Some(pick) = self.next_pick(&mut desk, factory, |product| request.asks_for(product))
         {
             picks.push(pick);
         }
         let passed = scheduler::passed_over(&desk.view(now, &self.settings.weights, 1), factory, REASONS_MAX);
         for pick in &picks {
-            desk.let_go(pick.placement.job, now);
+            desk.put_back(pick.placement.job, now);
         }
         let why = |passed: scheduler::PassedOver| {
             let reasons: Vec<_> = passed.unfit.iter().map(ToString::to_string).collect();

@@ -72,6 +72,8 @@ mod tests {
             instance: InstanceId::from_bytes([instance; 16]),
             claim_nonce: ClaimNonce::from_bytes([nonce; 16]),
             limit: None,
+            products: None,
+            except_products: Vec::new(),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{FactoryId, InstanceId, Job, JobId, Versioned};
+use domain::{FactoryId, InstanceId, Job, JobId, ProductId, Versioned};
 use protocol::Claim;
 use scheduler::Placement;
 
@@ -14,8 +14,8 @@ use crate::desk::Desk;
 use crate::error::Error;
 use crate::principal::Principal;
 
-/// Jobs that a claim looks at and leaves where they are. More of them at the head of a queue means that somebody re-opened
-/// a dependency of them all; the next claim looks again.
+/// Jobs that a claim sets aside. More of them at the head of a queue means that somebody re-opened a dependency of them
+/// all; the next claim gets further.
 const SET_ASIDE_MAX: usize = 32;
 
 /// Jobs of one claim: as many as one request of operations carries.
@@ -46,12 +46,15 @@ pub(super) struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// A job is not for this claim: its seat is free again, and its turn is over.
+    /// A job cannot be had by anybody yet: its seat is free again, and it is out of the way.
     fn set_aside(&mut self, id: JobId) {
+        let until = self.coordinator.now().after(self.coordinator.settings.sweep_every);
         let mut desk = self.coordinator.desk.lock();
         desk.leases.unreserve(id, self.instance);
-        desk.set_aside(id);
+        desk.set_aside(id, until);
         self.seated.retain(|seated| *seated != id);
+        self.jobs.retain(|held| *held != id);
+        self.coordinator.timer.notify_one();
     }
 }
 
@@ -88,8 +91,8 @@ impl Coordinator {
         let limit = limit_of(request);
         let mut set_aside = 0;
         while picked.picks.len() < limit && set_aside < SET_ASIDE_MAX {
-            let Some(pick) = self.hold_next(factory, &mut picked.held) else { break };
-            if self.objection(who, &pick.job.value).await?.is_none() {
+            let Some(pick) = self.hold_next(who, factory, request, &mut picked.held) else { break };
+            if self.unmet(&pick.job.value).await?.is_none() {
                 picked.picks.push(pick);
             } else {
                 set_aside += 1;
@@ -99,9 +102,10 @@ impl Coordinator {
         Ok(picked)
     }
 
-    fn hold_next(&self, factory: &FactoryId, held: &mut Held<'_>) -> Option<Pick> {
+    fn hold_next(&self, who: &Principal, factory: &FactoryId, request: &Claim, held: &mut Held<'_>) -> Option<Pick> {
         let mut desk = self.desk.lock();
-        let pick = self.next_pick(&mut desk, factory)?;
+        let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
+        let pick = self.next_pick(&mut desk, factory, is_asked)?;
         held.jobs.push(pick.placement.job);
         let seats = desk.factories.get(factory).map_or(0, |known| known.value.seat_limit);
         // The scheduler counts offers and leases; this one counts what accepts have under way.
@@ -113,9 +117,14 @@ impl Coordinator {
     }
 
     /// The scheduler's next choice for a factory, held.
-    pub(super) fn next_pick(&self, desk: &mut Desk, factory: &FactoryId) -> Option<Pick> {
+    pub(super) fn next_pick(
+        &self,
+        desk: &mut Desk,
+        factory: &FactoryId,
+        is_asked: impl Fn(&ProductId) -> bool,
+    ) -> Option<Pick> {
         let now = self.now();
-        let placement = scheduler::claim(&desk.view(now, &self.settings.weights, 1), factory)?;
+        let placement = scheduler::claim(&desk.view(now, &self.settings.weights, 1), factory, is_asked)?;
         let waited = desk.waiting_since(placement.job).map_or(Duration::ZERO, |since| now.since(since));
         let job = desk.hold(&placement)?;
         Some(Pick { job, placement, waited })
@@ -126,6 +135,11 @@ impl Coordinator {
         if !who.sees(job.product()) {
             return Ok(Some(format!("the token does not cover product `{}`", job.product())));
         }
+        self.unmet(job).await
+    }
+
+    /// What a job waits for after all: somebody re-opened it since the job was queued.
+    async fn unmet(&self, job: &Job) -> Result<Option<String>, Error> {
         Ok(match self.weigh(job.spec(), &job.submission().deps).await? {
             DepsVerdict::Met => None,
             DepsVerdict::Unmet(deps) => Some(match deps.first() {

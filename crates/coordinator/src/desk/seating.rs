@@ -17,13 +17,37 @@ impl Desk {
         Some(job)
     }
 
-    /// Gives back the seat of a job that is held, but leaves it out of the queue: its turn is over for this claim.
-    pub(crate) fn set_aside(&mut self, id: JobId) {
+    /// Gives back the seat of a job that is held, but leaves it out of the queue: it waits for others after all, and is
+    /// looked at again when one of them comes to rest, or then.
+    pub(crate) fn set_aside(&mut self, id: JobId, until: Timestamp) {
         self.leave_seat(id);
+        let Some(job) = self.job(id) else { return };
+        for dep in &job.value.submission().deps {
+            self.waiters.entry(*dep).or_default().insert(id);
+        }
+        self.put_off(id, until);
     }
 
-    /// Puts a job that was held back where it was, unless it has moved on; says whether it is back.
+    /// Whether a job that could be offered was set aside: in the queue nobody is anybody's waiter.
+    pub(crate) fn is_set_aside(&self, id: JobId) -> bool {
+        let Some(job) = self.jobs.get(&id) else { return false };
+        let is_waiter = |dep| self.waiters.get(dep).is_some_and(|waiters| waiters.contains(&id));
+        matches!(job.value.stage(), Stage::Queued { dispatch: None, .. })
+            && job.value.submission().deps.iter().any(is_waiter)
+    }
+
+    /// Puts a job that was held back where it was, unless it has moved on, and moves its product's version: whoever asked
+    /// meanwhile did not find it. Says whether it is back.
     pub(crate) fn let_go(&mut self, id: JobId, now: Timestamp) -> bool {
+        let is_back = self.put_back(id, now);
+        if is_back && let Some(product) = self.jobs.get(&id).map(|job| job.value.product().clone()) {
+            self.touch(&product);
+        }
+        is_back
+    }
+
+    /// [`Desk::let_go`] of a job that nobody can have missed.
+    pub(crate) fn put_back(&mut self, id: JobId, now: Timestamp) -> bool {
         let is_unmoved =
             self.jobs.get(&id).is_some_and(|job| matches!(job.value.stage(), Stage::Queued { dispatch: None, .. }));
         let is_out = is_unmoved && self.queue.get(&id).is_none();

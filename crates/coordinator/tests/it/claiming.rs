@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{EventKind, FailureReason, Grant, JobId, Mode, Refusal, StageName};
+use domain::{EventKind, FailureReason, Grant, JobId, Mode, ProductId, Refusal, StageName};
 use protocol::{Action, Drain, NotGranted, ProductSettings};
 
 use super::{lasting, quick, retold};
-use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN};
+use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN, submit};
 use crate::machine::{Machine, Offers};
 
 const LEASE_TTL: Duration = Duration::from_secs(90);
@@ -239,6 +239,76 @@ async fn row_20_a_job_whose_dependency_was_opened_again_is_passed_over_and_holds
     fleet.act(dep, Action::Cancel).await.unwrap();
     fleet.act(other, Action::Cancel).await.unwrap();
     assert_eq!(mac.ask_for(&fleet, 1).await, [child]);
+}
+
+#[tokio::test]
+async fn row_20_however_many_jobs_wait_for_one_that_was_opened_again_claims_get_past_them() {
+    let fleet = polling(quick()).await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
+    let dep = fleet.submit("---\ntitle: First\ncapabilities: [\"has:xcode\"]\n---\n").await;
+    let mut children = Vec::new();
+    for _ in 0..40 {
+        let child = format!("---\ntitle: Then\ndeps: [\"{dep}\"]\nonDepFailure: ignore\n---\n");
+        children.push(submit_next(&fleet, &child).await);
+    }
+    fleet.act(dep, Action::Cancel).await.unwrap();
+    fleet.act(dep, Action::Requeue).await.unwrap();
+    let other = submit_next(&fleet, PLAIN).await;
+
+    let first = mac.ask_for(&fleet, 1).await;
+    // Time alone brings none of them back in front of the others.
+    fleet.pass(Duration::from_secs(600), &[&mac]).await;
+    let second = mac.ask_for(&fleet, 1).await;
+
+    assert_eq!((first, second), (vec![], vec![other]));
+    fleet.act(other, Action::Cancel).await.unwrap();
+    fleet.act(dep, Action::Cancel).await.unwrap();
+    let back = mac.ask_for(&fleet, 1).await;
+    assert!(children.contains(&back[0]), "{back:?}");
+}
+
+#[tokio::test]
+async fn a_job_that_a_failed_claim_puts_back_moves_the_version_and_a_dry_run_does_not() {
+    let fleet = polling(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let version = || fleet.coordinator.queue_state(&fleet.admin, Vec::new()).unwrap()[0].version;
+    let before = version();
+
+    fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
+    let after_a_dry_run = version();
+    fleet.store().set(|faults| {
+        faults.unwritable.insert(job);
+    });
+    let failed = mac.ask(&fleet, &mac.request(&fleet, 1)).await;
+
+    assert_eq!(after_a_dry_run, before);
+    assert!(matches!(failed, Err(Error::Store(_))), "{failed:?}");
+    assert!(version() > before, "whoever asked meanwhile would not hear that it is back");
+}
+
+#[tokio::test]
+async fn a_claim_gets_jobs_of_the_products_that_it_asks_for_only() {
+    let fleet = polling(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let notes: ProductId = "notes".parse().unwrap();
+    fleet.coordinator.put_product(&fleet.admin, &notes, ProductSettings::default()).await.unwrap();
+    let default = fleet.submit(PLAIN).await;
+    let mut submit = submit(PLAIN, None);
+    submit.product_id = Some(notes.clone());
+    let of_notes = fleet.coordinator.submit(&fleet.admin, submit).await.unwrap().job.id;
+    let mut only = mac.request(&fleet, 9);
+    only.products = Some(vec![notes.clone()]);
+    let mut except = mac.request(&fleet, 9);
+    except.except_products = vec![notes];
+
+    let dry = fleet.coordinator.claim_dry_run(&mac.who, &only).await.unwrap();
+    let jobs = |grips: Vec<crate::machine::Grip>| grips.iter().map(|grip| grip.job).collect::<Vec<_>>();
+    let others = jobs(mac.ask(&fleet, &except).await.unwrap());
+    let own = jobs(mac.ask(&fleet, &only).await.unwrap());
+
+    assert_eq!(dry.would_grant.iter().map(|would| would.job_id).collect::<Vec<_>>(), [of_notes]);
+    assert_eq!((others, own), (vec![default], vec![of_notes]));
 }
 
 #[tokio::test]

@@ -164,6 +164,8 @@ impl Machine {
             instance: self.instance,
             claim_nonce: ClaimNonce::new(fleet.bench.clock.now(), fleet.bytes()),
             limit: Some(limit),
+            products: None,
+            except_products: Vec::new(),
         }
     }
 

@@ -27,17 +27,18 @@ impl Station {
                 asking => {
                     info!(?asking, "Asking for work every {:?}", self.settings.polling.every);
                     let is_other = async {
-                        let is_other = |now: &Flags| self.asking(now) != asking || pulled(now) != pulled(&modes);
+                        let is_other =
+                            |now: &Flags| self.asking(now) != asking || self.pulled(now) != self.pulled(&modes);
                         drop(told.wait_for(is_other).await);
                     };
-                    self.claim_while(asking, &pulled(&modes), is_other).await;
+                    self.claim_while(asking, &self.pulled(&modes), is_other).await;
                 }
             }
         }
     }
 
     /// Asks again and again until `is_over`. A claim that is under way is always heard to its end: it may have won.
-    async fn claim_while(self: &Arc<Self>, asking: Asking, products: &[ProductId], is_over: impl Future<Output = ()>) {
+    async fn claim_while(self: &Arc<Self>, asking: Asking, pulled: &Pulled, is_over: impl Future<Output = ()>) {
         tokio::pin!(is_over);
         let mut pace = Pace::new(self.settings.polling.every);
         let mut pause = pace.first(self.chance());
@@ -54,43 +55,44 @@ impl Station {
                 continue;
             }
             let found = match asking {
-                Asking::Gate => self.look_and_claim(&mut pace, products, woken, free).await,
-                Asking::Poll | Asking::Never => self.claim(free).await,
+                Asking::Gate => self.look_and_claim(&mut pace, pulled, woken, free).await,
+                Asking::Poll | Asking::Never => self.claim(free, pulled).await,
             };
             pause = pace.after(found, self.chance());
         }
     }
 
-    async fn look_and_claim(
-        self: &Arc<Self>,
-        pace: &mut Pace,
-        products: &[ProductId],
-        woken: Woken,
-        free: u32,
-    ) -> Found {
-        let is_open = match self.client.queue_state(products, pace.tag()).await {
+    async fn look_and_claim(self: &Arc<Self>, pace: &mut Pace, pulled: &Pulled, woken: Woken, free: u32) -> Found {
+        let is_open = match self.client.queue_state(pulled.only.as_deref().unwrap_or_default(), pace.tag()).await {
             Ok(news) => pace.opens(news, woken),
             Err(error) => {
                 debug!(%error, "No answer about the queue");
                 return Found::Nothing;
             }
         };
-        if is_open { self.claim(free).await } else { Found::Closed }
+        if is_open { self.claim(free, pulled).await } else { Found::Closed }
     }
 
     /// Claims in a task of its own: what was won must be heard of although this factory is told to stop.
-    async fn claim(self: &Arc<Self>, limit: u32) -> Found {
-        let station = Arc::clone(self);
-        let claimed = self.tasks.spawn(async move { station.claim_and_work(limit).await });
+    async fn claim(self: &Arc<Self>, limit: u32, pulled: &Pulled) -> Found {
+        let (station, pulled) = (Arc::clone(self), pulled.clone());
+        let claimed = self.tasks.spawn(async move { station.claim_and_work(limit, pulled).await });
         claimed.await.unwrap_or(Found::Nothing)
     }
 
-    async fn claim_and_work(self: &Arc<Self>, limit: u32) -> Found {
+    async fn claim_and_work(self: &Arc<Self>, limit: u32, pulled: Pulled) -> Found {
         let fresh = ClaimNonce::new(self.clock.now(), self.entropy.bytes());
         let Some(nonce) = self.nonce.current(self.instance, fresh).await else { return Found::Nothing };
         fail_point!("factory::claim_nonce_saved", |_| Found::Nothing);
         let sent_at = self.clock.monotonic();
-        let request = Claim { factory_id: None, instance: self.instance, claim_nonce: nonce, limit: Some(limit) };
+        let request = Claim {
+            factory_id: None,
+            instance: self.instance,
+            claim_nonce: nonce,
+            limit: Some(limit),
+            products: pulled.only,
+            except_products: pulled.except,
+        };
         match self.ask_for_work(&request).await {
             Ok(claimed) if claimed.granted.is_empty() => Found::Nothing,
             Ok(claimed) => {
@@ -161,7 +163,14 @@ impl Station {
     /// Gives back what an earlier process claimed and had no time to hear of.
     pub(super) async fn give_back_claimed(&self) {
         let Some(note) = self.nonce.left_behind().await else { return };
-        let request = Claim { factory_id: None, instance: note.instance, claim_nonce: note.nonce, limit: None };
+        let request = Claim {
+            factory_id: None,
+            instance: note.instance,
+            claim_nonce: note.nonce,
+            limit: None,
+            products: None,
+            except_products: Vec::new(),
+        };
         match self.client.claim_dry_run(&request).await {
             Ok(claimed) => {
                 for granted in claimed.granted {
@@ -192,6 +201,14 @@ impl Station {
         }
     }
 
+    /// What to ask for: everything where offers do not get through.
+    fn pulled(&self, modes: &Flags) -> Pulled {
+        match self.settings.polling.when {
+            PollWhen::Always => Pulled::default(),
+            PollWhen::Told => Pulled::by(modes),
+        }
+    }
+
     /// The coordinator says how work reaches this factory.
     pub(super) fn told(&self, modes: &Flags) {
         self.modes.send_if_modified(|known| {
@@ -214,10 +231,45 @@ impl Station {
     }
 }
 
-/// The products to ask for; all when empty.
-fn pulled(modes: &Flags) -> Vec<ProductId> {
-    if modes.mode != Mode::Push {
-        return Vec::new();
+/// The products to ask for: those that are not pushed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Pulled {
+    /// Only these; all when absent.
+    only: Option<Vec<ProductId>>,
+    /// All but these.
+    except: Vec<ProductId>,
+}
+
+impl Pulled {
+    fn by(modes: &Flags) -> Self {
+        let own = |is_meant: fn(Mode) -> bool| {
+            modes
+                .products
+                .iter()
+                .filter(move |(_, mode)| is_meant(**mode))
+                .map(|(product, _)| product.clone())
+                .collect()
+        };
+        match modes.mode {
+            Mode::Push => Self { only: Some(own(|mode| mode != Mode::Push)), except: Vec::new() },
+            _ => Self { only: None, except: own(|mode| mode == Mode::Push) },
+        }
     }
-    modes.products.iter().filter(|(_, mode)| **mode != Mode::Push).map(|(product, _)| product.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_the_products_that_are_not_pushed_are_asked_for() {
+        let product = |name: &str| name.parse::<ProductId>().unwrap();
+        let own = [(product("notes"), Mode::Push), (product("tracker"), Mode::Gate)];
+        let flags = |mode| Flags { mode, products: own.clone().into() };
+
+        let (pushed, polled) = (Pulled::by(&flags(Mode::Push)), Pulled::by(&flags(Mode::Poll)));
+
+        assert_eq!(pushed, Pulled { only: Some(vec![product("tracker")]), except: vec![] });
+        assert_eq!(polled, Pulled { only: None, except: vec![product("notes")] });
+    }
 }

@@ -60,7 +60,7 @@ fn a_factory_that_asks_is_not_given_what_avoids_it_while_another_could_take_it()
     scenario.jobs = vec![Waiting { avoid: Some(name("a")), ..job(1, &[]) }, job(2, &[])];
     let world = scenario.world();
 
-    let claimed = |factory: &str| claim(&world.view(), &name(factory)).map(|placement| placement.job);
+    let claimed = |factory: &str| claim(&world.view(), &name(factory), |_| true).map(|placement| placement.job);
 
     assert_eq!((claimed("a"), claimed("b"), claimed("nobody")), (Some(id(2)), Some(id(1)), None));
 }

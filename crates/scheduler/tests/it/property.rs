@@ -171,7 +171,7 @@ proptest! {
                 }
                 left.retain(|waiting| waiting.job != next.job);
             };
-            prop_assert_eq!(claim(&world.view(), own).map(|placement| placement.job), expected);
+            prop_assert_eq!(claim(&world.view(), own, |_| true).map(|placement| placement.job), expected);
         }
     }
 
@@ -180,7 +180,7 @@ proptest! {
         let mut world = scenario.world();
 
         for placement in scenario.plan().placements {
-            prop_assert_eq!(claim(&world.view(), &placement.factory), Some(placement.clone()));
+            prop_assert_eq!(claim(&world.view(), &placement.factory, |_| true), Some(placement.clone()));
             world.carry_out(&placement);
         }
     }
@@ -190,7 +190,7 @@ proptest! {
         let mut world = scenario.world();
         let pulled = scenario.products.keys().next().cloned();
         let claims = |world: &World| {
-            scenario.factories.iter().map(|state| claim(&world.view(), &state.factory.id)).collect::<Vec<_>>()
+            scenario.factories.iter().map(|state| claim(&world.view(), &state.factory.id, |_| true)).collect::<Vec<_>>()
         };
         let before = claims(&world);
 

@@ -146,7 +146,7 @@ async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sen
 }
 
 fn request(instance: InstanceId, claim_nonce: ClaimNonce) -> Claim {
-    Claim { factory_id: None, instance, claim_nonce, limit: Some(2) }
+    Claim { factory_id: None, instance, claim_nonce, limit: Some(2), products: None, except_products: Vec::new() }
 }
 
 async fn work(worker: &Worker, done: &Done, job: JobId, epoch: Epoch) {

@@ -106,7 +106,14 @@ async fn row_05_what_was_claimed_and_never_heard_of_is_given_back_by_the_next_pr
     fs::create_dir_all(&settings.state).unwrap();
     let note = serde_json::json!({ "v": 1, "instance": instance, "nonce": nonce });
     fs::write(settings.state.join("claim.json"), note.to_string()).unwrap();
-    let claim = Claim { factory_id: None, instance, claim_nonce: nonce, limit: None };
+    let claim = Claim {
+        factory_id: None,
+        instance,
+        claim_nonce: nonce,
+        limit: None,
+        products: None,
+        except_products: Vec::new(),
+    };
     assert_eq!(client.claim(&claim).await.unwrap().granted.len(), 1);
 
     let plant = Plant::start(settings, client);
