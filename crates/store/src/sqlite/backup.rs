@@ -188,7 +188,9 @@ fn check(connection: &Connection, path: &Path) -> Result<BackupSummary, BackupEr
 
 /// Tables and indexes as they were written. Nothing else may be there: a trigger would act within our own writes.
 fn objects(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
-    let own = "SELECT name, ifnull(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite%' ORDER BY name";
+    // Names that begin with `sqlite_` are SQLite's own: it lets nobody else use them.
+    let own =
+        r"SELECT name, ifnull(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name";
     connection.prepare(own)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 

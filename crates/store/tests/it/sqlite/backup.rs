@@ -165,12 +165,12 @@ async fn a_file_that_is_no_backup_or_a_damaged_one_is_found_out() {
     torn[middle..middle + 8_192].fill(0xa5);
     let foreign = folder.join("foreign");
     rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE notes (text TEXT)").unwrap();
-    let laced = folder.join("laced");
-    fs::copy(&good, &laced).unwrap();
-    rusqlite::Connection::open(&laced)
-        .unwrap()
-        .execute_batch("CREATE TRIGGER t AFTER INSERT ON fleet_documents BEGIN DELETE FROM fleet_events; END")
-        .unwrap();
+    let laced = ["t", "sqliteevil"].map(|name| {
+        let (laced, act) = (folder.join(name), "AFTER INSERT ON fleet_documents BEGIN DELETE FROM fleet_events; END");
+        fs::copy(&good, &laced).unwrap();
+        rusqlite::Connection::open(&laced).unwrap().execute_batch(&format!("CREATE TRIGGER {name} {act}")).unwrap();
+        laced
+    });
     let lost = folder.join("lost");
     fs::copy(&good, &lost).unwrap();
     rusqlite::Connection::open(&lost)
@@ -182,7 +182,7 @@ async fn a_file_that_is_no_backup_or_a_damaged_one_is_found_out() {
     assert!(is_no_backup(&file("notes", b"somebody's notes, long enough not to be a header of anything")));
     assert!(is_no_backup(&file("empty", b"")));
     assert!(is_no_backup(&foreign));
-    assert!(is_no_backup(&laced));
+    assert!(laced.iter().all(|laced| is_no_backup(laced)));
     let is_damaged = |path: &std::path::Path| matches!(inspect_backup(path), Err(BackupError::Damaged { .. }));
     assert!(is_damaged(&file("torn", &torn)));
     assert!(is_damaged(&file("cut", &bytes[..bytes.len() / 2])));
