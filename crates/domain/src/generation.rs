@@ -9,28 +9,29 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{DispatchSeq, Epoch, Generation, Position};
 use crate::time::Timestamp;
 
-/// An epoch and a dispatch's number carry the generation above these bits: no job is granted four thousand million times,
-/// and with [`GENERATION_BITS`] above them the whole is a number that JSON can carry.
-const COUNT_BITS: u32 = 32;
+/// An epoch and a dispatch's number carry the generation above these bits: no job is granted sixteen million times between
+/// two restores, and with [`GENERATION_BITS`] above them the whole is a number that JSON can carry.
+const COUNT_BITS: u32 = 24;
 
 /// What is left of the 53 bits that every reader of JSON understands.
 const GENERATION_BITS: u32 = 53 - COUNT_BITS;
 
 /// 2026-01-01: no store was restored before.
-const FIRST_QUARTER_HOUR_MS: i64 = 1_767_225_600_000;
+const FIRST_STEP_MS: i64 = 1_767_225_600_000;
 
-const QUARTER_HOUR_MS: i64 = 15 * 60 * 1_000;
+/// Less than it takes to restore a store, grant something and lose the store again.
+const STEP_MS: i64 = 3_000;
 
-/// A clock that is far ahead must leave room above it: half of all generations, thirty years from the first.
+/// A clock that is far ahead must leave room above it: half of all generations, twenty-five years from the first.
 const BY_CLOCK_MAX: u64 = 1 << (GENERATION_BITS - 1);
 
 impl Generation {
     /// The generation of a store that is put back from a backup now: above the backup's, above that of the store which it
-    /// replaces, and, because a store that is gone cannot say how often it was restored, not below the number of quarters
-    /// of an hour since 2026.
+    /// replaces, and, because a store that is gone cannot say how often it was restored, not below the number of steps of
+    /// three seconds since 2026.
     pub fn restored(backup: Self, replaced: Option<Self>, now: Timestamp) -> Self {
-        let quarters = (now.as_millis() - FIRST_QUARTER_HOUR_MS).max(0) / QUARTER_HOUR_MS;
-        let by_clock = Self(u64::try_from(quarters).unwrap_or(0).min(BY_CLOCK_MAX));
+        let steps = (now.as_millis() - FIRST_STEP_MS).max(0) / STEP_MS;
+        let by_clock = Self(u64::try_from(steps).unwrap_or(0).min(BY_CLOCK_MAX));
         backup.max(replaced.unwrap_or_default()).next().max(by_clock)
     }
 }
@@ -131,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    const NOW: Timestamp = Timestamp::from_millis(FIRST_QUARTER_HOUR_MS);
+    const NOW: Timestamp = Timestamp::from_millis(FIRST_STEP_MS);
 
     #[test]
     fn an_epoch_without_a_generation_is_of_the_first_one() {
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_epoch_of_a_generation_is_above_all_those_before_it() {
-        let (old, new) = (Epoch(u64::from(u32::MAX)), Epoch::first_of(Generation(1)));
+        let (old, new) = (Epoch((1 << COUNT_BITS) - 1), Epoch::first_of(Generation(1)));
 
         assert!(new > old);
         assert_eq!((old.generation(), new.next().generation()), (Generation(0), Generation(1)));
@@ -158,10 +159,10 @@ mod tests {
 
     #[test]
     fn a_second_restore_of_one_backup_onto_an_empty_disk_is_another_generation() {
-        let first = Generation::restored(Generation(0), None, NOW.after(Duration::from_hours(1)));
-        let second = Generation::restored(Generation(0), None, NOW.after(Duration::from_hours(2)));
+        let first = Generation::restored(Generation(0), None, NOW.after(Duration::from_mins(1)));
+        let second = Generation::restored(Generation(0), None, NOW.after(Duration::from_secs(63)));
 
-        assert_eq!((first, second), (Generation(4), Generation(8)));
+        assert_eq!((first, second), (Generation(20), Generation(21)));
     }
 
     #[test]

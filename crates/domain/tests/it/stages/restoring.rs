@@ -180,7 +180,7 @@ proptest! {
                 Step::BackUp => backups.push((job.clone(), generation)),
                 Step::Restore { nth, is_empty_disk } => {
                     // Who puts a backup back onto an empty disk twice needs longer than the clock's grain for it.
-                    now = now.after(std::time::Duration::from_mins(15));
+                    now = now.after(std::time::Duration::from_secs(3));
                     let (kept, its) = backups[nth % backups.len()].clone();
                     generation = Generation::restored(its, (!is_empty_disk).then_some(generation), now);
                     job = kept;
