@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) hosts: Hosts,
     pub(crate) wrong_tokens: WrongTokens,
     pub(crate) streams: Arc<Streams>,
-    /// Changes that were asked for: each is finished, whoever hangs up.
+    /// Changes and copies that were asked for: each is finished, whoever hangs up.
     pub(crate) changes: TaskTracker,
     pub(crate) proxy: Proxy,
     /// Whether only this machine can reach the server.

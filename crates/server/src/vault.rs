@@ -12,7 +12,7 @@ use protocol::Restored;
 pub trait Vault: Send + Sync {
     /// The folder in which copies are made and arrive, on the store's own disk. What a dead process left in it is litter.
     fn folder(&self) -> &Path;
-    /// Writes everything as of now into a new file. Work goes on.
+    /// Writes everything as of now into a new file. Work goes on. It is always heard to its end, whoever asked for it.
     async fn back_up(&self, to: &Path) -> Result<BackupSummary, VaultError>;
     /// Makes the file the store. Once this has answered, the process stops serving and starts again on it; an error has
     /// changed nothing.

@@ -1,6 +1,7 @@
 //! The whole fleet in one file: taken while work goes on, and put back.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -22,6 +23,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::Asked;
 use crate::problem::Problem;
+use crate::unfinished::Unfinished;
 use crate::vault::{Scratch, VaultError};
 
 /// How much of a backup is in memory at one time.
@@ -39,9 +41,13 @@ const SQLITE: &str = "application/vnd.sqlite3";
 )]
 pub(crate) async fn back_up(State(app): State<App>, Caller(who): Caller) -> Result<Response, Problem> {
     who.administer()?;
-    let vault = app.vault()?;
-    let scratch = Scratch::in_vault(vault.as_ref());
-    let summary = vault.back_up(scratch.path()).await?;
+    let vault = Arc::clone(app.vault()?);
+    let copying = async move {
+        let scratch = Scratch::in_vault(vault.as_ref());
+        vault.back_up(scratch.path()).await.map(|summary| (scratch, summary))
+    };
+    // A copy that was begun cannot be stopped: whoever hangs up leaves it its turn and its file, so that there is one.
+    let (scratch, summary) = Unfinished::new(copying, app.changes.clone()).await?;
     let file = File::open(scratch.path()).await.map_err(|error| unreadable(&error))?;
     // The file lives on for as long as it is read, and no longer, even if this process dies meanwhile.
     drop(scratch);

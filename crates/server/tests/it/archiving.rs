@@ -5,6 +5,7 @@ use std::path::Path;
 use ambient::SystemClock;
 use bytes::Bytes;
 use domain::{Backup, BackupSummary, Clock, Generation};
+use http::StatusCode;
 use protocol::{Restored, SseEvent};
 use server::{Limits, Options};
 
@@ -43,6 +44,34 @@ async fn a_backup_is_one_good_file_and_leaves_nothing_behind() {
     let inspected = store::inspect_backup(&folder.path().join("taken")).unwrap();
     assert_eq!((inspected.jobs, inspected.events, inspected.bytes), (2, 2, body.len() as u64));
     assert_eq!(summary, inspected);
+    assert_eq!(fleet.files(), ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock"]);
+}
+
+#[tokio::test]
+async fn a_backup_that_nobody_waits_for_keeps_its_turn_until_it_is_made_and_leaves_nothing_behind() {
+    // With one connection at a time, whoever is let in knows that the one before was seen to hang up.
+    let fleet = Fleet::limited(Limits { connections_max: 1, ..Limits::default() }).await;
+    let asking = || Asking::get("/api/fleet/backup").token(&fleet.admin_token);
+    let gate = fleet.shelf.gate.lock().await;
+
+    let mut impatient = Connection::open(fleet.address).await;
+    let is_begun = async {
+        while fleet.shelf.turn.try_lock().is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        answer = impatient.head(asking()) => panic!("{answer:?}"),
+        () = soon(is_begun) => {}
+    }
+    drop(impatient);
+    let meanwhile = soon(ask(fleet.address, asking())).await;
+    drop(gate);
+    drop(soon(fleet.shelf.turn.lock()).await);
+    let later = soon(ask(fleet.address, asking())).await;
+
+    assert_eq!(meanwhile.code(), "not_now");
+    assert_eq!(later.status, StatusCode::OK, "{later:?}");
     assert_eq!(fleet.files(), ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock"]);
 }
 

@@ -17,7 +17,7 @@ use protocol::{
     ErrandReport, EventStream, Heartbeat, HeartbeatAnswer, JobDetail, NewToken, PROTOCOL_VERSION, ProductSettings,
     StageAnswer, StartWork, Submit, Submitted, TokenMade, Trust,
 };
-use server::{Limits, Options, Server};
+use server::{Limits, Options, Server, Vault};
 use store::{DirectoryLogs, Sqlite};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -34,6 +34,7 @@ pub(crate) struct Fleet {
     pub(crate) base: String,
     pub(crate) admin: Client,
     pub(crate) admin_token: String,
+    pub(crate) shelf: Arc<Shelf>,
     pub(crate) store: Arc<Sqlite>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) serving: JoinSet<()>,
@@ -89,8 +90,9 @@ impl Fleet {
             (None, None) => coordinator.local_admin_token().await.unwrap().reveal().to_owned(),
         };
         let listen = SocketAddr::new(options.listen.ip(), 0);
-        let vault = Arc::new(Shelf::new(Arc::clone(&store), dir.path()));
-        let server = Server::bind(Options { listen, ..options }).await.unwrap().with_vault(vault);
+        let shelf = Arc::new(Shelf::new(Arc::clone(&store), dir.path()));
+        let server =
+            Server::bind(Options { listen, ..options }).await.unwrap().with_vault(Arc::clone(&shelf) as Arc<dyn Vault>);
         let (address, base) = (server.address(), server.base());
         let shutdown = CancellationToken::new();
         let mut running = JoinSet::new();
@@ -101,7 +103,7 @@ impl Fleet {
         });
         serving.spawn(server.serve(Arc::clone(&coordinator), shutdown.clone()));
         let admin = client(&base, &admin_token);
-        Self { address, base, admin, admin_token, store, shutdown, serving, coordinator, _running: running, dir }
+        Self { address, base, admin, admin_token, shelf, store, shutdown, serving, coordinator, _running: running, dir }
     }
 
     /// A client with a token.

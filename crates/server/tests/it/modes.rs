@@ -10,7 +10,14 @@ use crate::raw::{Asking, ask};
 
 fn claim(worker: &Worker, limit: u32) -> Claim {
     let claim_nonce = ClaimNonce::from_bytes(random());
-    Claim { factory_id: Some(worker.id.clone()), instance: worker.instance, claim_nonce, limit: Some(limit), products: None, except_products: Vec::new() }
+    Claim {
+        factory_id: Some(worker.id.clone()),
+        instance: worker.instance,
+        claim_nonce,
+        limit: Some(limit),
+        products: None,
+        except_products: Vec::new(),
+    }
 }
 
 fn product(name: &str) -> ProductId {

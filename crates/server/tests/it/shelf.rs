@@ -9,16 +9,21 @@ use domain::{Backup, BackupSummary, Clock, Generation};
 use protocol::Restored;
 use server::{Vault, VaultError};
 use store::{Sqlite, stage_restore};
+use tokio::sync::Mutex;
 
 /// The vault of a fleet in one folder.
 pub(crate) struct Shelf {
     store: Arc<Sqlite>,
     folder: PathBuf,
+    /// One copy at a time.
+    pub(crate) turn: Mutex<()>,
+    /// Copies wait for it.
+    pub(crate) gate: Mutex<()>,
 }
 
 impl Shelf {
     pub(crate) fn new(store: Arc<Sqlite>, folder: &Path) -> Self {
-        Self { store, folder: folder.to_owned() }
+        Self { store, folder: folder.to_owned(), turn: Mutex::default(), gate: Mutex::default() }
     }
 }
 
@@ -29,6 +34,8 @@ impl Vault for Shelf {
     }
 
     async fn back_up(&self, to: &Path) -> Result<BackupSummary, VaultError> {
+        let _turn = self.turn.try_lock().map_err(|_| VaultError::Busy)?;
+        let _passed = self.gate.lock().await;
         self.store.back_up(to, SystemClock::new().now()).await.map_err(VaultError::Store)
     }
 
