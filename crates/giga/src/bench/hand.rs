@@ -85,7 +85,14 @@ impl Hand {
     /// Asks for work.
     pub(super) async fn claim(&self, limit: u32) -> Result<Claimed, Failure> {
         let nonce = ClaimNonce::from_bytes(random());
-        let claim = Claim { factory_id: None, instance: self.instance, claim_nonce: nonce, limit: Some(limit), products: None, except_products: Vec::new() };
+        let claim = Claim {
+            factory_id: None,
+            instance: self.instance,
+            claim_nonce: nonce,
+            limit: Some(limit),
+            products: None,
+            except_products: Vec::new(),
+        };
         Ok(self.client.claim(&claim).await?)
     }
 
