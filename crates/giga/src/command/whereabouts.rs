@@ -21,12 +21,19 @@ pub(super) enum Whereabouts {
     Server(Box<PostgresUrl>),
 }
 
-/// Finds the store: the one that somebody named, the coordinator at the address that somebody named, or else what the data
-/// folder's coordinator uses, through the coordinator if it runs.
+/// Finds the store: the one that somebody named, the data folder of the command line, the coordinator at the address that
+/// somebody named, or else what the data folder's coordinator uses, through the coordinator if it runs.
 pub(super) async fn find(context: &Context<'_>) -> Result<Whereabouts, Failure> {
     let config = &context.config;
     let is_named = matches!(config.coordinator.store.origin, Origin::Flag(_));
+    let is_folder_named = matches!(config.data.origin(), Origin::Flag(_));
     let is_running = match config.client.api.origin {
+        Origin::Flag(_) if is_folder_named => {
+            let (what, hint) = ("--data and --api may be two different fleets", "give the one that you mean");
+            return Err(Failure::usage(what).hint(hint));
+        }
+        // What is set for every day does not turn a folder that somebody names now into another fleet.
+        Origin::Variable(_) | Origin::File { .. } if is_folder_named => false,
         Origin::Flag(_) | Origin::Variable(_) | Origin::File { .. } => true,
         // The file may be of a coordinator that was killed.
         Origin::Beside(_) => connect_as_nobody(config)?.get::<Health>("/healthz").await.is_ok(),

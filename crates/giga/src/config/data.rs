@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::setting::Setting;
+use super::setting::{Origin, Setting};
 
 /// The data folder of a coordinator and its clients on this machine.
 #[derive(Debug, Clone)]
@@ -16,6 +16,11 @@ impl DataDir {
     /// The folder itself.
     pub(crate) fn path(&self) -> &Path {
         &self.0.value
+    }
+
+    /// Who chose the folder.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.0.origin
     }
 
     /// The database of the coordinator.

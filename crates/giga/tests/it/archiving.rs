@@ -126,3 +126,27 @@ fn a_fleet_moves_to_postgresql_is_restored_there_while_it_runs_and_moves_back() 
     assert_eq!((beside.code, again[0]["jobs"].as_u64(), ended), (Some(1), Some(2), Some(0)), "{}", beside.stderr);
     assert!(beside.stderr.contains("another coordinator works on the database"), "{}", beside.stderr);
 }
+
+#[test]
+fn a_folder_on_the_command_line_is_the_one_that_is_meant_whatever_address_is_set_for_every_day() {
+    let mut fleet = Fleet::serve();
+    submit(&fleet, "first");
+    fleet.json(&["backup", "b.db"]);
+    submit(&fleet, "second");
+    let read = |name: &str| fleet.machine.read(name).trim().to_owned();
+    let (api, token) = (read("data/endpoint"), read("data/admin.token"));
+    let every_day = [("GIGA_API", api.as_str()), ("GIGA_TOKEN", token.as_str())];
+    std::fs::create_dir(fleet.machine.path().join("copy")).unwrap();
+
+    let restored = fleet.machine.giga_with(&["restore", "b.db", "--data", "copy", "--yes"], &every_day, "");
+    let both = ["restore", "b.db", "--data", "copy", "--api", &api, "--yes"];
+    let refused = fleet.machine.giga_with(&both, &every_day, "");
+    let backed_up = fleet.machine.giga_with(&["backup", "c.db", "--data", "copy", "--json"], &every_day, "");
+
+    assert_eq!(restored.code, Some(0), "{}", restored.stderr);
+    assert_eq!(ids(&fleet.json(&["jobs"])).len(), 2, "the running fleet is as it was");
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    let taken: Value = serde_json::from_str(&backed_up.stdout).unwrap();
+    assert_eq!(taken["jobs"], json!(1));
+    fleet.end(Signal::TERM);
+}
