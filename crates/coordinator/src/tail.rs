@@ -101,7 +101,7 @@ impl Coordinator {
         let mut events = self.ports.history.events(&Scope::Fleet, after, PAGE).await?;
         self.tail.keep(&events);
         let reached = reached(&events, end);
-        events.retain(|event| concerns(scope, event));
+        events.retain(|event| scope.covers(event));
         Ok((events, reached))
     }
 }
@@ -120,7 +120,7 @@ impl Tail {
         let mut reached = after;
         for event in kept.iter().skip(start).take(PAGE.into()) {
             reached = event.position;
-            if concerns(scope, event) {
+            if scope.covers(event) {
                 events.push(event.clone());
             }
         }
@@ -208,12 +208,4 @@ fn reached(page: &[Recorded], end: Position) -> Position {
 
 fn scope_is_wide(scope: &Scope) -> bool {
     !matches!(scope, Scope::Job(_))
-}
-
-fn concerns(scope: &Scope, event: &Recorded) -> bool {
-    match scope {
-        Scope::Fleet => true,
-        Scope::Products(products) => products.contains(&event.product),
-        Scope::Job(job) => event.job == *job,
-    }
 }

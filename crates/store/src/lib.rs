@@ -2,6 +2,8 @@
 
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 mod cell;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod change;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "weak"))]

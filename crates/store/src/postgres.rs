@@ -4,7 +4,6 @@
 #[cfg(feature = "sqlite")]
 mod backup;
 mod books;
-mod change;
 mod connection;
 mod documents;
 mod fault;

@@ -1,5 +1,6 @@
 //! Whole lives of jobs: who submits them, and who lives them.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,21 +46,15 @@ pub(super) async fn submit_singly(
     count: u64,
     callers: u64,
 ) -> Result<(), Failure> {
-    let next = Arc::new(AtomicU64::new(0));
-    let mut tasks = JoinSet::new();
-    for _ in 0..callers {
-        let (client, product, next) = (client.clone(), product.clone(), Arc::clone(&next));
-        tasks.spawn(async move {
-            loop {
-                let n = next.fetch_add(1, Ordering::Relaxed);
-                if n >= count {
-                    return Ok::<_, Failure>(());
-                }
-                let _: Submitted = client.post("/jobs", &submit(&product, n)).await?;
-            }
-        });
-    }
-    all(tasks).await
+    let (client, product) = (client.clone(), product.clone());
+    share(count, callers, 1, move |numbers| {
+        let (client, request) = (client.clone(), submit(&product, numbers.start));
+        async move {
+            let _: Submitted = client.post("/jobs", &request).await?;
+            Ok(())
+        }
+    })
+    .await
 }
 
 /// Submits `count` jobs by `callers` at once, `batch` per request.
@@ -70,21 +65,37 @@ pub(super) async fn submit_in_batches(
     callers: u64,
     batch: u64,
 ) -> Result<(), Failure> {
+    let (client, product) = (client.clone(), product.clone());
+    share(count, callers, batch, move |numbers| {
+        let (client, request) = (client.clone(), Batch { jobs: numbers.map(|n| submit(&product, n)).collect() });
+        async move {
+            let answer: BatchAnswer = client.post("/jobs/batch", &request).await?;
+            match answer.outcomes.into_iter().find_map(|outcome| outcome.problem) {
+                Some(problem) => Err(Failure::failed(format!("a job of a batch was refused: {problem}"))),
+                None => Ok(()),
+            }
+        }
+    })
+    .await
+}
+
+/// Hands out the numbers below `count`, `step` at a time, to `callers` at once.
+async fn share<C, F>(count: u64, callers: u64, step: u64, call: C) -> Result<(), Failure>
+where
+    C: Fn(Range<u64>) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<(), Failure>> + Send,
+{
     let next = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     for _ in 0..callers {
-        let (client, product, next) = (client.clone(), product.clone(), Arc::clone(&next));
+        let (call, next) = (call.clone(), Arc::clone(&next));
         tasks.spawn(async move {
             loop {
-                let from = next.fetch_add(batch, Ordering::Relaxed);
+                let from = next.fetch_add(step, Ordering::Relaxed);
                 if from >= count {
-                    return Ok::<_, Failure>(());
+                    return Ok(());
                 }
-                let jobs = (from..count.min(from + batch)).map(|n| submit(&product, n)).collect();
-                let answer: BatchAnswer = client.post("/jobs/batch", &Batch { jobs }).await?;
-                if let Some(problem) = answer.outcomes.into_iter().find_map(|outcome| outcome.problem) {
-                    return Err(Failure::failed(format!("a job of a batch was refused: {problem}")));
-                }
+                call(from..count.min(from + step)).await?;
             }
         });
     }

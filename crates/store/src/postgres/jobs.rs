@@ -6,8 +6,8 @@ use tracing::error;
 use uuid::Uuid;
 
 use super::Postgres;
-use super::change::Change;
 use super::row::{job_id, uuid, versioned_job};
+use crate::change::Change;
 
 pub(super) const JOB: &str = "\
     SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = $1";

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use domain::{CommitError, Expected, JobId, Position, ProductId, Recorded, Revision, StageName, StoreError};
 
 use super::books::{Books, Ends, Known};
-use super::change::Change;
 use super::rows::Rows;
 use super::writer::Outcome;
+use crate::change::Change;
 
 /// How much the one who decides knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

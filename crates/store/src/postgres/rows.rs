@@ -7,9 +7,9 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::books::{Ends, Known};
-use super::change::Change;
 use super::row::{stored, uuid};
 use super::statement::{PARTS, sql};
+use crate::change::Change;
 
 /// What a transaction writes, column by column.
 #[derive(Default)]

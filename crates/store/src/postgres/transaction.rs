@@ -8,13 +8,13 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::books::{Books, Ends, Known};
-use super::change::Change;
 use super::connection::{Session, in_time};
 use super::fault::{Blame, Trouble};
 use super::plan::{Plan, Sight, ids};
 use super::row::uuid;
 use super::rows::Log;
 use super::writer::Outcome;
+use crate::change::Change;
 
 /// From here to the commit nobody else writes.
 pub(super) const LOCK: &str = "SELECT pos, jobs, term FROM fleet_log FOR UPDATE";

@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::books::Books;
-use super::change::Change;
 use super::connection::{Connector, Session};
 use super::fault::{Blame, Trouble, closed};
 use super::tenure::{Tenure, deposed};
 use super::transaction::{self, Broken, Committed};
+use crate::change::Change;
 use crate::meter::Meter;
 use crate::recent::Recent;
 

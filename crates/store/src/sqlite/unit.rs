@@ -1,12 +1,11 @@
 //! One change, made ready by the caller and applied by the writer inside a transaction.
 
-use std::sync::Arc;
-
-use domain::{Body, Collection, Commit, EventSeq, Expected, Facts, JobId, Position, Revision, StoreError};
+use domain::{Collection, Commit, EventSeq, Expected, Position, Revision, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::books::{Books, Known};
 use super::row::stored;
+use crate::change::Change;
 
 /// What a transaction writes, whole or not at all. Serialised by its caller, so that the writer only writes.
 pub(super) enum Unit {
@@ -32,18 +31,8 @@ impl Unit {
     }
 }
 
-/// A job's change with everything already in JSON.
-pub(super) struct JobUnit {
-    expected: Expected,
-    id: JobId,
-    facts: Facts,
-    state: String,
-    /// Only with the first write.
-    submission: Option<String>,
-    body: Option<Body>,
-    events: Vec<(EventSeq, Arc<str>)>,
-    runs: Vec<(u32, String)>,
-}
+/// A job's change.
+pub(super) struct JobUnit(Change);
 
 pub(super) const CREATE: &str = "\
     INSERT INTO fleet_jobs (n, id, rev, product, stage, open, shape, priority, repo, created, due, latest, state)
@@ -70,27 +59,11 @@ pub(super) const APPEND_RUN: &str = "INSERT INTO fleet_runs (job, n, doc) VALUES
 
 impl JobUnit {
     pub(super) fn prepare(commit: Commit) -> Result<Self, StoreError> {
-        let unwritable = |error: serde_json::Error| StoreError::Corrupt(format!("the job cannot be written: {error}"));
-        let submission = match commit.expected {
-            Expected::Absent => Some(serde_json::to_string(&**commit.job.submission()).map_err(unwritable)?),
-            Expected::At(_) => None,
-        };
-        let events = commit.events.iter().map(|event| Ok((event.seq, serde_json::to_string(event)?.into())));
-        let runs = commit.runs.iter().map(|run| Ok((run.n, serde_json::to_string(run)?)));
-        Ok(Self {
-            expected: commit.expected,
-            id: commit.job.id(),
-            state: commit.job.state_json().map_err(unwritable)?,
-            submission,
-            events: events.collect::<Result<_, _>>().map_err(unwritable)?,
-            runs: runs.collect::<Result<_, _>>().map_err(unwritable)?,
-            body: commit.body,
-            facts: commit.facts,
-        })
+        Change::prepare(commit).map(Self)
     }
 
     fn apply(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Applied> {
-        let before = match self.expected {
+        let before = match self.0.expected {
             Expected::Absent => None,
             Expected::At(revision) => match self.current(connection, books)?.filter(|known| known.rev == revision) {
                 Some(known) => Some(known),
@@ -105,55 +78,55 @@ impl JobUnit {
             Some(before) => Some(self.replace(connection, books, before)?),
         };
         let Some(known) = written else { return Ok(Applied::Stale) };
-        for (seq, doc) in &self.events {
-            let (position, before) = books.append(self.id, *seq, &self.facts.product, doc);
+        for (seq, doc) in &self.0.events {
+            let (position, before) = books.append(self.0.id, *seq, &self.0.facts.product, doc);
             connection.prepare_cached(APPEND_EVENT)?.execute(params![
                 stored(position.0),
                 known.n,
                 stored(seq.0),
                 stored(before.unwrap_or(known.latest).0),
-                self.facts.product.as_str(),
+                self.0.facts.product.as_str(),
                 doc
             ])?;
         }
-        for (run, doc) in &self.runs {
+        for (run, doc) in &self.0.runs {
             connection.prepare_cached(APPEND_RUN)?.execute(params![known.n, run, doc])?;
         }
-        let (seq, latest) = match self.events.last() {
+        let (seq, latest) = match self.0.events.last() {
             Some((seq, _)) => (*seq, books.end()),
             None => (known.seq, known.latest),
         };
-        books.know(self.id, Known { seq, latest, ..known });
-        Ok(Applied::Written(self.expected.next()))
+        books.know(self.0.id, Known { seq, latest, ..known });
+        Ok(Applied::Written(self.0.expected.next()))
     }
 
     /// Whether the events are numbered on from the last one.
     fn follows(&self, last: EventSeq) -> bool {
-        self.events.iter().zip(last.0 + 1..).all(|((seq, _), expected)| seq.0 == expected)
+        self.0.events.iter().zip(last.0 + 1..).all(|((seq, _), expected)| seq.0 == expected)
     }
 
     /// What is there, from memory or from the table.
     fn current(&self, connection: &Connection, books: &Books<'_>) -> rusqlite::Result<Option<Known>> {
-        match books.known(self.id) {
+        match books.known(self.0.id) {
             Some(known) => Ok(Some(known)),
-            None => connection.prepare_cached(CURRENT)?.query_row([self.id.as_bytes()], Known::read).optional(),
+            None => connection.prepare_cached(CURRENT)?.query_row([self.0.id.as_bytes()], Known::read).optional(),
         }
     }
 
     /// Where the job's latest event will be once its events are in the log.
     fn latest(&self, books: &Books<'_>, before: Position) -> i64 {
-        let events = self.events.len() as u64;
+        let events = self.0.events.len() as u64;
         stored(if events == 0 { before.0 } else { books.end().0 + events })
     }
 
     /// Writes the job if there is none; answers with what is known about it now.
     fn create(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Option<Known>> {
-        let (n, facts) = (books.next_job(), &self.facts);
+        let (n, facts) = (books.next_job(), &self.0.facts);
         let due = facts.due.map(|due| due.as_millis());
         let written = connection.prepare_cached(CREATE)?.execute(params![
             n,
-            self.id.as_bytes(),
-            stored(self.expected.next().0),
+            self.0.id.as_bytes(),
+            stored(self.0.expected.next().0),
             facts.product.as_str(),
             facts.stage.as_str(),
             !facts.stage.is_terminal(),
@@ -163,26 +136,26 @@ impl JobUnit {
             facts.created.as_millis(),
             due,
             self.latest(books, Position(0)),
-            self.state,
+            self.0.state,
         ])?;
         if written == 0 {
             return Ok(None);
         }
         books.number(&facts.product, facts.stage);
-        let body = self.body.as_ref().map(|body| &*body.0);
-        connection.prepare_cached(CREATE_BODY)?.execute(params![n, self.submission, body])?;
+        let body = self.0.body.as_ref().map(|body| &*body.0);
+        connection.prepare_cached(CREATE_BODY)?.execute(params![n, self.0.submission, body])?;
         for dep in &facts.deps {
             connection.prepare_cached(CREATE_DEP)?.execute(params![dep.as_bytes(), n])?;
         }
-        let (rev, stage, priority) = (self.expected.next(), facts.stage, Some(facts.priority));
+        let (rev, stage, priority) = (self.0.expected.next(), facts.stage, Some(facts.priority));
         Ok(Some(Known { n, rev, stage, priority, due, latest: Position(0), seq: EventSeq(0) }))
     }
 
     /// Writes the job over what is there; answers with what is known about it now.
     fn replace(&self, connection: &Connection, books: &mut Books<'_>, before: Known) -> rusqlite::Result<Known> {
-        let facts = &self.facts;
+        let facts = &self.0.facts;
         let next = Known {
-            rev: self.expected.next(),
+            rev: self.0.expected.next(),
             stage: facts.stage,
             priority: Some(facts.priority),
             due: facts.due.map(|due| due.as_millis()),
@@ -194,21 +167,21 @@ impl JobUnit {
         let is_simple = next.priority == before.priority && next.stage.is_terminal() == before.stage.is_terminal();
         match (is_simple, moves, next.due != before.due) {
             (true, false, false) => {
-                connection.prepare_cached(REPLACE_IN_PLACE)?.execute(params![n, rev, shape, latest, self.state])?
+                connection.prepare_cached(REPLACE_IN_PLACE)?.execute(params![n, rev, shape, latest, self.0.state])?
             }
             (true, true, false) => {
                 let stage = next.stage.as_str();
                 let mut statement = connection.prepare_cached(REPLACE_IN_STAGE)?;
-                statement.execute(params![n, rev, shape, latest, self.state, stage])?
+                statement.execute(params![n, rev, shape, latest, self.0.state, stage])?
             }
             (true, false, true) => {
                 let mut statement = connection.prepare_cached(REPLACE_DUE)?;
-                statement.execute(params![n, rev, shape, latest, self.state, next.due])?
+                statement.execute(params![n, rev, shape, latest, self.0.state, next.due])?
             }
             _ => {
                 let (stage, open, priority) = (next.stage.as_str(), !next.stage.is_terminal(), facts.priority.name());
                 let mut statement = connection.prepare_cached(REPLACE)?;
-                statement.execute(params![n, rev, shape, latest, self.state, stage, open, priority, next.due])?
+                statement.execute(params![n, rev, shape, latest, self.0.state, stage, open, priority, next.due])?
             }
         };
         books.moved(&facts.product, before.stage, next.stage);

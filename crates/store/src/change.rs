@@ -5,20 +5,20 @@ use std::sync::Arc;
 use domain::{Body, Commit, EventSeq, Expected, Facts, JobId, StoreError};
 
 /// A job's change.
-pub(super) struct Change {
-    pub(super) expected: Expected,
-    pub(super) id: JobId,
-    pub(super) facts: Facts,
-    pub(super) state: String,
+pub(crate) struct Change {
+    pub(crate) expected: Expected,
+    pub(crate) id: JobId,
+    pub(crate) facts: Facts,
+    pub(crate) state: String,
     /// Only with the first write.
-    pub(super) submission: Option<String>,
-    pub(super) body: Option<Body>,
-    pub(super) events: Vec<(EventSeq, Arc<str>)>,
-    pub(super) runs: Vec<(u32, String)>,
+    pub(crate) submission: Option<String>,
+    pub(crate) body: Option<Body>,
+    pub(crate) events: Vec<(EventSeq, Arc<str>)>,
+    pub(crate) runs: Vec<(u32, String)>,
 }
 
 impl Change {
-    pub(super) fn prepare(commit: Commit) -> Result<Self, StoreError> {
+    pub(crate) fn prepare(commit: Commit) -> Result<Self, StoreError> {
         let unwritable = |error: serde_json::Error| StoreError::Corrupt(format!("the job cannot be written: {error}"));
         let submission = match commit.expected {
             Expected::Absent => Some(serde_json::to_string(&**commit.job.submission()).map_err(unwritable)?),
@@ -39,7 +39,7 @@ impl Change {
     }
 
     /// About how many bytes it is.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         let docs = self.events.iter().map(|(_, doc)| doc.len()).chain(self.runs.iter().map(|(_, doc)| doc.len()));
         let body = self.body.as_ref().map_or(0, |body| body.0.len());
         self.state.len() + self.submission.as_ref().map_or(0, String::len) + body + docs.sum::<usize>()
