@@ -1,0 +1,78 @@
+//! Before the engine: a worktree of its own, made ready.
+
+use domain::RepoName;
+use fail::fail_point;
+use tracing::warn;
+
+use super::super::Station;
+use super::{Place, Run, Trouble};
+use crate::config::RepoConfig;
+use crate::error::Error;
+use crate::mirror::Mirror;
+use crate::process::Bounds;
+use crate::verify::{CommandsVerdict, run_commands};
+use crate::workspace::{Start, Worktree};
+
+impl Station {
+    /// A worktree of its own, with the repository's setup done.
+    pub(super) async fn prepare(&self, run: &mut Run) -> Result<Place, Trouble> {
+        let Some(repo) = run.assignment.repo.clone() else {
+            let dir = self.host.scratch(run.key)?;
+            return Ok(Place { dir, repo: None });
+        };
+        let (mirror, config) = self.mirror(&repo)?;
+        let worktree = self.check_out(run, &repo, &mirror, &config).await?;
+        run.record.worktree = Some(worktree.path().to_owned());
+        self.ledger.remember(&run.record).await;
+        fail_point!("factory::prepared", |_| Err(Trouble::Stopped));
+        self.set_up(run, &config, &worktree).await?;
+        Ok(Place { dir: worktree.path().to_owned(), repo: Some((mirror, config, worktree)) })
+    }
+
+    pub(super) async fn check_out(
+        &self,
+        run: &Run,
+        repo: &RepoName,
+        mirror: &Mirror,
+        config: &RepoConfig,
+    ) -> Result<Worktree, Trouble> {
+        mirror.refresh().await?;
+        let base = run.assignment.base.as_ref().unwrap_or(&config.base);
+        let start = match &run.assignment.checkpoint {
+            Some(checkpoint) => Start::Checkpoint(checkpoint.clone()),
+            None => Start::Base,
+        };
+        match mirror.create(run.key, base, &start).await {
+            Ok(worktree) => Ok(worktree),
+            Err(Error::NoSuchCommit { .. }) if start != Start::Base => {
+                // A checkpoint that is gone must not strand the job: the work starts over.
+                warn!(job.id = %run.key.job, "The checkpoint of job `{}` is gone from `{repo}`, starting over", run.key.job);
+                Ok(mirror.create(run.key, base, &Start::Base).await?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) async fn set_up(&self, run: &Run, config: &RepoConfig, worktree: &Worktree) -> Result<(), Trouble> {
+        let environment = self.environment.clone().of_run(run.key, run.assignment.attempts + 1);
+        let bounds = Bounds::commands(&self.settings.limits);
+        let verdict =
+            run_commands(&config.setup, worktree.path(), &environment, &self.launcher, &bounds, &run.stop).await;
+        match verdict {
+            CommandsVerdict::Passed(_) => Ok(()),
+            CommandsVerdict::Cancelled(_) => Err(Trouble::Stopped),
+            CommandsVerdict::Failed(evidence) => {
+                let last = evidence.last().map(|last| format!("`{}`: {}", last.command, tail(&last.output)));
+                Err(Trouble::Setup(last.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+/// The end of an output, for a message.
+fn tail(output: &str) -> &str {
+    let trimmed = output.trim_end();
+    let start = trimmed.len().saturating_sub(400);
+    let start = (start..trimmed.len()).find(|at| trimmed.is_char_boundary(*at)).unwrap_or(0);
+    &trimmed[start..]
+}
