@@ -193,11 +193,6 @@ impl Command {
         matches!(self, Self::Up(_) | Self::Serve(_) | Self::Factory(_))
     }
 
-    /// Whether one thread would hold it up.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.is_long_lived() || matches!(self, Self::Bench(_))
-    }
-
     /// Whether it tells its story itself, so that log lines would only be in the way.
     pub(crate) fn is_a_show(&self) -> bool {
         matches!(self, Self::Up(args) if args.demo)

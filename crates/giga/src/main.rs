@@ -11,6 +11,7 @@ mod logging;
 mod nearest;
 mod output;
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -53,7 +54,7 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
         return finish(Threads::One, command::doctor(config, out));
     }
     let config = config?;
-    let threads = if cli.command.is_busy() { Threads::Many } else { Threads::One };
+    let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
     if (cli.command.is_long_lived() && !cli.command.is_a_show()) || cli.global.verbose > 0 {
         logging::start(&config.log, cli.global.verbose, out)?;
     }
@@ -69,13 +70,19 @@ enum Threads {
 }
 
 fn finish(threads: Threads, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let mut builder = match threads {
-        Threads::One => tokio::runtime::Builder::new_current_thread(),
-        Threads::Many => tokio::runtime::Builder::new_multi_thread(),
+    let runtime = match threads {
+        Threads::One => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+        Threads::Many => tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build()?,
     };
-    let runtime = builder.enable_all().build()?;
     let outcome = runtime.block_on(work);
     // A read of standard input that is under way cannot be called off: to wait for it could take for ever.
     runtime.shutdown_background();
     outcome
+}
+
+/// One processor is left to the thread that writes to the store: workers that fight it for the last one only make all
+/// of them change places.
+fn workers() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    processors.saturating_sub(1).max(1)
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use domain::{CommitError, Position, Recorded, Revision, StoreError};
 use parking_lot::Mutex;
@@ -42,13 +41,6 @@ struct Write {
 /// A transaction of this many units takes a few milliseconds; more would make the first caller wait for the last.
 const UNITS_MAX: usize = 1024;
 
-/// A transaction of this many units or more says that callers are many. Then a moment's patience brings more of them
-/// together: fewer flushes, fewer pages written twice, and more room on the processor for those who prepare the next.
-const CROWD: usize = 12;
-
-/// That moment. Short beside a life under such load, and nobody alone ever waits for it.
-const PATIENCE: Duration = Duration::from_micros(800);
-
 /// Why the writer did not start.
 pub(super) enum StartError {
     Sqlite(rusqlite::Error),
@@ -77,7 +69,7 @@ impl Writer {
         let (requests, waiting) = mpsc::channel(waiting_max.max(1));
         let (end, follow) = watch::channel(ends.log);
         let memory = Memory::default();
-        let scribe = Scribe { connection, lock, waiting, end, meter, recent, memory, crowd: 0, ends, failed: None };
+        let scribe = Scribe { connection, lock, waiting, end, meter, recent, memory, ends, failed: None };
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || scribe.run());
         let thread = Mutex::new(Some(thread.map_err(StartError::Thread)?));
         Ok((Self { requests: Some(requests), thread }, follow))
@@ -141,8 +133,6 @@ struct Scribe {
     meter: Arc<Meter>,
     recent: Arc<Recent>,
     memory: Memory,
-    /// Units of the last transaction.
-    crowd: usize,
     /// As of the last commit. A transaction works on a copy, so that one that is undone uses up no position.
     ends: Ends,
     /// Set by a flush that failed: what is on the disk is then anybody's guess until the file is opened again.
@@ -168,9 +158,6 @@ impl Scribe {
 
     /// The first request and whatever else waits, up to a bound.
     fn gather(&mut self, first: Request) -> Vec<Write> {
-        if self.crowd >= CROWD {
-            thread::sleep(PATIENCE);
-        }
         let (mut batch, mut units) = (Vec::new(), 0);
         let mut next = Some(first);
         while let Some(request) = next {
@@ -184,7 +171,6 @@ impl Scribe {
             }
             next = if units < UNITS_MAX { self.waiting.try_recv().ok() } else { None };
         }
-        self.crowd = units;
         batch
     }
 
