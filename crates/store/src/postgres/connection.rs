@@ -27,7 +27,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(40);
 /// A connection that is not made by then will not be.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a caller waits for a server that is away: as long as a restart takes.
+/// How long a caller waits for a server that is away: as long as a restart takes, and no longer for one that says nothing at all.
+const RECONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// When it is looked for again.
 const RECONNECT_PAUSES: [Duration; 7] = [
     Duration::from_millis(50),
     Duration::from_millis(100),
@@ -132,19 +135,24 @@ impl Connector {
 
     /// A connection, even if the server has to come back first.
     pub(super) async fn connect_patiently(&self) -> Result<Session, Trouble> {
+        let connected = tokio::time::timeout(RECONNECT_WITHIN, self.connect_again_and_again()).await;
+        connected.unwrap_or(Err(Trouble::Silent)).map_err(Trouble::while_connecting)
+    }
+
+    async fn connect_again_and_again(&self) -> Result<Session, Trouble> {
         for pause in RECONNECT_PAUSES {
             match self.connect().await {
                 Err(trouble) if trouble.may_pass() && !self.closing.is_cancelled() => {
                     debug!("The database is away, and is looked for again: {trouble}");
                 }
-                outcome => return outcome.map_err(Trouble::while_connecting),
+                outcome => return outcome,
             }
             tokio::select! {
                 () = self.closing.cancelled() => {}
                 () = self.clock.sleep(pause) => {}
             }
         }
-        self.connect().await.map_err(Trouble::while_connecting)
+        self.connect().await
     }
 
     async fn dial(&self) -> Result<Session, Trouble> {

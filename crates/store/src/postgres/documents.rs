@@ -7,16 +7,22 @@ use tokio_postgres::Row;
 
 use super::Postgres;
 use super::row::{column, counter, document, stored, unreadable};
+use super::tenure::{TERM, deposed};
 
 pub(super) const DOCUMENT: &str = "SELECT rev, doc FROM fleet_documents WHERE collection = $1 AND key = $2";
 pub(super) const DOCUMENTS: &str = "SELECT rev, doc, key FROM fleet_documents WHERE collection = $1 ORDER BY key";
+/// Each writes only for the one who has the database: the row of the log is held until the flush, so that nobody takes over in
+/// between.
 pub(super) const CREATE_DOCUMENT: &str = "\
-    INSERT INTO fleet_documents (collection, key, rev, doc) VALUES ($1, $2, 1, $3)
+    WITH ours AS (SELECT term FROM fleet_log WHERE term = coalesce($3, term) FOR SHARE)
+    INSERT INTO fleet_documents (collection, key, rev, doc) SELECT $1, $2, 1, $4 FROM ours
     ON CONFLICT (collection, key) DO NOTHING";
 pub(super) const REPLACE_DOCUMENT: &str = "\
-    UPDATE fleet_documents SET rev = rev + 1, doc = $4 WHERE collection = $1 AND key = $2 AND rev = $3";
+    WITH ours AS (SELECT term FROM fleet_log WHERE term = coalesce($3, term) FOR SHARE)
+    UPDATE fleet_documents SET rev = rev + 1, doc = $5 FROM ours WHERE collection = $1 AND key = $2 AND rev = $4";
 pub(super) const REMOVE_DOCUMENT: &str = "\
-    DELETE FROM fleet_documents WHERE collection = $1 AND key = $2 AND rev = $3";
+    WITH ours AS (SELECT term FROM fleet_log WHERE term = coalesce($3, term) FOR SHARE)
+    DELETE FROM fleet_documents USING ours WHERE collection = $1 AND key = $2 AND rev = $4";
 
 #[async_trait]
 impl FleetStore for Postgres {
@@ -33,15 +39,18 @@ impl FleetStore for Postgres {
         expected: Expected,
         document: Option<Value>,
     ) -> Result<Revision, CommitError> {
-        let name = collection.name();
+        if self.tenure.is_lost() {
+            return Err(deposed().into());
+        }
+        let (name, term) = (collection.name(), self.tenure.term());
         let doc = document.map(|document| document.to_string().into_bytes());
         let written = match (expected, &doc) {
-            (Expected::Absent, Some(doc)) => self.pool.execute(CREATE_DOCUMENT, &[&name, &key, doc]).await? == 1,
+            (Expected::Absent, Some(doc)) => self.pool.execute(CREATE_DOCUMENT, &[&name, &key, &term, doc]).await? == 1,
             (Expected::At(revision), Some(doc)) => {
-                self.pool.execute(REPLACE_DOCUMENT, &[&name, &key, &stored(revision.0), doc]).await? == 1
+                self.pool.execute(REPLACE_DOCUMENT, &[&name, &key, &term, &stored(revision.0), doc]).await? == 1
             }
             (Expected::At(revision), None) => {
-                self.pool.execute(REMOVE_DOCUMENT, &[&name, &key, &stored(revision.0)]).await? == 1
+                self.pool.execute(REMOVE_DOCUMENT, &[&name, &key, &term, &stored(revision.0)]).await? == 1
             }
             // Removing what is not there leaves it so, which is what was asked for.
             (Expected::Absent, None) => self.pool.rows(DOCUMENT, &[&name, &key]).await?.is_empty(),
@@ -52,13 +61,29 @@ impl FleetStore for Postgres {
             return Ok(expected.next());
         }
         self.meter.stale_units.add(1);
-        Err(CommitError::Stale)
+        match self.still_ours().await? {
+            true => Err(CommitError::Stale),
+            false => Err(deposed().into()),
+        }
     }
 
     async fn documents(&self, collection: Collection) -> Result<Vec<(String, Versioned<Value>)>, StoreError> {
         self.meter.document_reads.add(1);
         let rows = self.pool.rows(DOCUMENTS, &[&collection.name()]).await?;
         rows.iter().map(|row| Ok((column(row, 2)?, versioned(row)?))).collect()
+    }
+}
+
+impl Postgres {
+    /// Whether nothing was written because of what is there, rather than because somebody else has the database.
+    async fn still_ours(&self) -> Result<bool, StoreError> {
+        let Some(term) = self.tenure.term() else { return Ok(true) };
+        let rows = self.pool.rows(TERM, &[]).await?;
+        let is_ours = rows.first().is_some_and(|row| row.try_get(0).is_ok_and(|found: i64| found == term));
+        if !is_ours {
+            self.tenure.lose();
+        }
+        Ok(is_ours)
     }
 }
 

@@ -25,7 +25,7 @@ const HOLDER: &str = "\
     WHERE l.locktype = 'advisory' AND l.classid = 1195984705 AND l.objid = 'fleet_log'::regclass::oid AND l.granted
       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 const TAKE_OVER: &str = "UPDATE fleet_log SET term = term + 1 RETURNING term";
-const TERM: &str = "SELECT term FROM fleet_log";
+pub(super) const TERM: &str = "SELECT term FROM fleet_log";
 
 /// A machine that vanished is noticed within half a minute, and its lock with it.
 const NOTICE: &str = "\

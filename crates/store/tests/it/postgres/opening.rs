@@ -1,6 +1,7 @@
 //! What is opened, and what is refused with a remedy.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ambient::SystemClock;
 use domain::{JobHistory, JobStore, Position, Scope};
@@ -119,4 +120,16 @@ async fn an_encrypted_connection_checks_whom_it_talks_to() {
     let sql = "SELECT count(*) FROM pg_stat_ssl WHERE NOT ssl AND pid IN
                (SELECT pid FROM pg_stat_activity WHERE application_name = 'gigafactory')";
     assert_eq!(psql(&database).await.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_never_says_a_word_is_given_up_soon() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = PostgresUrl::parse(&format!("postgres://nobody@{}/none", silent.local_addr().unwrap())).unwrap();
+
+    let opening = Postgres::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new()));
+    let opened = tokio::time::timeout(Duration::from_secs(15), opening).await;
+
+    let refused = opened.expect("nobody waits for as long as a statement may take");
+    assert!(refused.is_err());
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ambient::SystemClock;
-use domain::{CommitError, JobStore, Revision, StoreError};
+use domain::{Collection, CommitError, Expected, FleetStore, JobStore, Revision, StoreError};
+use serde_json::json;
 use store::conformance::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
 use store::{Postgres, PostgresOptions, PostgresUrl};
 
@@ -74,6 +75,32 @@ async fn one_who_was_taken_over_from_writes_nothing_any_more() {
     tokio::time::timeout(PATIENCE, first.deposed()).await.expect("it gets to know");
     assert_eq!(second.job(id(1)).await.unwrap().unwrap().revision, Revision(1));
     assert!(second.commit(vec![create(job(2))]).await.remove(0).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_who_was_taken_over_from_changes_no_document_either() {
+    let Some(database) = Database::new() else { return };
+    let proxy = Proxy::start(database.server.port()).await;
+    let first = open(&proxy.url(), PostgresOptions::default()).await;
+    first.put(Collection::Products, "shop", Expected::Absent, Some(json!("before"))).await.unwrap();
+    proxy.arm(Fault::CutAlways);
+    proxy.cut();
+    let second = database.postgres().await;
+    proxy.arm(Fault::None);
+
+    let late = [
+        first.put(Collection::Products, "shop", Expected::At(Revision(1)), Some(json!("late"))).await,
+        first.put(Collection::Products, "shop", Expected::At(Revision(1)), None).await,
+        first.put(Collection::Products, "new", Expected::Absent, Some(json!("late"))).await,
+    ];
+
+    for outcome in late {
+        assert!(matches!(outcome, Err(CommitError::Store(StoreError::Unavailable(_)))), "{outcome:?}");
+    }
+    tokio::time::timeout(PATIENCE, first.deposed()).await.expect("it gets to know");
+    let left = second.documents(Collection::Products).await.unwrap();
+    let left: Vec<_> = left.into_iter().map(|(key, document)| (key, document.value)).collect();
+    assert_eq!(left, [("shop".to_owned(), json!("before"))]);
 }
 
 /// Two stores that both write believe different things about one job, again and again.
