@@ -23,8 +23,6 @@ pub struct Facts {
     pub repo: Option<RepoName>,
     /// When it was submitted.
     pub created: Timestamp,
-    /// When a sweep has to look at it: accept deadline, end of backoff, end of an errand's time.
-    pub due: Option<Timestamp>,
     /// The jobs it waits for. Written once, with the job.
     pub deps: Vec<JobId>,
 }
@@ -37,7 +35,6 @@ pub(crate) fn facts_of(job: &Job) -> Facts {
         priority: job.priority(),
         repo: job.spec().repo.clone(),
         created: job.created_at(),
-        due: job.due(),
         deps: job.submission().deps.clone(),
     }
 }

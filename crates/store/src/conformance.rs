@@ -27,8 +27,8 @@ pub use listing::{
 };
 pub use reading::{
     a_body_comes_back_byte_for_byte, a_job_comes_back_as_it_was_written, dependents_are_found_from_what_they_wait_for,
-    due_gives_the_overdue_in_order_and_nothing_else, open_lists_exactly_the_jobs_that_are_not_over,
-    runs_come_back_in_order, the_census_follows_every_move, what_was_never_written_is_absent,
+    open_lists_exactly_the_jobs_that_are_not_over, runs_come_back_in_order, the_census_follows_every_move,
+    what_was_never_written_is_absent,
 };
 pub use restarting::what_was_acknowledged_survives_a_restart;
 pub use writing::{
@@ -82,7 +82,6 @@ macro_rules! store_conformance {
             a_body_comes_back_byte_for_byte,
             runs_come_back_in_order,
             open_lists_exactly_the_jobs_that_are_not_over,
-            due_gives_the_overdue_in_order_and_nothing_else,
             dependents_are_found_from_what_they_wait_for,
             the_census_follows_every_move,
             a_list_is_stable_while_jobs_are_added,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use domain::{
     Body, Collection, Commit, CommitError, EventSeq, Expected, FleetStore, Job, JobId, JobStore, Position, Recorded,
-    Revision, Run, StoreError, Timestamp, Versioned,
+    Revision, Run, StoreError, Versioned,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -62,14 +62,6 @@ impl JobStore for Memory {
         let rest = fleet.jobs.values().map(|kept| &kept.job).filter(|job| after.is_none_or(|id| job.value.id() > id));
         let open = rest.filter(|job| !job.value.stage().name().is_terminal());
         Ok(open.take(usize::from(limit)).cloned().collect())
-    }
-
-    async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
-        let fleet = self.fleet.lock();
-        let dues = fleet.jobs.values().filter_map(|kept| Some((kept.job.value.facts().due?, kept.job.value.id())));
-        let mut overdue: Vec<_> = dues.filter(|(due, _)| *due <= now).collect();
-        overdue.sort_unstable();
-        Ok(overdue.into_iter().map(|(_, id)| id).take(usize::from(limit)).collect())
     }
 
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {

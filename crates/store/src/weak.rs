@@ -30,8 +30,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Clock, Commit, CommitError, Entropy, Expected, Job, JobId, JobStore, Position, Revision, StoreError, Timestamp,
-    Versioned,
+    Clock, Commit, CommitError, Entropy, Expected, Job, JobId, JobStore, Position, Revision, StoreError, Versioned,
 };
 use tokio::sync::watch;
 use tracing::warn;
@@ -42,7 +41,7 @@ pub use database::{Document, Item, Key, Order, Query, RequestError, WeakDatabase
 pub use faults::Faults;
 pub use feed::{Continuation, FeedPage, PHYSICAL_PARTITIONS};
 
-use items::{JOBS, LAST, job, job_key, sortable};
+use items::{JOBS, LAST, job, job_key};
 use log::Progress;
 use patience::{Patience, WriteError};
 use touched::Touched;
@@ -151,11 +150,6 @@ impl JobStore for Weak {
             }
         }
         Ok(open)
-    }
-
-    async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
-        let values = String::new()..=sortable(now);
-        self.ids(Query { name: "due", values, order: Order::Rising, limit: limit.into() }).await
     }
 
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {

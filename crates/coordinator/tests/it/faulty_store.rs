@@ -8,7 +8,7 @@ use ambient::SeededEntropy;
 use async_trait::async_trait;
 use domain::{
     Collection, Commit, CommitError, Entropy, Expected, FleetStore, Job, JobId, JobStore, Position, Revision,
-    StoreError, Timestamp, Versioned,
+    StoreError, Versioned,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -149,11 +149,6 @@ impl JobStore for FaultyStore {
         let page = self.jobs.open(after, limit).await;
         self.trouble.give_way(self.trouble.faults().yields_max).await;
         page
-    }
-
-    async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
-        self.trouble.check()?;
-        self.jobs.due(now, limit).await
     }
 
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {

@@ -10,7 +10,6 @@ use crate::names::ProductId;
 use crate::run::Run;
 use crate::spec::Priority;
 use crate::stage::StageName;
-use crate::time::Timestamp;
 
 /// Durable memory of jobs. Adapters compare revisions and store bytes; they never look at a stage to decide whether a
 /// change is allowed.
@@ -25,8 +24,6 @@ pub trait JobStore: Send + Sync {
     /// Non-terminal jobs in order of id, for rebuilding what is kept in memory; empty at the end. One that cannot be
     /// read is reported and passed over.
     async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError>;
-    /// Jobs whose `due` has passed, most overdue first.
-    async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError>;
     /// Jobs that name `id` among their dependencies.
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError>;
     /// Resolves when something was committed after `after`, with how far the log is known to reach. Whoever knows of more

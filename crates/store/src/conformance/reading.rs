@@ -100,23 +100,6 @@ pub async fn open_lists_exactly_the_jobs_that_are_not_over(bench: &mut dyn Bench
     assert_eq!(listed, expected);
 }
 
-/// Most overdue first; what is due later, or was, is left out.
-pub async fn due_gives_the_overdue_in_order_and_nothing_else(bench: &mut dyn Bench) {
-    let stores = bench.open().await;
-    let offers = [(1, 30), (2, 10), (3, 20), (4, 41), (5, 40), (6, 5)];
-    for (n, accept_by) in offers {
-        written(stores.jobs.commit(vec![create(job(n))]).await);
-        let offered = dispatched(stored(&stores, n).await, seconds(accept_by));
-        written(stores.jobs.commit(vec![replace(offered, Revision(1))]).await);
-    }
-    written(stores.jobs.commit(vec![create(job(7))]).await);
-    written(stores.jobs.commit(vec![replace(granted(stored(&stores, 6).await), Revision(2))]).await);
-
-    assert_eq!(stores.jobs.due(seconds(40), 10).await.unwrap(), [2, 3, 1, 5].map(id));
-    assert_eq!(stores.jobs.due(seconds(40), 2).await.unwrap(), [2, 3].map(id));
-    assert_eq!(stores.jobs.due(seconds(9), 10).await.unwrap(), []);
-}
-
 /// Also from a job that is not there yet.
 pub async fn dependents_are_found_from_what_they_wait_for(bench: &mut dyn Bench) {
     let stores = bench.open().await;

@@ -16,10 +16,10 @@ use crate::sqlite::{BackupError, Cells, Filling};
 /// Each table: how it is read here, and how it is written there.
 const TABLES: [(&str, &str); 8] = [
     (
-        "SELECT j.n, j.id, j.rev, j.product, j.stage, j.open, j.shape, j.priority, b.repo, j.created, j.due, j.latest, j.state
+        "SELECT j.n, j.id, j.rev, j.product, j.stage, j.open, j.shape, j.priority, b.repo, j.created, j.latest, j.state
          FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n",
-        "INSERT INTO fleet_jobs (n, id, rev, product, stage, open, shape, priority, repo, created, due, latest, state)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        "INSERT INTO fleet_jobs (n, id, rev, product, stage, open, shape, priority, repo, created, latest, state)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     ),
     (
         "SELECT n, submission, body_md FROM fleet_bodies",
@@ -35,10 +35,7 @@ const TABLES: [(&str, &str); 8] = [
     ),
     ("SELECT job, n, doc FROM fleet_runs", "INSERT INTO fleet_runs (job, n, doc) VALUES (?1, ?2, ?3)"),
     ("SELECT dep, job FROM fleet_deps", "INSERT INTO fleet_deps (dep, job) VALUES (?1, ?2)"),
-    (
-        "SELECT product, stage, n FROM fleet_counts",
-        "INSERT INTO fleet_counts (product, stage, n) VALUES (?1, ?2, ?3)",
-    ),
+    ("SELECT product, stage, n FROM fleet_counts", "INSERT INTO fleet_counts (product, stage, n) VALUES (?1, ?2, ?3)"),
     (
         "SELECT collection, key, rev, doc FROM fleet_documents",
         "INSERT INTO fleet_documents (collection, key, rev, doc) VALUES (?1, ?2, ?3, ?4)",

@@ -1,7 +1,7 @@
 //! Jobs: the truth that dispatch rests on.
 
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Timestamp, Versioned};
+use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Versioned};
 use tracing::error;
 use uuid::Uuid;
 
@@ -14,9 +14,6 @@ pub(super) const JOB: &str = "\
 pub(super) const OPEN: &str = "\
     SELECT j.rev, j.state, b.submission, j.id FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n
     WHERE j.open AND j.id > $1 ORDER BY j.id LIMIT $2";
-/// Looks at every open job: an index of deadlines would make each dispatch write all indexes of its job again, and a
-/// coordinator has the deadlines in memory.
-pub(super) const DUE: &str = "SELECT id FROM fleet_jobs WHERE open AND due <= $1 ORDER BY due, id LIMIT $2";
 pub(super) const DEPENDENTS: &str = "\
     SELECT b.id FROM fleet_deps d JOIN fleet_bodies b ON b.n = d.job WHERE d.dep = $1 ORDER BY b.id";
 
@@ -63,12 +60,6 @@ impl JobStore for Postgres {
                 return Ok(jobs);
             }
         }
-    }
-
-    async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
-        self.meter.sweep_reads.add(1);
-        let rows = self.pool.rows(DUE, &[&now.as_millis(), &i64::from(limit)]).await?;
-        rows.iter().map(|row| job_id(row, 0)).collect()
     }
 
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {

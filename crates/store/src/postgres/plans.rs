@@ -15,7 +15,6 @@ use super::{documents, history, jobs, list, schema, statement, transaction};
 const STATEMENTS: &[(&str, &str)] = &[
     ("job", jobs::JOB),
     ("open", jobs::OPEN),
-    ("due", jobs::DUE),
     ("dependents", jobs::DEPENDENTS),
     ("body", history::BODY),
     ("events", history::EVENTS),
@@ -40,10 +39,10 @@ const SMALL: [&str; 2] = ["fleet_log", "fleet_counts"];
 /// A million ended jobs and a thousand open ones, with an event each.
 const SEED: &str = "\
     SET synchronous_commit = off; SET statement_timeout = 0;
-    INSERT INTO fleet_jobs (id, n, rev, product, stage, open, shape, priority, created, due, latest, state)
+    INSERT INTO fleet_jobs (id, n, rev, product, stage, open, shape, priority, created, latest, state)
     SELECT lpad(to_hex(n), 32, '0')::uuid, n, 1, 'product-' || n % 7,
            CASE WHEN n % 1000 = 0 THEN 'queued' WHEN n % 50 = 0 THEN 'failed' ELSE 'shipped' END, n % 1000 = 0, n % 9,
-           'normal', n, CASE WHEN n % 2000 = 0 THEN n END, n, '{}'
+           'normal', n, n, '{}'
     FROM generate_series(1, 1000000) n;
     INSERT INTO fleet_bodies (n, id, repo, submission)
     SELECT n, lpad(to_hex(n), 32, '0')::uuid, CASE WHEN n % 3 = 0 THEN 'acme/' || n % 11 END, '{}'
@@ -112,7 +111,7 @@ async fn among_a_million_jobs_no_statement_reads_a_whole_table_or_sorts_what_no_
             let bounded = is_small || !kind.starts_with("Index") || node["Index Cond"].is_string();
             assert!(bounded, "{name} walks through a whole index of {table}: {plan:#}");
             // These sort no more rows than there are open jobs, or than belong to one job.
-            let sorts = is_sorted_unbounded(&above) && !["due", "dependents", "events of a job", "runs"].contains(name);
+            let sorts = is_sorted_unbounded(&above) && !["dependents", "events of a job", "runs"].contains(name);
             assert!(!sorts || kind == "ModifyTable", "{name} sorts {table}: {plan:#}");
         }
     }

@@ -29,8 +29,8 @@ struct Table {
 const TABLES: [Table; 8] = [
     Table {
         name: "fleet_jobs",
-        select: "SELECT id, n, rev, product, stage, open, shape, priority, created, due, latest, state FROM fleet_jobs",
-        columns: "id, n, rev, product, stage, open, shape, priority, created, due, latest, state",
+        select: "SELECT id, n, rev, product, stage, open, shape, priority, created, latest, state FROM fleet_jobs",
+        columns: "id, n, rev, product, stage, open, shape, priority, created, latest, state",
         kinds: &[
             Type::UUID,
             Type::INT8,
@@ -40,7 +40,6 @@ const TABLES: [Table; 8] = [
             Type::BOOL,
             Type::INT8,
             Type::TEXT,
-            Type::INT8,
             Type::INT8,
             Type::INT8,
             Type::BYTEA,

@@ -34,7 +34,6 @@ struct Jobs<'a> {
     open: Vec<bool>,
     shapes: Vec<i64>,
     priorities: Vec<&'a str>,
-    dues: Vec<Option<i64>>,
     latest: Vec<i64>,
     states: Vec<&'a [u8]>,
 }
@@ -100,7 +99,6 @@ impl<'a> Rows<'a> {
         jobs.open.push(!facts.stage.is_terminal());
         jobs.shapes.push(facts.shape.0);
         jobs.priorities.push(facts.priority.name());
-        jobs.dues.push(facts.due.map(|due| due.as_millis()));
         jobs.latest.push(stored(to.latest.0));
         jobs.states.push(change.state.as_bytes());
     }
@@ -190,7 +188,6 @@ impl<'a> Rows<'a> {
             &jobs.shapes,
             &jobs.priorities,
             created,
-            &jobs.dues,
             &jobs.latest,
             &jobs.states,
         ]
@@ -206,7 +203,6 @@ impl<'a> Rows<'a> {
             &jobs.open,
             &jobs.shapes,
             &jobs.priorities,
-            &jobs.dues,
             &jobs.latest,
             &jobs.states,
         ]

@@ -6,7 +6,8 @@ use super::open_error::OpenError;
 use super::url::Url;
 
 /// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_fleet.sql")];
+pub(super) const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_fleet.sql"), include_str!("migrations/0002_deadlines_in_memory.sql")];
 
 /// Whoever brings a schema up to date holds this lock; the others wait, and find it done. The number is "GIGA".
 const BEGIN: &str = "\

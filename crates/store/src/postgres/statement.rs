@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 
 /// A part for each table, with jobs that are created apart from those that change. Parameters are numbered when parts are put together.
 pub(super) const PARTS: [&str; 8] = [
-    "INSERT INTO fleet_jobs (id, n, rev, product, stage, open, shape, priority, created, due, latest, state)
+    "INSERT INTO fleet_jobs (id, n, rev, product, stage, open, shape, priority, created, latest, state)
      SELECT * FROM unnest(?::uuid[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::boolean[], ?::bigint[], ?::text[],
-                          ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[])",
+                          ?::bigint[], ?::bigint[], ?::bytea[])",
     // A row that is at another revision than was believed would get none, which the table refuses.
     "UPDATE fleet_jobs j SET rev = CASE WHEN j.rev = u.before THEN u.rev END, stage = u.stage, open = u.open,
-                             shape = u.shape, priority = u.priority, due = u.due, latest = u.latest, state = u.state
-     FROM unnest(?::uuid[], ?::bigint[], ?::bigint[], ?::text[], ?::boolean[], ?::bigint[], ?::text[], ?::bigint[],
+                             shape = u.shape, priority = u.priority, latest = u.latest, state = u.state
+     FROM unnest(?::uuid[], ?::bigint[], ?::bigint[], ?::text[], ?::boolean[], ?::bigint[], ?::text[],
                  ?::bigint[], ?::bytea[])
-          AS u (id, before, rev, stage, open, shape, priority, due, latest, state)
+          AS u (id, before, rev, stage, open, shape, priority, latest, state)
      WHERE j.id = u.id",
     "INSERT INTO fleet_bodies (n, id, repo, submission, body_md)
      SELECT * FROM unnest(?::bigint[], ?::uuid[], ?::text[], ?::bytea[], ?::bytea[])",

@@ -26,22 +26,20 @@ pub(super) struct Known {
     pub(super) rev: Revision,
     pub(super) stage: StageName,
     pub(super) priority: Option<Priority>,
-    pub(super) due: Option<i64>,
     pub(super) latest: Position,
     pub(super) seq: EventSeq,
 }
 
 impl Known {
-    /// From the columns `n`, `rev`, `stage`, `priority`, `due`, `latest` and the latest event's `seq`, in this order.
+    /// From the columns `n`, `rev`, `stage`, `priority`, `latest` and the latest event's `seq`, in this order.
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             n: row.get(0)?,
             rev: Revision(counter(row, 1)?),
             stage: parsed(row, 2)?,
             priority: priority(row.get_ref(3)?.as_str()?),
-            due: row.get(4)?,
-            latest: Position(counter(row, 5)?),
-            seq: EventSeq(counter(row, 6)?),
+            latest: Position(counter(row, 4)?),
+            seq: EventSeq(counter(row, 5)?),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs: the truth that dispatch rests on.
 
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Timestamp, Versioned};
+use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Versioned};
 use rusqlite::{OptionalExtension, params};
 use tracing::error;
 
@@ -16,8 +16,6 @@ pub(super) const OPEN: &str = "\
     SELECT j.rev, j.state, b.submission, j.id
     FROM fleet_jobs j INDEXED BY fleet_jobs_open JOIN fleet_bodies b ON b.n = j.n
     WHERE j.open = 1 AND j.id > ?1 ORDER BY j.id LIMIT ?2";
-pub(super) const DUE: &str = "\
-    SELECT id FROM fleet_jobs INDEXED BY fleet_jobs_due WHERE due <= ?1 ORDER BY due, id LIMIT ?2";
 pub(super) const DEPENDENTS: &str = "\
     SELECT j.id FROM fleet_deps d JOIN fleet_jobs j ON j.n = d.job WHERE d.dep = ?1 ORDER BY j.id";
 
@@ -50,16 +48,6 @@ impl JobStore for Sqlite {
         self.meter.sweep_reads.add(1);
         let after = after.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
         self.readers.ask(move |connection| open_page(connection, after.clone(), limit)).await
-    }
-
-    async fn due(&self, now: Timestamp, limit: u16) -> Result<Vec<JobId>, StoreError> {
-        self.meter.sweep_reads.add(1);
-        self.readers
-            .ask(move |connection| {
-                let mut statement = connection.prepare_cached(DUE)?;
-                statement.query_map(params![now.as_millis(), limit], |row| job_id(row, 0))?.collect()
-            })
-            .await
     }
 
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {

@@ -7,7 +7,6 @@ use super::{books, documents, history, jobs, list, schema, unit, writer};
 const STATEMENTS: &[(&str, &str)] = &[
     ("job", jobs::JOB),
     ("open", jobs::OPEN),
-    ("due", jobs::DUE),
     ("dependents", jobs::DEPENDENTS),
     ("body", history::BODY),
     ("events", history::EVENTS),
@@ -29,7 +28,6 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("current", unit::CURRENT),
     ("replace", unit::REPLACE),
     ("replace in stage", unit::REPLACE_IN_STAGE),
-    ("replace due", unit::REPLACE_DUE),
     ("replace in place", unit::REPLACE_IN_PLACE),
     ("append event", unit::APPEND_EVENT),
     ("append run", unit::APPEND_RUN),

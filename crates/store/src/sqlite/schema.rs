@@ -6,8 +6,11 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x4749_4741;
 
 /// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_fleet.sql"), include_str!("migrations/0002_one_append_per_event.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_fleet.sql"),
+    include_str!("migrations/0002_one_append_per_event.sql"),
+    include_str!("migrations/0003_deadlines_in_memory.sql"),
+];
 
 /// The newest schema we know.
 pub(super) fn newest() -> u32 {

@@ -35,22 +35,20 @@ impl Unit {
 pub(super) struct JobUnit(Change);
 
 pub(super) const CREATE: &str = "\
-    INSERT INTO fleet_jobs (n, id, rev, product, stage, open, shape, priority, repo, created, due, latest, state)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+    INSERT INTO fleet_jobs (n, id, rev, product, stage, open, shape, priority, repo, created, latest, state)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
     ON CONFLICT (id) DO NOTHING";
 pub(super) const CREATE_BODY: &str = "INSERT INTO fleet_bodies (n, submission, body_md) VALUES (?1, ?2, ?3)";
 pub(super) const CREATE_DEP: &str = "INSERT INTO fleet_deps (dep, job) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 pub(super) const CURRENT: &str = "\
-    SELECT n, rev, stage, priority, due, latest, ifnull((SELECT seq FROM fleet_events WHERE pos = latest), 0)
+    SELECT n, rev, stage, priority, latest, ifnull((SELECT seq FROM fleet_events WHERE pos = latest), 0)
     FROM fleet_jobs WHERE id = ?1";
 /// SQLite writes each index again that a statement names a column of: there is one statement for each set of them.
 pub(super) const REPLACE: &str = "\
-    UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5, stage = ?6, open = ?7, priority = ?8, due = ?9
+    UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5, stage = ?6, open = ?7, priority = ?8
     WHERE n = ?1";
 pub(super) const REPLACE_IN_STAGE: &str =
     "UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5, stage = ?6 WHERE n = ?1";
-pub(super) const REPLACE_DUE: &str =
-    "UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5, due = ?6 WHERE n = ?1";
 pub(super) const REPLACE_IN_PLACE: &str =
     "UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5 WHERE n = ?1";
 pub(super) const APPEND_EVENT: &str =
@@ -122,7 +120,6 @@ impl JobUnit {
     /// Writes the job if there is none; answers with what is known about it now.
     fn create(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Option<Known>> {
         let (n, facts) = (books.next_job(), &self.0.facts);
-        let due = facts.due.map(|due| due.as_millis());
         let written = connection.prepare_cached(CREATE)?.execute(params![
             n,
             self.0.id.as_bytes(),
@@ -134,7 +131,6 @@ impl JobUnit {
             facts.priority.name(),
             facts.repo.as_ref().map(|repo| repo.as_str()),
             facts.created.as_millis(),
-            due,
             self.latest(books, Position(0)),
             self.0.state,
         ])?;
@@ -148,40 +144,30 @@ impl JobUnit {
             connection.prepare_cached(CREATE_DEP)?.execute(params![dep.as_bytes(), n])?;
         }
         let (rev, stage, priority) = (self.0.expected.next(), facts.stage, Some(facts.priority));
-        Ok(Some(Known { n, rev, stage, priority, due, latest: Position(0), seq: EventSeq(0) }))
+        Ok(Some(Known { n, rev, stage, priority, latest: Position(0), seq: EventSeq(0) }))
     }
 
     /// Writes the job over what is there; answers with what is known about it now.
     fn replace(&self, connection: &Connection, books: &mut Books<'_>, before: Known) -> rusqlite::Result<Known> {
         let facts = &self.0.facts;
-        let next = Known {
-            rev: self.0.expected.next(),
-            stage: facts.stage,
-            priority: Some(facts.priority),
-            due: facts.due.map(|due| due.as_millis()),
-            ..before
-        };
+        let next = Known { rev: self.0.expected.next(), stage: facts.stage, priority: Some(facts.priority), ..before };
         let latest = self.latest(books, before.latest);
         let (n, rev, shape) = (before.n, stored(next.rev.0), facts.shape.0);
         let moves = next.stage != before.stage;
         let is_simple = next.priority == before.priority && next.stage.is_terminal() == before.stage.is_terminal();
-        match (is_simple, moves, next.due != before.due) {
-            (true, false, false) => {
+        match (is_simple, moves) {
+            (true, false) => {
                 connection.prepare_cached(REPLACE_IN_PLACE)?.execute(params![n, rev, shape, latest, self.0.state])?
             }
-            (true, true, false) => {
+            (true, true) => {
                 let stage = next.stage.as_str();
                 let mut statement = connection.prepare_cached(REPLACE_IN_STAGE)?;
                 statement.execute(params![n, rev, shape, latest, self.0.state, stage])?
             }
-            (true, false, true) => {
-                let mut statement = connection.prepare_cached(REPLACE_DUE)?;
-                statement.execute(params![n, rev, shape, latest, self.0.state, next.due])?
-            }
             _ => {
                 let (stage, open, priority) = (next.stage.as_str(), !next.stage.is_terminal(), facts.priority.name());
                 let mut statement = connection.prepare_cached(REPLACE)?;
-                statement.execute(params![n, rev, shape, latest, self.0.state, stage, open, priority, next.due])?
+                statement.execute(params![n, rev, shape, latest, self.0.state, stage, open, priority])?
             }
         };
         books.moved(&facts.product, before.stage, next.stage);

@@ -96,9 +96,6 @@ fn indexed(unit: &Commit) -> Document {
     if !facts.stage.is_terminal() {
         document = document.key("open", id);
     }
-    if let Some(due) = facts.due {
-        document = document.key("due", sortable(due));
-    }
     let deps: std::collections::BTreeSet<_> = facts.deps.iter().collect();
     deps.into_iter().fold(document, |document, dep| document.key("dep", dep.to_string()))
 }

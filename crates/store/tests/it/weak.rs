@@ -61,7 +61,6 @@ mod busy {
         a_job_comes_back_as_it_was_written,
         runs_come_back_in_order,
         open_lists_exactly_the_jobs_that_are_not_over,
-        due_gives_the_overdue_in_order_and_nothing_else,
         the_census_follows_every_move,
         a_list_is_stable_while_jobs_are_added,
         a_filter_shows_what_it_names_and_nothing_else,

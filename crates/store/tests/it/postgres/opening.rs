@@ -34,7 +34,7 @@ async fn ten_coordinators_that_start_at_once_on_an_empty_database_all_come_up() 
     let postgres = database.postgres().await;
     assert_eq!(postgres.events(&Scope::Fleet, Position(0), 100).await.unwrap().len(), 10);
     let versions = psql(&database).await.query("SELECT version FROM fleet_schema", &[]).await.unwrap();
-    assert_eq!(versions.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [1]);
+    assert_eq!(versions.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [2]);
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_schema_of_a_newer_program_is_refused_and_left_as_it_is() {
 
     let told = refusal(&database.url()).await;
 
-    assert!(told.contains("has schema 7, this program knows up to 1: use the newer program"), "{told}");
+    assert!(told.contains("has schema 7, this program knows up to 2: use the newer program"), "{told}");
     let version = administrator.query_one("SELECT version FROM fleet_schema", &[]).await.unwrap();
     assert_eq!(version.get::<_, i32>(0), 7);
 }

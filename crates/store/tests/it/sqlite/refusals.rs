@@ -70,7 +70,7 @@ async fn a_newer_schema_is_refused_and_untouched() {
 
     let error = refused(&path);
 
-    assert!(matches!(error, OpenError::Newer { found: 999, known: 2, .. }), "{error}");
+    assert!(matches!(error, OpenError::Newer { found: 999, known: 3, .. }), "{error}");
     assert!(error.to_string().contains("use the newer program"), "{error}");
     assert_eq!(bytes(&path), before);
 }
