@@ -82,7 +82,12 @@ fn a_coordinator_that_does_not_know_the_token_is_reported() {
 
 #[test]
 fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
-    let old = [("AQ_FLEET_ROUTE", "0"), ("POLL_SECONDS", "0"), ("AQ_FLEET_DASH", "1")];
+    let old = [
+        ("AQ_FLEET_ROUTE", "0"),
+        ("POLL_SECONDS", "0"),
+        ("AQ_FLEET_DASH", "1"),
+        ("AQ_FLEET_TOKEN", "giga_op_not-for-show"),
+    ];
 
     let ran = Machine::new().giga_with(&["doctor"], &old, "");
 
@@ -92,6 +97,8 @@ fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
     };
     assert_eq!(row("factory.route "), ["factory.route", "false", "AQ_FLEET_ROUTE"], "{}", ran.stdout);
     assert_eq!(row("factory.poll_every "), ["factory.poll_every", "0s", "POLL_SECONDS"]);
+    assert_eq!(row("client.token "), ["client.token", "giga_op_…", "AQ_FLEET_TOKEN"]);
+    assert!(!ran.stdout.contains("not-for-show"));
     assert!(ran.stdout.contains("AQ_FLEET_DASH is set and has no effect yet"), "{}", ran.stdout);
     assert!(ran.stdout.contains("asking for work every 0s is out of bounds: every 1s"), "{}", ran.stdout);
 }
