@@ -29,7 +29,10 @@ pub use memory::Memory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use meter::Operations;
 #[cfg(feature = "postgres")]
-pub use postgres::{OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, Tenancy, Url as PostgresUrl};
+pub use postgres::{
+    OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, Room as PostgresRoom, Tenancy,
+    Url as PostgresUrl,
+};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
     BackupError, OpenError, Options, Restoration, Settings, Sqlite, back_up_closed, inspect_backup, restore_closed,

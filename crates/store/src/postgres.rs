@@ -18,6 +18,7 @@ mod plans;
 mod pool;
 #[cfg(feature = "sqlite")]
 mod restore;
+mod room;
 mod row;
 mod rows;
 mod schema;
@@ -37,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use open_error::OpenError;
+pub use room::Room;
 pub use tenure::Tenancy;
 pub use url::Url;
 
@@ -91,7 +93,12 @@ impl Postgres {
         let connector = Connector::new(url.clone(), clock, tasks.clone(), closing.clone(), Arc::clone(&end))?;
         let connector = Arc::new(connector);
         let session = connector.first(Patience::Restart).await?;
-        schema::migrate(&session, url, schema::MIGRATIONS).await?;
+        match options.tenancy {
+            Tenancy::Guest => schema::check(&session, url).await?,
+            Tenancy::Alone | Tenancy::Shared => {
+                schema::migrate(&session, url, schema::MIGRATIONS, &*connector.clock).await?;
+            }
+        }
         let tenure = Tenure::begin(&connector, url, options.tenancy).await?;
         end.reach(transaction::end(&session).await.map_err(OpenError::server(url))?);
         let meter = Arc::new(Meter::default());

@@ -1,7 +1,9 @@
 //! The factories of a benchmark, at work until it is over.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use domain::Clock;
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
@@ -11,6 +13,9 @@ use super::hand::Hand;
 
 /// No measurement takes longer; one that does has lost something.
 const MEASURE_MAX: Duration = Duration::from_secs(20 * 60);
+
+/// A factory that is not heard of for a while gets no work: each says now and then that it is there.
+const BEAT_EVERY: Duration = Duration::from_secs(20);
 
 /// Factories' clients at work. Dropped, they stop.
 pub(super) struct Crew {
@@ -26,7 +31,9 @@ impl Crew {
     {
         let mut working = JoinSet::new();
         for n in 0..factories {
-            working.spawn(work(ground.hire(&format!("bench-{n}"), seats).await?));
+            let hand = ground.hire(&format!("bench-{n}"), seats).await?;
+            working.spawn(beat(hand.clone(), Arc::clone(&ground.clock)));
+            working.spawn(work(hand));
         }
         Ok(Self { working })
     }
@@ -46,5 +53,12 @@ impl Crew {
                 Err(Failure::failed("a factory's stream ended in the middle of the benchmark"))
             }
         }
+    }
+}
+
+async fn beat(hand: Hand, clock: Arc<dyn Clock>) -> Result<(), Failure> {
+    loop {
+        clock.sleep(BEAT_EVERY).await;
+        hand.beat().await?;
     }
 }

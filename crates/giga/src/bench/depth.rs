@@ -108,7 +108,7 @@ struct Taken {
 
 impl Side {
     async fn open(context: &Context<'_>, site: &Site, name: &str, stored: u64) -> Result<Self, Failure> {
-        let plot = site.plot(name)?;
+        let plot = site.plot(name).await?;
         let product: ProductId = "bench".parse().map_err(|error| Failure::failed(format!("{error}")))?;
         context.out.note(&format!("storing {stored} jobs"));
         let store = plot.open_store().await?;

@@ -11,6 +11,7 @@ use http::Method;
 use parking_lot::Mutex;
 use protocol::{Client, Endpoint, Enroll, Enrolled, Metrics, NewToken, ProductSettings, TokenMade, Trust};
 use rustix::process::{Pid, test_kill_process};
+use store::{PostgresRoom, PostgresUrl};
 use tokio::process::{Child, Command};
 
 use crate::cli::{BenchArgs, BenchStore};
@@ -67,14 +68,14 @@ impl Site {
         Ok(Self::Here { folder, store: args.store.clone() })
     }
 
-    /// A folder with a store of its own, empty unless the store is a database that was named.
-    pub(super) fn plot(&self, name: &str) -> Result<Plot, Failure> {
+    /// A folder with an empty store of its own.
+    pub(super) async fn plot(&self, name: &str) -> Result<Plot, Failure> {
         match self {
             Self::There(_) => Err(Failure::usage("this benchmark starts coordinators of its own: leave --api away")),
             Self::Here { store: BenchStore::Named { choice: StoreChoice::Postgres(_), .. }, .. } if name != FLEET => {
                 Err(Failure::usage("this benchmark fills stores of its own: say `--store postgres`, which starts one"))
             }
-            Self::Here { folder, store } => Plot::make(&folder.join(name), store),
+            Self::Here { folder, store } => Plot::make(&folder.join(name), store).await,
         }
     }
 
@@ -82,7 +83,7 @@ impl Site {
     pub(super) async fn open(&self) -> Result<Ground, Failure> {
         match self {
             Self::There(client) => Ok(Ground::of(client.clone(), None)),
-            Self::Here { .. } => Ground::start(self.plot(FLEET)?).await,
+            Self::Here { .. } => Ground::start(self.plot(FLEET).await?).await,
         }
     }
 }
@@ -92,14 +93,17 @@ fn clear_leftovers(data: &Path) {
     for entry in std::fs::read_dir(data).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|pid| pid.parse::<i32>().ok());
-        let is_dead = |pid| Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid).is_err());
         if pid.is_some_and(is_dead) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// A folder and a store for one coordinator. Both are removed in the end, unless the store was there before.
+fn is_dead(pid: i32) -> bool {
+    Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid).is_err())
+}
+
+/// A folder and a store for one coordinator. Both are removed in the end; of a database that was named, a schema of our own.
 pub(super) struct Plot {
     folder: PathBuf,
     store: StoreChoice,
@@ -107,28 +111,47 @@ pub(super) struct Plot {
     store_text: String,
     /// Runs for as long as the plot is there.
     _server: Option<pgserver::Server>,
+    room: Option<PostgresRoom>,
 }
 
 impl Plot {
-    fn make(folder: &Path, store: &BenchStore) -> Result<Self, Failure> {
+    async fn make(folder: &Path, store: &BenchStore) -> Result<Self, Failure> {
         make_private_folder(folder)?;
-        let (store_text, store, server) = match store {
-            BenchStore::Named { text, choice } => (text.clone(), choice.clone(), None),
+        let (store_text, store, server, room) = match store {
+            BenchStore::Named { choice: StoreChoice::Postgres(url), text } => {
+                let room = make_room(url).await?;
+                let text = room.address(text);
+                let choice = text.parse().map_err(|error: String| Failure::failed(error))?;
+                (text, choice, None, Some(room))
+            }
+            BenchStore::Named { text, choice } => (text.clone(), choice.clone(), None, None),
             BenchStore::ThrowawayPostgres => {
                 let server = pgserver::Server::start_new(pgserver::Flushes::Real)
                     .map_err(|error| Failure::failed(error.to_string()))?;
                 let url = server.url();
                 let choice = url.parse().map_err(|error: String| Failure::failed(error))?;
-                (url, choice, Some(server))
+                (url, choice, Some(server), None)
             }
         };
-        Ok(Self { folder: folder.to_owned(), store, store_text, _server: server })
+        Ok(Self { folder: folder.to_owned(), store, store_text, _server: server, room })
     }
 
     /// The store, while no coordinator runs on it.
     pub(super) async fn open_store(&self) -> Result<Opened, Failure> {
         Ok(stores::open(&self.store, &self.folder.join("fleet.db"), Arc::new(SystemClock::new())).await?)
     }
+}
+
+/// A schema of our own in a database of this machine: whatever fleet is there notices nothing of it.
+async fn make_room(url: &PostgresUrl) -> Result<PostgresRoom, Failure> {
+    if !url.is_here() {
+        return Err(Failure::usage(format!("{url} is not on this machine")).hint(
+            "a benchmark loads whatever it measures: run it where the database runs, or say `--store postgres`",
+        ));
+    }
+    let clock = Arc::new(SystemClock::new());
+    let is_dead = |process: u32| i32::try_from(process).is_ok_and(is_dead);
+    Ok(PostgresRoom::make(url, std::process::id(), is_dead, clock).await.map_err(anyhow::Error::new)?)
 }
 
 impl Drop for Plot {
@@ -211,6 +234,9 @@ impl Ground {
         drop(server.child.stdin.take());
         if tokio::time::timeout(STOP_MAX, server.child.wait()).await.is_err() {
             server.child.kill().await?;
+        }
+        if let Some(room) = server.plot.room.take() {
+            room.remove().await.map_err(anyhow::Error::new)?;
         }
         Ok(Some(server.plot))
     }

@@ -45,7 +45,7 @@ struct Row {
 
 /// Measures coordinators of our own: another one cannot be stopped and started.
 pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchMemoryArgs) -> Result<(), Failure> {
-    let mut plot = site.plot("memory")?;
+    let mut plot = site.plot("memory").await?;
     let product = ProductId::default_product();
     let (stored, mut open) = (args.stored, 0);
     context.out.note(&format!("storing {stored} jobs that are over"));

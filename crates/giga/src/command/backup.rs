@@ -82,7 +82,7 @@ async fn copy(database: PathBuf, to: PathBuf, now: Timestamp) -> Result<BackupSu
 
 /// Copies a database, whoever works on it: that changes nothing in it.
 async fn copy_from(context: &Context<'_>, url: &PostgresUrl, to: &Path) -> Result<BackupSummary, Failure> {
-    let options = PostgresOptions { tenancy: Tenancy::Shared, ..PostgresOptions::default() };
+    let options = PostgresOptions { tenancy: Tenancy::Guest, ..PostgresOptions::default() };
     let postgres = Postgres::open(url, options, Arc::clone(&context.clock)).await.map_err(anyhow::Error::new)?;
     let copied = postgres.back_up(to, context.now()).await;
     postgres.close().await.map_err(anyhow::Error::new)?;

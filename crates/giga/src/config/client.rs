@@ -52,15 +52,24 @@ impl ClientConfig {
     ) -> Result<Self, Failure> {
         let file::Client { api, token, token_file, product, ca } = file;
         let ask = Ask::new("client.api").flag("--api", flags.api.clone()).env(&["GIGA_API", "AQ_FLEET_API"]).file(api);
-        let api = match resolver.find(ask)? {
-            Some(api) => api,
-            None => running_here(data).unwrap_or_else(|| Setting { value: API.to_owned(), origin: Origin::Default }),
-        };
+        let found = resolver.find(ask)?;
+        let of_folder = of_named_folder(data, flags);
+        // What is set for every day is for another fleet than the one whose folder is named now, its token too.
+        let is_another = of_folder.is_some() && found.is_some();
+        let api = of_folder
+            .or(found)
+            .or_else(|| running_here(data))
+            .unwrap_or_else(|| Setting { value: API.to_owned(), origin: Origin::Default });
         resolver.list("client.api", api.value.clone(), &api.origin);
-        let token = token_source(resolver, flags, token, token_file, || match is_loopback(&api.value) {
+        let mut token = token_source(resolver, flags, token, token_file, || match is_loopback(&api.value) {
             true => TokenSource::Beside(data.admin_token()),
             false => TokenSource::Nowhere,
         })?;
+        if is_another && flags.token.is_none() {
+            let path = data.admin_token();
+            token = Setting { value: TokenSource::Beside(path.clone()), origin: Origin::Beside(path) };
+        }
+        resolver.list("client.token", token.value.shown(), &token.origin);
         let product = Ask::new("client.product")
             .flag("--product", flags.product.clone())
             .env(&["GIGA_PRODUCT", "AQ_PRODUCT_ID"])
@@ -69,6 +78,12 @@ impl ClientConfig {
         let ca = resolver.optional(Ask::new("client.ca").env(&["GIGA_CA"]).file(resolver.placed(ca)))?;
         Ok(Self { api, token, product, ca })
     }
+}
+
+/// The coordinator of the folder that the command line names, whatever is set for every day.
+fn of_named_folder(data: &DataDir, flags: &Overrides) -> Option<Setting<String>> {
+    let is_named = matches!(data.origin(), Origin::Flag(_)) && flags.api.is_none();
+    is_named.then(|| running_here(data)).flatten()
 }
 
 /// The address that a coordinator on this machine wrote down.
@@ -97,9 +112,7 @@ fn token_source(
         resolver.find(named_in_file)?.map(|found| found.map(TokenSource::File)),
     ];
     let first = places.into_iter().flatten().next();
-    let setting = first.unwrap_or_else(|| Setting { value: default(), origin: Origin::Default });
-    resolver.list("client.token", setting.value.shown(), &setting.origin);
-    Ok(setting)
+    Ok(first.unwrap_or_else(|| Setting { value: default(), origin: Origin::Default }))
 }
 
 impl TokenSource {

@@ -53,6 +53,18 @@ pub enum OpenError {
         /// Which: its process, its machine, since when.
         holder: String,
     },
+    /// Nobody has brought the schema up to date yet, and this is not the one to do it.
+    #[error(
+        "the database at {url} has schema {found}, and {known} is needed: start a coordinator of this program on it first, or use the program that it is from"
+    )]
+    Older {
+        /// Where, without its password.
+        url: String,
+        /// Its schema; 0 when there is nothing of ours.
+        found: i32,
+        /// The schema that is needed.
+        known: i32,
+    },
     /// A newer program changed the schema.
     #[error(
         "the database at {url} has schema {found}, this program knows up to {known}: use the newer program, or restore a backup taken with this one"

@@ -94,7 +94,7 @@ async fn among_a_million_jobs_no_statement_reads_a_whole_table_or_sorts_what_no_
     let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
     let connector = Connector::new(url.clone(), Arc::new(SystemClock::new()), tasks, closing, Arc::default()).unwrap();
     let session = connector.first(Patience::None).await.unwrap();
-    schema::migrate(&session, &url, schema::MIGRATIONS).await.unwrap();
+    schema::migrate(&session, &url, schema::MIGRATIONS, &ambient::SystemClock::new()).await.unwrap();
     session.client.batch_execute(SEED).await.unwrap();
 
     for (name, sql) in STATEMENTS.iter().chain(&[("write", statement::whole())]) {

@@ -1,8 +1,11 @@
 //! The schema, as the ordered list of steps that lead to it.
 
+use domain::Clock;
+
 use super::connection::Session;
 use super::fault::Trouble;
 use super::open_error::OpenError;
+use super::tenure;
 use super::url::Url;
 
 /// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
@@ -17,12 +20,33 @@ const BEGIN: &str = "\
 const VERSION: &str = "SELECT version FROM fleet_schema";
 const RECORD: &str = "WITH old AS (DELETE FROM fleet_schema) INSERT INTO fleet_schema (version) VALUES ($1)";
 
-/// Brings the database up to date, in one transaction: afterwards it has the newest schema, or the one it had.
-pub(super) async fn migrate(session: &Session, url: &Url, migrations: &[&str]) -> Result<(), OpenError> {
-    let outcome = steps(session, url, migrations).await;
+/// Brings the database up to date, in one transaction: afterwards it has the newest schema, or the one it had. Never under
+/// the feet of a coordinator that works on it.
+pub(super) async fn migrate(
+    session: &Session,
+    url: &Url,
+    migrations: &[&str],
+    clock: &dyn Clock,
+) -> Result<(), OpenError> {
+    let outcome = steps(session, url, migrations, clock).await;
     let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = session.run(end).await.map_err(OpenError::server(url));
     outcome.and(ended)
+}
+
+/// Makes sure that the database has the newest schema, and changes nothing.
+pub(super) async fn check(session: &Session, url: &Url) -> Result<(), OpenError> {
+    let known = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
+    let there = session.texts("SELECT to_regclass('fleet_schema') IS NOT NULL").await;
+    let found = match there.map_err(OpenError::server(url))?.concat().as_str() {
+        "t" => session.texts(VERSION).await.map_err(OpenError::server(url))?.concat().parse().unwrap_or(0),
+        _ => 0,
+    };
+    match found {
+        _ if found == known => Ok(()),
+        _ if found > known => Err(OpenError::Newer { url: url.to_string(), found, known }),
+        _ => Err(OpenError::Older { url: url.to_string(), found, known }),
+    }
 }
 
 /// What is there, for people.
@@ -36,7 +60,7 @@ pub(super) async fn describe(session: &Session) -> Result<String, Trouble> {
     Ok(format!("PostgreSQL {server}, schema {version}"))
 }
 
-async fn steps(session: &Session, url: &Url, migrations: &[&str]) -> Result<(), OpenError> {
+async fn steps(session: &Session, url: &Url, migrations: &[&str], clock: &dyn Clock) -> Result<(), OpenError> {
     let known = i32::try_from(migrations.len()).unwrap_or(i32::MAX);
     let found = found(session).await.map_err(OpenError::server(url))?;
     if found > known {
@@ -44,6 +68,9 @@ async fn steps(session: &Session, url: &Url, migrations: &[&str]) -> Result<(), 
     }
     if found == known {
         return Ok(());
+    }
+    if found > 0 {
+        tenure::vacant(session, url, clock).await?;
     }
     for step in migrations.iter().skip(usize::try_from(found).unwrap_or(0)) {
         session.run(step).await.map_err(OpenError::server(url))?;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::StoreError;
+use domain::{Clock, StoreError};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -19,6 +19,9 @@ use super::url::Url;
 /// The lock carries the number of the table, so that fleets in one database but in different schemas keep apart. The other
 /// half of its number is "GIGA".
 const LOCK: &str = "SELECT pg_try_advisory_lock((1195984705::bigint << 32) | 'fleet_log'::regclass::oid::bigint)";
+/// The same until the end of a transaction.
+const LOCK_FOR_NOW: &str =
+    "SELECT pg_try_advisory_xact_lock((1195984705::bigint << 32) | 'fleet_log'::regclass::oid::bigint)";
 const HOLDER: &str = "\
     SELECT a.application_name || coalesce(' at ' || host(a.client_addr), '') || ', since ' || date_trunc('second', a.backend_start)
     FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
@@ -46,6 +49,8 @@ pub enum Tenancy {
     Alone,
     /// Several stores write at once. Each write is safe; what coordinators keep in memory is not shared between them.
     Shared,
+    /// Only reads, whoever works on it: nothing is made or brought up to date.
+    Guest,
 }
 
 /// The right to write.
@@ -58,7 +63,7 @@ impl Tenure {
     /// Takes the database over, unless somebody is there.
     pub(super) async fn begin(connector: &Arc<Connector>, url: &Url, tenancy: Tenancy) -> Result<Arc<Self>, OpenError> {
         let lost = CancellationToken::new();
-        if tenancy == Tenancy::Shared {
+        if tenancy != Tenancy::Alone {
             return Ok(Arc::new(Self { term: None, lost }));
         }
         let session = take(connector, url).await?;
@@ -99,13 +104,23 @@ pub(super) fn deposed() -> StoreError {
     )
 }
 
+/// Keeps everybody out until the end of the transaction, unless somebody works on the database.
+pub(super) async fn vacant(session: &Session, url: &Url, clock: &dyn Clock) -> Result<(), OpenError> {
+    lock(session, url, LOCK_FOR_NOW, clock).await
+}
+
 async fn take(connector: &Connector, url: &Url) -> Result<Session, OpenError> {
     let session = connect(connector).await.map_err(OpenError::server(url))?;
+    lock(&session, url, LOCK, &*connector.clock).await?;
+    Ok(session)
+}
+
+async fn lock(session: &Session, url: &Url, sql: &str, clock: &dyn Clock) -> Result<(), OpenError> {
     for _ in 0..TRIES {
-        if try_lock(&session).await.map_err(OpenError::server(url))? {
-            return Ok(session);
+        if try_lock(session, sql).await.map_err(OpenError::server(url))? {
+            return Ok(());
         }
-        connector.clock.sleep(TRY_EVERY).await;
+        clock.sleep(TRY_EVERY).await;
     }
     let holder = session.texts(HOLDER).await.map_err(OpenError::server(url))?.concat();
     Err(OpenError::Taken { url: url.to_string(), holder })
@@ -120,8 +135,8 @@ async fn connect(connector: &Connector) -> Result<Session, Trouble> {
     Ok(session)
 }
 
-async fn try_lock(session: &Session) -> Result<bool, Trouble> {
-    Ok(session.texts(LOCK).await? == ["t"])
+async fn try_lock(session: &Session, sql: &str) -> Result<bool, Trouble> {
+    Ok(session.texts(sql).await? == ["t"])
 }
 
 fn first(rows: &[tokio_postgres::Row]) -> Result<i64, Trouble> {
@@ -157,7 +172,7 @@ async fn keep(connector: Arc<Connector>, tenure: Arc<Tenure>, session: Session) 
 /// The lock again, if nobody took over meanwhile.
 async fn regain(connector: &Connector, tenure: &Tenure) -> Result<Option<Session>, Trouble> {
     let session = connect(connector).await?;
-    let has_it = try_lock(&session).await?;
+    let has_it = try_lock(&session, LOCK).await?;
     if Some(first(&session.rows(TERM, &[]).await?)?) != tenure.term {
         tenure.lose();
         return Ok(None);

@@ -75,6 +75,11 @@ impl Url {
 
     /// Whether what travels stays on this machine or cannot be read on its way.
     pub fn is_private(&self) -> bool {
+        self.encryption != Encryption::Plain || self.is_here()
+    }
+
+    /// Whether the server is on this machine.
+    pub fn is_here(&self) -> bool {
         let is_here = |host: &Host| match host {
             Host::Tcp(name) => {
                 name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -82,7 +87,7 @@ impl Url {
             #[cfg(unix)]
             Host::Unix(_) => true,
         };
-        self.encryption != Encryption::Plain || self.config.get_hosts().iter().all(is_here)
+        self.config.get_hosts().iter().all(is_here)
     }
 }
 

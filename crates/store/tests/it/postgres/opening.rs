@@ -6,7 +6,7 @@ use std::time::Duration;
 use ambient::SystemClock;
 use domain::{JobHistory, JobStore, Position, Scope};
 use store::conformance::sample::{create, id, job};
-use store::{Postgres, PostgresOptions, PostgresUrl};
+use store::{Postgres, PostgresOptions, PostgresRoom, PostgresUrl, Tenancy};
 use tokio::task::JoinSet;
 
 use super::{Database, SHARED, open, psql};
@@ -132,4 +132,60 @@ async fn a_server_that_never_says_a_word_is_given_up_soon() {
 
     let refused = opened.expect("nobody waits for as long as a statement may take");
     assert!(refused.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_schema_is_never_changed_under_a_coordinator_that_works_on_it() {
+    let Some(database) = Database::new() else { return };
+    let working = database.postgres().await;
+    let administrator = psql(&database).await;
+    let as_before = "ALTER TABLE fleet_jobs ADD COLUMN due bigint; UPDATE fleet_schema SET version = 1";
+    administrator.batch_execute(as_before).await.unwrap();
+
+    let told = refusal(&database.url()).await;
+
+    assert!(told.contains("another coordinator works on the database"), "{told}");
+    administrator.query("SELECT due FROM fleet_jobs", &[]).await.expect("the column is still there");
+    working.close().await.unwrap();
+    database.postgres().await.close().await.unwrap();
+    administrator.query("SELECT due FROM fleet_jobs", &[]).await.expect_err("now it is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_guest_makes_nothing_and_brings_nothing_up_to_date() {
+    let Some(database) = Database::new() else { return };
+    let guest = PostgresOptions { tenancy: Tenancy::Guest, ..PostgresOptions::default() };
+    let url = PostgresUrl::parse(&database.url()).unwrap();
+    let visit = async || Postgres::open(&url, guest, Arc::new(SystemClock::new())).await;
+
+    let to_nothing = visit().await.expect_err("there is nothing yet").to_string();
+    let tables = psql(&database).await.query("SELECT 1 FROM pg_tables WHERE tablename LIKE 'fleet%'", &[]).await;
+    let working = database.postgres().await;
+    working.commit(vec![create(job(1))]).await.remove(0).unwrap();
+    let seen = visit().await.unwrap().job(id(1)).await.unwrap();
+
+    assert!(to_nothing.contains("has schema 0"), "{to_nothing}");
+    assert!(tables.unwrap().is_empty());
+    assert!(seen.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_room_touches_nothing_of_the_fleet_beside_it_and_those_of_the_dead_are_cleared() {
+    let Some(database) = Database::new() else { return };
+    let working = database.postgres().await;
+    let url = PostgresUrl::parse(&database.url()).unwrap();
+    let clock = || Arc::new(SystemClock::new());
+    let left = PostgresRoom::make(&url, 11, |_| false, clock()).await.unwrap();
+    drop(left);
+
+    let room = PostgresRoom::make(&url, 12, |process| process == 11, clock()).await.unwrap();
+    let inside = open(&room.address(&database.url()), PostgresOptions::default()).await;
+    inside.commit(vec![create(job(1))]).await.remove(0).unwrap();
+    let (here, there) = (inside.job(id(1)).await.unwrap(), working.job(id(1)).await.unwrap());
+    inside.close().await.unwrap();
+    room.remove().await.unwrap();
+
+    assert!(here.is_some() && there.is_none());
+    let rooms = psql(&database).await.query("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'giga%'", &[]).await;
+    assert!(rooms.unwrap().is_empty());
 }
