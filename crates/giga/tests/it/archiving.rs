@@ -142,11 +142,16 @@ fn a_folder_on_the_command_line_is_the_one_that_is_meant_whatever_address_is_set
     let both = ["restore", "b.db", "--data", "copy", "--api", &api, "--yes"];
     let refused = fleet.machine.giga_with(&both, &every_day, "");
     let backed_up = fleet.machine.giga_with(&["backup", "c.db", "--data", "copy", "--json"], &every_day, "");
+    let elsewhere = [("GIGA_API", "http://127.0.0.1:1"), ("GIGA_TOKEN", "of another fleet")];
+    let running = fleet.machine.giga_with(&["backup", "d.db", "--data", "data", "--json"], &elsewhere, "");
 
     assert_eq!(restored.code, Some(0), "{}", restored.stderr);
     assert_eq!(ids(&fleet.json(&["jobs"])).len(), 2, "the running fleet is as it was");
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     let taken: Value = serde_json::from_str(&backed_up.stdout).unwrap();
     assert_eq!(taken["jobs"], json!(1));
+    assert_eq!(running.code, Some(0), "{}", running.stderr);
+    let taken: Value = serde_json::from_str(&running.stdout).unwrap();
+    assert_eq!(taken["jobs"], json!(2), "its coordinator has the folder and is asked");
     fleet.end(Signal::TERM);
 }
