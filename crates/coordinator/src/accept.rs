@@ -131,6 +131,7 @@ impl Coordinator {
             spec: job.spec().clone(),
             body_md,
             checkpoint: job.checkpoint().cloned(),
+            changes: job.changes().map(str::to_owned),
             errand,
         })
     }
@@ -172,5 +173,7 @@ pub(crate) fn promote_order(job: &Job) -> Option<PromoteOrder> {
         sha: errand.sha.clone(),
         acceptable,
         run_epoch: job.completed_epoch().unwrap_or(Epoch(0)),
+        pull_request: job.pull_request().cloned(),
+        request_text: job.request_text().map(str::to_owned),
     })
 }

@@ -15,6 +15,7 @@ use crate::desk::{Desk, Moment};
 use crate::figures::Counters;
 use crate::inbox::Inboxes;
 use crate::logs::LogBell;
+use crate::looks::Looks;
 use crate::modes::Modes;
 use crate::settings::Settings;
 use crate::tail::Tail;
@@ -51,6 +52,8 @@ pub struct Coordinator {
     pub(crate) bodies: Bodies,
     pub(crate) log_bell: LogBell,
     pub(crate) counters: Counters,
+    /// Who looks at which pull request.
+    pub(crate) looks: Looks,
     /// How work reaches factories.
     pub(crate) modes: Modes,
     pub(crate) claim_lanes: Lanes,

@@ -23,6 +23,10 @@ pub struct Settings {
     pub errand_within: Duration,
     /// How often the sweep compares memory with the store while there is open work.
     pub sweep_every: Duration,
+    /// How often an open pull request is looked at when the forge says nothing.
+    pub look_every: Duration,
+    /// How often a pull request may send its job back before a person has to look.
+    pub feedback_rounds_max: u32,
     /// How long a job waits for a seat before that is worth an alert.
     pub starving_after: Duration,
     /// How long a rotated token keeps working.
@@ -46,6 +50,8 @@ impl Default for Settings {
             accept_within: Duration::from_secs(15),
             errand_within: Duration::from_secs(120),
             sweep_every: Duration::from_mins(1),
+            look_every: Duration::from_mins(2),
+            feedback_rounds_max: 3,
             starving_after: Duration::from_mins(10),
             token_overlap: Duration::from_mins(10),
             factory_token_ttl: None,

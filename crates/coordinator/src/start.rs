@@ -37,6 +37,7 @@ impl Coordinator {
             bodies: Default::default(),
             log_bell: Default::default(),
             counters: Default::default(),
+            looks: Default::default(),
             modes: Default::default(),
             claim_lanes: Default::default(),
             seating: Default::default(),
@@ -60,10 +61,10 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    /// Runs the dispatcher, the timer and the sweep until [`Coordinator::stop`].
+    /// Runs the dispatcher, the timer, the sweep and the looks at pull requests until [`Coordinator::stop`].
     pub async fn run(&self) {
         self.work.notify_one();
-        tokio::join!(self.run_dispatcher(), self.run_timer(), self.run_sweep());
+        tokio::join!(self.run_dispatcher(), self.run_timer(), self.run_sweep(), self.run_looks());
     }
 
     /// Ends everything that runs and every stream that is held open.

@@ -1,6 +1,6 @@
 //! What others wrote, within bounds: it is kept, sent on and shown.
 
-use domain::{Checkpoint, Evidence};
+use domain::{Checkpoint, Evidence, PullRequest};
 
 use crate::error::Error;
 use crate::submit::invalid;
@@ -23,9 +23,17 @@ const REF_LEN_MAX: usize = 250;
 /// Engines name sessions by ids or by paths.
 const SESSION_LEN_MAX: usize = 1_000;
 
+/// The longest address that browsers agree on.
+const URL_LEN_MAX: usize = 2_000;
+
 /// A message without anything that could harm a terminal, and not too long.
 pub(crate) fn cut(message: &str) -> String {
-    message.chars().filter(is_text).take(MESSAGE_CHARS_MAX).collect()
+    cut_to(message, MESSAGE_CHARS_MAX)
+}
+
+/// A text without anything that could harm a terminal, and not longer than this.
+pub(crate) fn cut_to(text: &str, chars_max: usize) -> String {
+    text.chars().filter(is_text).take(chars_max).collect()
 }
 
 /// Evidence that fits into a job's document: the ends of outputs, the first ones first.
@@ -43,6 +51,16 @@ pub(crate) fn bounded(evidence: &[Evidence]) -> Vec<Evidence> {
 pub(crate) fn check(checkpoint: &Checkpoint) -> Result<(), Error> {
     check_name("checkpoint.ref", &checkpoint.git_ref, REF_LEN_MAX)?;
     checkpoint.session.as_deref().map_or(Ok(()), |session| check_name("checkpoint.session", session, SESSION_LEN_MAX))
+}
+
+/// A pull request whose address a person can be shown and can follow.
+pub(crate) fn readable(request: &PullRequest) -> Result<PullRequest, Error> {
+    let url = &request.url;
+    let is_web = url.starts_with("https://") || url.starts_with("http://");
+    if !is_web || url.len() > URL_LEN_MAX || !url.chars().all(|c| domain::is_harmless(c) && !c.is_whitespace()) {
+        return Err(invalid("pullRequest.url", format!("an http address of at most {URL_LEN_MAX} bytes is needed")));
+    }
+    Ok(request.clone())
 }
 
 fn check_name(what: &'static str, name: &str, max: usize) -> Result<(), Error> {

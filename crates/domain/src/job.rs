@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 mod aftermath;
+mod feedback;
 mod reading;
 
 use crate::event::{Actor, EventKind, JobEvent};
@@ -14,6 +15,7 @@ use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
 use crate::lease::{Checkpoint, Dispatch, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
+use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
 use crate::run::Run;
 use crate::shape::ShapeKey;
@@ -95,6 +97,16 @@ struct State {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     heads: Vec<CommitSha>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pull_request: Option<PullRequest>,
+    /// The text of the pull request, for as long as somebody may have to open it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request_text: Option<String>,
+    /// What the next run has to change about the completed work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    changes: Option<String>,
+    #[serde(default, skip_serializing_if = "Feedback::is_empty")]
+    feedback: Feedback,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     avoid: Option<FactoryId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<String>,
@@ -170,6 +182,10 @@ impl Job {
             completed_epoch: None,
             promoted: None,
             heads: Vec::new(),
+            pull_request: None,
+            request_text: None,
+            changes: None,
+            feedback: Feedback::default(),
             avoid: None,
             message: None,
             answer: None,

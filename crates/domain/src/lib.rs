@@ -11,6 +11,7 @@ mod manifest;
 mod mode;
 mod names;
 mod ports;
+mod pull_request;
 mod reason;
 mod refusal;
 mod retry;
@@ -40,6 +41,7 @@ pub use ports::{
     FleetStore, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, Published, Receipt, Scope,
     StoreError, Subscription, Summary,
 };
+pub use pull_request::PullRequest;
 pub use reason::FailureReason;
 pub use refusal::Refusal;
 pub use retry::{RetryPolicy, Verdict};

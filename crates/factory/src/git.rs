@@ -69,6 +69,13 @@ impl Git {
         }
     }
 
+    /// The same git with commits by somebody else.
+    #[must_use]
+    pub(crate) fn by(mut self, identity: Identity) -> Self {
+        self.identity = identity;
+        self
+    }
+
     /// Who our commits are by.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity

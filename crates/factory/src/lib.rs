@@ -4,11 +4,13 @@
 //! The order of a run is `Host::mirror` → `Mirror::refresh` → `Mirror::create` → an engine through `Launcher` →
 //! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Only [`Station`] talks to a coordinator.
 
+mod changes;
 mod config;
 mod detect;
 mod disk;
 mod engine;
 mod error;
+mod forge;
 mod git;
 pub mod guard;
 mod host;
@@ -21,6 +23,7 @@ mod promote;
 mod publish;
 mod refs;
 mod remote;
+mod request_form;
 mod run_key;
 mod runs;
 mod ship;
@@ -37,6 +40,10 @@ pub use engine::{
     Judgement, Presence, Session, TemplateError,
 };
 pub use error::Error;
+pub use forge::{
+    AutoMerge, BranchTemplate, BranchTemplateError, Forge, ForgeConfig, ForgeError, ForgeKind, Forges, ForgesError, GhConfig,
+    MergeMethod, MergeOrder, Merging, Proposal, PullRequestConfig, Slug, SlugError, TokenSource,
+};
 pub use git::{Git, GitError};
 pub use host::Host;
 pub use mirror::Mirror;

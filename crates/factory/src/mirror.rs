@@ -4,10 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::{BranchName, CommitSha, RepoName};
+use domain::{BranchName, CommitSha, JobId, RepoName};
 
+use crate::config::Identity;
 use crate::disk::{make_private_folder, remove_file, remove_folder, replace_file};
 use crate::error::Error;
+use crate::forge::BranchTemplate;
 use crate::git::{Call, GitError};
 use crate::host::Host;
 use crate::lock::FileLock;
@@ -21,6 +23,8 @@ pub struct Mirror {
     pub(crate) repo: RepoName,
     path: PathBuf,
     remote: Remote,
+    /// What the branches of its pull requests are called, where not as usual.
+    branch: Option<BranchTemplate>,
 }
 
 /// A mirror's whole configuration. It names no remote and no program, so there is nothing in it to trust.
@@ -36,7 +40,25 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 impl Mirror {
     pub(crate) fn new(host: Host, repo: RepoName, remote: Remote) -> Self {
         let path = host.state.mirror(&repo);
-        Self { host, repo, path, remote }
+        Self { host, repo, path, remote, branch: None }
+    }
+
+    /// The same mirror, with branches and commits named as the repository wants them.
+    #[must_use]
+    pub fn named(mut self, branch: Option<BranchTemplate>, author: Option<Identity>) -> Self {
+        self.branch = branch;
+        if let Some(author) = author {
+            self.host.git = self.host.git.by(author);
+        }
+        self
+    }
+
+    /// The branch of a job's pull request, which only a granted promotion moves.
+    pub fn pr_branch(&self, job: JobId) -> RefName {
+        match &self.branch {
+            Some(template) => RefName::branch(&template.branch(job)),
+            None => self.host.refs.pr_branch(job),
+        }
     }
 
     /// The repository it mirrors.

@@ -6,12 +6,14 @@ mod holding;
 mod inbox;
 mod ledger;
 mod logs;
+mod look;
 mod nonce;
 mod pace;
 mod polling;
 mod recovery;
 mod renewal;
 mod reports;
+mod request;
 mod run;
 mod settings;
 
@@ -33,6 +35,7 @@ use crate::config::RepoConfig;
 use crate::detect::{DetectConfig, Detected, detect};
 use crate::engine::{CommandEngine, Engine, TemplateError};
 use crate::error::Error;
+use crate::forge::{Forges, ForgesError};
 use crate::git::Git;
 use crate::host::Host;
 use crate::mirror::Mirror;
@@ -66,6 +69,7 @@ pub struct Station {
     launcher: Launcher,
     environment: Environment,
     engines: BTreeMap<EngineName, Arc<dyn Engine>>,
+    forges: Forges,
     ledger: Ledger,
     detected: parking_lot::Mutex<Detected>,
     holdings: Holdings,
@@ -90,6 +94,9 @@ pub enum StationError {
     /// An engine's command line is not one.
     #[error(transparent)]
     Engine(#[from] TemplateError),
+    /// The forge is not configured so that it can be used.
+    #[error(transparent)]
+    Forge(#[from] ForgesError),
     /// Another process works in the same folder.
     #[error("another factory process uses this state folder: stop it, or give this one another with `state`")]
     StateTaken,
@@ -126,6 +133,7 @@ impl Station {
             let environment = Environment::cleared(std::env::vars_os(), &home, &config.environment);
             engines.insert(name.clone(), Arc::new(CommandEngine::new(name.clone(), config, environment)?));
         }
+        let forges = Forges::open(settings.forge.clone(), &home, Arc::clone(&clock))?;
         let instance = InstanceId::new(clock.now(), entropy.bytes());
         Ok(Arc::new(Self {
             client,
@@ -133,6 +141,7 @@ impl Station {
             launcher,
             environment,
             engines,
+            forges,
             ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?),
             detected: parking_lot::Mutex::default(),
             holdings: Holdings::default(),
@@ -244,7 +253,8 @@ impl Station {
             }
         };
         let mirror = self.host.mirror(repo, &config).map_err(NoRepo::Unusable)?;
-        Ok((mirror, config))
+        let named = self.forges.config();
+        Ok((mirror.named(named.branch(repo).cloned(), named.author(repo).cloned()), config))
     }
 
     /// Runnable processes per core over the last minute: 1 is all the machine can do.

@@ -2,8 +2,8 @@
 
 use domain::{
     BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq, FactoryId,
-    FailureReason, Job, JobEvent, JobId, Kind, Priority, ProductId, RepoName, Revision, Run, Spec, Stage, StageName,
-    Tag, Timestamp,
+    FailureReason, Job, JobEvent, JobId, Kind, Priority, ProductId, PullRequest, RepoName, Revision, Run, Spec, Stage,
+    StageName, Tag, Timestamp,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
@@ -145,6 +145,9 @@ pub struct JobView {
     /// The commit that the pull request's branch shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted_sha: Option<CommitSha>,
+    /// Its pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<PullRequest>,
     /// The promotion or merge that is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<ErrandKind>,
@@ -202,6 +205,7 @@ impl JobView {
             checkpoint: job.checkpoint().cloned(),
             completed_sha: job.completed().cloned(),
             promoted_sha: job.promoted().cloned(),
+            pull_request: job.pull_request().cloned(),
             errand: job.errand().map(|errand| errand.kind),
             pin: job.pin().cloned(),
             run: job.run().cloned(),

@@ -4,6 +4,7 @@ mod archive;
 mod claims;
 mod client;
 mod factories;
+mod feedback;
 mod jobs;
 mod network;
 mod operations;
@@ -19,11 +20,12 @@ pub use factories::{
     Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Presence, Pruned, SeatsInUse,
     TokenRotated,
 };
+pub use feedback::{LookOrder, Remark, RemarkKind, Sighting, SightingAnswer, Standing};
 pub use jobs::{
     Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
     JobView, LeaseView, RunList, Submit, Submitted,
 };
-pub use network::{Answer, Fault, Network, Outgoing};
+pub use network::{Answer, Fault, Network, Outgoing, real_network};
 pub use operations::{
     Alert, AlertCode, AlertList, DeadLetter, DeadLetterList, Health, Metrics, NewToken, ProductList, ProductSettings,
     QueueState, TokenList, TokenMade, TokenView,

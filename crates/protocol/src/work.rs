@@ -2,11 +2,13 @@
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, Evidence, FactoryId,
-    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, StageName, Timestamp,
+    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, PullRequest, RepoName, Spec, StageName,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::feedback::LookOrder;
 use crate::problem::Problem;
 
 /// Takes a dispatch. The same nonce asks for the same answer again [I6].
@@ -61,6 +63,9 @@ pub struct Assignment {
     /// Saved work to resume from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
+    /// What has to be changed about the work that was completed before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<String>,
     /// The branch or merge to make instead of work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<PromoteOrder>,
@@ -80,6 +85,12 @@ pub struct PromoteOrder {
     pub acceptable: Vec<CommitSha>,
     /// The run whose ref holds the commit.
     pub run_epoch: Epoch,
+    /// The pull request, when there is one already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<PullRequest>,
+    /// The text for the pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_text: Option<String>,
 }
 
 /// Says that the engine is up.
@@ -110,6 +121,12 @@ pub struct CompleteWork {
     /// The engine's own ending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What the next run goes on from, should the work be sent back: the commit and the engine's session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
+    /// The text for the pull request, for whoever will open it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_text: Option<String>,
 }
 
 /// The answer to a completion.
@@ -131,11 +148,14 @@ pub struct ErrandReport {
     pub lease_epoch: Epoch,
     /// How it went.
     pub outcome: ErrandOutcome,
+    /// The pull request that is open for the branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<PullRequest>,
 }
 
 /// How a promotion or a merge went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", tag = "result")]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "result")]
 pub enum ErrandOutcome {
     /// It is done.
     Done,
@@ -143,6 +163,13 @@ pub enum ErrandOutcome {
     Failed {
         /// Why.
         message: String,
+    },
+    /// It cannot be done yet, through nobody's fault: checks are still running, or the forge wants to be left alone.
+    PutOff {
+        /// What it waits for.
+        message: String,
+        /// How long to leave it.
+        retry_after_ms: u64,
     },
     /// It cannot work: the branch was moved by somebody else, or the merge conflicts.
     Impossible {
@@ -284,6 +311,8 @@ pub enum Directive {
         /// The fence.
         lease_epoch: Epoch,
     },
+    /// Look at a job's pull request, and say what is there.
+    Look(LookOrder),
     /// Take nothing new.
     Drain,
     /// Take work again.

@@ -13,4 +13,5 @@ pub(crate) mod operations;
 pub(crate) mod products;
 pub(crate) mod root;
 pub(crate) mod tokens;
+pub(crate) mod webhooks;
 pub(crate) mod work;

@@ -7,7 +7,8 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 use crate::api::{
-    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work,
+    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, webhooks,
+    work,
 };
 
 /// The whole description, as it is served.
@@ -24,7 +25,7 @@ pub(crate) fn document() -> Bytes {
         license(name = "Apache-2.0"),
     ),
     nest((path = "/api/fleet", api = Fleet)),
-    paths(root::index, root::healthz, root::readyz, root::metrics, root::openapi),
+    paths(root::index, root::healthz, root::readyz, root::metrics, root::openapi, webhooks::github),
     modifiers(&Conventions),
 )]
 struct Description;
@@ -54,6 +55,7 @@ struct Description;
         work::patch,
         work::complete,
         work::promote,
+        work::sighted,
         work::fail,
         work::release,
         work::renew,
@@ -89,8 +91,15 @@ struct Description;
 struct Fleet;
 
 /// Paths that need no token.
-const OPEN: [&str; 6] =
-    ["/", "/healthz", "/readyz", "/openapi.json", "/api/fleet/schema/job.json", "/api/fleet/factories/enroll"];
+const OPEN: [&str; 7] = [
+    "/",
+    "/healthz",
+    "/readyz",
+    "/openapi.json",
+    "/webhooks/github",
+    "/api/fleet/schema/job.json",
+    "/api/fleet/factories/enroll",
+];
 
 /// What holds for every operation, said once.
 struct Conventions;

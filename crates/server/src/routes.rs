@@ -9,7 +9,8 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work,
+    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, webhooks,
+    work,
 };
 use crate::app::App;
 use crate::gate;
@@ -33,6 +34,7 @@ fn at_the_root() -> Routes {
         .get("/readyz", root::readyz)
         .get("/metrics", root::metrics)
         .get("/openapi.json", root::openapi)
+        .post("/webhooks/github", webhooks::github)
 }
 
 fn under_the_prefix() -> Routes {
@@ -57,6 +59,7 @@ fn under_the_prefix() -> Routes {
         .post("/jobs/{id}/start", work::start)
         .post("/jobs/{id}/complete", work::complete)
         .post("/jobs/{id}/promote", work::promote)
+        .post("/jobs/{id}/sighting", work::sighted)
         .post("/accept", work::accept)
         .post("/claim", modes::claim)
         .post("/fail", work::fail)

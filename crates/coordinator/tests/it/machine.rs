@@ -243,7 +243,7 @@ impl Machine {
         grip: Grip,
         outcome: ErrandOutcome,
     ) -> Result<StageAnswer, Error> {
-        let request = ErrandReport { lease_epoch: grip.epoch, outcome };
+        let request = ErrandReport { lease_epoch: grip.epoch, outcome, pull_request: None };
         fleet.coordinator.promote(&self.who, grip.job, &request).await
     }
 

@@ -65,12 +65,18 @@ impl Job {
                     self.end_run(RunOutcome::Completed, None, at);
                 }
             }
+            E::ErrandPutOff { message, .. } => self.state.message = Some(message.clone()),
             E::ErrandExpired { .. } => self.state.avoid = before.asked().cloned(),
             E::Cancelled { message } => {
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Cancelled, message.clone(), at);
             }
-            E::ChangesRequested { message } | E::Rejected { message } => {
+            E::ChangesRequested { message } => {
+                self.state.message.clone_from(message);
+                self.state.changes.clone_from(message);
+                self.end_run(RunOutcome::Completed, None, at);
+            }
+            E::Rejected { message } | E::Merged { message, .. } => {
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Completed, None, at);
             }
@@ -81,6 +87,9 @@ impl Job {
             | E::ShipRequested
             | E::Approved
             | E::Restored { .. } => {}
+        }
+        if self.errand().is_none() {
+            self.state.request_text = None;
         }
     }
 
@@ -124,6 +133,11 @@ impl Job {
         }
         self.state.completed.clone_from(&completion.sha);
         self.state.completed_epoch = self.state.run.as_ref().map(|run| run.epoch);
+        self.state.request_text.clone_from(&completion.request_text);
+        self.state.changes = None;
+        if let Some(checkpoint) = &completion.checkpoint {
+            self.state.checkpoint = Some(checkpoint.clone());
+        }
         match &completion.sha {
             Some(sha) => {
                 self.state.heads.retain(|head| head != sha);
@@ -165,6 +179,7 @@ impl Job {
         self.state.lost_leases = 0;
         self.state.unaccepted = 0;
         self.state.avoid = None;
+        self.state.feedback.begin_again();
         if checkpoint == KeepCheckpoint::Drop {
             self.state.checkpoint = None;
         }
@@ -223,13 +238,24 @@ impl Job {
             E::ErrandDone { .. } if self.state.stage.name() == StageName::Shipped => {
                 (EventKind::Shipped, json!({ "sha": self.state.completed }))
             }
-            E::ErrandDone { .. } => (EventKind::Promoted, json!({ "sha": self.state.promoted })),
+            E::ErrandDone { .. } => match &self.state.pull_request {
+                Some(request) => {
+                    (EventKind::Promoted, json!({ "sha": self.state.promoted, "pullRequest": request }))
+                }
+                None => (EventKind::Promoted, json!({ "sha": self.state.promoted })),
+            },
             E::ErrandFailed { message, retry_at, .. } => {
                 (EventKind::ErrandFailed, json!({ "message": message, "notBefore": retry_at }))
+            }
+            E::ErrandPutOff { message, retry_at, .. } => {
+                (EventKind::ErrandPutOff, json!({ "message": message, "notBefore": retry_at }))
             }
             E::ErrandExpired { .. } => (EventKind::ErrandFailed, json!({ "message": "not heard of in time" })),
             E::ShipRequested if self.state.stage.name() == StageName::Shipped => (EventKind::Shipped, none),
             E::ShipRequested => (EventKind::ShipRequested, json!({ "sha": self.state.completed })),
+            E::Merged { merge, message } => {
+                (EventKind::Shipped, json!({ "sha": self.state.completed, "merge": merge, "message": message }))
+            }
             E::Approved => (EventKind::Approved, none),
             E::ChangesRequested { message } => (EventKind::ChangesRequested, json!({ "message": message })),
             E::Rejected { message } => (EventKind::Rejected, json!({ "message": message })),

@@ -28,6 +28,10 @@ pub struct Completion {
     pub evidence: Vec<Evidence>,
     /// The engine's own ending, for people.
     pub message: Option<String>,
+    /// What the next run goes on from, should the work be sent back.
+    pub checkpoint: Option<Checkpoint>,
+    /// The text for its pull request.
+    pub request_text: Option<String>,
 }
 
 /// What a holder reports when its attempt failed.
@@ -79,10 +83,14 @@ pub enum StageEvent {
     ErrandDone { holder: Holder },
     /// The errand did not work out; without `retry_at` it is given up.
     ErrandFailed { holder: Holder, message: String, retry_at: Option<Timestamp> },
+    /// The errand cannot be done yet, through nobody's fault.
+    ErrandPutOff { holder: Holder, message: String, retry_at: Timestamp },
     /// The errand's offer or holder was not heard of in time.
     ErrandExpired { epoch: Epoch, seq: DispatchSeq },
     /// A person or a policy asks for the merge.
     ShipRequested,
+    /// Somebody merged it on the forge.
+    Merged { merge: Option<CommitSha>, message: Option<String> },
     /// The reviewers agree.
     Approved,
     /// Somebody asks for changes.
@@ -118,7 +126,8 @@ impl StageEvent {
             | Self::Released { holder, .. }
             | Self::AttemptFailed { holder, .. }
             | Self::ErrandDone { holder }
-            | Self::ErrandFailed { holder, .. } => Some(holder),
+            | Self::ErrandFailed { holder, .. }
+            | Self::ErrandPutOff { holder, .. } => Some(holder),
             Self::Unblocked
             | Self::DepFailed { .. }
             | Self::Dispatched { .. }
@@ -129,6 +138,7 @@ impl StageEvent {
             | Self::ErrandGranted { .. }
             | Self::ErrandExpired { .. }
             | Self::ShipRequested
+            | Self::Merged { .. }
             | Self::Approved
             | Self::ChangesRequested { .. }
             | Self::Rejected { .. }
@@ -166,8 +176,10 @@ impl StageEvent {
             Self::ErrandGranted { .. } => "taken for promotion or shipping",
             Self::ErrandDone { .. } => "promoted or shipped",
             Self::ErrandFailed { .. } => "given up for promotion or shipping",
+            Self::ErrandPutOff { .. } => "put off for promotion or shipping",
             Self::ErrandExpired { .. } => "taken back from promotion or shipping",
             Self::ShipRequested => "shipped",
+            Self::Merged { .. } => "merged on the forge",
             Self::Approved => "approved",
             Self::ChangesRequested { .. } => "sent back for changes",
             Self::Rejected { .. } => "rejected",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::{ClaimNonce, DispatchSeq, JobId, Message};
 use fail::fail_point;
-use protocol::{Accept, Accepted, ClientError, InboxEvent};
+use protocol::{Accept, Accepted, ClientError, Directive, InboxEvent};
 use tracing::{debug, info, warn};
 
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
@@ -51,6 +51,7 @@ impl Station {
                 }
                 Ok(InboxEvent::Modes(modes)) => self.told(&modes),
                 Ok(InboxEvent::Dispatch(message)) => self.take(&message),
+                Ok(InboxEvent::Directive(Directive::Look(order))) => self.look_at_request(order),
                 Ok(InboxEvent::Directive(directive)) => self.obey(&directive),
                 Err(error) => warn!(%error, "Something unknown came through the inbox"),
             }

@@ -76,7 +76,8 @@ impl Station {
                 self.holdings.stop(*job_id, *lease_epoch, StopCause::Preempted);
             }
             // The coordinator offers nothing more to a draining factory; what runs goes on to its end.
-            Directive::Drain | Directive::Resume => debug!(?directive, "The coordinator says so"),
+            // Looks come through the inbox only: each is asked for again after a while.
+            Directive::Drain | Directive::Resume | Directive::Look(_) => debug!(?directive, "The coordinator says so"),
         }
     }
 

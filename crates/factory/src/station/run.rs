@@ -4,12 +4,13 @@ mod building;
 mod ending;
 mod preparing;
 mod proving;
+mod rework;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{CommitSha, Evidence, FailureReason, Insights};
+use domain::{Checkpoint, CommitSha, Evidence, FailureReason, Insights};
 use protocol::{Accepted, Assignment};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +32,10 @@ struct Run {
     stop: CancellationToken,
     /// What still ships the engine's output.
     log: Option<JoinHandle<()>>,
+    /// The engine's own session, when it can be resumed.
+    session: Option<String>,
+    /// What the engine said at its end.
+    ending: Option<String>,
 }
 
 /// Where a run works.
@@ -42,11 +47,20 @@ struct Place {
 /// What a run comes to before anything is reported.
 enum Verdict {
     /// The work is done and verified.
-    Done { sha: Option<CommitSha>, insights: Insights, evidence: Vec<Evidence> },
+    Done { sha: Option<CommitSha>, insights: Insights, evidence: Vec<Evidence>, handover: Handover },
     /// It failed.
     Failed { reason: FailureReason, message: String, insights: Insights, evidence: Vec<Evidence> },
     /// It was stopped.
     Stopped,
+}
+
+/// What completed work leaves for those who go on with it.
+#[derive(Default)]
+struct Handover {
+    /// What the next run goes on from, should the work be sent back.
+    checkpoint: Option<Checkpoint>,
+    /// The text for the pull request.
+    request_text: Option<String>,
 }
 
 /// Something that stands in the way of a run before its engine does.
@@ -84,7 +98,7 @@ impl Station {
     pub(super) async fn work(self: &Arc<Self>, record: RunRecord, accepted: Accepted, good_until: Duration) {
         let key = RunKey { job: record.job, epoch: accepted.lease_epoch };
         let stop = self.holdings.begin(key.job, key.epoch, good_until);
-        let mut run = Run { key, record, assignment: accepted.assignment, stop, log: None };
+        let mut run = Run { key, record, assignment: accepted.assignment, stop, log: None, session: None, ending: None };
         let (job, epoch) = (key.job, key.epoch);
         info!(job.id = %job, lease.epoch = %epoch, "Working on job `{job}`");
         let (place, verdict) = match self.prepare(&mut run).await {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
 
 use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, RepoConfig};
+use crate::forge::ForgeConfig;
 use crate::ship::AfterShip;
 
 /// What a factory is told. Whoever wires it reads these from somewhere.
@@ -41,6 +42,8 @@ pub struct StationSettings {
     pub identity: Identity,
     /// How long and how much programs may take.
     pub limits: Limits,
+    /// Where pull requests are opened.
+    pub forge: ForgeConfig,
     /// What our refs begin with.
     pub ref_prefix: BranchName,
     /// What becomes of a merged branch.

@@ -120,6 +120,7 @@ fn tint(kind: EventKind) -> Tint {
         EventKind::Failed | EventKind::DeadLettered | EventKind::Rejected => Tint::Bad,
         EventKind::AttemptFailed
         | EventKind::ErrandFailed
+        | EventKind::Escalated
         | EventKind::Reaped
         | EventKind::DispatchExpired
         | EventKind::Preempted

@@ -63,6 +63,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("offered to", job.target_factory_id.as_ref().map(ToString::to_string)),
         ("pinned to", job.pin.as_ref().map(ToString::to_string)),
         ("commit", commit),
+        ("request", job.pull_request.as_ref().map(|request| request.url.clone())),
         ("checkpoint", job.checkpoint.as_ref().map(|saved| format!("{} in {}", saved.sha, saved.git_ref))),
         ("history", Some(counts)),
         ("tags", some_list(&job.tags)),

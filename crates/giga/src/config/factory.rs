@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
-use factory::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, RepoConfig};
+use factory::{EngineConfig, EnvironmentConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Limits, RepoConfig};
 
 use crate::failure::Failure;
 
@@ -64,6 +64,8 @@ pub(crate) struct FactoryConfig {
     pub(crate) environment: Setting<EnvironmentConfig>,
     /// How its git reaches remotes.
     pub(crate) git: Setting<GitConfig>,
+    /// Where its pull requests are opened.
+    pub(crate) forge: Setting<ForgeConfig>,
     /// Who its commits are by.
     pub(crate) author: Setting<Identity>,
     /// How long and how much its programs may take.
@@ -117,6 +119,7 @@ impl FactoryConfig {
             repos: resolver.table("factory.repos", file.repos, Shown::shown),
             environment: resolver.table("factory.environment", file.environment, what_programs_find),
             git: resolver.table("factory.git", file.git, how_git_reaches_remotes),
+            forge: resolver.table("factory.forge", file.forge, which_forge),
             author: resolver.table("factory.author", file.author, |by| format!("{} <{}>", by.name(), by.email())),
             limits: resolver.table("factory.limits", file.limits, |limits| {
                 format!("engine {}", Span(Duration::from_millis(limits.engine_wall_ms)))
@@ -142,6 +145,16 @@ fn what_programs_find(environment: &EnvironmentConfig) -> String {
     let home = environment.home.is_some().then_some("home");
     let names = environment.pass.iter().chain(environment.set.keys()).map(String::as_str);
     home.into_iter().chain(names).map(str::to_owned).collect::<Vec<_>>().shown()
+}
+
+/// The kind of forge and where its token is found, never the token.
+fn which_forge(forge: &ForgeConfig) -> String {
+    let api = forge.api.as_deref().unwrap_or("api.github.com");
+    match forge.kind {
+        ForgeKind::None => "-".to_owned(),
+        ForgeKind::Github => format!("github at {api}"),
+        ForgeKind::Gh => format!("gh for {api}"),
+    }
 }
 
 /// A branch that is written down here.

@@ -65,6 +65,9 @@ pub(super) struct Coordinator {
     pub(super) stale_after: Option<Spanned<Span>>,
     pub(super) accept_within: Option<Spanned<Span>>,
     pub(super) errand_within: Option<Spanned<Span>>,
+    pub(super) look_every: Option<Spanned<Span>>,
+    pub(super) feedback_rounds_max: Option<Spanned<u32>>,
+    pub(super) github_webhook_secret_file: Option<Spanned<PathBuf>>,
     pub(super) starving_after: Option<Spanned<Span>>,
     pub(super) sweep_every: Option<Spanned<Span>>,
     pub(super) token_overlap: Option<Spanned<Span>>,
@@ -105,6 +108,7 @@ pub(super) struct Factory {
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,
     pub(super) environment: Option<factory::EnvironmentConfig>,
     pub(super) git: Option<factory::GitConfig>,
+    pub(super) forge: Option<factory::ForgeConfig>,
     pub(super) author: Option<factory::Identity>,
     pub(super) limits: Option<factory::Limits>,
 }

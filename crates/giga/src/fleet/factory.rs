@@ -69,6 +69,7 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         git: own.git.value.clone(),
         identity: own.author.value.clone(),
         limits: own.limits.value.clone(),
+        forge: own.forge.value.clone(),
         ref_prefix: own.ref_prefix.value.clone(),
         after_ship: if own.delete_branch.value { AfterShip::DeleteBranch } else { AfterShip::KeepBranch },
         checkpoint_every: own.checkpoint_every.value.0,

@@ -5,7 +5,7 @@ use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};
 use protocol::{
     Accept, Accepted, CompleteWork, Completed, ErrandReport, FailWork, Failed, Held, LeaseView, Patch, ReleaseWork,
-    StageAnswer, StartWork,
+    Sighting, SightingAnswer, StageAnswer, StartWork,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -86,6 +86,21 @@ pub(crate) async fn promote(
     Sent(request): Sent<ErrandReport>,
 ) -> Result<Json<StageAnswer>, Problem> {
     Ok(Json(app.coordinator.promote(&who, id, &request).await?))
+}
+
+/// Says what is to be seen on a job's pull request. Only the factory that was asked to look is heard.
+#[utoipa::path(
+    post, path = "/jobs/{id}/sighting", tag = "work", request_body = Sighting,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "Where the job is now, and what to say there", body = SightingAnswer)),
+)]
+pub(crate) async fn sighted(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<Sighting, REPORT_LEN_MAX>,
+) -> Result<Json<SightingAnswer>, Problem> {
+    Ok(Json(app.coordinator.sighted(&who, id, &request).await?))
 }
 
 /// A failed attempt, with the job it was at.

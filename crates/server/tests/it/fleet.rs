@@ -257,7 +257,7 @@ impl Worker {
         epoch: Epoch,
         outcome: ErrandOutcome,
     ) -> Result<StageAnswer, ClientError> {
-        let request = ErrandReport { lease_epoch: epoch, outcome };
+        let request = ErrandReport { lease_epoch: epoch, outcome, pull_request: None };
         self.client.post(&format!("/jobs/{job}/promote"), &request).await
     }
 

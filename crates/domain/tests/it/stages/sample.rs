@@ -190,8 +190,13 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("errand done", E::ErrandDone { holder: holder.clone() }),
         ("errand failed, again", errand_failed(Some(later()))),
         ("errand failed, given up", errand_failed(None)),
+        (
+            "errand put off",
+            E::ErrandPutOff { holder: holder.clone(), message: "checks are running".to_owned(), retry_at: later() },
+        ),
         ("errand expired", E::ErrandExpired { epoch, seq }),
         ("ship requested", E::ShipRequested),
+        ("merged on the forge", E::Merged { merge: Some(sha(9)), message: None }),
         ("approved", E::Approved),
         ("changes requested", E::ChangesRequested { message: None }),
         ("rejected", E::Rejected { message: None }),

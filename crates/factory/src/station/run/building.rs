@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{EngineName, FailureReason, Manifest};
+use domain::{EngineName, FailureReason};
 use fail::fail_point;
 use protocol::{Patch, StartWork, WorkOperation};
 use tokio::sync::mpsc;
@@ -12,6 +12,7 @@ use super::super::Station;
 use super::super::backlog::{LogBacklog, LogWriter};
 use super::super::holding::StopCause;
 use super::super::reports::Answered;
+use super::rework::prompt_of;
 use super::{Place, Run, Trouble, Verdict};
 use crate::engine::{Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement};
 use crate::process::Bounds;
@@ -62,7 +63,7 @@ impl Station {
             epoch: run.key.epoch,
             attempt: run.assignment.attempts + 1,
             title: run.assignment.spec.title.clone(),
-            prompt: Manifest::prompt(&run.assignment.body_md).to_owned(),
+            prompt: prompt_of(&run.assignment),
             model: run.assignment.spec.model.clone(),
             session: run.assignment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.clone()),
             worktree: place.dir.clone(),

@@ -18,13 +18,21 @@ impl Station {
     pub(super) async fn finish(&self, mut run: Run, place: Option<Place>, verdict: Verdict) {
         let job = run.key.job;
         let answered = match verdict {
-            Verdict::Done { sha, insights, evidence } => {
-                let request = CompleteWork { lease_epoch: run.key.epoch, sha, insights, evidence, message: None };
+            Verdict::Done { sha, insights, evidence, handover } => {
+                let request = CompleteWork {
+                    lease_epoch: run.key.epoch,
+                    sha,
+                    insights,
+                    evidence,
+                    message: run.ending.take(),
+                    checkpoint: handover.checkpoint,
+                    request_text: handover.request_text,
+                };
                 let answered = self.report_end(&mut run, reports::complete(job, request)).await;
                 if let (Answered::Completed(completed), Some(place)) = (&answered, &place)
-                    && let (Some(order), Some((mirror, _, _))) = (&completed.promote, &place.repo)
+                    && let (Some(order), Some((mirror, config, _))) = (&completed.promote, &place.repo)
                 {
-                    self.promote_now(mirror, job, order).await;
+                    self.promote_now(mirror, config, &run.assignment, order).await;
                 }
                 answered
             }

@@ -10,6 +10,7 @@ use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::process::Bounds;
+use crate::run_key::RunKey;
 use crate::verify::{CommandsVerdict, run_commands};
 use crate::workspace::{Start, Worktree};
 
@@ -39,9 +40,13 @@ impl Station {
         mirror.refresh().await?;
         let base = run.assignment.base.as_ref().unwrap_or(&config.base);
         let start = match &run.assignment.checkpoint {
-            Some(checkpoint) => Start::Checkpoint(checkpoint.clone()),
+            Some(saved) if self.is_completed(run.key.job, saved) => Start::Commit(saved.sha.clone()),
+            Some(saved) => Start::Checkpoint(saved.clone()),
             None => Start::Base,
         };
+        if let (Start::Commit(_), Some(saved)) = (&start, &run.assignment.checkpoint) {
+            mirror.fetch_ref(&self.host.refs.run(RunKey { job: run.key.job, epoch: saved.epoch })).await?;
+        }
         match mirror.create(run.key, base, &start).await {
             Ok(worktree) => Ok(worktree),
             Err(Error::NoSuchCommit { .. }) if start != Start::Base => {

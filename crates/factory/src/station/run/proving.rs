@@ -1,14 +1,21 @@
 //! After the engine: the proof, the commit and the push under the run's own ref.
 
-use domain::{Evidence, FailureReason, Insights};
+use domain::{Checkpoint, CommitSha, Evidence, FailureReason, Insights};
 use fail::fail_point;
 
 use super::super::Station;
-use super::{Place, Run, Trouble, Verdict};
+use super::{Handover, Place, Run, Trouble, Verdict};
+use crate::forge::{Evidenced, request_text};
+use crate::mirror::Mirror;
 use crate::process::Bounds;
 use crate::publish::Committed;
+use crate::refs::RefName;
 use crate::runs::LocalStage;
 use crate::verify::{CommandsVerdict, run_commands};
+use crate::workspace::Worktree;
+
+/// The agent's own text for its pull request. More is not read by people.
+const REQUEST_TEXT_BYTES_MAX: usize = 20_000;
 
 impl Station {
     pub(super) async fn verify(&self, run: &Run, place: &Place) -> CommandsVerdict {
@@ -27,7 +34,7 @@ impl Station {
         evidence: Vec<Evidence>,
     ) -> Result<Verdict, Trouble> {
         let Some((mirror, _, worktree)) = &place.repo else {
-            return Ok(Verdict::Done { sha: None, insights, evidence });
+            return Ok(Verdict::Done { sha: None, insights, evidence, handover: Handover::default() });
         };
         let title = &run.assignment.spec.title;
         let sha = match mirror.commit_all(worktree, title).await? {
@@ -46,8 +53,34 @@ impl Station {
         run.record.stage = LocalStage::Finishing;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::committed", |_| Err(Trouble::Stopped));
-        mirror.push_run(worktree, &sha).await?;
+        let pushed = mirror.push_run(worktree, &sha).await?;
         fail_point!("factory::run_pushed", |_| Err(Trouble::Stopped));
-        Ok(Verdict::Done { sha: Some(sha), insights, evidence })
+        let evidenced =
+            Evidenced { run: run.key, insights: &insights, verified: &evidence, ending: run.ending.as_deref() };
+        let request_text = self.request_text(mirror, worktree, title, &evidenced).await;
+        let handover = Handover { checkpoint: Some(completed(run, &pushed, &sha)), request_text };
+        Ok(Verdict::Done { sha: Some(sha), insights, evidence, handover })
     }
+
+    /// What the pull request will say, made now because only this factory has the agent's own words.
+    async fn request_text(
+        &self,
+        mirror: &Mirror,
+        worktree: &Worktree,
+        title: &str,
+        evidenced: &Evidenced<'_>,
+    ) -> Option<String> {
+        let (_, config) = self.mirror(worktree.repo()).ok()?;
+        self.forges.of(worktree.repo(), &config.url)?;
+        // A form that cannot be read is no reason to keep the work back.
+        let form = mirror.request_form(worktree.fork()).await.ok().flatten();
+        let own = worktree.pr_body(REQUEST_TEXT_BYTES_MAX);
+        Some(request_text(own.as_deref(), title, form.as_deref(), evidenced))
+    }
+}
+
+/// Where a run goes on that is sent back: at the completed commit, in the same session.
+fn completed(run: &Run, pushed: &RefName, sha: &CommitSha) -> Checkpoint {
+    let git_ref = pushed.as_str().to_owned();
+    Checkpoint { git_ref, sha: sha.clone(), session: run.session.clone(), epoch: run.key.epoch }
 }

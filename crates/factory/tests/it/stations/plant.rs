@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ambient::SystemEntropy;
 use factory::{
-    AfterShip, EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, LocalStage, Polling, RepoConfig,
+    AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Identity, Limits, LocalStage, Polling, RepoConfig,
     RunRecord, Runs, StateDir, Station, StationError, StationSettings,
 };
 use protocol::Client;
@@ -105,6 +105,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         git: GitConfig::default(),
         identity: Identity::default(),
         limits: Limits { grace_ms: GRACE_MS, ..Limits::default() },
+        forge: ForgeConfig::default(),
         ref_prefix: "aq".parse().unwrap(),
         after_ship: AfterShip::DeleteBranch,
         checkpoint_every: Duration::from_secs(600),
