@@ -32,6 +32,7 @@ mod placing;
 mod racing;
 mod restoring;
 mod seats;
+mod sighting;
 mod steering;
 mod turning;
 
