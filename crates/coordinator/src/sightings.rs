@@ -30,8 +30,7 @@ impl Coordinator {
             return Err(Error::NotNow(format!("factory `{factory}` was not asked to look at this pull request")));
         }
         let remarks = heard(&sighting.remarks);
-        let amended =
-            self.try_amend(id, |job| self.weigh_sighting(job, who, sighting, &remarks, self.now())).await?;
+        let amended = self.try_amend(id, |job| self.weigh_sighting(job, who, sighting, &remarks, self.now())).await?;
         let (job, is_changed) = match amended {
             Amended::Written(job) => (job, true),
             Amended::Kept(job) => (job, false),
@@ -64,7 +63,9 @@ impl Coordinator {
                 let by = by.as_deref().map_or_else(|| "somebody".to_owned(), cut);
                 let message = match job.completed() == Some(&sighting.head) {
                     true => format!("merged on the forge by {by}"),
-                    false => format!("merged on the forge by {by}, as {} instead of the completed commit", sighting.head),
+                    false => {
+                        format!("merged on the forge by {by}, as {} instead of the completed commit", sighting.head)
+                    }
                 };
                 let job = match job.stage() {
                     Stage::Review { .. } => job.apply(StageEvent::Approved, now, who.actor())?,

@@ -41,8 +41,8 @@ pub use engine::{
 };
 pub use error::Error;
 pub use forge::{
-    AutoMerge, BranchTemplate, BranchTemplateError, Forge, ForgeConfig, ForgeError, ForgeKind, Forges, ForgesError, GhConfig,
-    MergeMethod, MergeOrder, Merging, Proposal, PullRequestConfig, Slug, SlugError, TokenSource,
+    AutoMerge, BranchTemplate, BranchTemplateError, Forge, ForgeConfig, ForgeError, ForgeKind, Forges, ForgesError,
+    GhConfig, MergeMethod, MergeOrder, Merging, Proposal, PullRequestConfig, Slug, SlugError, TokenSource,
 };
 pub use git::{Git, GitError};
 pub use host::Host;

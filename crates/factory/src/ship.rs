@@ -82,14 +82,20 @@ impl Mirror {
             self.require(&order.sha).await?;
             if self.contains(&onto, &order.sha).await? {
                 let merge = self.merge_of(&onto, &order.sha).await?;
-                return Ok(Shipped::Merged { merge, branch: self.end_branch(order.job, &order.sha, order.after).await? });
+                return Ok(Shipped::Merged {
+                    merge,
+                    branch: self.end_branch(order.job, &order.sha, order.after).await?,
+                });
             }
             let merge = match self.merge(&onto, order).await? {
                 Merge::Made(merge) => merge,
                 Merge::Conflict(files) => return Ok(Shipped::Conflict { files }),
             };
             if let Leased::Done = self.push_leased(&base, Some(&onto), Some(&merge)).await? {
-                return Ok(Shipped::Merged { merge, branch: self.end_branch(order.job, &order.sha, order.after).await? });
+                return Ok(Shipped::Merged {
+                    merge,
+                    branch: self.end_branch(order.job, &order.sha, order.after).await?,
+                });
             }
         }
         Err(Error::Contended { repo: self.repo.clone(), branch: order.base.clone() })

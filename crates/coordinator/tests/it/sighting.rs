@@ -107,8 +107,7 @@ async fn an_open_pull_request_is_looked_at_now_and_then_by_somebody_who_has_the_
     let orders = yard.asked().await;
 
     let product_id = yard.fleet.job(yard.job).await.product_id;
-    let expected =
-        LookOrder { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
+    let expected = LookOrder { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
     assert_eq!(orders, vec![expected]);
     assert_eq!(yard.fleet.job(yard.job).await.pull_request, Some(pull_request()));
     yard.fleet.coordinator.ask_for_looks();

@@ -239,9 +239,7 @@ impl Job {
                 (EventKind::Shipped, json!({ "sha": self.state.completed }))
             }
             E::ErrandDone { .. } => match &self.state.pull_request {
-                Some(request) => {
-                    (EventKind::Promoted, json!({ "sha": self.state.promoted, "pullRequest": request }))
-                }
+                Some(request) => (EventKind::Promoted, json!({ "sha": self.state.promoted, "pullRequest": request })),
                 None => (EventKind::Promoted, json!({ "sha": self.state.promoted })),
             },
             E::ErrandFailed { message, retry_at, .. } => {

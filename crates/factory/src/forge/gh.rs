@@ -51,7 +51,8 @@ impl Gh {
 #[async_trait]
 impl Carrier for Gh {
     async fn carry(&self, call: &Call) -> Result<Reply, NoReply> {
-        let mut child = self.command(call).spawn().map_err(|error| NoReply::NoToken(format!("cannot start gh: {error}")))?;
+        let mut child =
+            self.command(call).spawn().map_err(|error| NoReply::NoToken(format!("cannot start gh: {error}")))?;
         let group = Group::of(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let body = call.body.clone().unwrap_or_default();

@@ -83,7 +83,11 @@ mod tests {
             "ssh://git@github.com:22/acme/notes.git",
             "git@github.com:acme/notes.git",
         ] {
-            assert_eq!(Slug::of_url(url, "github.com").map(|slug| slug.to_string()).as_deref(), Some("acme/notes"), "{url}");
+            assert_eq!(
+                Slug::of_url(url, "github.com").map(|slug| slug.to_string()).as_deref(),
+                Some("acme/notes"),
+                "{url}"
+            );
         }
     }
 

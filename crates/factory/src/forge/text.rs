@@ -111,7 +111,10 @@ fn evidence(evidenced: &Evidenced<'_>) -> String {
         text.push_str(&format!("\n<details><summary>{summary}</summary>\n\n{}\n</details>\n", fenced(&one.output)));
     }
     if let Some(ending) = evidenced.ending {
-        text.push_str(&format!("\n<details><summary>what the engine said at its end</summary>\n\n{}\n</details>\n", fenced(ending)));
+        text.push_str(&format!(
+            "\n<details><summary>what the engine said at its end</summary>\n\n{}\n</details>\n",
+            fenced(ending)
+        ));
     }
     text
 }
@@ -132,7 +135,8 @@ fn figures(insights: &Insights) -> String {
 /// The end of an output as a block that it cannot end by itself.
 fn fenced(output: &str) -> String {
     let surplus = output.chars().count().saturating_sub(OUTPUT_CHARS_MAX);
-    let shown: String = output.chars().skip(surplus).filter(|c| *c == '\n' || *c == '\t' || domain::is_harmless(*c)).collect();
+    let shown: String =
+        output.chars().skip(surplus).filter(|c| *c == '\n' || *c == '\t' || domain::is_harmless(*c)).collect();
     let longest = shown.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}text\n{}\n{fence}", shown.trim_end())

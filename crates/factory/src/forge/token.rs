@@ -20,8 +20,9 @@ impl TokenSource {
     /// The token as it is now, or why there is none.
     pub(crate) fn read(&self) -> Result<Token, String> {
         let text = match self {
-            Self::File(path) => std::fs::read_to_string(path)
-                .map_err(|error| format!("cannot read {}: {error}", path.display()))?,
+            Self::File(path) => {
+                std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?
+            }
             Self::Variable(name) => std::env::var(name).map_err(|_| format!("the variable {name} is not set"))?,
         };
         let text = text.trim();

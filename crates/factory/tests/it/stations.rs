@@ -1,7 +1,7 @@
 //! Stations at work for a real coordinator: what they hold, what they report, and what they leave behind.
 
-mod fleet;
-mod plant;
+pub(crate) mod fleet;
+pub(crate) mod plant;
 mod polling;
 
 use std::fs;

@@ -101,9 +101,13 @@ mod tests {
         };
         let repository = r#""repository": {"full_name": "acme/notes", "id": 1}"#;
 
-        assert_eq!(hint(&format!(r#"{{"action": "closed", "pull_request": {{"number": 7}}, {repository}}}"#)), of(vec![7], &[]));
+        assert_eq!(
+            hint(&format!(r#"{{"action": "closed", "pull_request": {{"number": 7}}, {repository}}}"#)),
+            of(vec![7], &[])
+        );
         assert_eq!(hint(&format!(r#"{{"issue": {{"number": 8}}, {repository}}}"#)), of(vec![8], &[]));
-        let check = format!(r#"{{"check_run": {{"head_sha": "{sha}", "pull_requests": [{{"number": 9}}]}}, {repository}}}"#);
+        let check =
+            format!(r#"{{"check_run": {{"head_sha": "{sha}", "pull_requests": [{{"number": 9}}]}}, {repository}}}"#);
         assert_eq!(hint(&check), of(vec![9], &[&sha]));
         assert_eq!(hint(&format!(r#"{{"sha": "{sha}", "state": "failure", {repository}}}"#)), of(vec![], &[&sha]));
         assert_eq!(hint(r#"{"zen": "Keep it simple."}"#), ForgeHint::default());

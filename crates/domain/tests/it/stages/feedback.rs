@@ -13,8 +13,7 @@ fn work_that_is_sent_back_says_what_for_and_goes_on_from_the_completed_commit() 
     let job = building(queued());
     let checkpoint =
         Checkpoint { git_ref: "run".to_owned(), sha: sha(1), session: Some("s".to_owned()), epoch: job.epoch() };
-    let completion =
-        Completion { sha: Some(sha(1)), checkpoint: Some(checkpoint.clone()), ..Completion::default() };
+    let completion = Completion { sha: Some(sha(1)), checkpoint: Some(checkpoint.clone()), ..Completion::default() };
     let event = StageEvent::Completed { holder: holder(&job), completion, promote_until: later() };
     let job = then(job, event);
     let done = StageEvent::ErrandDone { holder: holder(&job) };
@@ -23,7 +22,10 @@ fn work_that_is_sent_back_says_what_for_and_goes_on_from_the_completed_commit() 
     let ids = vec!["check:1".to_owned()];
     let job = job.sent_back(ids, "1 failed check".to_owned(), "> no".to_owned(), NOW, Actor::Coordinator).unwrap();
 
-    assert_eq!((job.stage().name(), job.message(), job.changes()), (StageName::Queued, Some("1 failed check"), Some("> no")));
+    assert_eq!(
+        (job.stage().name(), job.message(), job.changes()),
+        (StageName::Queued, Some("1 failed check"), Some("> no"))
+    );
     assert_eq!((job.feedback_rounds(), job.has_answered("check:1"), job.has_answered("check:2")), (1, true, false));
     assert_eq!(job.checkpoint(), Some(&checkpoint));
 }
@@ -46,8 +48,7 @@ fn the_text_of_a_pull_request_is_kept_only_until_the_branch_is_moved() {
     let event = StageEvent::Completed { holder: holder(&job), completion, promote_until: later() };
 
     let job = then(job, event);
-    let failed =
-        StageEvent::ErrandFailed { holder: holder(&job), message: "no".to_owned(), retry_at: Some(later()) };
+    let failed = StageEvent::ErrandFailed { holder: holder(&job), message: "no".to_owned(), retry_at: Some(later()) };
     let waiting = then(job.clone(), failed);
     let done = StageEvent::ErrandDone { holder: holder(&job) };
     let moved = then(job.with_pull_request(request()), done);
@@ -82,5 +83,8 @@ fn an_errand_that_is_put_off_counts_no_try() {
 
     let job = then(job, put_off);
 
-    assert_eq!((job.errand().unwrap().tries, job.not_before(), job.message()), (0, Some(later()), Some("checks are running")));
+    assert_eq!(
+        (job.errand().unwrap().tries, job.not_before(), job.message()),
+        (0, Some(later()), Some("checks are running"))
+    );
 }

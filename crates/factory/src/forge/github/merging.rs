@@ -96,7 +96,8 @@ impl GitHub {
     }
 
     async fn mark_ready(&self, request: &Request) -> Result<(), ForgeError> {
-        let question = "mutation($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { clientMutationId } }";
+        let question =
+            "mutation($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { clientMutationId } }";
         self.ask_graph("the end of the draft", question, json!({ "id": request.node_id })).await
     }
 

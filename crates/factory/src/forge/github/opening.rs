@@ -1,8 +1,8 @@
 //! Opening a pull request once, however often it is asked for.
 
+use domain::PullRequest;
 use http::Method;
 use serde_json::{Value, json};
-use domain::PullRequest;
 use tracing::{info, warn};
 
 use super::GitHub;
@@ -111,7 +111,9 @@ fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' | b':' => escaped.push(char::from(byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' | b':' => {
+                escaped.push(char::from(byte))
+            }
             byte => escaped.push_str(&format!("%{byte:02X}")),
         }
     }

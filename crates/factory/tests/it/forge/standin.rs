@@ -65,11 +65,8 @@ impl GitHub {
     pub(crate) async fn with(repo: PathBuf) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let inner = Arc::new(Inner {
-            book: Mutex::new(Book::new(repo)),
-            faults: Mutex::default(),
-            heard: Mutex::default(),
-        });
+        let inner =
+            Arc::new(Inner { book: Mutex::new(Book::new(repo)), faults: Mutex::default(), heard: Mutex::default() });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&inner));
         let mut serving = JoinSet::new();
         serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -110,6 +107,7 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
     let path = parts.uri.path().to_owned();
     let fault = take_fault(&inner, &parts.method, &path);
+    let shown = parts.headers.get("authorization").and_then(|shown| shown.to_str().ok()).unwrap_or_default();
     let mut response = match &fault {
         Some(Fault::Instead(status, headers, body)) => {
             let mut response = (StatusCode::from_u16(*status).unwrap(), *body).into_response();
@@ -118,11 +116,9 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
             }
             response
         }
-        _ if parts.headers.get("authorization").map(|shown| shown.as_bytes())
-            != Some(format!("Bearer {TOKEN}").as_bytes()) =>
-        {
-            let words = format!(r#"{{"message":"Bad credentials","shown":{:?}}}"#, parts.headers.get("authorization"));
-            (StatusCode::UNAUTHORIZED, words.replace('\\', "")).into_response()
+        _ if shown != format!("Bearer {TOKEN}") => {
+            let words = format!(r#"{{"message":"Bad credentials: {shown}"}}"#);
+            (StatusCode::UNAUTHORIZED, words).into_response()
         }
         _ => {
             let query = parts.uri.query().unwrap_or_default();

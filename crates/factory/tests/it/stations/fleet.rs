@@ -33,6 +33,11 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// A coordinator whose leases last this long, and who waits for nobody else for long either.
     pub(crate) async fn start(lease_ttl: Duration) -> Self {
+        Self::start_with(lease_ttl, |_| {}).await
+    }
+
+    /// The same, with other settings.
+    pub(crate) async fn start_with(lease_ttl: Duration, change: impl FnOnce(&mut Settings)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         let clock = Arc::new(SystemClock::new());
@@ -45,7 +50,7 @@ impl Fleet {
             clock,
             entropy: Arc::new(SystemEntropy),
         };
-        let settings = Settings {
+        let mut settings = Settings {
             lease_ttl,
             renew_every: Duration::from_millis(500),
             stale_after: lease_ttl,
@@ -54,6 +59,7 @@ impl Fleet {
             disk_free_min_bytes: 0,
             ..Settings::default()
         };
+        change(&mut settings);
         let coordinator = Coordinator::open(ports, settings).await.unwrap();
         let token = coordinator.first_admin_token().await.unwrap().unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ambient::SystemEntropy;
 use factory::{
-    AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Identity, Limits, LocalStage, Polling, RepoConfig,
-    RunRecord, Runs, StateDir, Station, StationError, StationSettings,
+    AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Identity, Limits, LocalStage, Polling,
+    RepoConfig, RunRecord, Runs, StateDir, Station, StationError, StationSettings,
 };
 use protocol::Client;
 use tokio::runtime::Runtime;
