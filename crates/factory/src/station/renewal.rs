@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::{ClientError, Directive, HeartbeatAnswer, Renew, Renewed};
+use protocol::{ClientError, Directive, HeartbeatAnswer, Holding, Renew, Renewed};
 use tracing::{debug, info, warn};
 
 use super::holding::StopCause;
@@ -46,7 +46,7 @@ impl Station {
         let sent_at = self.clock.monotonic();
         let request = Renew {
             instance: self.instance,
-            held: held.clone(),
+            held: held.iter().copied().map(Holding::from).collect(),
             load: self.load(),
             disk_free_bytes: self.disk_free_bytes(),
         };

@@ -56,7 +56,7 @@ impl Station {
     }
 
     pub(super) async fn run_engine(self: &Arc<Self>, run: &mut Run, place: &Place) -> Result<EngineRunEnd, Trouble> {
-        let engine = self.choose_engine(&run.assignment.spec.engines)?;
+        let engine = self.choose_engine(&run.assignment.engines())?;
         let request = EngineRequest {
             job: run.key.job,
             epoch: run.key.epoch,
