@@ -1,7 +1,7 @@
 //! The last report of a run, what is saved on the way out, and what is left behind.
 
 use domain::Checkpoint;
-use protocol::{CompleteWork, FailWork, ReleaseWork, WorkOperation};
+use protocol::{CompleteWork, FailWork, QuotaWork, ReleaseWork, WorkOperation};
 use tracing::{info, warn};
 
 use super::super::Station;
@@ -36,10 +36,17 @@ impl Station {
             }
             Verdict::Quota { engine, credential, spent, insights } => {
                 let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
-                let _ = (engine, credential, insights);
-                let message = Some(spent.message);
-                let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint };
-                self.report_end(&mut run, reports::release(job, request)).await
+                let request = QuotaWork {
+                    lease_epoch: run.key.epoch,
+                    engine,
+                    credential,
+                    window: spent.window,
+                    resets_at: spent.resets_at,
+                    message: Some(spent.message),
+                    checkpoint,
+                    insights,
+                };
+                self.report_end(&mut run, WorkOperation::Quota { job_id: job, request }).await
             }
             Verdict::Stopped => self.let_go(&mut run, place.as_ref()).await,
         };
