@@ -17,6 +17,7 @@ use crate::inbox::Inboxes;
 use crate::logs::LogBell;
 use crate::looks::Looks;
 use crate::modes::Modes;
+use crate::progress::Board;
 use crate::settings::Settings;
 use crate::tail::Tail;
 use crate::tokens::TokenBook;
@@ -51,6 +52,7 @@ pub struct Coordinator {
     pub(crate) tail: Tail,
     pub(crate) bodies: Bodies,
     pub(crate) log_bell: LogBell,
+    pub(crate) progress: Board,
     pub(crate) counters: Counters,
     /// Who looks at which pull request.
     pub(crate) looks: Looks,

@@ -18,7 +18,7 @@ use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
-use crate::words::{bounded, check, cut, cut_to, readable};
+use crate::words::{bounded, check, cut, short, readable};
 
 /// The text of a pull request: a few pages, which is less than any forge takes.
 const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
@@ -79,7 +79,7 @@ impl Coordinator {
             evidence: bounded(&request.evidence),
             message: request.message.as_deref().map(cut),
             checkpoint: request.checkpoint.clone().map(|saved| Checkpoint { epoch: holder.epoch, ..saved }),
-            request_text: request.request_text.as_deref().map(|text| cut_to(text, REQUEST_TEXT_CHARS_MAX)),
+            request_text: request.request_text.as_deref().map(|text| short(text, REQUEST_TEXT_CHARS_MAX)),
         };
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
         if request.sha.is_some() && self.look_up(id).await?.value.spec().repo.is_none() {
@@ -219,7 +219,7 @@ impl Coordinator {
         }
     }
 
-    fn with_checkpoint(
+    pub(crate) fn with_checkpoint(
         &self,
         job: Job,
         holder: &Holder,
@@ -252,7 +252,7 @@ impl Coordinator {
     }
 
     /// Who reports, if its token covers the job's product [T3].
-    async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
+    pub(crate) async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
         who.factory()?;
         let job = self.look_up(id).await?;
         Ok(Holder { epoch, factory: who.work_on(job.value.product())?.clone() })

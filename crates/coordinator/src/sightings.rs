@@ -8,7 +8,7 @@ use crate::commit::{Amended, Decision};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::principal::Principal;
-use crate::words::{cut, cut_to};
+use crate::words::{cut, short};
 
 /// What the next run is told about its pull request: the ends of a few logs and a page of comments.
 const CHANGES_CHARS_MAX: usize = 16_000;
@@ -128,11 +128,11 @@ fn say(job: &Job, factory: &FactoryId) {
 /// Remarks within bounds, and without anything that could harm a terminal.
 fn heard(remarks: &[Remark]) -> Vec<Remark> {
     let bound = |remark: &Remark| Remark {
-        id: cut_to(&remark.id, 100),
+        id: short(&remark.id, 100),
         kind: remark.kind,
-        from: cut_to(&remark.from, 200),
-        place: remark.place.as_deref().map(|place| cut_to(place, 400)),
-        text: cut_to(&remark.text, REMARK_CHARS_MAX),
+        from: short(&remark.from, 200),
+        place: remark.place.as_deref().map(|place| short(place, 400)),
+        text: short(&remark.text, REMARK_CHARS_MAX),
     };
     remarks.iter().take(REMARKS_MAX).map(bound).collect()
 }
@@ -174,7 +174,7 @@ fn instructions(remarks: &[&Remark]) -> String {
         }
         text.push('\n');
     }
-    cut_to(&text, CHANGES_CHARS_MAX)
+    short(&text, CHANGES_CHARS_MAX)
 }
 
 #[cfg(test)]

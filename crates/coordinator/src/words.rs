@@ -28,12 +28,17 @@ const URL_LEN_MAX: usize = 2_000;
 
 /// A message without anything that could harm a terminal, and not too long.
 pub(crate) fn cut(message: &str) -> String {
-    cut_to(message, MESSAGE_CHARS_MAX)
+    short(message, MESSAGE_CHARS_MAX)
 }
 
-/// A text without anything that could harm a terminal, and not longer than this.
-pub(crate) fn cut_to(text: &str, chars_max: usize) -> String {
+/// The beginning of a text, without anything that could harm a terminal.
+pub(crate) fn short(text: &str, chars_max: usize) -> String {
     text.chars().filter(is_text).take(chars_max).collect()
+}
+
+/// Text without anything that could harm a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().filter(is_text).collect()
 }
 
 /// Evidence that fits into a job's document: the ends of outputs, the first ones first.
@@ -63,7 +68,7 @@ pub(crate) fn readable(request: &PullRequest) -> Result<PullRequest, Error> {
     Ok(request.clone())
 }
 
-fn check_name(what: &'static str, name: &str, max: usize) -> Result<(), Error> {
+pub(crate) fn check_name(what: &'static str, name: &str, max: usize) -> Result<(), Error> {
     if name.is_empty() || name.len() > max {
         return Err(invalid(what, format!("1 to {max} bytes, found {}", name.len())));
     }

@@ -7,7 +7,7 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 use crate::api::{
-    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, webhooks,
+    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, webhooks,
     work,
 };
 
@@ -32,7 +32,7 @@ struct Description;
 
 #[derive(OpenApi)]
 #[openapi(
-    components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent)),
+    components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent, protocol::ProgressEvent)),
     paths(
         root::job_schema,
         jobs::list,
@@ -41,6 +41,7 @@ struct Description;
         jobs::job,
         jobs::act,
         history::runs,
+        history::evidence,
         history::events,
         history::explain,
         history::dag,
@@ -57,6 +58,8 @@ struct Description;
         work::promote,
         work::sighted,
         work::fail,
+        work::quota,
+        work::keep_evidence,
         work::release,
         work::renew,
         many::work,
@@ -71,6 +74,8 @@ struct Description;
         factories::drain,
         factories::prune,
         inbox::inbox,
+        credentials::list,
+        credentials::reopen,
         operations::metrics,
         operations::queue_state,
         modes::flags,

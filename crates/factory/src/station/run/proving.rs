@@ -55,8 +55,8 @@ impl Station {
         fail_point!("factory::committed", |_| Err(Trouble::Stopped));
         let pushed = mirror.push_run(worktree, &sha).await?;
         fail_point!("factory::run_pushed", |_| Err(Trouble::Stopped));
-        let evidenced =
-            Evidenced { run: run.key, insights: &insights, verified: &evidence, ending: run.ending.as_deref() };
+        let ending = run.activity.lock().ending.clone();
+        let evidenced = Evidenced { run: run.key, insights: &insights, verified: &evidence, ending: ending.as_deref() };
         let request_text = self.request_text(mirror, worktree, title, &evidenced).await;
         let handover = Handover { checkpoint: Some(completed(run, &pushed, &sha)), request_text };
         Ok(Verdict::Done { sha: Some(sha), insights, evidence, handover })
@@ -82,5 +82,5 @@ impl Station {
 /// Where a run goes on that is sent back: at the completed commit, in the same session.
 fn completed(run: &Run, pushed: &RefName, sha: &CommitSha) -> Checkpoint {
     let git_ref = pushed.as_str().to_owned();
-    Checkpoint { git_ref, sha: sha.clone(), session: run.session.clone(), epoch: run.key.epoch }
+    Checkpoint { git_ref, sha: sha.clone(), session: run.session(), epoch: run.key.epoch }
 }
