@@ -206,7 +206,16 @@ impl Coordinator {
         let with_window = |health: EngineHealth| {
             let window = desk.windows.resting(&health.credential_at(&factory.id), at);
             let told = health.window_until.filter(|until| *until > at.now);
-            EngineHealth { window_until: window.map_or(told, |window| window.shown().until), ..health }
+            // One that a person has to end has no time to be told.
+            let ended_by_a_person =
+                window.filter(|window| window.until.is_none()).map(|window| window.shown().to_string());
+            let credential = Some(health.credential_at(&factory.id)).filter(|_| window.is_some()).or(health.credential);
+            EngineHealth {
+                window_until: window.map_or(told, |window| window.shown().until),
+                problem: health.problem.or(ended_by_a_person),
+                credential,
+                ..health
+            }
         };
         factory.engine_health.iter().cloned().chain(unnamed).map(with_window).collect()
     }

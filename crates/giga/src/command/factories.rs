@@ -1,6 +1,6 @@
 //! `giga factories`
 
-use domain::{EngineHealth, FactoryId, Timestamp};
+use domain::{EngineHealth, FactoryId};
 use protocol::{CredentialList, Drain, FactoryList, FactoryView, Presence, Pruned, ResumeCredential};
 
 use crate::cli::FactoriesArgs;
@@ -54,8 +54,7 @@ async fn reopen(context: &Context<'_>, credential: String) -> Result<(), Failure
 }
 
 async fn list(context: &Context<'_>) -> Result<(), Failure> {
-    let client = context.client()?;
-    let factories: FactoryList = client.get("/factories").await?;
+    let factories: FactoryList = context.client()?.get("/factories").await?;
     if context.out.is_json() {
         return context.out.document(&factories);
     }
@@ -81,31 +80,7 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
              and run `giga factory` on another machine",
         );
     }
-    context.out.table(&table)?;
-    logins(context, &client.get::<CredentialList>("/credentials").await?)
-}
-
-/// The logins whose usage window is used up, if there are any.
-fn logins(context: &Context<'_>, credentials: &CredentialList) -> Result<(), Failure> {
-    let mut table = Table::new(&["LOGIN", "WINDOW", "RESETS", "FACTORIES"], "FACTORIES");
-    for login in &credentials.items {
-        let window = login.window.as_ref().map_or_else(String::new, |window| format!("/{window}"));
-        let resets = login.until.map_or_else(|| "when let go on".to_owned(), Timestamp::to_the_minute);
-        let factories: Vec<&str> = login.factories.iter().map(FactoryId::as_str).collect();
-        table.row(vec![
-            login.credential.as_str().into(),
-            format!("{}{window}", login.engine).into(),
-            resets.into(),
-            factories.join(", ").into(),
-        ]);
-    }
-    if table.is_empty() {
-        return Ok(());
-    }
-    context.out.line("")?;
-    context.out.table(&table)?;
-    context.out.note("`giga factories --reopen LOGIN` gives one work again before that");
-    Ok(())
+    context.out.table(&table)
 }
 
 /// Each engine, and why it gets no work.
@@ -113,12 +88,14 @@ fn engines(factory: &FactoryView) -> Cell {
     let said = |engine: &EngineHealth| {
         let version = engine.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
         let why = match (&engine.problem, engine.signed_in, engine.window_until) {
-            (Some(problem), ..) => format!(" ({problem})"),
-            (None, Some(false), _) => " (not signed in)".to_owned(),
-            (None, _, Some(until)) => format!(" (resets at {})", until.to_the_minute()),
-            (None, _, None) => String::new(),
+            (Some(problem), ..) => problem.clone(),
+            (None, Some(false), _) => "not signed in".to_owned(),
+            (None, _, Some(until)) => format!("resets at {}", until.to_the_minute()),
+            (None, _, None) => return format!("{}{version}", engine.name),
         };
-        format!("{}{version}{why}", engine.name)
+        // Whoever wants it to go on earlier has to name the login.
+        let login = engine.credential.as_ref().map_or_else(String::new, |login| format!("; login {login}"));
+        format!("{}{version} ({why}{login})", engine.name)
     };
     let is_resting = factory.engines.iter().any(|engine| !engine.is_usable() || engine.window_until.is_some());
     let text = factory.engines.iter().map(said).collect::<Vec<_>>().join(", ");
