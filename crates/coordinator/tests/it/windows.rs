@@ -381,3 +381,22 @@ async fn an_engine_of_which_nothing_is_known_stays_as_usable_as_its_token_says()
 
     mac.take(&fleet, job).await;
 }
+
+#[tokio::test]
+async fn an_offer_that_a_window_overtook_is_not_accepted_and_its_job_goes_elsewhere() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let (first, second) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
+    fleet.dispatch().await;
+    let grip = mac.try_take(&fleet, first).await.unwrap();
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    mac.quota(&fleet, used_up(grip, "login-1", None), first).await.unwrap();
+
+    let overtaken = mac.try_take(&fleet, second).await;
+
+    assert!(matches!(overtaken, Err(Error::NotNow(_))));
+    let other = machine(&fleet, "other", vec![by("claude", "login-2")]).await;
+    fleet.pass(fleet.coordinator.settings().accept_within * 2, &[&mac, &other]).await;
+    other.take(&fleet, second).await;
+    assert_eq!(fleet.job(second).await.attempts, 0);
+}

@@ -31,6 +31,9 @@ pub(super) async fn job(context: &Context<'_>, id: &str) -> Result<(), Failure> 
         return context.out.document(&page);
     }
     facts(context, &page.job)?;
+    if !page.runs.is_empty() {
+        context.out.line("")?;
+    }
     runs_table(context, &page.runs)?;
     events_table(context, &page.events)?;
     next_steps(context, &page.job.job)
@@ -47,7 +50,8 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         true => format!("{sha}, on the pull request's branch"),
         false => sha.to_string(),
     });
-    let counts = format!("runs {}, failed attempts {}, lost leases {}", job.runs, job.attempts, job.lost_leases);
+    let spent = job.spent.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.2} spent"));
+    let counts = format!("runs {}, failed attempts {}, lost leases {}{spent}", job.runs, job.attempts, job.lost_leases);
     let rows = [
         ("id", Some(job.id.to_string())),
         ("stage", Some(format!("{}{reason}{errand}", job.stage))),
@@ -101,7 +105,6 @@ pub(super) fn runs_table(context: &Context<'_>, runs: &[Run]) -> Result<(), Fail
     if table.is_empty() {
         return Ok(());
     }
-    context.out.line("")?;
     context.out.table(&table)
 }
 

@@ -83,7 +83,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
             json!({ "leaseEpoch": epoch, "outcome": { "result": "done" } }),
             HOLDER,
         ),
-        with("POST", "/api/fleet/jobs/{id}/quota", start.clone(), HOLDER),
+        with("POST", "/api/fleet/jobs/{id}/quota", start, HOLDER),
         with("POST", "/api/fleet/accept", accept, in_use),
         with("POST", "/api/fleet/claim", claim, themselves),
         with("POST", "/api/fleet/fail", json!({ "jobId": job, "leaseEpoch": epoch, "reason": "crash" }), HOLDER),
