@@ -17,7 +17,7 @@ use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
 use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
-use crate::run::Run;
+use crate::run::{Run, Spent};
 use crate::shape::ShapeKey;
 use crate::spec::{Priority, Spec};
 use crate::stage::{Circumstances, Obstacle, Stage, StageEvent};
@@ -84,6 +84,8 @@ struct State {
     unaccepted: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     runs: u32,
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    spent: Spent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<Run>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,6 +178,7 @@ impl Job {
             lost_leases: 0,
             unaccepted: 0,
             runs: 0,
+            spent: Spent::default(),
             run: None,
             checkpoint: None,
             completed: None,

@@ -2,8 +2,8 @@
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, Evidence, FactoryId,
-    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, PullRequest, RepoName, Spec, StageName,
-    Timestamp,
+    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, PullRequest, RepoName, Spec, Spent,
+    StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -61,6 +61,9 @@ pub struct Assignment {
     pub engine: Option<EngineName>,
     /// How many attempts failed before.
     pub attempts: u32,
+    /// What earlier runs have cost: the job's budget is for all of them together.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent: Spent,
     /// What the job asks for.
     pub spec: Spec,
     /// The manifest; empty for an errand.

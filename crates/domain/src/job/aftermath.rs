@@ -180,6 +180,7 @@ impl Job {
             run.outcome.get_or_insert(outcome);
             run.message = run.message.or(message);
             run.ended_at = Some(at);
+            self.state.spent.add(&run.insights);
             self.fresh_runs.push(run);
         }
     }

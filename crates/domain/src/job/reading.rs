@@ -7,7 +7,7 @@ use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::pull_request::PullRequest;
-use crate::run::Run;
+use crate::run::{Run, Spent};
 use crate::shape::{Shape, ShapeKey};
 use crate::spec::{Priority, Spec};
 use crate::stage::Stage;
@@ -92,6 +92,11 @@ impl Job {
     /// How many runs it had, the current one included.
     pub fn runs(&self) -> u32 {
         self.state.runs
+    }
+
+    /// What its ended runs have cost together.
+    pub fn spent(&self) -> Spent {
+        self.state.spent
     }
 
     /// Saved work to resume from.

@@ -72,6 +72,9 @@ fn a_used_up_window_leaves_the_job_to_anybody_at_once_and_its_cost_with_the_run(
     let job = then(held.clone(), quota_hit(&held));
 
     assert_eq!((job.not_before(), job.avoid()), (None, None));
+    let again = building(job.clone());
+    let twice = then(again.clone(), quota_hit(&again));
+    assert_eq!((job.spent().cost_usd, twice.spent().cost_usd), (Some(0.25), Some(0.5)));
     let run = &ended(job)[0];
     assert_eq!((run.outcome, run.insights.cost_usd), (Some(RunOutcome::QuotaWindow), Some(0.25)));
 }
