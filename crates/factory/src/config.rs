@@ -18,6 +18,20 @@ pub struct RepoConfig {
     /// Commands that make a new worktree ready, run before the engine.
     #[serde(default)]
     pub setup: Vec<String>,
+    /// Fetches the contents of files when they are needed, for a repository whose history is large.
+    #[serde(default)]
+    pub partial: bool,
+    /// Folders that outlive worktrees, by the variable that tells programs where each is: `CARGO_TARGET_DIR = "target"`.
+    /// Each product has its own.
+    #[serde(default)]
+    pub caches: BTreeMap<String, String>,
+}
+
+impl RepoConfig {
+    /// A repository at `url` with nothing else to say about it.
+    pub fn at(url: impl Into<String>, base: BranchName) -> Self {
+        Self { url: url.into(), base, setup: Vec::new(), partial: false, caches: BTreeMap::new() }
+    }
 }
 
 /// One engine that runs a command line.
@@ -171,12 +185,7 @@ mod tests {
     fn a_repository_needs_only_its_address() {
         let config: RepoConfig = serde_json::from_str(r#"{"url": "https://forge.example/notes.git"}"#).unwrap();
 
-        let expected = RepoConfig {
-            url: "https://forge.example/notes.git".to_owned(),
-            base: "main".parse().unwrap(),
-            setup: Vec::new(),
-        };
-        assert_eq!(config, expected);
+        assert_eq!(config, RepoConfig::at("https://forge.example/notes.git", "main".parse().unwrap()));
     }
 
     #[test]

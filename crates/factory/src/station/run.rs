@@ -19,6 +19,7 @@ use super::{NoRepo, Station};
 use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
+use crate::process::Launcher;
 use crate::run_key::RunKey;
 use crate::runs::RunRecord;
 use crate::workspace::Worktree;
@@ -36,6 +37,8 @@ struct Run {
 /// Where a run works.
 struct Place {
     dir: PathBuf,
+    /// Starts programs that find the run's caches.
+    launcher: Launcher,
     repo: Option<(Mirror, RepoConfig, Worktree)>,
 }
 
