@@ -32,7 +32,7 @@ mod station;
 mod verify;
 mod workspace;
 
-pub use config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, RepoConfig};
+pub use config::{CacheError, EngineConfig, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, RepoConfig};
 pub use detect::{DetectConfig, Detected, detect};
 pub use engine::{
     Again, CommandEngine, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,

@@ -30,16 +30,14 @@ use tracing::{info, warn};
 pub use pace::{Asking, Found, Pace, Woken};
 pub use settings::{Housekeeping, PollWhen, Polling, StationSettings};
 
-use crate::config::RepoConfig;
+use crate::config::{CacheError, RepoConfig};
 use crate::detect::{DetectConfig, Detected, detect};
 use crate::engine::{CommandEngine, Engine, TemplateError};
 use crate::error::Error;
-use crate::git::Git;
 use crate::host::Host;
 use crate::mirror::Mirror;
 use crate::outbox::Outbox;
-use crate::process::{Account, AccountError, Environment, Launcher};
-use crate::refs::RefNames;
+use crate::process::{AccountError, Environment, Launcher};
 use crate::runs::Runs;
 use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
@@ -96,6 +94,9 @@ pub enum StationError {
     /// Programs cannot be run under the account that was asked for.
     #[error(transparent)]
     Account(#[from] AccountError),
+    /// A cache is not one.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// An engine's command line is not one.
     #[error(transparent)]
     Engine(#[from] TemplateError),
@@ -120,12 +121,11 @@ impl Station {
     ) -> Result<Arc<Self>, StationError> {
         let state = StateDir::new(&settings.state)?;
         let hold = state.hold()?.ok_or(StationError::StateTaken)?;
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let git =
-            Git::new(&path, &state.empty_home(), settings.git.clone(), settings.identity.clone(), &settings.limits);
-        let account = settings.run_as.as_deref().map(Account::named).transpose()?;
-        let host = Host::new(state.clone(), git, RefNames::under(settings.ref_prefix.clone()), Arc::clone(&clock));
-        let host = host.for_account(account.clone())?;
+        for config in settings.repos.values() {
+            config.check()?;
+        }
+        let host = settings.host(&state, Arc::clone(&clock))?;
+        let account = host.account.clone();
         let scrubber = Scrubber::new(settings.known_secrets());
         let launcher = match &settings.guard {
             Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),

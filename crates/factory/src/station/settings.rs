@@ -3,14 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
+use domain::{BranchName, Capability, Clock, EngineName, FactoryId, RepoName};
 
 use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, RepoConfig};
+use crate::git::Git;
+use crate::host::Host;
+use crate::process::{Account, AccountError};
+use crate::refs::RefNames;
 use crate::remote::Remote;
 use crate::scrub::{Secrets, secret_variables};
 use crate::ship::AfterShip;
+use crate::state::StateDir;
 
 /// What a factory is told. Whoever wires it reads these from somewhere.
 #[derive(Debug, Clone)]
@@ -74,6 +80,22 @@ const RETENTION: Duration = Duration::from_hours(14 * 24);
 const DISK_FLOOR_BYTES: u64 = 1024 * 1024 * 1024;
 
 impl StationSettings {
+    /// The machine's share of the fleet that these settings describe.
+    pub(crate) fn host(&self, state: &StateDir, clock: Arc<dyn Clock>) -> Result<Host, AccountError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let git = Git::new(&path, &state.empty_home(), self.git.clone(), self.identity.clone(), &self.limits);
+        let host = Host::new(state.clone(), git, RefNames::under(self.ref_prefix.clone()), clock);
+        host.for_account(self.run_as.as_deref().map(Account::named).transpose()?)
+    }
+
+    /// Repositories that are configured, and those that were found.
+    pub(crate) fn all_repos(&self, found: &BTreeMap<RepoName, PathBuf>) -> BTreeMap<RepoName, RepoConfig> {
+        let found = found
+            .iter()
+            .map(|(repo, path)| (repo.clone(), RepoConfig::at(path.to_string_lossy(), self.default_base.clone())));
+        found.chain(self.repos.clone()).collect()
+    }
+
     /// Every secret that these settings and this process's environment hold.
     pub(crate) fn known_secrets(&self) -> Vec<String> {
         let variables: Vec<(String, String)> = std::env::vars_os()

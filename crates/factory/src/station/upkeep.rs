@@ -1,16 +1,18 @@
 //! Keeping the disk in order: a clean-up now and then, and before anything else when space runs out [F7][B10].
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use domain::RepoName;
+use domain::Clock;
+use protocol::Client;
 use tracing::{info, warn};
 
-use super::Station;
-use crate::config::RepoConfig;
+use super::{Station, StationError, StationSettings};
+use crate::detect::repos_under;
 use crate::disk::free_bytes;
 use crate::gc::{Gc, GcReport};
+use crate::state::StateDir;
 
 /// How often free space is looked at: an agent can fill a disk faster than a day, and looking costs nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
@@ -22,6 +24,16 @@ const GC_WHEN_SHORT_EVERY: Duration = Duration::from_mins(30);
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     is_short: AtomicBool,
+}
+
+impl Gc {
+    /// A clean-up of the factory that these settings describe, whether it runs or not.
+    pub fn of(settings: &StationSettings, client: Client, clock: Arc<dyn Clock>) -> Result<Self, StationError> {
+        let state = StateDir::new(&settings.state)?;
+        let found = settings.repo_base.as_deref().map(repos_under).unwrap_or_default();
+        let repos = settings.all_repos(&found);
+        Ok(Self::new(settings.host(&state, clock)?, repos, client, settings.housekeeping.retention))
+    }
 }
 
 impl Station {
@@ -77,8 +89,8 @@ impl Station {
     }
 
     async fn collect(&self) {
-        let gc =
-            Gc::new(self.host.clone(), self.known_repos(), self.client.clone(), self.settings.housekeeping.retention);
+        let repos = self.settings.all_repos(&self.detected.lock().found_repos);
+        let gc = Gc::new(self.host.clone(), repos, self.client.clone(), self.settings.housekeeping.retention);
         match gc.run().await {
             Ok(GcReport { freed_bytes, removed, kept, .. }) => {
                 let (gone, left) = (removed.len(), kept.len());
@@ -89,14 +101,5 @@ impl Station {
             }
             Err(error) => warn!(%error, "Could not clean up"),
         }
-    }
-
-    /// Repositories that are configured, or were found.
-    fn known_repos(&self) -> BTreeMap<RepoName, RepoConfig> {
-        let detected = self.detected.lock();
-        let found = detected.found_repos.iter().map(|(repo, path)| {
-            (repo.clone(), RepoConfig::at(path.to_string_lossy(), self.settings.default_base.clone()))
-        });
-        found.chain(self.settings.repos.clone()).collect()
     }
 }
