@@ -382,6 +382,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_login_never_stands_on_a_command_line() {
+        let git = Git::new(
+            OsStr::new("/bin"),
+            Path::new("/empty"),
+            GitConfig::default(),
+            Identity::default(),
+            &Limits::default(),
+        );
+        let remote = Remote::parse("https://me:hunter2@forge.example/a.git").unwrap();
+
+        let call = git.call(Path::new("/mirror"), "fetch").talking_to(&remote).arg(remote.url());
+        let command = call.command();
+        let partial = git.call(Path::new("/mirror"), "read-tree").lazily(&remote).command();
+
+        for command in [command, partial] {
+            let shown = command.as_std().get_args().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            assert!(!shown.contains("hunter2") && shown.contains("credential.helper=!"), "{shown}");
+            let given = command.as_std().get_envs().any(|(_, value)| value == Some(OsStr::new("hunter2")));
+            assert!(given, "git is told who we are");
+        }
+    }
+
+    #[test]
     fn a_relative_folder_is_never_searched_for_programs() {
         assert_eq!(absolute_entries(OsStr::new("/usr/bin:.::bin:/bin")), OsString::from("/usr/bin:/bin"));
     }

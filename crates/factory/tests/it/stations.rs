@@ -2,6 +2,7 @@
 
 mod cleaning;
 mod fleet;
+mod isolation;
 mod plant;
 mod polling;
 
