@@ -11,6 +11,7 @@ mod disk;
 mod engine;
 mod error;
 mod forge;
+mod gc;
 mod git;
 pub mod guard;
 mod host;
@@ -26,6 +27,7 @@ mod remote;
 mod request_form;
 mod run_key;
 mod runs;
+mod scrub;
 mod ship;
 mod snapshot;
 mod state;
@@ -34,8 +36,8 @@ mod verify;
 mod workspace;
 
 pub use config::{
-    EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, Read, Reads,
-    RepoConfig,
+    CacheError, EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, Read,
+    Reads, RepoConfig,
 };
 pub use detect::{DetectConfig, Detected, detect};
 pub use engine::{
@@ -48,13 +50,14 @@ pub use forge::{
     AutoMerge, BranchTemplate, BranchTemplateError, Forge, ForgeConfig, ForgeError, ForgeKind, Forges, ForgesError,
     GhConfig, MergeMethod, MergeOrder, Merging, Proposal, PullRequestConfig, Slug, SlugError, TokenSource,
 };
+pub use gc::{Gc, GcItem, GcKind, GcPlan, GcReport};
 pub use git::{Git, GitError};
 pub use host::Host;
 pub use mirror::Mirror;
 pub use outbox::{Outbox, OutboxEntry, OutboxListing};
 pub use process::{
-    Bounds, End, Environment, Finished, Launcher, Line, ProcessMark, Program, Running, Source, StartError,
-    hide_from_siblings, kill_leftovers,
+    Account, AccountError, Bounds, End, Environment, Finished, Launcher, Line, ProcessMark, Program, Running, Source,
+    StartError, hide_from_siblings, kill_leftovers,
 };
 pub use promote::Promotion;
 pub use publish::{Committed, DiffSummary, Saved};
@@ -62,8 +65,11 @@ pub use refs::{RefName, RefNames};
 pub use remote::{Remote, RemoteError};
 pub use run_key::{RunKey, RunKeyError};
 pub use runs::{LocalStage, RunListing, RunRecord, Runs};
+pub use scrub::{ScrubStream, Scrubber, Secrets};
 pub use ship::{AfterShip, BranchEnd, ShipOrder, Shipped};
 pub use state::{StateDir, StateHold};
-pub use station::{Asking, Found, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken};
+pub use station::{
+    Asking, Found, Housekeeping, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken,
+};
 pub use verify::{CommandsVerdict, run_commands};
 pub use workspace::{Start, Worktree};

@@ -7,8 +7,8 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 use crate::api::{
-    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, webhooks,
-    work,
+    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens,
+    webhooks, work,
 };
 
 /// The whole description, as it is served.

@@ -9,8 +9,8 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, webhooks,
-    work,
+    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens,
+    webhooks, work,
 };
 use crate::app::App;
 use crate::gate;

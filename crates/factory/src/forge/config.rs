@@ -7,6 +7,7 @@ use domain::{BranchName, JobId, ProductId, RepoName};
 use serde::Deserialize;
 
 use super::slug::Slug;
+use super::token::TokenSource;
 use crate::config::Identity;
 
 /// Where pull requests are opened, and what they look like. Absent, everything is plain git.
@@ -167,6 +168,16 @@ pub(crate) struct PullRequestSettings {
 }
 
 impl ForgeConfig {
+    /// The token as it is now, so that it is known for one wherever it appears.
+    pub(crate) fn known_token(&self) -> Option<String> {
+        let source = match (&self.token_file, &self.token_env) {
+            (Some(file), _) => TokenSource::File(file.clone()),
+            (None, Some(name)) => TokenSource::Variable(name.clone()),
+            (None, None) => return None,
+        };
+        source.read().ok().map(|token| token.reveal().to_owned())
+    }
+
     /// What pull requests of a repository look like: the repository's word counts most, then the product's.
     pub(crate) fn settings(&self, repo: &RepoName, product: &ProductId) -> PullRequestSettings {
         let places = [self.repos.get(repo), self.products.get(product), Some(&self.pull_requests)];

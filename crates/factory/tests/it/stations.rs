@@ -1,7 +1,9 @@
 //! Stations at work for a real coordinator: what they hold, what they report, and what they leave behind.
 
 mod agents;
+mod cleaning;
 pub(crate) mod fleet;
+mod isolation;
 pub(crate) mod plant;
 mod polling;
 

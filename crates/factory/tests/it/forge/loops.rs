@@ -72,6 +72,10 @@ async fn a_job_goes_from_a_prompt_to_a_merged_pull_request() {
     }
     let sha = requested.promoted_sha.unwrap();
     assert_eq!(town.remote.file_at(&sha, ".aq_pr.md"), None);
+    let evidence = town.fleet.evidence(job, 1).await;
+    let subjects: Vec<_> = evidence.commits.iter().map(|commit| commit.subject.as_str()).collect();
+    assert_eq!((subjects, evidence.sha.as_ref()), (vec!["Write it down"], Some(&sha)));
+    assert!(evidence.diff.as_deref().unwrap().contains("+done"), "{evidence:?}");
     town.fleet.act(job, "ship").await;
     town.fleet.until_stage(job, StageName::Shipped).await;
     let parents = git(&town.remote.remote(), &["log", "-1", "--format=%P", "main"]);

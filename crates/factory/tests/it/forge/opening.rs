@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Clock, PullRequest};
+use domain::PullRequest;
 use factory::{ForgeError, Proposal};
 use http::Method;
 

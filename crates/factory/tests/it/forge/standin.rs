@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-pub(crate) use book::{Book, Check, Pull, Said};
+pub(crate) use book::{Book, Pull};
 
 use crate::stage::clock;
 
@@ -43,7 +43,6 @@ pub(crate) struct Heard {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Value,
     pub(crate) status: u16,
 }
 
@@ -130,7 +129,6 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         method: parts.method,
         path,
         headers: parts.headers,
-        body: serde_json::from_slice(&bytes).unwrap_or_default(),
         status: response.status().as_u16(),
     });
     match fault {

@@ -8,7 +8,9 @@ use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, JobId, Mode, Run, StageName};
-use protocol::{Client, Endpoint, Enroll, JobDetail, JobView, Progress, RunList, Submit, Submitted, Trust};
+use protocol::{
+    Client, Endpoint, Enroll, FactoryView, JobDetail, JobView, Progress, RunEvidence, RunList, Submit, Submitted, Trust,
+};
 use server::{Options, Server};
 use store::{DirectoryLogs, Sqlite};
 use tempfile::TempDir;
@@ -128,9 +130,26 @@ impl Fleet {
         self.until(job, &format!("stage {stage}"), |view| view.stage == stage).await
     }
 
+    /// Waits until a factory offers so many seats.
+    pub(crate) async fn until_seats(&self, factory: &str, seats: u32) {
+        let clock = SystemClock::new();
+        loop {
+            let view: Result<FactoryView, _> = self.admin.get(&format!("/factories/{factory}")).await;
+            if view.is_ok_and(|view| view.seat_limit == seats) {
+                return;
+            }
+            assert!(clock.monotonic() < PATIENCE, "`{factory}` never offered {seats} seats");
+            clock.sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     pub(crate) async fn runs(&self, job: JobId) -> Vec<Run> {
         let runs: RunList = self.admin.get(&format!("/jobs/{job}/runs")).await.unwrap();
         runs.items
+    }
+
+    pub(crate) async fn evidence(&self, job: JobId, n: u32) -> RunEvidence {
+        self.admin.get(&format!("/jobs/{job}/runs/{n}/evidence")).await.unwrap()
     }
 
     pub(crate) async fn log(&self, job: JobId) -> String {
