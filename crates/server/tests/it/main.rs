@@ -16,3 +16,4 @@ mod shelf;
 mod submitting;
 mod switching;
 mod watching;
+mod webhooks;
