@@ -39,4 +39,7 @@ pub(super) enum NoReply {
 #[async_trait]
 pub(super) trait Carrier: Send + Sync {
     async fn carry(&self, call: &Call) -> Result<Reply, NoReply>;
+
+    /// Follows an address that an answer led to. It may be anybody's, so that no token is shown there.
+    async fn follow(&self, address: &str) -> Result<Reply, NoReply>;
 }

@@ -50,6 +50,11 @@ impl Gh {
 
 #[async_trait]
 impl Carrier for Gh {
+    async fn follow(&self, _address: &str) -> Result<Reply, NoReply> {
+        // It follows by itself, so that there is nothing left to follow.
+        Err(NoReply::Away("gh has followed already".to_owned()))
+    }
+
     async fn carry(&self, call: &Call) -> Result<Reply, NoReply> {
         let mut child =
             self.command(call).spawn().map_err(|error| NoReply::NoToken(format!("cannot start gh: {error}")))?;

@@ -76,6 +76,27 @@ impl Carrier for Rest {
             Err(_) => Err(NoReply::Away(format!("nothing came back within {EXCHANGE_TIME_MAX:?}"))),
         }
     }
+
+    async fn follow(&self, address: &str) -> Result<Reply, NoReply> {
+        let away = |why: &str| NoReply::Away(why.to_owned());
+        // Where the forge itself is only reached on this machine, so is what it leads to.
+        let is_allowed =
+            address.starts_with("https://") || (self.base.starts_with("http://") && address.starts_with(&self.base));
+        if !is_allowed {
+            return Err(away("the forge leads to an address that is not https"));
+        }
+        let request = Request::builder().uri(address).header(header::USER_AGENT, "gigafactory");
+        let request = request.body(Full::default()).map_err(|error| away(&error.to_string()))?;
+        let exchange = async {
+            let response = self.network.exchange(request).await.map_err(|fault| away(&fault.to_string()))?;
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_LEN_MAX).collect().await.map_err(|error| away(&error.to_string()))?;
+            Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+        };
+        tokio::time::timeout(EXCHANGE_TIME_MAX, exchange)
+            .await
+            .unwrap_or_else(|_| Err(away("nothing came back in time")))
+    }
 }
 
 /// A forge that repeats our token must not make us repeat it.

@@ -93,6 +93,27 @@ impl Api {
         parsed(&what(&call), &reply.body)
     }
 
+    /// A text that the forge may keep elsewhere: it leads there, and no token is shown to whoever has it.
+    pub(super) async fn text(&self, path: &str) -> Result<String, ForgeError> {
+        let call = Call { method: Method::GET, path: path.to_owned(), body: None, etag: None };
+        let what = what(&call);
+        let away = |why: NoReply| match why {
+            NoReply::NoToken(why) => ForgeError::Unauthenticated(why),
+            NoReply::Away(why) => ForgeError::Away { what: what.clone(), why: domain::printable(&why) },
+        };
+        self.wait_for_leave().await?;
+        let mut reply = self.carrier.carry(&call).await.map_err(away)?;
+        if matches!(reply.status, 302 | 307)
+            && let Some(address) = reply.headers.get(header::LOCATION).and_then(|address| address.to_str().ok())
+        {
+            reply = self.carrier.follow(address).await.map_err(away)?;
+        }
+        match reply.status {
+            200..=299 => Ok(String::from_utf8_lossy(&reply.body).into_owned()),
+            status => Err(ForgeError::Refused { what: what.clone(), status, message: complaint(&reply) }),
+        }
+    }
+
     fn remember(&self, path: &str, reply: &Reply) {
         let Some(etag) = reply.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()) else { return };
         let mut known = self.known.lock();

@@ -41,7 +41,12 @@ impl GitHub {
         let mut failed = Vec::new();
         for check in checks.into_iter().filter(|check| check.state == CheckState::Failed) {
             let mut text = check.text;
-            if let Some(run) = check.annotated {
+            if text.trim().is_empty()
+                && let Some(run) = check.run
+            {
+                text = self.log_of(run).await;
+            }
+            if let Some(run) = check.run.filter(|_| check.is_annotated) {
                 text.push_str(&self.annotations(run).await);
             }
             let text = tail(&text);
@@ -64,9 +69,21 @@ impl GitHub {
                 _ => CheckState::Passed,
             },
             text: status.description.unwrap_or_default(),
-            annotated: None,
+            run: None,
+            is_annotated: false,
         });
         Ok(runs.chain(statuses).collect())
+    }
+
+    /// What a job of GitHub's own runners printed, without the times: a check of those says nothing else. Its number is the
+    /// check's.
+    async fn log_of(&self, check: u64) -> String {
+        let log = self.api.text(&self.path(&format!("/actions/jobs/{check}/logs"))).await.unwrap_or_default();
+        let untimed = |line: &str| match line.split_once("Z ") {
+            Some((time, rest)) if time.len() < 30 && time.starts_with(|c: char| c.is_ascii_digit()) => rest.to_owned(),
+            _ => line.to_owned(),
+        };
+        log.lines().map(untimed).collect::<Vec<_>>().join("\n")
     }
 
     async fn annotations(&self, check: u64) -> String {
@@ -130,7 +147,7 @@ impl GitHub {
     ) -> Option<Remark> {
         let counts = self.listening.to.iter().any(|to| to.eq_ignore_ascii_case(association));
         let from = user.map_or_else(|| "somebody".to_owned(), |user| user.login);
-        counts.then(|| Remark { id, kind: RemarkKind::Comment, from, place, text })
+        counts.then_some(Remark { id, kind: RemarkKind::Comment, from, place, text })
     }
 }
 
@@ -141,8 +158,10 @@ pub(super) struct Check {
     pub(super) name: String,
     pub(super) state: CheckState,
     text: String,
-    /// The check run to ask for what it says about single lines.
-    annotated: Option<u64>,
+    /// The check run to ask for more.
+    run: Option<u64>,
+    /// Whether it says something about single lines.
+    is_annotated: bool,
 }
 
 /// How a check stands.
@@ -162,8 +181,8 @@ fn check(run: CheckRun) -> Check {
     let output = run.output;
     let parts = [output.title, output.summary, output.text];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
-    let annotated = (output.annotations_count > 0).then_some(run.id);
-    Check { id: format!("check:{}", run.id), name: run.name, state, text, annotated }
+    let is_annotated = output.annotations_count > 0;
+    Check { id: format!("check:{}", run.id), name: run.name, state, text, run: Some(run.id), is_annotated }
 }
 
 fn standing(request: &Request) -> Standing {

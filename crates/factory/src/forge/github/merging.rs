@@ -34,10 +34,7 @@ impl GitHub {
         });
         let path = self.path(&format!("/pulls/{}/merge", order.request));
         let merged: Result<Value, _> = self.api.send(Method::PUT, &path, &body, Repeat::Never).await;
-        let error = match merged {
-            Ok(_) => return Ok(Merging::Merged),
-            Err(error) => error,
-        };
+        let Err(error) = merged else { return Ok(Merging::Merged) };
         if !matches!(error.status(), Some(405 | 409 | 422)) && !error.is_unknown() {
             return Err(error);
         }

@@ -112,7 +112,7 @@ fn escaped(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' | b':' => {
-                escaped.push(char::from(byte))
+                escaped.push(char::from(byte));
             }
             byte => escaped.push_str(&format!("%{byte:02X}")),
         }

@@ -97,7 +97,7 @@ impl Station {
         match tokio::time::timeout(EVIDENCE_TIME_MAX, shown).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                warn!(job.id = %run.key.job, %error, "The evidence of job `{}` was not taken", run.key.job)
+                warn!(job.id = %run.key.job, %error, "The evidence of job `{}` was not taken", run.key.job);
             }
             Err(_) => warn!(job.id = %run.key.job, "Nobody took the evidence of job `{}` in time", run.key.job),
         }

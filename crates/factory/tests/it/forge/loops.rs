@@ -204,6 +204,31 @@ async fn a_repository_names_its_branches_its_author_and_its_titles() {
 }
 
 #[tokio::test]
+async fn a_merge_that_is_left_to_the_forge_ships_once_the_checks_have_passed() {
+    let town = Town::new().await;
+    let mut settings = town.settings("yard", "echo done > done.md");
+    settings.forge.pull_requests = PullRequestConfig { auto_merge: Some(true), ..PullRequestConfig::default() };
+    let _plant = Plant::start(settings, town.fleet.enrol("yard", &town.line).await);
+    let job = town.fleet.submit("").await;
+    let sha = town.until_requested(job).await.promoted_sha.unwrap();
+    town.github.book(|book| {
+        book.required = true;
+        book.check(&sha, "test", None);
+    });
+
+    town.fleet.act(job, "ship").await;
+    let waiting = town.fleet.until(job, "a word of what it waits for", |view| view.message.is_some()).await;
+    assert_eq!(waiting.message.as_deref(), Some("pull request 1: checks are still running: test"));
+    assert_eq!(waiting.stage, StageName::Testing);
+    town.github.book(|book| book.check(&sha, "test", Some("success")));
+
+    town.fleet.until_stage(job, StageName::Shipped).await;
+    let parents = git(&town.remote.remote(), &["log", "-1", "--format=%P", "main"]);
+    assert!(parents.ends_with(sha.as_str()), "{parents} is not of {sha}");
+    eventually("the end of the branch", || town.remote.shows(&format!("refs/heads/{}", branch(job))).is_none()).await;
+}
+
+#[tokio::test]
 async fn an_engine_that_looks_everywhere_does_not_find_the_forges_token() {
     let town = Town::new().await;
     let engine = "env; cat /proc/self/environ /proc/$PPID/environ /proc/$PPID/cmdline 2>/dev/null; \

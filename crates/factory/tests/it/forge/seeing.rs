@@ -4,6 +4,7 @@ use domain::CommitSha;
 use http::Method;
 use protocol::{Remark, RemarkKind, Sighting, Standing};
 
+use super::standin::Fault;
 use super::{Scene, proposal};
 
 async fn opened() -> (Scene, CommitSha) {
@@ -33,6 +34,26 @@ async fn failed_checks_are_seen_with_what_they_say_once_none_runs_any_more() {
     assert_eq!(early, seen(Vec::new()));
     let text = "Results\n\nassertion `left == right` failed\nsrc/lib.rs:3: unused variable";
     assert_eq!(late, seen(vec![remark("check:101", RemarkKind::Check, "test", None, text)]));
+}
+
+#[tokio::test]
+async fn a_check_that_says_nothing_itself_is_quoted_from_its_log_and_no_token_is_shown_where_that_is_kept() {
+    let (scene, sha) = opened().await;
+    scene.github.book(|book| {
+        book.check(&sha, "build", Some("failure"));
+        book.checks[0].summary = "";
+    });
+    let away: &'static str = Box::leak(format!("{}/elsewhere/logs", scene.github.base()).into_boxed_str());
+    let headers: &'static [(&str, &str)] = Box::leak(Box::new([("location", away)]));
+    scene.github.fail(Method::GET, "/actions/jobs/101/logs", Fault::Instead(302, headers, ""));
+    let log = "2026-11-16T03:00:00.1234567Z cargo test\n2026-11-16T03:00:01.0000000Z error: it broke\n";
+    scene.github.fail(Method::GET, "/elsewhere/logs", Fault::Instead(200, &[], log));
+
+    let seen = scene.forge.look(1).await.unwrap();
+
+    assert_eq!(seen.remarks[0].text, "cargo test\nerror: it broke\nsrc/lib.rs:3: unused variable");
+    let followed = scene.github.heard(&Method::GET, "/elsewhere/logs").remove(0);
+    assert!(!followed.headers.contains_key("authorization"), "{followed:?}");
 }
 
 #[tokio::test]

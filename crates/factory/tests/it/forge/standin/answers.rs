@@ -143,7 +143,10 @@ impl Book {
             json!({
                 "id": check.id, "name": check.name, "conclusion": check.conclusion,
                 "status": if check.conclusion.is_some() { "completed" } else { "in_progress" },
-                "output": { "title": "Results", "summary": check.summary, "annotations_count": 1 },
+                "output": {
+                    "title": (!check.summary.is_empty()).then_some("Results"), "summary": check.summary,
+                    "annotations_count": 1,
+                },
             })
         });
         json!({ "check_runs": runs.collect::<Vec<_>>() })
