@@ -129,6 +129,7 @@ impl Coordinator {
             base: job.spec().base.clone(),
             engine: self.desk.lock().engine_of(job),
             attempts: job.attempts(),
+            spent: job.spent(),
             spec: job.spec().clone(),
             body_md,
             checkpoint: job.checkpoint().cloned(),

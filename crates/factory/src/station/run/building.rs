@@ -146,12 +146,12 @@ impl Station {
 
     /// What the engine is asked to do, and what it may use up.
     fn request(&self, engine: &EngineName, run: &Run, place: &Place) -> Result<EngineRequest, Trouble> {
-        let Assignment { spec, checkpoint, attempts, body_md, .. } = &run.assignment;
+        let Assignment { spec, checkpoint, attempts, spent, body_md, .. } = &run.assignment;
         let limits = &self.settings.limits;
         let allowance = Allowance {
             wall: spec.budget.wall_ms.map(Duration::from_millis),
-            usd: spec.budget.usd,
-            tokens: spec.budget.tokens,
+            usd: spec.budget.usd.map(|usd| usd - spent.usd),
+            tokens: spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens)),
             turns: self.settings.engines.get(engine).and_then(|config| config.turns_max),
             disk: Some(DiskAllowance {
                 growth_bytes_max: limits.worktree_growth_mib_max.saturating_mul(1024 * 1024),

@@ -68,6 +68,7 @@ impl Station {
     /// A stopped run saves its work and gives the job back; one that was taken from us has nothing to give.
     pub(super) async fn let_go(&self, run: &mut Run, place: Option<&Place>) -> Answered {
         let cause = self.holdings.cause(run.key.job, run.key.epoch);
+        let insights = run.activity.lock().insights.clone();
         let checkpoint = self.save_on_the_way_out(run, place).await;
         let message = match cause {
             Some(StopCause::Lost) => return Answered::Refused("the job is no longer ours".to_owned()),
@@ -77,7 +78,7 @@ impl Station {
             None => "the run was stopped",
         };
         let message = Some(message.to_owned());
-        let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint };
+        let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint, insights };
         self.report_end(run, reports::release(run.key.job, request)).await
     }
 
