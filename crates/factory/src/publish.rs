@@ -60,6 +60,9 @@ impl Mirror {
     /// Commits of the agent are kept. Where it left nothing uncommitted its last commit is made again, with the trailers.
     pub async fn commit_all(&self, worktree: &Worktree, message: &str) -> Result<Committed, Error> {
         let snapshot = self.snapshot(worktree).await?;
+        if let Some(path) = snapshot.giant {
+            return Err(Error::TooLarge { path });
+        }
         if snapshot.tree == snapshot.fork_tree {
             return Ok(Committed::Empty);
         }
