@@ -32,6 +32,8 @@ struct Run {
     stop: CancellationToken,
     /// What still ships the engine's output.
     log: Option<JoinHandle<()>>,
+    /// Its work could not be saved on the way out: the worktree is the only copy.
+    is_unsaved: bool,
 }
 
 /// Where a run works.
@@ -87,7 +89,7 @@ impl Station {
     pub(super) async fn work(self: &Arc<Self>, record: RunRecord, accepted: Accepted, good_until: Duration) {
         let key = RunKey { job: record.job, epoch: accepted.lease_epoch };
         let stop = self.holdings.begin(key.job, key.epoch, good_until);
-        let mut run = Run { key, record, assignment: accepted.assignment, stop, log: None };
+        let mut run = Run { key, record, assignment: accepted.assignment, stop, log: None, is_unsaved: false };
         let (job, epoch) = (key.job, key.epoch);
         info!(job.id = %job, lease.epoch = %epoch, "Working on job `{job}`");
         let (place, verdict) = match self.prepare(&mut run).await {
