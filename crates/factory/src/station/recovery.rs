@@ -74,7 +74,7 @@ impl Station {
         let Some(repo) = &record.repo else { return Ok(None) };
         let Some(worktree) = self.host.worktree(run)? else { return Ok(None) };
         let (mirror, _) = self.mirror(repo)?;
-        match mirror.checkpoint(&worktree).await {
+        match mirror.checkpoint_anew(&worktree).await {
             Ok(Saved::Pushed(checkpoint)) => Ok(Some(checkpoint)),
             Ok(Saved::NothingToSave) => Ok(None),
             Err(error) => {
