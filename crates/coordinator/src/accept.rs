@@ -132,7 +132,7 @@ impl Coordinator {
             base: job.spec().base.clone(),
             engine: self.desk.lock().engine_of(job),
             attempts: job.attempts(),
-            spent: job.spent(),
+            spent: job.spent_of_budget(),
             spec: job.spec().clone(),
             body_md,
             checkpoint: job.checkpoint().cloned(),

@@ -86,6 +86,8 @@ struct State {
     runs: u32,
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     spent: Spent,
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    forgiven: Spent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<Run>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,6 +181,7 @@ impl Job {
             unaccepted: 0,
             runs: 0,
             spent: Spent::default(),
+            forgiven: Spent::default(),
             run: None,
             checkpoint: None,
             completed: None,

@@ -120,6 +120,14 @@ impl Spent {
         *self == Self::default()
     }
 
+    /// What was spent since `earlier`.
+    pub(crate) fn beyond(self, earlier: Self) -> Self {
+        Self {
+            cost_usd: self.cost_usd.map(|cost| (cost - earlier.cost_usd.unwrap_or(0.0)).max(0.0)),
+            tokens: self.tokens.map(|tokens| tokens.saturating_sub(earlier.tokens.unwrap_or(0))),
+        }
+    }
+
     pub(crate) fn add(&mut self, insights: &Insights) {
         if let Some(cost) = insights.cost_usd.filter(|cost| cost.is_finite()) {
             self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost);

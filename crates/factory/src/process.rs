@@ -167,6 +167,11 @@ impl Launcher {
         &self.scrubber
     }
 
+    /// The account that programs run under, if it is another.
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
     /// The clock that programs are timed by.
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)

@@ -53,6 +53,17 @@ struct Notes {
     start: CommitSha,
 }
 
+/// What was saved of a worktree last, so that nothing is pushed twice.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastSaved {
+    pub(crate) head: CommitSha,
+    pub(crate) tree: CommitSha,
+    pub(crate) sha: CommitSha,
+}
+
+/// Where that is written down.
+const LAST_SAVED: &str = "saved.json";
+
 /// Written last: a worktree without it was never finished.
 const NOTES: &str = "start.json";
 
@@ -117,6 +128,16 @@ impl Worktree {
         &self.desk
     }
 
+    pub(crate) fn last_saved(&self) -> Option<LastSaved> {
+        serde_json::from_slice(&fs::read(self.desk.join(LAST_SAVED)).ok()?).ok()
+    }
+
+    /// Remembers what is on the remote now. If it cannot, the next time pushes once more.
+    pub(crate) fn remember_saved(&self, saved: &LastSaved) {
+        let written = serde_json::to_vec(saved).unwrap_or_default();
+        let _ = replace_file(&self.desk.join(LAST_SAVED), &written);
+    }
+
     /// Git settings that say no more than that this worktree may be read although it belongs to another account.
     pub(crate) fn trust(&self) -> PathBuf {
         self.desk.join("trust.gitconfig")
@@ -167,11 +188,16 @@ impl Mirror {
             }
             Start::Checkpoint(saved) => {
                 // The name is made here, not taken from the message: what we were sent is a commit to look for.
-                self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
-                self.require(&saved.sha).await?;
-                let parent = format!("{}^1", saved.sha);
+                let shown = self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
+                let sha = match (self.require(&saved.sha).await, shown) {
+                    (Ok(()), _) => saved.sha.clone(),
+                    // The run saved once more and died before it could say so. Nobody else writes to its ref.
+                    (Err(Error::NoSuchCommit { .. }), Some(later)) => later,
+                    (Err(error), _) => return Err(error),
+                };
+                let parent = format!("{sha}^1");
                 let head = self.call("rev-parse").args(["--verify", "--end-of-options", &parent]).object().await?;
-                (head, saved.sha.clone())
+                (head, sha)
             }
         };
         let shared = self.call("merge-base").args([base_head.as_str(), head.as_str()]).object().await;

@@ -229,7 +229,7 @@ pub struct Failed {
 }
 
 /// Gives a job back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseWork {
     /// The fence.
@@ -240,6 +240,9 @@ pub struct ReleaseWork {
     /// Work saved on the way out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
+    /// What it cost until then.
+    #[serde(default)]
+    pub insights: Insights,
 }
 
 /// A fenced change of a job by its holder: to `building`, or saved work.

@@ -284,7 +284,8 @@ impl Machine {
     }
 
     pub(crate) async fn release(&self, fleet: &Fleet, grip: Grip) -> Result<StageAnswer, Error> {
-        let request = ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: None };
+        let request =
+            ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: None, insights: Default::default() };
         let released = fleet.coordinator.release(&self.who, grip.job, &request).await?;
         self.let_go(grip);
         Ok(released)

@@ -45,7 +45,10 @@ impl Job {
                 self.charge_run(account);
                 self.end_run(RunOutcome::QuotaWindow, Some(message), at);
             }
-            E::Released { message, .. } => {
+            E::Released { message, insights, .. } => {
+                if let Some(run) = &mut self.state.run {
+                    run.insights = insights.clone();
+                }
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Released, message.clone(), at);
             }
@@ -189,6 +192,7 @@ impl Job {
         self.state.attempts = 0;
         self.state.lost_leases = 0;
         self.state.unaccepted = 0;
+        self.state.forgiven = self.state.spent;
         self.state.avoid = None;
         self.state.feedback.begin_again();
         if checkpoint == KeepCheckpoint::Drop {

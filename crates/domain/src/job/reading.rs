@@ -99,6 +99,11 @@ impl Job {
         self.state.spent
     }
 
+    /// The part of it that counts against the job's budget: what was spent before an operator let it start over does not.
+    pub fn spent_of_budget(&self) -> Spent {
+        self.state.spent.beyond(self.state.forgiven)
+    }
+
     /// Saved work to resume from.
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.state.checkpoint.as_ref()

@@ -163,7 +163,7 @@ impl Gc {
         let Some(mirror) = self.mirror(worktree.repo()) else {
             return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
         };
-        match mirror.checkpoint(&worktree).await? {
+        match mirror.checkpoint_anew(&worktree).await? {
             Saved::Pushed(_) | Saved::NothingToSave => Ok(()),
         }
     }

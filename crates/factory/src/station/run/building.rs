@@ -14,7 +14,7 @@ use super::super::backlog::{LogBacklog, LogWriter};
 use super::super::holding::StopCause;
 use super::super::reports::Answered;
 use super::rework::prompt_of;
-use super::{Place, Run, Spent, Trouble, Verdict};
+use super::{Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
     Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
@@ -43,8 +43,8 @@ impl Station {
             Judgement::QuotaWindow { window, resets_at, message } => {
                 self.close_window(engine.credential(), resets_at);
                 let (engine, credential) = (engine.name().clone(), engine.credential().to_owned());
-                let spent = Spent { window, resets_at, message };
-                return Ok(Verdict::Quota { engine, credential, spent, insights: end.insights });
+                let window = UsedUp { window, resets_at, message };
+                return Ok(Verdict::Quota { engine, credential, window, insights: end.insights });
             }
         }
         run.record.stage = LocalStage::Verifying;
@@ -120,16 +120,24 @@ impl Station {
 
     /// Saves work in progress on a timer while the engine runs [F4].
     pub(super) async fn save_now_and_then(&self, run: &Run, place: &Place) -> std::convert::Infallible {
+        let mut reported = None;
         loop {
             self.clock.sleep(self.settings.checkpoint_every).await;
             let Ok(Some(checkpoint)) = self.save(run, place).await else { continue };
+            if reported.as_ref() == Some(&checkpoint.sha) {
+                continue;
+            }
             fail_point!("factory::checkpoint_pushed");
+            let sha = checkpoint.sha.clone();
             let request = Patch { lease_epoch: run.key.epoch, stage: None, engine: None, checkpoint: Some(checkpoint) };
             let path = format!("/jobs/{}", run.key.job);
             let patched: Result<protocol::StageAnswer, _> =
                 self.client.call(http::Method::PATCH, &path, Some(&request)).await;
-            if let Err(error) = patched {
-                warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
+            match patched {
+                Ok(_) => reported = Some(sha),
+                Err(error) => {
+                    warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
+                }
             }
         }
     }
@@ -147,12 +155,12 @@ impl Station {
 
     /// What the engine is asked to do, and what it may use up.
     fn request(&self, engine: &EngineName, run: &Run, place: &Place) -> Result<EngineRequest, Trouble> {
-        let Assignment { spec, checkpoint, attempts, .. } = &run.assignment;
+        let Assignment { spec, checkpoint, attempts, spent, .. } = &run.assignment;
         let limits = &self.settings.limits;
         let allowance = Allowance {
             wall: spec.budget.wall_ms.map(Duration::from_millis),
-            usd: spec.budget.usd,
-            tokens: spec.budget.tokens,
+            usd: spec.budget.usd.map(|usd| usd - spent.cost_usd.unwrap_or(0.0)),
+            tokens: spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens.unwrap_or(0))),
             turns: self.settings.engines.get(engine).and_then(|config| config.turns_max),
             disk: Some(DiskAllowance {
                 growth_bytes_max: limits.worktree_growth_mib_max.saturating_mul(1024 * 1024),
