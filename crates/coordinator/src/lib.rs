@@ -36,6 +36,7 @@ mod quota;
 mod registry;
 mod renewal;
 mod report;
+mod rests;
 mod settings;
 mod sightings;
 mod start;

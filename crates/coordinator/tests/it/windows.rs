@@ -156,6 +156,20 @@ async fn an_engine_with_two_logins_goes_on_with_the_other_and_rests_when_both_ar
     assert_eq!(listed, vec!["login-1", "login-2"]);
 }
 
+#[tokio::test]
+async fn a_report_that_names_no_login_is_about_one_that_could_be_used_until_then() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1"), by("claude", "login-2")]).await;
+    let job = fleet.submit(PLAIN).await;
+
+    runs_into_its_window(&fleet, &mac, job, "").await;
+    runs_into_its_window(&fleet, &mac, job, "").await;
+
+    assert_eq!(fleet.dispatch().await, 0);
+    let listed: Vec<String> = credentials(&fleet).into_iter().map(|view| view.credential).collect();
+    assert_eq!(listed, vec!["login-1", "login-2"]);
+}
+
 fn credentials(fleet: &Fleet) -> Vec<CredentialView> {
     fleet.coordinator.credentials(&fleet.admin).unwrap().items
 }
