@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use domain::{BranchName, CommitSha, RepoName};
 
+use crate::config::RepoConfig;
 use crate::disk::{make_private_folder, remove_file, remove_folder, replace_file};
 use crate::error::Error;
 use crate::git::{Call, GitError, PROMISOR};
@@ -24,6 +25,8 @@ pub struct Mirror {
     remote: Remote,
     /// Contents of files are fetched when they are needed.
     partial: bool,
+    /// Contents of files in large file storage are fetched too.
+    pub(crate) large_files: bool,
 }
 
 /// A mirror's whole configuration. It names no remote and no program, so there is nothing in it to trust.
@@ -41,9 +44,9 @@ const FOREIGN: [&str; 7] =
 const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 impl Mirror {
-    pub(crate) fn new(host: Host, repo: RepoName, remote: Remote, partial: bool) -> Self {
+    pub(crate) fn new(host: Host, repo: RepoName, remote: Remote, config: &RepoConfig) -> Self {
         let path = host.state.mirror(&repo);
-        Self { host, repo, path, remote, partial }
+        Self { host, repo, path, remote, partial: config.partial, large_files: config.lfs }
     }
 
     /// The repository it mirrors.
@@ -206,6 +209,10 @@ impl Mirror {
     /// A push to the remote; the caller adds options, then calls [`Mirror::url`] for the address.
     pub(crate) fn push(&self) -> Call<'_> {
         self.remote_call("push").args(["--quiet", "--no-verify", "--no-signed", "--no-recurse-submodules"])
+    }
+
+    pub(crate) fn remote(&self) -> &Remote {
+        &self.remote
     }
 
     pub(crate) fn url(&self) -> &str {

@@ -5,6 +5,7 @@
 mod engines;
 mod guards;
 mod hostile;
+mod large_files;
 mod mirrors;
 mod processes;
 mod promotion;
