@@ -30,6 +30,7 @@ mod ship;
 mod snapshot;
 mod state;
 mod station;
+mod submodules;
 mod verify;
 mod workspace;
 

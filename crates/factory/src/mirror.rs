@@ -27,6 +27,8 @@ pub struct Mirror {
     partial: bool,
     /// Contents of files in large file storage are fetched too.
     pub(crate) large_files: bool,
+    /// Submodules are checked out too.
+    pub(crate) submodules: bool,
 }
 
 /// A mirror's whole configuration. It names no remote and no program, so there is nothing in it to trust.
@@ -46,7 +48,15 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 impl Mirror {
     pub(crate) fn new(host: Host, repo: RepoName, remote: Remote, config: &RepoConfig) -> Self {
         let path = host.state.mirror(&repo);
-        Self { host, repo, path, remote, partial: config.partial, large_files: config.lfs }
+        Self {
+            host,
+            repo,
+            path,
+            remote,
+            partial: config.partial,
+            large_files: config.lfs,
+            submodules: config.submodules,
+        }
     }
 
     /// The repository it mirrors.
@@ -272,6 +282,7 @@ impl Mirror {
     }
 }
 
-fn quiet(fetch: Call<'_>) -> Call<'_> {
+/// A fetch that takes no more than it is asked for.
+pub(crate) fn quiet(fetch: Call<'_>) -> Call<'_> {
     fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"])
 }

@@ -181,6 +181,7 @@ impl Mirror {
         }
         self.check_out(&worktree, &layout.content).await?;
         self.furnish(&worktree, &layout.content).await?;
+        self.check_out_submodules(&worktree, &layout.content).await?;
         self.move_in(&worktree)?;
         let written = serde_json::to_vec_pretty(&worktree.notes).unwrap_or_default();
         let path = worktree.desk.join(NOTES);
