@@ -47,7 +47,7 @@ impl Host {
     /// The local mirror of a repository. Nothing is fetched yet.
     pub fn mirror(&self, repo: &RepoName, config: &RepoConfig) -> Result<Mirror, Error> {
         let remote = Remote::parse(&config.url).map_err(|source| Error::Remote { repo: repo.clone(), source })?;
-        Ok(Mirror::new(self.clone(), repo.clone(), remote, config.partial))
+        Ok(Mirror::new(self.clone(), repo.clone(), remote, config))
     }
 
     /// The worktree of a run, or `None` if there is none or it was never finished.

@@ -15,6 +15,7 @@ mod gc;
 mod git;
 pub mod guard;
 mod host;
+mod large_files;
 mod lock;
 mod merged_before;
 mod mirror;
@@ -32,6 +33,7 @@ mod ship;
 mod snapshot;
 mod state;
 mod station;
+mod submodules;
 mod verify;
 mod workspace;
 

@@ -7,6 +7,7 @@ mod forge;
 mod golden;
 mod guards;
 mod hostile;
+mod large_files;
 mod limits;
 mod mirrors;
 mod processes;
