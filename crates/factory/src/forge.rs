@@ -28,7 +28,7 @@ pub use forges::{Forges, ForgesError};
 pub use slug::{Slug, SlugError};
 pub use token::TokenSource;
 
-pub(crate) use text::{Evidenced, request_text, status};
+pub(crate) use text::{Evidenced, bare_text, request_text, status};
 
 /// What a pull request is to say.
 #[derive(Debug, Clone, PartialEq, Eq)]

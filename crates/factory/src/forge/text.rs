@@ -40,6 +40,11 @@ pub(crate) fn request_text(own: Option<&str>, title: &str, form: Option<&str>, e
     format!("{BEGIN}\n{}\n\n{evidence}{END}", told.trim_end())
 }
 
+/// The text of a pull request for work that was completed by somebody who knew of no forge.
+pub(crate) fn bare_text(title: &str) -> String {
+    format!("{BEGIN}\n{title}\n{END}")
+}
+
 /// The text that a pull request has, with our part of it replaced. What people wrote around it stays.
 pub(super) fn merged_body(there: &str, ours: &str) -> String {
     let ours_there = there.find(BEGIN).zip(there.find(END)).filter(|(begin, end)| begin < end);
@@ -52,8 +57,8 @@ pub(super) fn merged_body(there: &str, ours: &str) -> String {
 }
 
 /// What the one comment of a job says.
-pub(crate) fn status(run: RunKey, stage: &str, text: &str) -> String {
-    format!("**{stage}** — {text}\n\n<sub>job `{}`, epoch {}</sub>", run.job, run.epoch)
+pub(crate) fn status(job: JobId, stage: &str, text: &str) -> String {
+    format!("**{stage}** — {text}\n\n<sub>job `{job}`</sub>")
 }
 
 /// What a job's one comment begins with, so that it is found again.

@@ -7,7 +7,6 @@ use protocol::{ClientError, LookOrder, SightingAnswer};
 use tracing::{debug, info, warn};
 
 use super::Station;
-use crate::run_key::RunKey;
 
 impl Station {
     /// Looks in a task of its own, and says what is there. Whatever goes wrong, the coordinator asks again after a while.
@@ -43,7 +42,7 @@ impl Station {
             }
         };
         if let Some(comment) = answer.comment {
-            self.say_on_request(&*forge, number, RunKey { job, epoch: domain::Epoch(0) }, answer.stage, &comment).await;
+            self.say_on_request(&*forge, number, job, answer.stage, &comment).await;
         }
         if answer.stage == StageName::Shipped {
             self.end_shipped_branch(order).await;

@@ -1,14 +1,13 @@
 //! The pull request of a job: opened after the branch was moved, merged by the recorded commit [F5][I15].
 
-use domain::{ProductId, RepoName, StageName};
+use domain::{JobId, ProductId, RepoName, StageName};
 use fail::fail_point;
 use protocol::{ErrandOutcome, LookOrder, PromoteOrder};
 use tracing::warn;
 
 use super::Station;
 use super::errand::{Done, Subject};
-use crate::forge::{AutoMerge, Forge, ForgeError, MergeOrder, Merging, Proposal, status};
-use crate::run_key::RunKey;
+use crate::forge::{AutoMerge, Forge, ForgeError, MergeOrder, Merging, Proposal, bare_text, status};
 use crate::ship::AfterShip;
 
 /// A title is one line that people read in a list.
@@ -26,7 +25,7 @@ impl Station {
             branch: subject.mirror.pr_branch(subject.job).short().to_owned(),
             base: subject.base.clone(),
             title: titled(&settings.title, subject),
-            body: order.request_text.clone().unwrap_or_default(),
+            body: order.request_text.clone().unwrap_or_else(|| bare_text(&subject.title)),
             draft: settings.draft,
             labels: settings.labels,
             reviewers: settings.reviewers,
@@ -36,9 +35,8 @@ impl Station {
             Err(error) => return outcome_of(&error).into(),
         };
         fail_point!("factory::request_opened", |_| ErrandOutcome::Done.into());
-        let run = RunKey { job: subject.job, epoch: order.run_epoch };
         let text = format!("`{}` is done and verified.", order.sha);
-        self.say_on_request(&*forge, request.number, run, StageName::Review, &text).await;
+        self.say_on_request(&*forge, request.number, subject.job, StageName::Review, &text).await;
         Done { outcome: ErrandOutcome::Done, request: Some(request) }
     }
 
@@ -64,9 +62,8 @@ impl Station {
         };
         let outcome = match forge.merge(&merge).await {
             Ok(Merging::Merged) => {
-                let run = RunKey { job: subject.job, epoch: order.run_epoch };
                 let text = format!("`{}` is merged into `{}`.", order.sha, subject.base);
-                self.say_on_request(&*forge, request.number, run, StageName::Shipped, &text).await;
+                self.say_on_request(&*forge, request.number, subject.job, StageName::Shipped, &text).await;
                 self.end_branch(subject, order).await;
                 ErrandOutcome::Done
             }
@@ -96,12 +93,12 @@ impl Station {
         &self,
         forge: &dyn Forge,
         number: u64,
-        run: RunKey,
+        job: JobId,
         stage: StageName,
         text: &str,
     ) {
-        if let Err(error) = forge.say(number, run.job, &status(run, stage.as_str(), text)).await {
-            warn!(job.id = %run.job, %error, "Could not say on pull request {number} how job `{}` stands", run.job);
+        if let Err(error) = forge.say(number, job, &status(job, stage.as_str(), text)).await {
+            warn!(job.id = %job, %error, "Could not say on pull request {number} how job `{job}` stands");
         }
     }
 

@@ -38,6 +38,8 @@ impl<'c> Progress<'c> {
             event.kind,
             EventKind::AttemptFailed
                 | EventKind::ErrandFailed
+                | EventKind::ErrandPutOff
+                | EventKind::Escalated
                 | EventKind::Reaped
                 | EventKind::QuotaHit
                 | EventKind::DispatchExpired
