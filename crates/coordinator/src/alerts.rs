@@ -21,6 +21,7 @@ impl Coordinator {
         }
         let mut items = self.queue_alerts(who);
         items.extend(self.errand_alerts(who));
+        items.extend(self.request_alerts(who));
         items.extend(self.factory_alerts());
         items.extend(self.dead_letter_alert(who).await?);
         for (job, since) in self.counters.duplicates() {
@@ -49,6 +50,8 @@ impl Coordinator {
             let code = match &unplaced.why {
                 Unplaced::NoFactories | Unplaced::Away { .. } => AlertCode::NoLiveFactory,
                 why if why.is_unplaceable() => AlertCode::Unplaceable,
+                // It says when it goes on, and nobody has to do anything.
+                Unplaced::UsageWindow { .. } => continue,
                 _ if now.since(since) >= self.settings.starving_after => AlertCode::QueueStarvation,
                 _ => continue,
             };
@@ -102,6 +105,19 @@ impl Coordinator {
             alerts.push(alert(AlertCode::Unplaceable, message, job.value.updated_at(), Some(id)));
         }
         alerts
+    }
+
+    /// Pull requests that no round of changes could satisfy.
+    fn request_alerts(&self, who: &Principal) -> Vec<Alert> {
+        let desk = self.desk.lock();
+        let stuck = desk.jobs().map(|job| &job.value).filter(|job| job.is_escalated() && who.sees(job.product()));
+        let told = stuck.take(ERRANDS_LOOKED_AT_MAX).map(|job| {
+            let (id, message) = (job.id(), job.message().unwrap_or("a person has to look"));
+            let place = job.pull_request().map_or_else(String::new, |request| format!(" at {}", request.url));
+            let message = format!("the pull request of job `{id}`{place} is not satisfied: {message}");
+            alert(AlertCode::ChangesExhausted, message, job.updated_at(), Some(id))
+        });
+        told.collect()
     }
 
     fn factory_alerts(&self) -> Vec<Alert> {

@@ -15,7 +15,9 @@ use crate::desk::{Desk, Moment};
 use crate::figures::Counters;
 use crate::inbox::Inboxes;
 use crate::logs::LogBell;
+use crate::looks::Looks;
 use crate::modes::Modes;
+use crate::progress::Board;
 use crate::settings::Settings;
 use crate::tail::Tail;
 use crate::tokens::TokenBook;
@@ -50,7 +52,10 @@ pub struct Coordinator {
     pub(crate) tail: Tail,
     pub(crate) bodies: Bodies,
     pub(crate) log_bell: LogBell,
+    pub(crate) progress: Board,
     pub(crate) counters: Counters,
+    /// Who looks at which pull request.
+    pub(crate) looks: Looks,
     /// How work reaches factories.
     pub(crate) modes: Modes,
     pub(crate) claim_lanes: Lanes,

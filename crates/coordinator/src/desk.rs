@@ -12,13 +12,14 @@ use domain::{
     EngineName, Factory, FactoryId, Flags, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage, StageName,
     Timestamp, Versioned,
 };
-use scheduler::{Fleet, FleetView, Queue, Seat, Waiting, Weights};
+use scheduler::{Fleet, FleetView, Queue, Rest, Seat, Waiting, Weights};
 
 use crate::closed::Closed;
 use crate::deadlines::Deadlines;
 use crate::errands::Errands;
 use crate::leases::Leases;
 use crate::registry::{Former, Pulse};
+use crate::windows::Windows;
 
 /// A point in time as the desk needs it.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +79,7 @@ pub(crate) struct Desk {
     pub(crate) pulses: HashMap<FactoryId, Pulse>,
     pub(crate) former: Former,
     pub(crate) leases: Leases,
+    pub(crate) windows: Windows,
 }
 
 impl Desk {
@@ -187,11 +189,31 @@ impl Desk {
 
     /// The engine that a job will get on a factory, as far as can be told without the plan that sent it there.
     fn likely_engine(&self, factory: &FactoryId, wanted: &[EngineName]) -> Option<EngineName> {
-        let offered: BTreeSet<EngineName> = self.factories.get(factory)?.value.engines().collect();
+        let rests =
+            |engine: &EngineName| self.fleet.get(factory).is_some_and(|state| state.resting.contains_key(engine));
+        let offered = self.factories.get(factory)?.value.engines().filter(|engine| !rests(engine));
+        let offered: BTreeSet<EngineName> = offered.collect();
         match wanted {
             [] => offered.into_iter().next(),
             wanted => wanted.iter().find(|engine| offered.contains(engine)).cloned(),
         }
+    }
+
+    /// The engine whose seat a job takes on the factory that holds it.
+    pub(crate) fn engine_of(&self, job: &Job) -> Option<EngineName> {
+        let lease = job.seat()?;
+        self.engines.get(&job.id()).cloned().or_else(|| self.likely_engine(&lease.factory, &job.spec().engines))
+    }
+
+    /// Why a factory cannot run a job although it has an engine for it: all of them rest.
+    pub(crate) fn rest_of(&self, job: &Job, factory: &FactoryId) -> Option<String> {
+        let resting = &self.fleet.get(factory)?.resting;
+        let wanted = &job.spec().engines;
+        let offered = self.factories.get(factory)?.value.engines();
+        let mut usable = offered.filter(|engine| wanted.is_empty() || wanted.contains(engine)).peekable();
+        usable.peek()?;
+        let rests: Option<Vec<String>> = usable.map(|engine| Some(told(resting.get(&engine)?))).collect();
+        rests.map(|rests| rests.join(", "))
     }
 
     /// A plan gives a job a seat of this engine.
@@ -319,6 +341,13 @@ impl Desk {
     pub(crate) fn queue_version(&self, product: &ProductId) -> (u64, u64) {
         let read = |counts: &BTreeMap<ProductId, u64>| counts.get(product).copied().unwrap_or(0);
         (read(&self.versions), read(&self.pending))
+    }
+}
+
+fn told(rest: &Rest) -> String {
+    match rest {
+        Rest::Window(window) => window.to_string(),
+        Rest::Unusable { problem } => problem.clone(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What holders report. Every write shows its epoch, and any other is refused [I1].
 
+use std::time::Duration;
+
 use domain::{
     Account, Checkpoint, Completion, EngineName, FailureReason, Holder, Job, JobId, Refusal, RunOutcome, Stage,
     StageEvent, StageName, Timestamp,
@@ -16,7 +18,14 @@ use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
-use crate::words::{bounded, check, cut};
+use crate::words::{bounded, check, cut, readable, short};
+
+/// The text of a pull request: a few pages, which is less than any forge takes.
+const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
+
+/// How long a promotion or a merge that has to wait is left alone.
+const PUT_OFF_MIN: Duration = Duration::from_secs(1);
+const PUT_OFF_MAX: Duration = Duration::from_secs(3_600);
 
 /// Tries of one promotion or merge before it is given up and a person has to look.
 const ERRAND_TRIES_MAX: u32 = 8;
@@ -69,7 +78,10 @@ impl Coordinator {
             insights: request.insights.clone(),
             evidence: bounded(&request.evidence),
             message: request.message.as_deref().map(cut),
+            checkpoint: request.checkpoint.clone().map(|saved| Checkpoint { epoch: holder.epoch, ..saved }),
+            request_text: request.request_text.as_deref().map(|text| short(text, REQUEST_TEXT_CHARS_MAX)),
         };
+        request.checkpoint.as_ref().map_or(Ok(()), check)?;
         if request.sha.is_some() && self.look_up(id).await?.value.spec().repo.is_none() {
             return Err(invalid("sha", "the job has no repository that a commit could be in".to_owned()));
         }
@@ -100,20 +112,28 @@ impl Coordinator {
     /// A factory says what became of a promotion or a merge.
     pub async fn promote(&self, who: &Principal, id: JobId, request: &ErrandReport) -> Result<StageAnswer, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
+        let found = request.pull_request.as_ref().map(readable).transpose()?;
         fail_point!("promote::before_commit");
         let answer = self
             .move_on(id, |job, now| {
                 let tries = job.errand().map_or(0, |errand| errand.tries);
                 let event = self.errand_event(&holder, &request.outcome, tries, now);
+                let job = match &found {
+                    Some(found) => job.with_pull_request(found.clone()),
+                    None => job,
+                };
                 let job = job.apply(event, now, who.actor())?;
                 // A merge that cannot work is not asked for again by itself: a person has to look.
                 match request.outcome {
                     ErrandOutcome::Done => self.ship_if_wanted(job, now).map(Decision::Write),
-                    ErrandOutcome::Failed { .. } | ErrandOutcome::Impossible { .. } => Ok(Decision::Write(job)),
+                    ErrandOutcome::Failed { .. } | ErrandOutcome::PutOff { .. } | ErrandOutcome::Impossible { .. } => {
+                        Ok(Decision::Write(job))
+                    }
                 }
             })
             .await?;
         fail_point!("promote::committed");
+        self.looks.bell.notify_one();
         Ok(answer)
     }
 
@@ -160,7 +180,11 @@ impl Coordinator {
         let message = request.message.as_deref().map(cut);
         self.move_on(id, |job, now| {
             let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
-            let released = StageEvent::Released { holder: holder.clone(), message: message.clone() };
+            let released = StageEvent::Released {
+                holder: holder.clone(),
+                message: message.clone(),
+                insights: request.insights.clone(),
+            };
             job.apply(released, now, who.actor()).map(Decision::Write)
         })
         .await
@@ -199,7 +223,7 @@ impl Coordinator {
         }
     }
 
-    fn with_checkpoint(
+    pub(crate) fn with_checkpoint(
         &self,
         job: Job,
         holder: &Holder,
@@ -221,6 +245,10 @@ impl Coordinator {
                 let retry_at = (tries + 1 < ERRAND_TRIES_MAX).then(|| now.after(self.settings.retry.backoff));
                 StageEvent::ErrandFailed { holder, message: cut(message), retry_at }
             }
+            ErrandOutcome::PutOff { message, retry_after_ms } => {
+                let pause = Duration::from_millis(*retry_after_ms).clamp(PUT_OFF_MIN, PUT_OFF_MAX);
+                StageEvent::ErrandPutOff { holder, message: cut(message), retry_at: now.after(pause) }
+            }
             ErrandOutcome::Impossible { message } => {
                 StageEvent::ErrandFailed { holder, message: cut(message), retry_at: None }
             }
@@ -228,7 +256,7 @@ impl Coordinator {
     }
 
     /// Who reports, if its token covers the job's product [T3].
-    async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
+    pub(crate) async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
         who.factory()?;
         let job = self.look_up(id).await?;
         Ok(Holder { epoch, factory: who.work_on(job.value.product())?.clone() })

@@ -5,6 +5,8 @@ use std::time::Duration;
 use domain::RetryPolicy;
 use scheduler::Weights;
 
+use crate::windows::WindowPolicy;
+
 /// A sweep reads every open job; more often than this it would be all that a busy coordinator does.
 const SWEEP_EVERY_MIN: Duration = Duration::from_millis(100);
 
@@ -23,6 +25,10 @@ pub struct Settings {
     pub errand_within: Duration,
     /// How often the sweep compares memory with the store while there is open work.
     pub sweep_every: Duration,
+    /// How often an open pull request is looked at when the forge says nothing.
+    pub look_every: Duration,
+    /// How often a pull request may send its job back before a person has to look.
+    pub feedback_rounds_max: u32,
     /// How long a job waits for a seat before that is worth an alert.
     pub starving_after: Duration,
     /// How long a rotated token keeps working.
@@ -31,6 +37,8 @@ pub struct Settings {
     pub factory_token_ttl: Option<Duration>,
     /// What follows failures, where a manifest says nothing.
     pub retry: RetryPolicy,
+    /// How long logins rest whose usage window is used up.
+    pub windows: WindowPolicy,
     /// The terms of the score.
     pub weights: Weights,
     /// Below this much free space a factory gets no new work.
@@ -46,10 +54,13 @@ impl Default for Settings {
             accept_within: Duration::from_secs(15),
             errand_within: Duration::from_secs(120),
             sweep_every: Duration::from_mins(1),
+            look_every: Duration::from_mins(2),
+            feedback_rounds_max: 3,
             starving_after: Duration::from_mins(10),
             token_overlap: Duration::from_mins(10),
             factory_token_ttl: None,
             retry: RetryPolicy::default(),
+            windows: WindowPolicy::default(),
             weights: Weights::default(),
             disk_free_min_bytes: 1024 * 1024 * 1024,
         }

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::generation;
 use crate::registry::Registration;
 use crate::settings::Settings;
+use crate::windows::Window;
 
 impl Coordinator {
     /// A coordinator with what the store knows. Nothing runs yet: [`Coordinator::run`] does that.
@@ -36,7 +37,9 @@ impl Coordinator {
             tail: Default::default(),
             bodies: Default::default(),
             log_bell: Default::default(),
+            progress: Default::default(),
             counters: Default::default(),
+            looks: Default::default(),
             modes: Default::default(),
             claim_lanes: Default::default(),
             seating: Default::default(),
@@ -60,10 +63,10 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    /// Runs the dispatcher, the timer and the sweep until [`Coordinator::stop`].
+    /// Runs the dispatcher, the timer, the sweep and the looks at pull requests until [`Coordinator::stop`].
     pub async fn run(&self) {
         self.work.notify_one();
-        tokio::join!(self.run_dispatcher(), self.run_timer(), self.run_sweep());
+        tokio::join!(self.run_dispatcher(), self.run_timer(), self.run_sweep(), self.run_looks());
     }
 
     /// Ends everything that runs and every stream that is held open.
@@ -88,6 +91,9 @@ impl Coordinator {
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
             self.know_factory(factory);
+        }
+        for (credential, window) in self.documents::<Window>(Collection::Credentials).await? {
+            self.know_window(credential, window);
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ impl Coordinator {
             }
             Action::RequestChanges => {
                 let event = StageEvent::ChangesRequested { message: request.message.as_deref().map(cut) };
-                self.apply_by(who, id, event).await?
+                self.change(id, |job, now| Ok(job.apply(event.clone(), now, who.actor())?.with_new_rounds())).await?
             }
             Action::Requeue | Action::RetryFromCheckpoint => {
                 let checkpoint = if request.fresh { KeepCheckpoint::Drop } else { KeepCheckpoint::Keep };
@@ -88,8 +88,10 @@ impl Coordinator {
         let message = message.as_deref().map(cut);
         self.change(id, |job, now| match job.stage() {
             Stage::Review { .. } | Stage::Testing { .. } => {
-                let changes = StageEvent::ChangesRequested { message: message.clone() };
-                let job = job.apply(changes, now, who.actor())?;
+                // Without a word of his own the person means what the job says: a merge that conflicts, mostly.
+                let message = message.clone().or_else(|| job.message().map(str::to_owned));
+                let changes = StageEvent::ChangesRequested { message };
+                let job = job.apply(changes, now, who.actor())?.with_new_rounds();
                 Ok(if checkpoint == KeepCheckpoint::Drop { job.without_checkpoint() } else { job })
             }
             _ => job.apply(StageEvent::Requeued { checkpoint }, now, who.actor()),

@@ -1,6 +1,6 @@
 //! What others wrote, within bounds: it is kept, sent on and shown.
 
-use domain::{Checkpoint, Evidence};
+use domain::{Checkpoint, Evidence, PullRequest};
 
 use crate::error::Error;
 use crate::submit::invalid;
@@ -23,9 +23,22 @@ const REF_LEN_MAX: usize = 250;
 /// Engines name sessions by ids or by paths.
 const SESSION_LEN_MAX: usize = 1_000;
 
+/// The longest address that browsers agree on.
+const URL_LEN_MAX: usize = 2_000;
+
 /// A message without anything that could harm a terminal, and not too long.
 pub(crate) fn cut(message: &str) -> String {
-    message.chars().filter(is_text).take(MESSAGE_CHARS_MAX).collect()
+    short(message, MESSAGE_CHARS_MAX)
+}
+
+/// The beginning of a text, without anything that could harm a terminal.
+pub(crate) fn short(text: &str, chars_max: usize) -> String {
+    text.chars().filter(is_text).take(chars_max).collect()
+}
+
+/// Text without anything that could harm a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().filter(is_text).collect()
 }
 
 /// Evidence that fits into a job's document: the ends of outputs, the first ones first.
@@ -45,7 +58,17 @@ pub(crate) fn check(checkpoint: &Checkpoint) -> Result<(), Error> {
     checkpoint.session.as_deref().map_or(Ok(()), |session| check_name("checkpoint.session", session, SESSION_LEN_MAX))
 }
 
-fn check_name(what: &'static str, name: &str, max: usize) -> Result<(), Error> {
+/// A pull request whose address a person can be shown and can follow.
+pub(crate) fn readable(request: &PullRequest) -> Result<PullRequest, Error> {
+    let url = &request.url;
+    let is_web = url.starts_with("https://") || url.starts_with("http://");
+    if !is_web || url.len() > URL_LEN_MAX || !url.chars().all(|c| domain::is_harmless(c) && !c.is_whitespace()) {
+        return Err(invalid("pullRequest.url", format!("an http address of at most {URL_LEN_MAX} bytes is needed")));
+    }
+    Ok(request.clone())
+}
+
+pub(crate) fn check_name(what: &'static str, name: &str, max: usize) -> Result<(), Error> {
     if name.is_empty() || name.len() > max {
         return Err(invalid(what, format!("1 to {max} bytes, found {}", name.len())));
     }

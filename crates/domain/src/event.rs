@@ -74,6 +74,8 @@ pub enum EventKind {
     ErrandGranted,
     /// Promotion or shipping did not work out.
     ErrandFailed,
+    /// Promotion or shipping has to wait, through nobody's fault.
+    ErrandPutOff,
     /// A person or a policy asked for the merge.
     ShipRequested,
     /// The completed commit is merged.
@@ -98,6 +100,8 @@ pub enum EventKind {
     Approved,
     /// Somebody asked for changes.
     ChangesRequested,
+    /// Its pull request has sent it back too often: a person has to look.
+    Escalated,
     /// Somebody said no.
     Rejected,
     /// The agent asked a person.

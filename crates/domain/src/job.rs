@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 mod aftermath;
+mod feedback;
 mod reading;
 
 use crate::event::{Actor, EventKind, JobEvent};
@@ -14,8 +15,9 @@ use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
 use crate::lease::{Checkpoint, Dispatch, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
+use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
-use crate::run::Run;
+use crate::run::{Run, Spent};
 use crate::shape::ShapeKey;
 use crate::spec::{Priority, Spec};
 use crate::stage::{Circumstances, Obstacle, Stage, StageEvent};
@@ -82,6 +84,10 @@ struct State {
     unaccepted: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     runs: u32,
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    spent: Spent,
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    forgiven: Spent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<Run>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,6 +100,16 @@ struct State {
     promoted: Option<CommitSha>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     heads: Vec<CommitSha>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pull_request: Option<PullRequest>,
+    /// The text of the pull request, for as long as somebody may have to open it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request_text: Option<String>,
+    /// What the next run has to change about the completed work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    changes: Option<String>,
+    #[serde(default, skip_serializing_if = "Feedback::is_empty")]
+    feedback: Feedback,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     avoid: Option<FactoryId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,12 +180,18 @@ impl Job {
             lost_leases: 0,
             unaccepted: 0,
             runs: 0,
+            spent: Spent::default(),
+            forgiven: Spent::default(),
             run: None,
             checkpoint: None,
             completed: None,
             completed_epoch: None,
             promoted: None,
             heads: Vec::new(),
+            pull_request: None,
+            request_text: None,
+            changes: None,
+            feedback: Feedback::default(),
             avoid: None,
             message: None,
             answer: None,

@@ -163,8 +163,8 @@ impl Stage {
             (Self::Building { .. }, E::Asked { question, .. }) => {
                 Ok(Self::Blocked { on: Obstacle::Question(question.clone()) })
             }
-            (Self::Building { .. }, E::QuotaHit { until, .. }) => Ok(Self::waiting(Some(*until))),
-            (Self::Assigned { .. } | Self::Building { .. }, E::Released { .. } | E::Preempted { .. }) => {
+            (Self::Building { .. }, E::QuotaHit { .. })
+            | (Self::Assigned { .. } | Self::Building { .. }, E::Released { .. } | E::Preempted { .. }) => {
                 Ok(Self::waiting(None))
             }
             (
@@ -190,6 +190,7 @@ impl Stage {
             (Self::Testing { errand: Some(errand), .. }, E::ShipRequested) if errand.kind == ErrandKind::Promote => {
                 Ok(Self::Testing { errand: Some(errand), ship_wanted: true })
             }
+            (Self::Testing { .. }, E::Merged { .. }) => Ok(Self::Shipped),
             (Self::Review { .. } | Self::Testing { .. }, E::ChangesRequested { .. }) => Ok(Self::waiting(None)),
             (Self::Review { .. } | Self::Testing { .. }, E::Rejected { .. }) => {
                 Ok(Self::Failed { reason: FailureReason::Rejected })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use domain::BranchName;
+use domain::{BranchName, EngineName};
 use serde::Deserialize;
 
 /// One repository that this factory can work on.
@@ -18,23 +18,177 @@ pub struct RepoConfig {
     /// Commands that make a new worktree ready, run before the engine.
     #[serde(default)]
     pub setup: Vec<String>,
+    /// Fetches the contents of files when they are needed, for a repository whose history is large.
+    #[serde(default)]
+    pub partial: bool,
+    /// Fetches the contents of files in large file storage, where `git-lfs` is installed.
+    #[serde(default = "yes")]
+    pub lfs: bool,
+    /// Checks submodules out too, for reading.
+    #[serde(default)]
+    pub submodules: bool,
+    /// Folders that outlive worktrees, by the variable that tells programs where each is: `CARGO_TARGET_DIR = "target"`.
+    /// Each product has its own.
+    #[serde(default)]
+    pub caches: BTreeMap<String, String>,
 }
 
-/// One engine that runs a command line.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+impl RepoConfig {
+    /// A repository at `url` with nothing else to say about it.
+    pub fn at(url: impl Into<String>, base: BranchName) -> Self {
+        Self {
+            url: url.into(),
+            base,
+            setup: Vec::new(),
+            partial: false,
+            lfs: true,
+            submodules: false,
+            caches: BTreeMap::new(),
+        }
+    }
+}
+
+/// A cache that cannot be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{variable} = \"{name}\"` is no cache: name a variable that no program is led astray by, and a plain folder name"
+)]
+pub struct CacheError {
+    variable: String,
+    name: String,
+}
+
+/// Variables that decide which programs run, or who they are.
+const NOT_FOR_CACHES: [&str; 7] = ["PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "TERM"];
+
+impl RepoConfig {
+    /// Refuses caches whose folder would lie elsewhere, or whose variable means something else.
+    pub(crate) fn check(&self) -> Result<(), CacheError> {
+        let plain = |text: &str, more: fn(char) -> bool| {
+            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more(c))
+        };
+        for (variable, name) in &self.caches {
+            let is_variable = plain(variable, |c| c == '_')
+                && !NOT_FOR_CACHES.contains(&variable.as_str())
+                && !["LD_", "DYLD_", "GIT_", "GIGA_", "AQ_"].iter().any(|prefix| variable.starts_with(prefix));
+            let is_name = plain(name, |c| matches!(c, '.' | '_' | '-')) && !name.starts_with(['.', '-']);
+            if !is_variable || !is_name {
+                let (variable, name) = (domain::printable(variable), domain::printable(name));
+                return Err(CacheError { variable, name });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One engine that this factory offers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct EngineConfig {
-    /// The program and its arguments; `{job_id} {epoch} {worktree} {title} {model}` are replaced inside each argument.
+    /// What it is. When absent, an engine with `argv` is a command, and one without is what its name says.
+    pub kind: Option<EngineKind>,
+    /// A command's program and its arguments; `{job_id} {epoch} {worktree} {title} {model}` are replaced inside each argument.
     pub argv: Vec<String>,
-    /// Exit codes after which another attempt may end differently.
-    #[serde(default)]
+    /// The program of an engine that is no command, when it is not found under its own name.
+    pub program: Option<String>,
+    /// Arguments that an engine gets beyond its own.
+    pub args: Vec<String>,
+    /// Exit codes of a command after which another attempt may end differently.
     pub retryable_exit_codes: Vec<i32>,
+    /// Where a command says what it cost.
+    pub reads: Reads,
     /// The model, when the job names none.
-    #[serde(default)]
     pub model: Option<String>,
+    /// Whose usage windows it uses up: an opaque id, the engine's name when absent.
+    pub credential: Option<String>,
+    /// What claude may do without asking: `acceptEdits` with any shell command when absent.
+    pub permission_mode: Option<String>,
+    /// What codex may change: `workspace-write` when absent.
+    pub sandbox: Option<String>,
+    /// Turns of the conversation in one run.
+    pub turns_max: Option<u32>,
     /// What the engine's environment holds beyond the allow-list.
-    #[serde(default)]
     pub environment: EnvironmentConfig,
+}
+
+/// What an engine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// Any command line.
+    Command,
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+}
+
+impl EngineConfig {
+    /// What the engine called `name` is.
+    pub fn kind(&self, name: &EngineName) -> EngineKind {
+        let by_name = match name.as_str() {
+            "claude" => EngineKind::Claude,
+            "codex" => EngineKind::Codex,
+            _ => EngineKind::Command,
+        };
+        self.kind.unwrap_or(if self.argv.is_empty() { by_name } else { EngineKind::Command })
+    }
+
+    /// The program that the engine called `name` runs, if it has one.
+    pub fn program(&self, name: &EngineName) -> Option<&str> {
+        match self.kind(name) {
+            EngineKind::Command => self.argv.first().map(String::as_str),
+            kind => self.program.as_deref().or(kind.program()),
+        }
+    }
+}
+
+impl EngineKind {
+    /// The program that such an engine is, where its configuration names no other.
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Command => None,
+            Self::Claude => Some("claude"),
+            Self::Codex => Some("codex"),
+        }
+    }
+}
+
+/// Where in a command's output its figures are. The last one found counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, default)]
+pub struct Reads {
+    /// US dollars so far.
+    pub cost_usd: Option<Read>,
+    /// Tokens read so far.
+    pub tokens_in: Option<Read>,
+    /// Tokens written so far.
+    pub tokens_out: Option<Read>,
+    /// Turns so far.
+    pub turns: Option<Read>,
+}
+
+/// How a figure is found in a line.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Read {
+    /// The first group of a regular expression, or all of it.
+    Regex(String),
+    /// A JSON pointer into a line that is JSON: `/usage/cost`.
+    Pointer(String),
+}
+
+/// What a million tokens of a model cost, in US dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub struct Price {
+    /// Tokens read.
+    pub input: f64,
+    /// Tokens written.
+    pub output: f64,
+    /// Tokens read from a cache; as `input` when absent.
+    #[serde(default)]
+    pub cached: Option<f64>,
 }
 
 /// What an operator adds to the cleared environment of the programs that a factory runs.
@@ -136,6 +290,12 @@ pub struct Limits {
     pub grace_ms: u64,
     /// Output of one program that is passed on; the rest is read and dropped.
     pub output_bytes_max: u64,
+    /// What a worktree may grow by while its engine works.
+    pub worktree_growth_mib_max: u64,
+    /// What must stay free on the disk while an engine works.
+    pub disk_free_mib_min: u64,
+    /// How often the disk is looked at while an engine works.
+    pub disk_every_ms: u64,
     /// A git command that stays on this machine.
     pub git_local_ms: u64,
     /// A git command that talks to a remote.
@@ -150,10 +310,17 @@ impl Default for Limits {
             verify_wall_ms: 30 * 60 * 1000,
             grace_ms: 5_000,
             output_bytes_max: 64 * 1024 * 1024,
+            worktree_growth_mib_max: 50 * 1024,
+            disk_free_mib_min: 256,
+            disk_every_ms: 30_000,
             git_local_ms: 2 * 60 * 1000,
             git_network_ms: 10 * 60 * 1000,
         }
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn default_base() -> BranchName {
@@ -171,12 +338,28 @@ mod tests {
     fn a_repository_needs_only_its_address() {
         let config: RepoConfig = serde_json::from_str(r#"{"url": "https://forge.example/notes.git"}"#).unwrap();
 
-        let expected = RepoConfig {
-            url: "https://forge.example/notes.git".to_owned(),
-            base: "main".parse().unwrap(),
-            setup: Vec::new(),
+        assert_eq!(config, RepoConfig::at("https://forge.example/notes.git", "main".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_cache_is_a_plain_folder_under_a_harmless_variable() {
+        let with = |variable: &str, name: &str| RepoConfig {
+            caches: [(variable.to_owned(), name.to_owned())].into(),
+            ..RepoConfig::at("/srv/notes", default_base())
         };
-        assert_eq!(config, expected);
+
+        assert_eq!(with("CARGO_TARGET_DIR", "target").check(), Ok(()));
+        for (variable, name) in [
+            ("PATH", "bin"),
+            ("LD_PRELOAD", "x"),
+            ("GIGA_TOKEN", "x"),
+            ("A B", "x"),
+            ("X", ".."),
+            ("X", "a/b"),
+            ("X", ""),
+        ] {
+            assert!(with(variable, name).check().is_err(), "{variable} {name}");
+        }
     }
 
     #[test]

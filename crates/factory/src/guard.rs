@@ -1,7 +1,7 @@
 //! The process between a factory and a program it runs, so that the program never outlives the factory.
 //!
 //! The factory starts its own binary in this mode, as the leader of a new process group. The guard's standard input is a
-//! pipe whose other end only the factory holds: first it brings what the program is to read, then it stays open for as
+//! pipe whose other end only the factory holds: it brings what the program is to read, in frames, and stays open for as
 //! long as the factory lives. When it closes, because the factory wants the end or because it was killed, the guard ends
 //! the program, politely and then surely. It also ends whatever the program left behind, groups of their own included.
 
@@ -11,13 +11,14 @@ use std::os::fd::AsFd;
 use std::process::Stdio;
 use std::time::Duration;
 
+use bytes::{Buf, BytesMut};
 use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{all_processes, exit_code};
+use crate::process::{Account, all_processes, exit_code};
 
 /// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
 pub const GUARD_FAILED: u8 = 125;
@@ -28,11 +29,12 @@ pub const PROGRAM_NOT_FOUND: u8 = 127;
 const STDIN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const LENGTH_BYTES: usize = 8;
 const GRACE_OPTION: &str = "--grace-ms";
+const ACCOUNT_OPTION: &str = "--as";
 
 /// Runs in the guard process: `args` are what followed the hidden subcommand. Gives the exit code to leave with.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(order) = Order::parse(args) else {
-        return failed(&"expected `--grace-ms <n> -- <program> …`");
+        return failed(&"expected `--grace-ms <n> [--as <uid>:<gid>] -- <program> …`");
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -43,21 +45,34 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     code
 }
 
-/// The command line that runs `argv` below `guard`.
-pub(crate) fn command_line(guard: &[OsString], grace: Duration, argv: &[OsString]) -> Vec<OsString> {
-    let options = [GRACE_OPTION.into(), grace.as_millis().to_string().into(), "--".into()];
+/// The command line that runs `argv` below `guard`. The guard itself stays who the factory is: a program under another
+/// account cannot end it.
+pub(crate) fn command_line(
+    guard: &[OsString],
+    grace: Duration,
+    account: Option<&Account>,
+    argv: &[OsString],
+) -> Vec<OsString> {
+    let mut options: Vec<OsString> = vec![GRACE_OPTION.into(), grace.as_millis().to_string().into()];
+    if let Some(account) = account {
+        options.extend([ACCOUNT_OPTION.into(), format!("{}:{}", account.uid(), account.gid()).into()]);
+    }
+    options.push("--".into());
     guard.iter().cloned().chain(options).chain(argv.iter().cloned()).collect()
 }
 
-/// What the guard reads first: how long the program's input is, then the input.
-pub(crate) fn framed(stdin: Vec<u8>) -> Vec<u8> {
-    let mut framed = u64::try_from(stdin.len()).unwrap_or(u64::MAX).to_be_bytes().to_vec();
-    framed.extend(stdin);
+/// What the guard reads: how long a piece of the program's input is, then the piece. The first piece is read whole
+/// before the program starts; an empty one after it is the end of the input.
+pub(crate) fn framed(piece: &[u8]) -> Vec<u8> {
+    let mut framed = u64::try_from(piece.len()).unwrap_or(u64::MAX).to_be_bytes().to_vec();
+    framed.extend(piece);
     framed
 }
 
 struct Order {
     grace: Duration,
+    /// User and group that the program runs under, when they are not the guard's own.
+    ids: Option<(u32, u32)>,
     argv: Vec<OsString>,
 }
 
@@ -66,9 +81,17 @@ impl Order {
         let mut args = args.into_iter();
         let option = args.next().filter(|option| option == OsStr::new(GRACE_OPTION));
         let grace = option.and_then(|_| args.next())?.to_str()?.parse().ok()?;
-        args.next().filter(|end| end == OsStr::new("--"))?;
+        let mut next = args.next()?;
+        let mut ids = None;
+        if next == OsStr::new(ACCOUNT_OPTION) {
+            let named = args.next()?;
+            let (uid, gid) = named.to_str()?.split_once(':')?;
+            ids = Some((uid.parse().ok()?, gid.parse().ok()?));
+            next = args.next()?;
+        }
         let argv: Vec<OsString> = args.collect();
-        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), argv })
+        let is_whole = next == OsStr::new("--") && !argv.is_empty();
+        is_whole.then_some(Self { grace: Duration::from_millis(grace), ids, argv })
     }
 }
 
@@ -87,31 +110,24 @@ async fn watch(order: &Order) -> io::Result<u8> {
         Err(error) => return Err(error),
     };
     let stdin = child.stdin.take();
-    let feed = async {
-        if let Some(mut stdin) = stdin {
-            // A program need not read what it is given.
-            let _ = stdin.write_all(&input).await;
-        }
-    };
-    tokio::pin!(feed);
-    let mut feeding = true;
     let [term, int, hup] = &mut told_to_end;
-    loop {
-        tokio::select! {
-            status = child.wait() => return Ok(code(exit_code(status?))),
-            () = closed(&mut lifeline) => break,
-            () = told(term) => break,
-            () = told(int) => break,
-            () = told(hup) => break,
-            () = &mut feed, if feeding => feeding = false,
-        }
+    tokio::select! {
+        status = child.wait() => return Ok(code(exit_code(status?))),
+        () = relay(&mut lifeline, input, stdin) => {}
+        () = told(term) => {}
+        () = told(int) => {}
+        () = told(hup) => {}
     }
     end(&mut child, order.grace).await
 }
 
 fn start(order: &Order) -> io::Result<Child> {
     let Some((name, args)) = order.argv.split_first() else { return Err(io::ErrorKind::InvalidInput.into()) };
-    Command::new(name).args(args).stdin(Stdio::piped()).spawn()
+    let mut command = Command::new(name);
+    if let Some((uid, gid)) = order.ids {
+        command.uid(uid).gid(gid);
+    }
+    command.args(args).stdin(Stdio::piped()).spawn()
 }
 
 async fn read_input(lifeline: &mut pipe::Receiver) -> io::Result<Vec<u8>> {
@@ -127,10 +143,66 @@ async fn read_input(lifeline: &mut pipe::Receiver) -> io::Result<Vec<u8>> {
     if u64::try_from(input.len()).ok() == Some(length) { Ok(input) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Resolves when nobody holds the other end of the pipe any more.
-async fn closed(lifeline: &mut pipe::Receiver) {
-    let mut ignored = [0; 64];
-    while let Ok(1..) = lifeline.read(&mut ignored).await {}
+/// Passes on what the program is to read, and resolves when nobody holds the other end of the pipe any more.
+async fn relay(lifeline: &mut pipe::Receiver, first: Vec<u8>, mut stdin: Option<ChildStdin>) {
+    let mut pieces = Pieces { waiting: BytesMut::from(first.as_slice()), ..Pieces::default() };
+    let mut chunk = vec![0; 16 * 1024];
+    loop {
+        if pieces.waiting.is_empty() && pieces.is_ended {
+            stdin = None;
+        }
+        let write = async {
+            match &mut stdin {
+                Some(stdin) if !pieces.waiting.is_empty() => stdin.write(&pieces.waiting).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            read = lifeline.read(&mut chunk) => match read {
+                Ok(read @ 1..) => pieces.take(&chunk[..read]),
+                Ok(0) | Err(_) => return,
+            },
+            written = write => match written {
+                Ok(written @ 1..) => pieces.waiting.advance(written),
+                // A program need not read what it is given.
+                Ok(0) | Err(_) => stdin = None,
+            },
+        }
+        if stdin.is_none() {
+            pieces.waiting.clear();
+        }
+    }
+}
+
+/// The program's input on its way through the guard.
+#[derive(Default)]
+struct Pieces {
+    /// Came in, frames and all.
+    raw: BytesMut,
+    /// Goes out, whole pieces only.
+    waiting: BytesMut,
+    is_ended: bool,
+}
+
+impl Pieces {
+    fn take(&mut self, bytes: &[u8]) {
+        if self.is_ended {
+            return;
+        }
+        self.raw.extend_from_slice(bytes);
+        while let Some((length, rest)) = self.raw.split_first_chunk::<LENGTH_BYTES>() {
+            let length = u64::from_be_bytes(*length);
+            let queued = u64::try_from(self.waiting.len()).unwrap_or(u64::MAX);
+            // A program that reads nothing of so much never will.
+            self.is_ended = length == 0 || length.saturating_add(queued) > STDIN_BYTES_MAX;
+            let Ok(length) = usize::try_from(length) else { return };
+            if self.is_ended || rest.len() < length {
+                return;
+            }
+            self.raw.advance(LENGTH_BYTES);
+            self.waiting.unsplit(self.raw.split_to(length));
+        }
+    }
 }
 
 async fn told(signal: &mut io::Result<tokio::signal::unix::Signal>) {
@@ -211,16 +283,22 @@ mod tests {
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
         let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
-        let line = command_line(&["giga".into(), "__guard".into()], Duration::from_millis(1500), &argv);
+        let line = command_line(&["giga".into(), "__guard".into()], Duration::from_millis(1500), None, &argv);
 
         let order = Order::parse(line.into_iter().skip(2)).unwrap();
 
-        assert_eq!((order.grace, order.argv), (Duration::from_millis(1500), argv));
+        assert_eq!((order.grace, order.ids, order.argv), (Duration::from_millis(1500), None, argv));
     }
 
     #[test]
     fn a_guard_without_a_program_is_a_mistake() {
-        for args in [&["--grace-ms", "5", "--"][..], &["--", "sh"], &["--grace-ms", "x", "--", "sh"], &[]] {
+        for args in [
+            &["--grace-ms", "5", "--"][..],
+            &["--", "sh"],
+            &["--grace-ms", "x", "--", "sh"],
+            &["--grace-ms", "5", "--as", "--", "sh"],
+            &[],
+        ] {
             assert!(Order::parse(args.iter().map(OsString::from)).is_none(), "{args:?}");
         }
     }

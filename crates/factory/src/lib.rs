@@ -4,14 +4,18 @@
 //! The order of a run is `Host::mirror` → `Mirror::refresh` → `Mirror::create` → an engine through `Launcher` →
 //! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Only [`Station`] talks to a coordinator.
 
+mod changes;
 mod config;
 mod detect;
 mod disk;
 mod engine;
 mod error;
+mod forge;
+mod gc;
 mod git;
 pub mod guard;
 mod host;
+mod large_files;
 mod lock;
 mod merged_before;
 mod mirror;
@@ -21,29 +25,41 @@ mod promote;
 mod publish;
 mod refs;
 mod remote;
+mod request_form;
 mod run_key;
 mod runs;
+mod scrub;
 mod ship;
 mod snapshot;
 mod state;
 mod station;
+mod submodules;
 mod verify;
 mod workspace;
 
-pub use config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, RepoConfig};
+pub use config::{
+    CacheError, EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, Read,
+    Reads, RepoConfig,
+};
 pub use detect::{DetectConfig, Detected, detect};
 pub use engine::{
-    Again, CommandEngine, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,
-    Judgement, Presence, Session, TemplateError,
+    Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine,
+    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Login, Memory,
+    Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens, Usage, WindowState,
 };
 pub use error::Error;
+pub use forge::{
+    AutoMerge, BranchTemplate, BranchTemplateError, Forge, ForgeConfig, ForgeError, ForgeKind, Forges, ForgesError,
+    GhConfig, MergeMethod, MergeOrder, Merging, Proposal, PullRequestConfig, Slug, SlugError, TokenSource,
+};
+pub use gc::{Gc, GcItem, GcKind, GcPlan, GcReport};
 pub use git::{Git, GitError};
 pub use host::Host;
 pub use mirror::Mirror;
 pub use outbox::{Outbox, OutboxEntry, OutboxListing};
 pub use process::{
-    Bounds, End, Environment, Finished, Launcher, Line, ProcessMark, Program, Running, Source, StartError,
-    hide_from_siblings, kill_leftovers,
+    Account, AccountError, Bounds, End, Environment, Finished, Launcher, Line, ProcessMark, Program, Running, Source,
+    StartError, hide_from_siblings, kill_leftovers,
 };
 pub use promote::Promotion;
 pub use publish::{Committed, DiffSummary, Saved};
@@ -51,8 +67,11 @@ pub use refs::{RefName, RefNames};
 pub use remote::{Remote, RemoteError};
 pub use run_key::{RunKey, RunKeyError};
 pub use runs::{LocalStage, RunListing, RunRecord, Runs};
+pub use scrub::{ScrubStream, Scrubber, Secrets};
 pub use ship::{AfterShip, BranchEnd, ShipOrder, Shipped};
 pub use state::{StateDir, StateHold};
-pub use station::{Asking, Found, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken};
+pub use station::{
+    Asking, Found, Housekeeping, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken,
+};
 pub use verify::{CommandsVerdict, run_commands};
 pub use workspace::{Start, Worktree};

@@ -1,9 +1,11 @@
 //! Runs programs that we do not trust to end: in a group of their own, within limits, and never left behind.
 
+mod account;
 mod environment;
 mod group;
 mod lines;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -17,12 +19,15 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub use account::{Account, AccountError};
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
+pub(crate) use lines::LINE_BYTES_MAX;
 pub use lines::{Line, Source};
 
 use crate::config::Limits;
+use crate::scrub::Scrubber;
 use lines::Tap;
 
 /// What is to be run.
@@ -91,6 +96,9 @@ pub struct StartError {
 pub struct Launcher {
     guard: Option<Vec<OsString>>,
     clock: Arc<dyn Clock>,
+    account: Option<Account>,
+    scrubber: Scrubber,
+    variables: BTreeMap<String, OsString>,
 }
 
 /// A guard may need this long beyond the grace to end what its program left.
@@ -125,12 +133,48 @@ impl Launcher {
     ///
     /// `guard` is the command that calls [`crate::guard::run`] with the arguments that follow it.
     pub fn guarded(guard: Vec<OsString>, clock: Arc<dyn Clock>) -> Self {
-        Self { guard: Some(guard), clock }
+        Self { guard: Some(guard), ..Self::unguarded(clock) }
     }
 
     /// Starts programs directly. They outlive this process if it is killed.
     pub fn unguarded(clock: Arc<dyn Clock>) -> Self {
-        Self { guard: None, clock }
+        Self { guard: None, clock, account: None, scrubber: Scrubber::default(), variables: BTreeMap::new() }
+    }
+
+    /// The same, under another account of the machine.
+    #[must_use]
+    pub fn run_as(mut self, account: Option<Account>) -> Self {
+        self.account = account;
+        self
+    }
+
+    /// The same, for programs whose output is shown to others without these secrets.
+    #[must_use]
+    pub fn scrubbing(mut self, scrubber: Scrubber) -> Self {
+        self.scrubber = scrubber;
+        self
+    }
+
+    /// The same, with variables that every program finds in its environment.
+    #[must_use]
+    pub fn with_variables(mut self, variables: impl IntoIterator<Item = (String, OsString)>) -> Self {
+        self.variables.extend(variables);
+        self
+    }
+
+    /// What takes secrets out of the output of its programs.
+    pub(crate) fn scrubber(&self) -> &Scrubber {
+        &self.scrubber
+    }
+
+    /// The account that programs run under, if it is another.
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
+    /// The clock that programs are timed by.
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
     }
 
     /// Starts a program. Its time runs from now.
@@ -138,7 +182,7 @@ impl Launcher {
         let shown = program.argv.first().map(|name| domain::printable(&name.to_string_lossy())).unwrap_or_default();
         let fail = |source| StartError { program: shown.clone(), source };
         let argv = match &self.guard {
-            Some(guard) => crate::guard::command_line(guard, bounds.grace, &program.argv),
+            Some(guard) => crate::guard::command_line(guard, bounds.grace, self.account.as_ref(), &program.argv),
             None => program.argv,
         };
         let Some((name, args)) = argv.split_first() else {
@@ -146,14 +190,16 @@ impl Launcher {
         };
         let mut command = Command::new(name);
         command.args(args).current_dir(&program.dir).env_clear().envs(program.environment.variables());
+        command.envs(&self.variables);
+        if let (None, Some(account)) = (&self.guard, &self.account) {
+            command.uid(account.uid()).gid(account.gid());
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(fail)?;
         let group = Group::of(&child);
         let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() };
-        let input = match &self.guard {
-            Some(_) => Input::GuardOpen(crate::guard::framed(program.stdin)),
-            None => Input::ThenClose(program.stdin),
-        };
+        let reader = if self.guard.is_some() { Reader::Guard } else { Reader::Program };
+        let input = Input { prompt: program.stdin, reader };
         let started_at = self.clock.monotonic();
         let leash = Leash(group);
         Ok(Running { leash, child, pipes, input, bounds, clock: Arc::clone(&self.clock), started_at })
@@ -177,10 +223,18 @@ struct Pipes {
     stderr: Option<ChildStderr>,
 }
 
-/// What goes through the standard input, and whether it stays open afterwards as the guard's sign that we live.
-enum Input {
-    ThenClose(Vec<u8>),
-    GuardOpen(Vec<u8>),
+/// What goes through the standard input first, and who reads it.
+struct Input {
+    prompt: Vec<u8>,
+    reader: Reader,
+}
+
+/// Who is at the other end of the pipe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Program,
+    /// It passes the bytes on, and takes the open pipe as the sign that we live.
+    Guard,
 }
 
 /// The group dies with whoever waits for it.
@@ -201,13 +255,25 @@ impl Running {
     /// Waits for the end, which comes by itself, by a limit, or by `cancel`. Lines go to `output` as they come; a slow
     /// reader slows the program down.
     pub async fn wait(self, output: mpsc::Sender<Line>, cancel: &CancellationToken) -> Finished {
+        let (_, nothing_more) = mpsc::channel(1);
+        self.converse(output, nothing_more, cancel).await
+    }
+
+    /// Like [`Running::wait`], but what comes through `more` goes to the program after its first input, until there is
+    /// no more.
+    pub async fn converse(
+        self,
+        output: mpsc::Sender<Line>,
+        more: mpsc::Receiver<Vec<u8>>,
+        cancel: &CancellationToken,
+    ) -> Finished {
         let Self { leash, mut child, pipes, input, bounds, clock, started_at } = self;
-        let guarded = matches!(input, Input::GuardOpen(_));
+        let guarded = input.reader == Reader::Guard;
         let tap = Tap::new(output, &*clock, bounds.output_bytes_max);
         let let_go = CancellationToken::new();
         let streams = async {
             tokio::join!(
-                feed(pipes.stdin, input, &let_go),
+                feed(pipes.stdin, input, more, &let_go),
                 tap.run(pipes.stdout, Source::Out),
                 tap.run(pipes.stderr, Source::Err)
             );
@@ -249,19 +315,32 @@ impl Running {
     }
 }
 
-async fn feed(pipe: Option<ChildStdin>, input: Input, let_go: &CancellationToken) {
+async fn feed(pipe: Option<ChildStdin>, input: Input, mut more: mpsc::Receiver<Vec<u8>>, let_go: &CancellationToken) {
     let Some(mut pipe) = pipe else { return };
-    let (Input::ThenClose(bytes) | Input::GuardOpen(bytes)) = &input;
+    let frame = |bytes: Vec<u8>| match input.reader {
+        Reader::Program => bytes,
+        Reader::Guard => crate::guard::framed(&bytes),
+    };
     let write = async {
         // A program need not read what it is given.
-        let _ = pipe.write_all(bytes).await;
+        let _ = pipe.write_all(&frame(input.prompt)).await;
         let _ = pipe.flush().await;
+        while let Some(bytes) = more.recv().await {
+            // To a guard nothing at all is the end.
+            if !bytes.is_empty() {
+                let _ = pipe.write_all(&frame(bytes)).await;
+                let _ = pipe.flush().await;
+            }
+        }
+        if input.reader == Reader::Guard {
+            let _ = pipe.write_all(&crate::guard::framed(&[])).await;
+        }
     };
     tokio::select! {
         () = write => {}
         () = let_go.cancelled() => return,
     }
-    if let Input::GuardOpen(_) = input {
+    if input.reader == Reader::Guard {
         let_go.cancelled().await;
     }
 }

@@ -23,7 +23,7 @@ impl Mirror {
     ///
     /// The remote itself compares, so of two promotions at once one sees the other's. Repeating it changes nothing.
     pub async fn promote(&self, job: JobId, sha: &CommitSha, acceptable_old: &[CommitSha]) -> Result<Promotion, Error> {
-        let branch = self.host.refs.pr_branch(job);
+        let branch = self.pr_branch(job);
         let found = self.remote_ref(&branch).await?;
         if found.as_ref() == Some(sha) {
             return Ok(Promotion::Promoted);

@@ -82,20 +82,26 @@ impl Mirror {
             self.require(&order.sha).await?;
             if self.contains(&onto, &order.sha).await? {
                 let merge = self.merge_of(&onto, &order.sha).await?;
-                return Ok(Shipped::Merged { merge, branch: self.end_branch(order).await? });
+                return Ok(Shipped::Merged {
+                    merge,
+                    branch: self.end_branch(order.job, &order.sha, order.after).await?,
+                });
             }
             let merge = match self.merge(&onto, order).await? {
                 Merge::Made(merge) => merge,
                 Merge::Conflict(files) => return Ok(Shipped::Conflict { files }),
             };
             if let Leased::Done = self.push_leased(&base, Some(&onto), Some(&merge)).await? {
-                return Ok(Shipped::Merged { merge, branch: self.end_branch(order).await? });
+                return Ok(Shipped::Merged {
+                    merge,
+                    branch: self.end_branch(order.job, &order.sha, order.after).await?,
+                });
             }
         }
         Err(Error::Contended { repo: self.repo.clone(), branch: order.base.clone() })
     }
 
-    async fn contains(&self, tip: &CommitSha, sha: &CommitSha) -> Result<bool, Error> {
+    pub(crate) async fn contains(&self, tip: &CommitSha, sha: &CommitSha) -> Result<bool, Error> {
         Ok(self.call("merge-base").args(["--is-ancestor", sha.as_str(), tip.as_str()]).holds().await?)
     }
 
@@ -139,14 +145,14 @@ impl Mirror {
     }
 
     /// Never deletes what was not merged [I11]: the remote deletes only if the branch still shows the merged commit.
-    async fn end_branch(&self, order: &ShipOrder) -> Result<BranchEnd, Error> {
-        if order.after == AfterShip::KeepBranch {
+    pub(crate) async fn end_branch(&self, job: JobId, sha: &CommitSha, after: AfterShip) -> Result<BranchEnd, Error> {
+        if after == AfterShip::KeepBranch {
             return Ok(BranchEnd::Kept);
         }
-        let branch = self.host.refs.pr_branch(order.job);
+        let branch = self.pr_branch(job);
         match self.remote_ref(&branch).await? {
             None => Ok(BranchEnd::Gone),
-            Some(found) if found != order.sha => Ok(BranchEnd::HoldsMore { found }),
+            Some(found) if found != *sha => Ok(BranchEnd::HoldsMore { found }),
             Some(found) => match self.push_leased(&branch, Some(&found), None).await {
                 Ok(Leased::Done | Leased::Lost { found: None }) => Ok(BranchEnd::Gone),
                 Ok(Leased::Lost { found: Some(found) }) => Ok(BranchEnd::HoldsMore { found }),

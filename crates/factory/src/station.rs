@@ -6,20 +6,23 @@ mod holding;
 mod inbox;
 mod ledger;
 mod logs;
+mod look;
 mod nonce;
 mod pace;
 mod polling;
 mod recovery;
 mod renewal;
 mod reports;
+mod request;
 mod run;
 mod settings;
+mod upkeep;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock, DispatchSeq, EngineName, Entropy, Flags, InstanceId, JobId, RepoName};
+use domain::{Clock, DispatchSeq, Entropy, Flags, InstanceId, JobId, RepoName, Timestamp};
 use protocol::{Client, ClientError, Heartbeat, HeartbeatAnswer};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -27,23 +30,24 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 pub use pace::{Asking, Found, Pace, Woken};
-pub use settings::{PollWhen, Polling, StationSettings};
+pub use settings::{Housekeeping, PollWhen, Polling, StationSettings};
 
-use crate::config::RepoConfig;
+use crate::config::{CacheError, RepoConfig};
 use crate::detect::{DetectConfig, Detected, detect};
-use crate::engine::{CommandEngine, Engine, TemplateError};
+use crate::engine::{self, Bench, Engine, Prices, TemplateError};
 use crate::error::Error;
-use crate::git::Git;
+use crate::forge::{Forges, ForgesError};
 use crate::host::Host;
 use crate::mirror::Mirror;
 use crate::outbox::Outbox;
-use crate::process::{Environment, Launcher};
-use crate::refs::RefNames;
+use crate::process::{AccountError, Environment, Launcher};
 use crate::runs::Runs;
+use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
 use holding::Holdings;
 use ledger::Ledger;
 use nonce::Nonce;
+use upkeep::Upkeep;
 
 /// A coordinator that is away is asked again after this; doubled each time up to the maximum.
 const RECONNECT_FIRST: Duration = Duration::from_millis(200);
@@ -64,8 +68,13 @@ pub struct Station {
     instance: InstanceId,
     host: Host,
     launcher: Launcher,
+    /// Takes secrets out of everything that leaves this process.
+    scrubber: Scrubber,
     environment: Environment,
-    engines: BTreeMap<EngineName, Arc<dyn Engine>>,
+    engines: Vec<Arc<dyn Engine>>,
+    /// Credentials whose usage windows are used up, and until when [B1].
+    windows: parking_lot::Mutex<BTreeMap<String, Timestamp>>,
+    forges: Forges,
     ledger: Ledger,
     detected: parking_lot::Mutex<Detected>,
     holdings: Holdings,
@@ -76,6 +85,7 @@ pub struct Station {
     /// How work reaches this factory, as the coordinator said last.
     modes: watch::Sender<Flags>,
     nonce: Nonce,
+    upkeep: Upkeep,
     tasks: TaskTracker,
     stopping: CancellationToken,
     _hold: StateHold,
@@ -87,9 +97,18 @@ pub enum StationError {
     /// The host is at fault.
     #[error(transparent)]
     Host(#[from] Error),
+    /// Programs cannot be run under the account that was asked for.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    /// A cache is not one.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// An engine's command line is not one.
     #[error(transparent)]
     Engine(#[from] TemplateError),
+    /// The forge is not configured so that it can be used.
+    #[error(transparent)]
+    Forge(#[from] ForgesError),
     /// Another process works in the same folder.
     #[error("another factory process uses this state folder: stop it, or give this one another with `state`")]
     StateTaken,
@@ -111,21 +130,28 @@ impl Station {
     ) -> Result<Arc<Self>, StationError> {
         let state = StateDir::new(&settings.state)?;
         let hold = state.hold()?.ok_or(StationError::StateTaken)?;
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let git =
-            Git::new(&path, &state.empty_home(), settings.git.clone(), settings.identity.clone(), &settings.limits);
-        let host = Host::new(state.clone(), git, RefNames::under(settings.ref_prefix.clone()), Arc::clone(&clock));
+        for config in settings.repos.values() {
+            config.check()?;
+        }
+        let host = settings.host(&state, Arc::clone(&clock))?;
+        let account = host.account.clone();
+        let scrubber = Scrubber::new(settings.known_secrets());
         let launcher = match &settings.guard {
             Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),
             None => Launcher::unguarded(Arc::clone(&clock)),
         };
-        let home = state.empty_home();
+        let launcher = launcher.run_as(account.clone()).scrubbing(scrubber.clone());
+        let home = if account.is_some() { state.account_home() } else { state.empty_home() };
         let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
-        let mut engines: BTreeMap<EngineName, Arc<dyn Engine>> = BTreeMap::new();
-        for (name, config) in &settings.engines {
-            let environment = Environment::cleared(std::env::vars_os(), &home, &config.environment);
-            engines.insert(name.clone(), Arc::new(CommandEngine::new(name.clone(), config, environment)?));
-        }
+        let forges = Forges::open(settings.forge.clone(), &home, Arc::clone(&clock))?;
+        let bench = Bench {
+            launcher: launcher.clone(),
+            clock: Arc::clone(&clock),
+            sessions: state.sessions(),
+            prices: Prices::new(settings.prices.clone()),
+            empty_home: home,
+        };
+        let engines = engine::make_all(&settings.engines, &std::env::vars_os().collect::<Vec<_>>(), &bench)?;
         let instance = InstanceId::new(clock.now(), entropy.bytes());
         Ok(Arc::new(Self {
             client,
@@ -133,6 +159,8 @@ impl Station {
             launcher,
             environment,
             engines,
+            forges,
+            windows: parking_lot::Mutex::default(),
             ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?),
             detected: parking_lot::Mutex::default(),
             holdings: Holdings::default(),
@@ -143,6 +171,8 @@ impl Station {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             host,
+            scrubber,
+            upkeep: Upkeep::default(),
             settings,
             clock,
             entropy,
@@ -165,6 +195,7 @@ impl Station {
             () = self.watch_leases() => Ok(()),
             () = self.claim_for_ever() => Ok(()),
             () = self.replay_for_ever() => Ok(()),
+            () = self.keep_house() => Ok(()),
             () = stop.cancelled() => Ok(()),
         };
         self.say_farewell().await;
@@ -206,10 +237,11 @@ impl Station {
             capabilities: detected.capabilities,
             repos: detected.repos,
             clones: false,
-            seat_limit: self.settings.seats,
+            seat_limit: self.seats_offered(),
             engine_seats: self.settings.engine_seats.clone(),
             repo_seats: BTreeMap::new(),
             cost: self.settings.cost,
+            engines: Vec::new(),
             load: self.load(),
             disk_free_bytes: self.disk_free_bytes(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -227,8 +259,7 @@ impl Station {
             repo_base: self.settings.repo_base.clone(),
             custom: self.settings.capabilities.clone(),
         };
-        let engines: Vec<_> = self.engines.values().cloned().collect();
-        detect(&config, &engines, &self.environment, &self.launcher).await
+        detect(&config, &self.engines, &self.environment, &self.launcher).await
     }
 
     /// The mirror of a repository that this factory has.
@@ -240,11 +271,12 @@ impl Station {
                 let detected = self.detected.lock();
                 let path = detected.found_repos.get(repo).ok_or_else(|| NoRepo::NotHere(repo.clone()))?;
                 let base = self.settings.default_base.clone();
-                RepoConfig { url: path.to_string_lossy().into_owned(), base, setup: Vec::new() }
+                RepoConfig::at(path.to_string_lossy(), base)
             }
         };
         let mirror = self.host.mirror(repo, &config).map_err(NoRepo::Unusable)?;
-        Ok((mirror, config))
+        let named = self.forges.config();
+        Ok((mirror.named(named.branch(repo).cloned(), named.author(repo).cloned()), config))
     }
 
     /// Runnable processes per core over the last minute: 1 is all the machine can do.
@@ -257,8 +289,7 @@ impl Station {
     }
 
     fn disk_free_bytes(&self) -> Option<u64> {
-        let stat = rustix::fs::statvfs(&self.settings.state).ok()?;
-        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+        crate::disk::free_bytes(&self.settings.state)
     }
 
     /// Every run saves its work and lets go, within limits.

@@ -6,11 +6,13 @@ mod backup;
 mod completions;
 mod dead_letters;
 mod doctor;
+mod doing;
 mod events;
 mod explain;
 mod factories;
 mod follow;
 mod forecast;
+mod gc;
 mod init;
 mod job;
 mod job_id;
@@ -20,6 +22,7 @@ mod mode;
 mod products;
 mod query;
 mod restore;
+mod runs;
 mod submit;
 mod token;
 mod wait;
@@ -86,6 +89,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Wait(args) => wait::wait(context, args).await,
         Command::Jobs(args) => jobs::jobs(context, args).await,
         Command::Job { id } => job::job(context, &id).await,
+        Command::Runs(args) => runs::runs(context, args).await,
         Command::Logs(args) => logs::logs(context, args).await,
         Command::Explain { id } => explain::explain(context, &id).await,
         Command::Factories(args) => factories::factories(context, args).await,
@@ -98,6 +102,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,
         Command::Events(args) => events::events(context, args).await,
+        Command::Gc(args) => gc::gc(context, &args).await,
         Command::Bench(args) => bench::bench(context, args).await,
         Command::Backup(args) => backup::backup(context, args).await,
         Command::Restore(args) => restore::restore(context, args).await,

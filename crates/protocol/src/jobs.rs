@@ -2,14 +2,15 @@
 
 use domain::{
     BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq, FactoryId,
-    FailureReason, Job, JobEvent, JobId, Kind, Priority, ProductId, RepoName, Revision, Run, Spec, Stage, StageName,
-    Tag, Timestamp,
+    FailureReason, Job, JobEvent, JobId, Kind, Priority, ProductId, PullRequest, RepoName, Revision, Run, Spec, Spent,
+    Stage, StageName, Tag, Timestamp,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::problem::Problem;
+use crate::progress::Progress;
 
 /// One job to submit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -145,6 +146,9 @@ pub struct JobView {
     /// The commit that the pull request's branch shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted_sha: Option<CommitSha>,
+    /// Its pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<PullRequest>,
     /// The promotion or merge that is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<ErrandKind>,
@@ -156,6 +160,9 @@ pub struct JobView {
     pub run: Option<Run>,
     /// How many runs it had.
     pub runs: u32,
+    /// What those that ended have cost together.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent: Spent,
     /// The key it was submitted under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -202,10 +209,12 @@ impl JobView {
             checkpoint: job.checkpoint().cloned(),
             completed_sha: job.completed().cloned(),
             promoted_sha: job.promoted().cloned(),
+            pull_request: job.pull_request().cloned(),
             errand: job.errand().map(|errand| errand.kind),
             pin: job.pin().cloned(),
             run: job.run().cloned(),
             runs: job.runs(),
+            spent: job.spent(),
             idempotency_key: job.submission().idempotency_key.clone(),
             seq: job.seq(),
             created_by: job.submission().by.clone(),
@@ -232,6 +241,9 @@ pub struct JobDetail {
     /// When the lease expires unless it is renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// What its agent is doing now, as last heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
 }
 
 /// A page of jobs.

@@ -3,11 +3,15 @@
 mod archive;
 mod claims;
 mod client;
+mod evidence;
 mod factories;
+mod feedback;
 mod jobs;
 mod network;
 mod operations;
 mod problem;
+mod progress;
+mod quota;
 mod sse;
 mod transfer;
 mod work;
@@ -15,20 +19,24 @@ mod work;
 pub use archive::{REPLACE_EVERYTHING, Restored, SUMMARY_HEADER};
 pub use claims::{Claim, Claimed, Granted, NotGranted, QueueNews, WouldGrant};
 pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
+pub use evidence::{CommitLine, EvidenceKept, EvidenceWork, RunEvidence};
 pub use factories::{
     Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Presence, Pruned, SeatsInUse,
     TokenRotated,
 };
+pub use feedback::{LookOrder, Remark, RemarkKind, Sighting, SightingAnswer, Standing};
 pub use jobs::{
     Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
     JobView, LeaseView, RunList, Submit, Submitted,
 };
-pub use network::{Answer, Fault, Network, Outgoing};
+pub use network::{Answer, Fault, Network, Outgoing, real_network};
 pub use operations::{
     Alert, AlertCode, AlertList, DeadLetter, DeadLetterList, Health, Metrics, NewToken, ProductList, ProductSettings,
     QueueState, TokenList, TokenMade, TokenView,
 };
 pub use problem::Problem;
+pub use progress::{Holding, Progress, ProgressEvent};
+pub use quota::{CredentialList, CredentialView, QuotaAnswer, QuotaWork, ResumeCredential};
 pub use sse::{SseEvent, SseParser};
 pub use transfer::Download;
 pub use work::{

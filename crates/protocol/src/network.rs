@@ -37,6 +37,11 @@ pub trait Network: Send + Sync {
     }
 }
 
+/// The real network, for talking to others than a coordinator; an error in words if `trust` cannot be used.
+pub fn real_network(trust: &Trust) -> Result<Arc<dyn Network>, String> {
+    Ok(Arc::new(Hyper::new(trust)?))
+}
+
 /// Why nothing came back, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Fault(String);

@@ -49,6 +49,8 @@ pub enum AlertCode {
     DispatchLag,
     /// A broker called a new dispatch a duplicate.
     DuplicateDispatch,
+    /// A pull request has sent its job back too often.
+    ChangesExhausted,
     /// A budget is nearly used up.
     BudgetWarning,
     /// A product is paused by its budget.

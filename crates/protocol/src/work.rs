@@ -2,12 +2,16 @@
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, Evidence, FactoryId,
-    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, StageName, Timestamp,
+    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, PullRequest, RepoName, Spec, Spent,
+    StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::feedback::LookOrder;
 use crate::problem::Problem;
+use crate::progress::Holding;
+use crate::quota::{QuotaAnswer, QuotaWork};
 
 /// Takes a dispatch. The same nonce asks for the same answer again [I6].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -52,8 +56,14 @@ pub struct Assignment {
     /// The branch to start from; the repository's own default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BranchName>,
+    /// The engine whose seat it takes: the others may be resting, and its own choice is the factory's only where this is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineName>,
     /// How many attempts failed before.
     pub attempts: u32,
+    /// What earlier runs have cost: the job's budget is for all of them together.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent: Spent,
     /// What the job asks for.
     pub spec: Spec,
     /// The manifest; empty for an errand.
@@ -61,9 +71,21 @@ pub struct Assignment {
     /// Saved work to resume from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
+    /// What has to be changed about the work that was completed before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<String>,
     /// The branch or merge to make instead of work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<PromoteOrder>,
+}
+
+impl Assignment {
+    /// The engines to try, in order: the one whose seat the job takes, then those that the job names; any when empty.
+    pub fn engines(&self) -> Vec<EngineName> {
+        let mut engines: Vec<EngineName> = self.engine.iter().cloned().collect();
+        engines.extend(self.spec.engines.iter().filter(|named| self.engine.as_ref() != Some(named)).cloned());
+        engines
+    }
 }
 
 /// The right to move the pull request's branch, or to merge.
@@ -80,6 +102,12 @@ pub struct PromoteOrder {
     pub acceptable: Vec<CommitSha>,
     /// The run whose ref holds the commit.
     pub run_epoch: Epoch,
+    /// The pull request, when there is one already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<PullRequest>,
+    /// The text for the pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_text: Option<String>,
 }
 
 /// Says that the engine is up.
@@ -110,6 +138,12 @@ pub struct CompleteWork {
     /// The engine's own ending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What the next run goes on from, should the work be sent back: the commit and the engine's session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
+    /// The text for the pull request, for whoever will open it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_text: Option<String>,
 }
 
 /// The answer to a completion.
@@ -131,11 +165,14 @@ pub struct ErrandReport {
     pub lease_epoch: Epoch,
     /// How it went.
     pub outcome: ErrandOutcome,
+    /// The pull request that is open for the branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<PullRequest>,
 }
 
 /// How a promotion or a merge went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", tag = "result")]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "result")]
 pub enum ErrandOutcome {
     /// It is done.
     Done,
@@ -143,6 +180,13 @@ pub enum ErrandOutcome {
     Failed {
         /// Why.
         message: String,
+    },
+    /// It cannot be done yet, through nobody's fault: checks are still running, or the forge wants to be left alone.
+    PutOff {
+        /// What it waits for.
+        message: String,
+        /// How long to leave it.
+        retry_after_ms: u64,
     },
     /// It cannot work: the branch was moved by somebody else, or the merge conflicts.
     Impossible {
@@ -185,7 +229,7 @@ pub struct Failed {
 }
 
 /// Gives a job back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseWork {
     /// The fence.
@@ -196,6 +240,9 @@ pub struct ReleaseWork {
     /// Work saved on the way out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
+    /// What it cost until then.
+    #[serde(default)]
+    pub insights: Insights,
 }
 
 /// A fenced change of a job by its holder: to `building`, or saved work.
@@ -232,7 +279,7 @@ pub struct Renew {
     /// The process.
     pub instance: InstanceId,
     /// What it holds. What it leaves out twice is taken from it.
-    pub held: Vec<Held>,
+    pub held: Vec<Holding>,
     /// How busy the machine is: 1 is all it can do.
     #[serde(default)]
     pub load: f64,
@@ -284,6 +331,8 @@ pub enum Directive {
         /// The fence.
         lease_epoch: Epoch,
     },
+    /// Look at a job's pull request, and say what is there.
+    Look(LookOrder),
     /// Take nothing new.
     Drain,
     /// Take work again.
@@ -356,6 +405,12 @@ pub enum WorkOperation {
         #[serde(flatten)]
         request: FailWork,
     },
+    /// `POST /jobs/:id/quota`
+    Quota {
+        job_id: JobId,
+        #[serde(flatten)]
+        request: QuotaWork,
+    },
     /// `POST /jobs/:id/lease/release`
     Release {
         job_id: JobId,
@@ -395,6 +450,8 @@ pub enum WorkOutcome {
     Completed(Completed),
     /// To `fail`.
     Failed(Failed),
+    /// To `quota`.
+    Quota(QuotaAnswer),
     /// It was refused.
     Problem(Box<Problem>),
 }

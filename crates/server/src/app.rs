@@ -16,6 +16,7 @@ use crate::options::{Limits, Options};
 use crate::problem::Problem;
 use crate::streams::Streams;
 use crate::vault::Vault;
+use crate::webhook_secret::WebhookSecret;
 
 /// What every handler shares. Clones are the same.
 #[derive(Clone)]
@@ -38,9 +39,15 @@ pub(crate) struct Shared {
     pub(crate) reach: Reach,
     pub(crate) openapi: Bytes,
     vault: Option<Arc<dyn Vault>>,
+    webhook_secret: Option<WebhookSecret>,
 }
 
 impl Shared {
+    /// What GitHub signs its messages with.
+    pub(crate) fn webhook_secret(&self) -> Option<&WebhookSecret> {
+        self.webhook_secret.as_ref()
+    }
+
     /// Where whole copies of the store come from and go to.
     pub(crate) fn vault(&self) -> Result<&Arc<dyn Vault>, Problem> {
         self.vault.as_ref().ok_or_else(Problem::no_vault)
@@ -89,6 +96,7 @@ impl App {
             clock,
             limits,
             vault,
+            webhook_secret: options.webhook_secret.clone(),
         };
         Self { shared: Arc::new(shared) }
     }

@@ -22,8 +22,10 @@ mod streams;
 mod tls;
 mod unfinished;
 mod vault;
+mod webhook_secret;
 
 pub use options::{Limits, Options, Tls};
 pub use server::{BindError, Server};
 pub use tls::CertificateError;
 pub use vault::{Vault, VaultError};
+pub use webhook_secret::WebhookSecret;

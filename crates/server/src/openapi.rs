@@ -7,7 +7,8 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 use crate::api::{
-    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work,
+    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens,
+    webhooks, work,
 };
 
 /// The whole description, as it is served.
@@ -24,14 +25,14 @@ pub(crate) fn document() -> Bytes {
         license(name = "Apache-2.0"),
     ),
     nest((path = "/api/fleet", api = Fleet)),
-    paths(root::index, root::healthz, root::readyz, root::metrics, root::openapi),
+    paths(root::index, root::healthz, root::readyz, root::metrics, root::openapi, webhooks::github),
     modifiers(&Conventions),
 )]
 struct Description;
 
 #[derive(OpenApi)]
 #[openapi(
-    components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent)),
+    components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent, protocol::ProgressEvent)),
     paths(
         root::job_schema,
         jobs::list,
@@ -40,6 +41,7 @@ struct Description;
         jobs::job,
         jobs::act,
         history::runs,
+        history::evidence,
         history::events,
         history::explain,
         history::dag,
@@ -54,7 +56,10 @@ struct Description;
         work::patch,
         work::complete,
         work::promote,
+        work::sighted,
         work::fail,
+        work::quota,
+        work::keep_evidence,
         work::release,
         work::renew,
         many::work,
@@ -69,6 +74,8 @@ struct Description;
         factories::drain,
         factories::prune,
         inbox::inbox,
+        credentials::list,
+        credentials::reopen,
         operations::metrics,
         operations::queue_state,
         modes::flags,
@@ -89,8 +96,15 @@ struct Description;
 struct Fleet;
 
 /// Paths that need no token.
-const OPEN: [&str; 6] =
-    ["/", "/healthz", "/readyz", "/openapi.json", "/api/fleet/schema/job.json", "/api/fleet/factories/enroll"];
+const OPEN: [&str; 7] = [
+    "/",
+    "/healthz",
+    "/readyz",
+    "/openapi.json",
+    "/webhooks/github",
+    "/api/fleet/schema/job.json",
+    "/api/fleet/factories/enroll",
+];
 
 /// What holds for every operation, said once.
 struct Conventions;

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::webhook_secret::WebhookSecret;
+
 /// The port that a coordinator listens on unless told otherwise.
 const PORT: u16 = 7878;
 
@@ -18,6 +20,8 @@ pub struct Options {
     pub behind_proxy: bool,
     /// Names that clients may call the server by, beside loopback and the address it listens on.
     pub allowed_hosts: Vec<String>,
+    /// What GitHub signs its messages with; without it none are taken.
+    pub webhook_secret: Option<WebhookSecret>,
     /// How much clients may ask of it.
     pub limits: Limits,
 }
@@ -29,6 +33,7 @@ impl Default for Options {
             tls: None,
             behind_proxy: false,
             allowed_hosts: Vec::new(),
+            webhook_secret: None,
             limits: Limits::default(),
         }
     }

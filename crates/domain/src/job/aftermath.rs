@@ -39,8 +39,16 @@ impl Job {
             E::Checkpointed { checkpoint, .. } => self.state.checkpoint = Some(checkpoint.clone()),
             E::Completed { completion, .. } => self.complete_run(completion, at),
             E::Asked { .. } => self.end_run(RunOutcome::Asked, None, at),
-            E::QuotaHit { .. } => self.end_run(RunOutcome::QuotaWindow, None, at),
-            E::Released { message, .. } => {
+            E::QuotaHit { window, account, .. } => {
+                let message = account.message.clone().unwrap_or_else(|| window.to_string());
+                self.state.message = Some(window.to_string());
+                self.charge_run(account);
+                self.end_run(RunOutcome::QuotaWindow, Some(message), at);
+            }
+            E::Released { message, insights, .. } => {
+                if let Some(run) = &mut self.state.run {
+                    run.insights = insights.clone();
+                }
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Released, message.clone(), at);
             }
@@ -65,12 +73,18 @@ impl Job {
                     self.end_run(RunOutcome::Completed, None, at);
                 }
             }
+            E::ErrandPutOff { message, .. } => self.state.message = Some(message.clone()),
             E::ErrandExpired { .. } => self.state.avoid = before.asked().cloned(),
             E::Cancelled { message } => {
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Cancelled, message.clone(), at);
             }
-            E::ChangesRequested { message } | E::Rejected { message } => {
+            E::ChangesRequested { message } => {
+                self.state.message.clone_from(message);
+                self.state.changes.clone_from(message);
+                self.end_run(RunOutcome::Completed, None, at);
+            }
+            E::Rejected { message } | E::Merged { message, .. } => {
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Completed, None, at);
             }
@@ -81,6 +95,9 @@ impl Job {
             | E::ShipRequested
             | E::Approved
             | E::Restored { .. } => {}
+        }
+        if self.errand().is_none() {
+            self.state.request_text = None;
         }
     }
 
@@ -124,6 +141,11 @@ impl Job {
         }
         self.state.completed.clone_from(&completion.sha);
         self.state.completed_epoch = self.state.run.as_ref().map(|run| run.epoch);
+        self.state.request_text.clone_from(&completion.request_text);
+        self.state.changes = None;
+        if let Some(checkpoint) = &completion.checkpoint {
+            self.state.checkpoint = Some(checkpoint.clone());
+        }
         match &completion.sha {
             Some(sha) => {
                 self.state.heads.retain(|head| head != sha);
@@ -136,11 +158,16 @@ impl Job {
     }
 
     fn fail_run(&mut self, reason: FailureReason, account: &Account, at: Timestamp) {
+        self.charge_run(account);
+        self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
+    }
+
+    /// What a run cost counts, however it ended.
+    fn charge_run(&mut self, account: &Account) {
         if let Some(run) = &mut self.state.run {
             run.insights = account.insights.clone();
             run.evidence.clone_from(&account.evidence);
         }
-        self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
     }
 
     fn errand_done(&mut self, at: Timestamp) {
@@ -156,6 +183,7 @@ impl Job {
             run.outcome.get_or_insert(outcome);
             run.message = run.message.or(message);
             run.ended_at = Some(at);
+            self.state.spent.add(&run.insights);
             self.fresh_runs.push(run);
         }
     }
@@ -164,7 +192,9 @@ impl Job {
         self.state.attempts = 0;
         self.state.lost_leases = 0;
         self.state.unaccepted = 0;
+        self.state.forgiven = self.state.spent;
         self.state.avoid = None;
+        self.state.feedback.begin_again();
         if checkpoint == KeepCheckpoint::Drop {
             self.state.checkpoint = None;
         }
@@ -198,7 +228,10 @@ impl Job {
                 (EventKind::Completed, json!({ "sha": completion.sha, "insights": completion.insights }))
             }
             E::Asked { question, .. } => (EventKind::Asked, json!({ "question": question })),
-            E::QuotaHit { until, .. } => (EventKind::QuotaHit, json!({ "until": until })),
+            E::QuotaHit { window, account, .. } => {
+                let data = json!({ "engine": window.engine, "window": window.window, "until": window.until, "message": account.message, "insights": account.insights });
+                (EventKind::QuotaHit, data)
+            }
             E::Released { message, .. } => (EventKind::Released, json!({ "message": message })),
             E::AttemptFailed { reason, account, verdict, .. } => {
                 let kind = match verdict {
@@ -223,13 +256,22 @@ impl Job {
             E::ErrandDone { .. } if self.state.stage.name() == StageName::Shipped => {
                 (EventKind::Shipped, json!({ "sha": self.state.completed }))
             }
-            E::ErrandDone { .. } => (EventKind::Promoted, json!({ "sha": self.state.promoted })),
+            E::ErrandDone { .. } => match &self.state.pull_request {
+                Some(request) => (EventKind::Promoted, json!({ "sha": self.state.promoted, "pullRequest": request })),
+                None => (EventKind::Promoted, json!({ "sha": self.state.promoted })),
+            },
             E::ErrandFailed { message, retry_at, .. } => {
                 (EventKind::ErrandFailed, json!({ "message": message, "notBefore": retry_at }))
+            }
+            E::ErrandPutOff { message, retry_at, .. } => {
+                (EventKind::ErrandPutOff, json!({ "message": message, "notBefore": retry_at }))
             }
             E::ErrandExpired { .. } => (EventKind::ErrandFailed, json!({ "message": "not heard of in time" })),
             E::ShipRequested if self.state.stage.name() == StageName::Shipped => (EventKind::Shipped, none),
             E::ShipRequested => (EventKind::ShipRequested, json!({ "sha": self.state.completed })),
+            E::Merged { merge, message } => {
+                (EventKind::Shipped, json!({ "sha": self.state.completed, "merge": merge, "message": message }))
+            }
             E::Approved => (EventKind::Approved, none),
             E::ChangesRequested { message } => (EventKind::ChangesRequested, json!({ "message": message })),
             E::Rejected { message } => (EventKind::Rejected, json!({ "message": message })),

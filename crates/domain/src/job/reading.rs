@@ -6,7 +6,8 @@ use super::{Job, Submission};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
-use crate::run::Run;
+use crate::pull_request::PullRequest;
+use crate::run::{Run, Spent};
 use crate::shape::{Shape, ShapeKey};
 use crate::spec::{Priority, Spec};
 use crate::stage::Stage;
@@ -93,6 +94,16 @@ impl Job {
         self.state.runs
     }
 
+    /// What its ended runs have cost together.
+    pub fn spent(&self) -> Spent {
+        self.state.spent
+    }
+
+    /// The part of it that counts against the job's budget: what was spent before an operator let it start over does not.
+    pub fn spent_of_budget(&self) -> Spent {
+        self.state.spent.beyond(self.state.forgiven)
+    }
+
     /// Saved work to resume from.
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.state.checkpoint.as_ref()
@@ -116,6 +127,36 @@ impl Job {
     /// The commits that the pull request's branch may show: each was granted a promotion once.
     pub fn heads(&self) -> &[CommitSha] {
         &self.state.heads
+    }
+
+    /// Its pull request, once there is one.
+    pub fn pull_request(&self) -> Option<&PullRequest> {
+        self.state.pull_request.as_ref()
+    }
+
+    /// The text of its pull request, for whoever has to open it.
+    pub fn request_text(&self) -> Option<&str> {
+        self.state.request_text.as_deref()
+    }
+
+    /// What has to be changed about the completed work.
+    pub fn changes(&self) -> Option<&str> {
+        self.state.changes.as_deref()
+    }
+
+    /// How often its pull request has sent it back.
+    pub fn feedback_rounds(&self) -> u32 {
+        self.state.feedback.rounds()
+    }
+
+    /// Whether its pull request has sent it back too often: a person has to look.
+    pub fn is_escalated(&self) -> bool {
+        self.state.feedback.is_escalated()
+    }
+
+    /// Whether a check or a comment of its pull request was acted upon already.
+    pub fn has_answered(&self, id: &str) -> bool {
+        self.state.feedback.knows(id)
     }
 
     /// The factory that last failed it or did not take it: another is preferred.

@@ -13,6 +13,7 @@ pub(super) fn is_errand(event: &StageEvent) -> bool {
             | StageEvent::ErrandGranted { .. }
             | StageEvent::ErrandDone { .. }
             | StageEvent::ErrandFailed { .. }
+            | StageEvent::ErrandPutOff { .. }
             | StageEvent::ErrandExpired { .. }
     )
 }
@@ -45,6 +46,9 @@ impl Errand {
                 Ok(Some(Self { state: ErrandState::Waiting { not_before: Some(*at) }, tries: tries + 1, ..self }))
             }
             (ErrandState::Held { .. }, E::ErrandFailed { retry_at: None, .. }) => Ok(None),
+            (ErrandState::Held { .. }, E::ErrandPutOff { retry_at, .. }) => {
+                Ok(in_state(ErrandState::Waiting { not_before: Some(*retry_at) }))
+            }
             // Only tries that were reported count: a factory that died says nothing about the merge.
             (ErrandState::Dispatched { dispatch }, E::ErrandExpired { seq, .. }) if dispatch.seq == *seq => {
                 Ok(in_state(ErrandState::Waiting { not_before: None }))

@@ -7,6 +7,7 @@ use crate::reason::FailureReason;
 use crate::retry::Verdict;
 use crate::run::{Evidence, Insights};
 use crate::time::Timestamp;
+use crate::usage_window::UsageWindow;
 
 /// What a worker shows for its right to write: its epoch, and the factory that its token names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,10 @@ pub struct Completion {
     pub evidence: Vec<Evidence>,
     /// The engine's own ending, for people.
     pub message: Option<String>,
+    /// What the next run goes on from, should the work be sent back.
+    pub checkpoint: Option<Checkpoint>,
+    /// The text for its pull request.
+    pub request_text: Option<String>,
 }
 
 /// What a holder reports when its attempt failed.
@@ -63,10 +68,10 @@ pub enum StageEvent {
     Completed { holder: Holder, completion: Completion, promote_until: Timestamp },
     /// The agent asks a person.
     Asked { holder: Holder, question: String },
-    /// The engine's usage window is used up until then.
-    QuotaHit { holder: Holder, until: Timestamp },
+    /// The engine's usage window is used up. It is the login's: another one may take the job at once.
+    QuotaHit { holder: Holder, window: UsageWindow, account: Account },
     /// The holder gives the job back.
-    Released { holder: Holder, message: Option<String> },
+    Released { holder: Holder, message: Option<String>, insights: Insights },
     /// The holder's attempt failed; the coordinator's verdict says what follows.
     AttemptFailed { holder: Holder, reason: FailureReason, account: Account, verdict: Verdict },
     /// The holder was not heard of in time.
@@ -79,10 +84,14 @@ pub enum StageEvent {
     ErrandDone { holder: Holder },
     /// The errand did not work out; without `retry_at` it is given up.
     ErrandFailed { holder: Holder, message: String, retry_at: Option<Timestamp> },
+    /// The errand cannot be done yet, through nobody's fault.
+    ErrandPutOff { holder: Holder, message: String, retry_at: Timestamp },
     /// The errand's offer or holder was not heard of in time.
     ErrandExpired { epoch: Epoch, seq: DispatchSeq },
     /// A person or a policy asks for the merge.
     ShipRequested,
+    /// Somebody merged it on the forge.
+    Merged { merge: Option<CommitSha>, message: Option<String> },
     /// The reviewers agree.
     Approved,
     /// Somebody asks for changes.
@@ -118,7 +127,8 @@ impl StageEvent {
             | Self::Released { holder, .. }
             | Self::AttemptFailed { holder, .. }
             | Self::ErrandDone { holder }
-            | Self::ErrandFailed { holder, .. } => Some(holder),
+            | Self::ErrandFailed { holder, .. }
+            | Self::ErrandPutOff { holder, .. } => Some(holder),
             Self::Unblocked
             | Self::DepFailed { .. }
             | Self::Dispatched { .. }
@@ -129,6 +139,7 @@ impl StageEvent {
             | Self::ErrandGranted { .. }
             | Self::ErrandExpired { .. }
             | Self::ShipRequested
+            | Self::Merged { .. }
             | Self::Approved
             | Self::ChangesRequested { .. }
             | Self::Rejected { .. }
@@ -158,7 +169,7 @@ impl StageEvent {
             Self::Checkpointed { .. } => "checkpointed",
             Self::Completed { .. } => "completed",
             Self::Asked { .. } => "parked on a question",
-            Self::QuotaHit { .. } => "parked on a usage window",
+            Self::QuotaHit { .. } => "given back for a usage window",
             Self::Released { .. } => "released",
             Self::AttemptFailed { .. } => "failed by its holder",
             Self::Reaped { .. } => "reaped",
@@ -166,8 +177,10 @@ impl StageEvent {
             Self::ErrandGranted { .. } => "taken for promotion or shipping",
             Self::ErrandDone { .. } => "promoted or shipped",
             Self::ErrandFailed { .. } => "given up for promotion or shipping",
+            Self::ErrandPutOff { .. } => "put off for promotion or shipping",
             Self::ErrandExpired { .. } => "taken back from promotion or shipping",
             Self::ShipRequested => "shipped",
+            Self::Merged { .. } => "merged on the forge",
             Self::Approved => "approved",
             Self::ChangesRequested { .. } => "sent back for changes",
             Self::Rejected { .. } => "rejected",

@@ -1,34 +1,61 @@
 //! Short work after completion: moving the pull request's branch, and merging [F5].
 
-use domain::{BranchName, ErrandKind, Generation, JobId, RepoName};
+use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, RepoName};
 use fail::fail_point;
-use protocol::{Assignment, ErrandOutcome, ErrandReport, PromoteOrder};
+use protocol::{Assignment, ClientError, ErrandOutcome, ErrandReport, JobDetail, PromoteOrder};
 use tracing::{info, warn};
 
 use super::Station;
 use super::reports;
+use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::promote::Promotion;
 use crate::run_key::RunKey;
 use crate::ship::{ShipOrder, Shipped};
 
+/// What an errand is about.
+pub(super) struct Subject {
+    pub(super) job: JobId,
+    pub(super) product: ProductId,
+    pub(super) title: String,
+    pub(super) base: BranchName,
+    pub(super) mirror: Mirror,
+    pub(super) config: RepoConfig,
+}
+
+/// What an errand comes to.
+pub(super) struct Done {
+    pub(super) outcome: ErrandOutcome,
+    pub(super) request: Option<PullRequest>,
+}
+
+impl From<ErrandOutcome> for Done {
+    fn from(outcome: ErrandOutcome) -> Self {
+        Self { outcome, request: None }
+    }
+}
+
 impl Station {
     /// Does an errand that was dispatched on its own, and reports it.
     pub(super) async fn run_errand(&self, assignment: &Assignment, order: &PromoteOrder) {
-        let outcome = match &assignment.repo {
+        let done = match &assignment.repo {
             Some(repo) => self.attempt(assignment, repo, order).await,
-            None => ErrandOutcome::Impossible { message: "the job has no repository".to_owned() },
+            None => ErrandOutcome::Impossible { message: "the job has no repository".to_owned() }.into(),
         };
-        self.report_errand(assignment.job_id, order, outcome).await;
+        self.report_errand(assignment.job_id, order, done).await;
     }
 
     /// Moves the branch right after the completion of a run of this factory.
-    pub(super) async fn promote_now(&self, mirror: &Mirror, job: JobId, order: &PromoteOrder) {
-        fail_point!("factory::before_promotion", |_| ());
-        let outcome = self.promote(mirror, job, order).await;
-        fail_point!("factory::promoted", |_| ());
-        self.report_errand(job, order, outcome).await;
+    pub(super) async fn promote_now(
+        &self,
+        mirror: &Mirror,
+        config: &RepoConfig,
+        assignment: &Assignment,
+        order: &PromoteOrder,
+    ) {
+        let subject = Subject::of(assignment, mirror.clone(), config.clone());
+        self.promote_and_report(&subject, order).await;
     }
 
     /// Moves the branch after the completion of `run` was delivered late.
@@ -37,57 +64,69 @@ impl Station {
         let repo = records.into_iter().find(|record| record.is_of(run)).and_then(|record| record.repo);
         // Without the record somebody else is asked after a while: the coordinator's errand has a deadline.
         let Some(repo) = repo else { return };
-        if let Ok((mirror, _)) = self.mirror(&repo) {
-            self.promote_now(&mirror, run.job, order).await;
-        }
+        let Ok((mirror, config)) = self.mirror(&repo) else { return };
+        let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{}", run.job)).await;
+        let Ok(JobDetail { job, .. }) = found else { return };
+        let base = job.base.unwrap_or_else(|| config.base.clone());
+        let subject = Subject { job: run.job, product: job.product_id, title: job.title, base, mirror, config };
+        self.promote_and_report(&subject, order).await;
     }
 
-    async fn attempt(&self, assignment: &Assignment, repo: &RepoName, order: &PromoteOrder) -> ErrandOutcome {
-        let job = assignment.job_id;
-        let (mirror, config) = match self.mirror(repo) {
-            Ok(found) => found,
-            Err(error) => return failed(&error),
+    async fn promote_and_report(&self, subject: &Subject, order: &PromoteOrder) {
+        fail_point!("factory::before_promotion", |_| ());
+        let done = self.promote(subject, order).await;
+        fail_point!("factory::promoted", |_| ());
+        self.report_errand(subject.job, order, done).await;
+    }
+
+    async fn attempt(&self, assignment: &Assignment, repo: &RepoName, order: &PromoteOrder) -> Done {
+        let subject = match self.mirror(repo) {
+            Ok((mirror, config)) => Subject::of(assignment, mirror, config),
+            Err(error) => return failed(&error).into(),
         };
+        let mirror = &subject.mirror;
         if let Err(error) = mirror.refresh().await {
-            return failed(&error);
+            return failed(&error).into();
         }
-        let run = RunKey { job, epoch: order.run_epoch };
+        let run = RunKey { job: subject.job, epoch: order.run_epoch };
         if let Err(error) = mirror.fetch_ref(&self.host.refs.run(run)).await {
-            return failed(&error);
+            return failed(&error).into();
         }
         match order.kind {
-            ErrandKind::Promote => self.promote(&mirror, job, order).await,
+            ErrandKind::Promote => self.promote(&subject, order).await,
             ErrandKind::Ship => {
-                let base = assignment.base.clone().unwrap_or(config.base);
-                if let Some(outcome) = self.refuse_second_merge(&mirror, job, &base, order).await {
-                    return outcome;
+                if let Some(outcome) = self.refuse_second_merge(&subject, order).await {
+                    return outcome.into();
                 }
-                let order = ShipOrder {
-                    job,
-                    sha: order.sha.clone(),
-                    base,
-                    message: format!("Merge job {job}\n\n{}", assignment.spec.title),
-                    after: self.settings.after_ship,
-                };
-                let outcome = ship(&mirror, &order).await;
-                fail_point!("factory::merged", |_| ErrandOutcome::Done);
-                outcome
+                let done = self.ship(&subject, order).await;
+                fail_point!("factory::merged", |_| ErrandOutcome::Done.into());
+                done
             }
         }
     }
 
+    /// Through the forge where the job has a pull request, by plain git where it has none.
+    async fn ship(&self, subject: &Subject, order: &PromoteOrder) -> Done {
+        if let Some(done) = self.ship_request(subject, order).await {
+            return done;
+        }
+        let order = ShipOrder {
+            job: subject.job,
+            sha: order.sha.clone(),
+            base: subject.base.clone(),
+            message: format!("Merge job {}\n\n{}", subject.job, subject.title),
+            after: self.after_ship(subject.mirror.repo(), &subject.product),
+        };
+        ship(&subject.mirror, &order).await.into()
+    }
+
     /// In a fleet that was put back from a backup the job may have shipped before, as something else. Nothing ships twice.
-    async fn refuse_second_merge(
-        &self,
-        mirror: &Mirror,
-        job: JobId,
-        base: &BranchName,
-        order: &PromoteOrder,
-    ) -> Option<ErrandOutcome> {
+    async fn refuse_second_merge(&self, subject: &Subject, order: &PromoteOrder) -> Option<ErrandOutcome> {
         if !is_restored(order) {
             return None;
         }
-        match mirror.merged_before(job, base, &order.sha).await {
+        let base = &subject.base;
+        match subject.mirror.merged_before(subject.job, base, &order.sha).await {
             Ok(None) => None,
             Ok(Some(merge)) => Some(ErrandOutcome::Impossible {
                 message: format!(
@@ -99,29 +138,43 @@ impl Station {
         }
     }
 
-    async fn promote(&self, mirror: &Mirror, job: JobId, order: &PromoteOrder) -> ErrandOutcome {
-        match mirror.promote(job, &order.sha, &order.acceptable).await {
-            Ok(Promotion::Promoted) => ErrandOutcome::Done,
+    /// The branch first, then the pull request: nobody is shown what the branch does not hold.
+    async fn promote(&self, subject: &Subject, order: &PromoteOrder) -> Done {
+        match subject.mirror.promote(subject.job, &order.sha, &order.acceptable).await {
+            Ok(Promotion::Promoted) => self.open_request(subject, order).await,
             Ok(Promotion::Moved { found }) => {
                 let shows = found.map_or_else(|| "nothing".to_owned(), |sha| sha.to_string());
                 let perhaps = match is_restored(order) {
                     true => ", perhaps from before the fleet was put back from a backup",
                     false => "",
                 };
-                ErrandOutcome::Impossible {
-                    message: format!("the branch was moved by somebody else: it shows {shows}{perhaps}"),
-                }
+                let message = format!("the branch was moved by somebody else: it shows {shows}{perhaps}");
+                ErrandOutcome::Impossible { message }.into()
             }
-            Err(error) => failed(&error),
+            Err(error) => failed(&error).into(),
         }
     }
 
-    async fn report_errand(&self, job: JobId, order: &PromoteOrder, outcome: ErrandOutcome) {
+    async fn report_errand(&self, job: JobId, order: &PromoteOrder, done: Done) {
+        let Done { outcome, request } = done;
         info!(job.id = %job, ?outcome, "Did {} of job `{job}`", order.kind.name());
-        let report = ErrandReport { lease_epoch: order.lease_epoch, outcome };
+        let report = ErrandReport { lease_epoch: order.lease_epoch, outcome, pull_request: request };
         let answered = self.report(reports::promote(job, report)).await;
         if let reports::Answered::Refused(why) = answered {
             warn!(job.id = %job, %why, "The report on job `{job}` was refused");
+        }
+    }
+}
+
+impl Subject {
+    fn of(assignment: &Assignment, mirror: Mirror, config: RepoConfig) -> Self {
+        Self {
+            job: assignment.job_id,
+            product: assignment.product_id.clone(),
+            title: assignment.spec.title.clone(),
+            base: assignment.base.clone().unwrap_or_else(|| config.base.clone()),
+            mirror,
+            config,
         }
     }
 }

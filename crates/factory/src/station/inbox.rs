@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::{ClaimNonce, DispatchSeq, JobId, Message};
 use fail::fail_point;
-use protocol::{Accept, Accepted, ClientError, InboxEvent};
+use protocol::{Accept, Accepted, ClientError, Directive, InboxEvent};
 use tracing::{debug, info, warn};
 
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
@@ -51,6 +51,7 @@ impl Station {
                 }
                 Ok(InboxEvent::Modes(modes)) => self.told(&modes),
                 Ok(InboxEvent::Dispatch(message)) => self.take(&message),
+                Ok(InboxEvent::Directive(Directive::Look(order))) => self.look_at_request(order),
                 Ok(InboxEvent::Directive(directive)) => self.obey(&directive),
                 Err(error) => warn!(%error, "Something unknown came through the inbox"),
             }
@@ -61,7 +62,8 @@ impl Station {
     /// Takes an offer, in a task of its own. A message that comes twice is taken once.
     fn take(self: &Arc<Self>, message: &Message) {
         let (job, seq) = (message.job_id, message.dispatch_seq);
-        if self.stopping.is_cancelled() || !self.taking.lock().insert((job, seq)) {
+        let takes_nothing = self.stopping.is_cancelled() || self.seats_offered() == 0;
+        if takes_nothing || !self.taking.lock().insert((job, seq)) {
             return;
         }
         let station = Arc::clone(self);

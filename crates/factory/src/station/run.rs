@@ -4,12 +4,14 @@ mod building;
 mod ending;
 mod preparing;
 mod proving;
+mod rework;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{CommitSha, Evidence, FailureReason, Insights};
+use domain::{Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Insights, Timestamp};
+use parking_lot::Mutex;
 use protocol::{Accepted, Assignment};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,8 +19,10 @@ use tracing::info;
 
 use super::{NoRepo, Station};
 use crate::config::RepoConfig;
+use crate::engine::Activity;
 use crate::error::Error;
 use crate::mirror::Mirror;
+use crate::process::Launcher;
 use crate::run_key::RunKey;
 use crate::runs::RunRecord;
 use crate::workspace::Worktree;
@@ -31,22 +35,57 @@ struct Run {
     stop: CancellationToken,
     /// What still ships the engine's output.
     log: Option<JoinHandle<()>>,
+    /// The engine, once it was chosen.
+    engine: Option<EngineName>,
+    /// What the engine has done so far.
+    activity: Mutex<Activity>,
+    /// Its work could not be saved on the way out: the worktree is the only copy.
+    is_unsaved: bool,
+}
+
+impl Run {
+    /// The engine's own session with the engine's name before it, so that no other engine takes it for its own.
+    fn session(&self) -> Option<String> {
+        let own = self.engine.as_ref().zip(self.activity.lock().session.clone());
+        let earlier = || self.assignment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.clone());
+        own.map(|(engine, session)| format!("{engine}:{session}")).or_else(earlier)
+    }
 }
 
 /// Where a run works.
 struct Place {
     dir: PathBuf,
+    /// Starts programs that find the run's caches.
+    launcher: Launcher,
     repo: Option<(Mirror, RepoConfig, Worktree)>,
 }
 
 /// What a run comes to before anything is reported.
 enum Verdict {
     /// The work is done and verified.
-    Done { sha: Option<CommitSha>, insights: Insights, evidence: Vec<Evidence> },
+    Done { sha: Option<CommitSha>, insights: Insights, evidence: Vec<Evidence>, handover: Handover },
     /// It failed.
     Failed { reason: FailureReason, message: String, insights: Insights, evidence: Vec<Evidence> },
+    /// A usage window of its engine's credential is used up: nobody failed [B1].
+    Quota { engine: EngineName, credential: String, window: UsedUp, insights: Insights },
     /// It was stopped.
     Stopped,
+}
+
+/// What completed work leaves for those who go on with it.
+#[derive(Default)]
+struct Handover {
+    /// What the next run goes on from, should the work be sent back.
+    checkpoint: Option<Checkpoint>,
+    /// The text for the pull request.
+    request_text: Option<String>,
+}
+
+/// A usage window that is used up, as the engine told it.
+struct UsedUp {
+    window: Option<String>,
+    resets_at: Option<Timestamp>,
+    message: String,
 }
 
 /// Something that stands in the way of a run before its engine does.
@@ -64,6 +103,8 @@ pub(super) enum Trouble {
     Engine(#[from] crate::engine::EngineError),
     #[error("the disk refuses")]
     Disk(#[from] std::io::Error),
+    #[error("nothing is left of the job's `{0}`")]
+    Budget(&'static str),
     #[error("the run was stopped")]
     Stopped,
 }
@@ -73,6 +114,7 @@ impl Trouble {
         match self {
             Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
             Self::NoEngine(_) => FailureReason::NoEngine,
+            Self::Budget(_) => FailureReason::BudgetExceeded,
             Self::Setup(_) | Self::Engine(_) => FailureReason::EngineError,
             Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::Disk(_) | Self::Stopped => FailureReason::Crash,
         }
@@ -84,7 +126,16 @@ impl Station {
     pub(super) async fn work(self: &Arc<Self>, record: RunRecord, accepted: Accepted, good_until: Duration) {
         let key = RunKey { job: record.job, epoch: accepted.lease_epoch };
         let stop = self.holdings.begin(key.job, key.epoch, good_until);
-        let mut run = Run { key, record, assignment: accepted.assignment, stop, log: None };
+        let mut run = Run {
+            key,
+            record,
+            assignment: accepted.assignment,
+            stop,
+            log: None,
+            engine: None,
+            activity: Mutex::default(),
+            is_unsaved: false,
+        };
         let (job, epoch) = (key.job, key.epoch);
         info!(job.id = %job, lease.epoch = %epoch, "Working on job `{job}`");
         let (place, verdict) = match self.prepare(&mut run).await {

@@ -3,8 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod engines;
+mod forge;
+mod golden;
 mod guards;
 mod hostile;
+mod large_files;
+mod limits;
 mod mirrors;
 mod processes;
 mod promotion;
@@ -13,5 +17,6 @@ mod records;
 mod shipping;
 mod stage;
 mod stations;
+mod streams;
 mod verification;
 mod worktrees;

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use coordinator::Settings;
+use coordinator::{Settings, WindowPolicy};
 use domain::RetryPolicy;
 
 use crate::failure::Failure;
@@ -46,6 +46,12 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) accept_within: Setting<Span>,
     /// How long a factory has for a promotion or a merge.
     pub(crate) errand_within: Setting<Span>,
+    /// How often an open pull request is looked at.
+    pub(crate) look_every: Setting<Span>,
+    /// How often a pull request may send its job back.
+    pub(crate) feedback_rounds_max: Setting<u32>,
+    /// A file with what GitHub signs its messages with.
+    pub(crate) github_webhook_secret_file: Setting<Option<PathBuf>>,
     /// How long a job waits before that is worth an alert.
     pub(crate) starving_after: Setting<Span>,
     /// How often memory is compared with the store while there is open work.
@@ -54,6 +60,8 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) token_overlap: Setting<Span>,
     /// Free space below which a factory gets no new work, in MiB.
     pub(crate) disk_free_min_mib: Setting<u32>,
+    /// Whether an engine's login gets work again by itself when its usage window resets.
+    pub(crate) quota_resume: Setting<bool>,
     /// What follows failures.
     pub(crate) retry: RetryConfig,
 }
@@ -106,11 +114,19 @@ impl CoordinatorConfig {
         let stale_after = Ask::new("coordinator.stale_after").env(&["GIGA_STALE_AFTER"]).file(file.stale_after);
         let accept_within = Ask::new("coordinator.accept_within").env(&["GIGA_ACCEPT_WITHIN"]).file(file.accept_within);
         let errand_within = Ask::new("coordinator.errand_within").env(&["GIGA_ERRAND_WITHIN"]).file(file.errand_within);
+        let look_every = Ask::new("coordinator.look_every").env(&["GIGA_LOOK_EVERY"]).file(file.look_every);
+        let rounds = Ask::new("coordinator.feedback_rounds_max")
+            .env(&["GIGA_FEEDBACK_ROUNDS_MAX"])
+            .file(file.feedback_rounds_max);
+        let webhook = Ask::new("coordinator.github_webhook_secret_file")
+            .env(&["GIGA_GITHUB_WEBHOOK_SECRET_FILE"])
+            .file(resolver.placed(file.github_webhook_secret_file));
         let starving = Ask::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
         let sweep = Ask::new("coordinator.sweep_every").env(&["GIGA_SWEEP_EVERY"]).file(file.sweep_every);
         let overlap = Ask::new("coordinator.token_overlap").env(&["GIGA_TOKEN_OVERLAP"]).file(file.token_overlap);
         let disk_free =
             Ask::new("coordinator.disk_free_min_mib").env(&["GIGA_DISK_FREE_MIN_MIB"]).file(file.disk_free_min_mib);
+        let resume = Ask::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
         Ok(Self {
             store: resolver.setting(store, || StoreChoice::Sqlite)?,
             listen: resolver.setting(listen, || LISTEN)?,
@@ -123,10 +139,14 @@ impl CoordinatorConfig {
             stale_after: resolver.setting(stale_after, || Span(default.stale_after))?,
             accept_within: resolver.setting(accept_within, || Span(default.accept_within))?,
             errand_within: resolver.setting(errand_within, || Span(default.errand_within))?,
+            look_every: resolver.setting(look_every, || Span(default.look_every))?,
+            feedback_rounds_max: resolver.setting(rounds, || default.feedback_rounds_max)?,
+            github_webhook_secret_file: resolver.optional(webhook)?,
             starving_after: resolver.setting(starving, || Span(default.starving_after))?,
             sweep_every: resolver.setting(sweep, || Span(default.sweep_every))?,
             token_overlap: resolver.setting(overlap, || Span(default.token_overlap))?,
             disk_free_min_mib: resolver.setting(disk_free, || DISK_FREE_MIN_MIB)?,
+            quota_resume: resolver.setting(resume, || default.windows.reopen)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
         })
     }
@@ -146,11 +166,14 @@ impl CoordinatorConfig {
             stale_after: self.stale_after.value.0,
             accept_within: self.accept_within.value.0,
             errand_within: self.errand_within.value.0,
+            look_every: self.look_every.value.0,
+            feedback_rounds_max: self.feedback_rounds_max.value,
             starving_after: self.starving_after.value.0,
             sweep_every: self.sweep_every.value.0,
             token_overlap: self.token_overlap.value.0,
             disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
             retry,
+            windows: WindowPolicy { reopen: self.quota_resume.value, ..WindowPolicy::default() },
             ..Settings::default()
         }
     }

@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
-use factory::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, RepoConfig};
+use factory::{
+    EngineConfig, EnvironmentConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Limits, Price, RepoConfig,
+};
 
 use crate::failure::Failure;
 
 use super::data::DataDir;
 use super::file;
+use super::housekeeping::HousekeepingConfig;
 use super::overrides::Overrides;
 use super::polling::PollingConfig;
 use super::resolver::{Ask, Resolver};
@@ -56,14 +59,22 @@ pub(crate) struct FactoryConfig {
     pub(crate) checkpoint_every: Setting<Span>,
     /// How it asks for work by itself.
     pub(crate) polling: PollingConfig,
-    /// Engines that run a command line.
+    /// How it keeps its disk in order.
+    pub(crate) housekeeping: HousekeepingConfig,
+    /// The account that its programs run under.
+    pub(crate) run_as: Setting<Option<String>>,
+    /// Engines that it offers, beside those that it finds.
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
+    /// What a million tokens of a model cost.
+    pub(crate) prices: Setting<BTreeMap<String, Price>>,
     /// Repositories that it can work on.
     pub(crate) repos: Setting<BTreeMap<RepoName, RepoConfig>>,
     /// What setup and verify commands find in their environment.
     pub(crate) environment: Setting<EnvironmentConfig>,
     /// How its git reaches remotes.
     pub(crate) git: Setting<GitConfig>,
+    /// Where its pull requests are opened.
+    pub(crate) forge: Setting<ForgeConfig>,
     /// Who its commits are by.
     pub(crate) author: Setting<Identity>,
     /// How long and how much its programs may take.
@@ -100,6 +111,12 @@ impl FactoryConfig {
         let ref_prefix = Ask::new("factory.ref_prefix").env(&["GIGA_REF_PREFIX"]).file(file.ref_prefix);
         let delete_branch = Ask::new("factory.delete_branch").env(&["GIGA_DELETE_BRANCH"]).file(file.delete_branch);
         let polling = file::Polling { route: file.route, gate: file.gate, poll_every: file.poll_every };
+        let housekeeping = file::Housekeeping {
+            gc_every: file.gc_every,
+            gc_retention: file.gc_retention,
+            disk_floor_mib: file.disk_floor_mib,
+        };
+        let run_as = Ask::new("factory.run_as").env(&["GIGA_RUN_AS"]).file(file.run_as);
         Ok(Self {
             name: resolver.setting(name, machine_name)?,
             seats: resolver.setting(seats, || SEATS)?,
@@ -113,10 +130,14 @@ impl FactoryConfig {
             capabilities: resolver.setting(capabilities, Vec::new)?,
             checkpoint_every: resolver.setting(checkpoint, || CHECKPOINT_EVERY)?,
             polling: PollingConfig::resolve(resolver, polling)?,
+            housekeeping: HousekeepingConfig::resolve(resolver, housekeeping)?,
+            run_as: resolver.optional(run_as)?,
             engines: resolver.table("factory.engines", file.engines, Shown::shown),
+            prices: resolver.table("factory.prices", file.prices, Shown::shown),
             repos: resolver.table("factory.repos", file.repos, Shown::shown),
             environment: resolver.table("factory.environment", file.environment, what_programs_find),
             git: resolver.table("factory.git", file.git, how_git_reaches_remotes),
+            forge: resolver.table("factory.forge", file.forge, which_forge),
             author: resolver.table("factory.author", file.author, |by| format!("{} <{}>", by.name(), by.email())),
             limits: resolver.table("factory.limits", file.limits, |limits| {
                 format!("engine {}", Span(Duration::from_millis(limits.engine_wall_ms)))
@@ -142,6 +163,16 @@ fn what_programs_find(environment: &EnvironmentConfig) -> String {
     let home = environment.home.is_some().then_some("home");
     let names = environment.pass.iter().chain(environment.set.keys()).map(String::as_str);
     home.into_iter().chain(names).map(str::to_owned).collect::<Vec<_>>().shown()
+}
+
+/// The kind of forge and where its token is found, never the token.
+fn which_forge(forge: &ForgeConfig) -> String {
+    let api = forge.api.as_deref().unwrap_or("api.github.com");
+    match forge.kind {
+        ForgeKind::None => "-".to_owned(),
+        ForgeKind::Github => format!("github at {api}"),
+        ForgeKind::Gh => format!("gh for {api}"),
+    }
 }
 
 /// A branch that is written down here.

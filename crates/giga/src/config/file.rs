@@ -65,10 +65,14 @@ pub(super) struct Coordinator {
     pub(super) stale_after: Option<Spanned<Span>>,
     pub(super) accept_within: Option<Spanned<Span>>,
     pub(super) errand_within: Option<Spanned<Span>>,
+    pub(super) look_every: Option<Spanned<Span>>,
+    pub(super) feedback_rounds_max: Option<Spanned<u32>>,
+    pub(super) github_webhook_secret_file: Option<Spanned<PathBuf>>,
     pub(super) starving_after: Option<Spanned<Span>>,
     pub(super) sweep_every: Option<Spanned<Span>>,
     pub(super) token_overlap: Option<Spanned<Span>>,
     pub(super) disk_free_min_mib: Option<Spanned<u32>>,
+    pub(super) quota_resume: Option<Spanned<bool>>,
     pub(super) retry: Retry,
 }
 
@@ -101,10 +105,16 @@ pub(super) struct Factory {
     pub(super) route: Option<Spanned<bool>>,
     pub(super) gate: Option<Spanned<bool>>,
     pub(super) poll_every: Option<Spanned<Span>>,
+    pub(super) gc_every: Option<Spanned<Span>>,
+    pub(super) gc_retention: Option<Spanned<Span>>,
+    pub(super) disk_floor_mib: Option<Spanned<u32>>,
+    pub(super) run_as: Option<Spanned<String>>,
     pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
+    pub(super) prices: Option<BTreeMap<String, factory::Price>>,
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,
     pub(super) environment: Option<factory::EnvironmentConfig>,
     pub(super) git: Option<factory::GitConfig>,
+    pub(super) forge: Option<factory::ForgeConfig>,
     pub(super) author: Option<factory::Identity>,
     pub(super) limits: Option<factory::Limits>,
 }
@@ -115,6 +125,14 @@ pub(super) struct Polling {
     pub(super) route: Option<Spanned<bool>>,
     pub(super) gate: Option<Spanned<bool>>,
     pub(super) poll_every: Option<Spanned<Span>>,
+}
+
+/// The part of `[factory]` that is about its disk.
+#[derive(Debug, Default)]
+pub(super) struct Housekeeping {
+    pub(super) gc_every: Option<Spanned<Span>>,
+    pub(super) gc_retention: Option<Spanned<Span>>,
+    pub(super) disk_floor_mib: Option<Spanned<u32>>,
 }
 
 /// `[log]`

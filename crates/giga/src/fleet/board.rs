@@ -129,7 +129,11 @@ fn words(event: &JobEvent) -> Option<String> {
         EventKind::Started => format!("`{}` is at work", text("engine")),
         EventKind::Checkpointed => format!("saved work in progress {}", short("sha")),
         EventKind::Completed => format!("done and verified, commit {}", short("sha")),
-        EventKind::Promoted => "its branch shows the commit".to_owned(),
+        EventKind::Promoted => match event.data.pointer("/pullRequest/url").and_then(serde_json::Value::as_str) {
+            Some(url) => format!("its pull request is {url}"),
+            None => "its branch shows the commit".to_owned(),
+        },
+        EventKind::ChangesRequested => format!("sent back: {}", text("message")),
         EventKind::Shipped => "merged".to_owned(),
         EventKind::AttemptFailed => {
             format!("attempt {} failed ({}), trying again", number("attempts"), text("reason"))
@@ -137,7 +141,7 @@ fn words(event: &JobEvent) -> Option<String> {
         EventKind::Reaped => format!("`{}` was not heard of in time", text("factoryId")),
         EventKind::Released => format!("given back: {}", text("message")),
         EventKind::Failed | EventKind::DeadLettered => format!("{}: {}", text("reason"), text("message")),
-        EventKind::ErrandFailed => text("message"),
+        EventKind::ErrandFailed | EventKind::ErrandPutOff | EventKind::Escalated => text("message"),
         EventKind::DispatchExpired => "nobody took it in time".to_owned(),
         EventKind::Cancelled => "cancelled".to_owned(),
         _ => return None,

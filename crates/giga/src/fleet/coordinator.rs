@@ -11,7 +11,7 @@ use anyhow::Context;
 use broker::Embedded;
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
-use server::{Options, Server, Tls};
+use server::{Options, Server, Tls, WebhookSecret};
 use store::DirectoryLogs;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -67,7 +67,7 @@ impl Coordination {
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let restart = CancellationToken::new();
-        let server = Server::bind(Options { listen, ..options(config) }).await?;
+        let server = Server::bind(Options { listen, ..options(config)? }).await?;
         let (database, generation) = (config.data.database(), coordinator.generation());
         let vault = StoreVault::open(store.adapter(), database, generation, clock, restart.clone());
         let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
@@ -121,18 +121,26 @@ impl Coordination {
     }
 }
 
-fn options(config: &Config) -> Options {
+fn options(config: &Config) -> anyhow::Result<Options> {
     let tls = match (&config.coordinator.tls_cert.value, &config.coordinator.tls_key.value) {
         (Some(certificate), Some(key)) => Some(Tls { certificate: certificate.clone(), key: key.clone() }),
         _ => None,
     };
-    Options {
+    let webhook_secret = match &config.coordinator.github_webhook_secret_file.value {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            Some(WebhookSecret::new(&text).with_context(|| format!("{} is empty", path.display()))?)
+        }
+        None => None,
+    };
+    Ok(Options {
         listen: config.coordinator.listen.value,
         tls,
         behind_proxy: config.coordinator.behind_proxy.value,
         allowed_hosts: config.coordinator.hosts.value.clone(),
+        webhook_secret,
         ..Options::default()
-    }
+    })
 }
 
 /// Sees to it that the file has an admin's token that works, readable by this user alone. A death between the token and

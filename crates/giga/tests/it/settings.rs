@@ -52,6 +52,33 @@ fn the_file_of_the_working_directory_comes_before_that_of_the_platform() {
 }
 
 #[test]
+fn the_forge_is_listed_by_its_kind_and_place_and_never_with_its_token() {
+    let machine = Machine::new();
+    let text = "[coordinator]\nlook_every = \"1m\"\nfeedback_rounds_max = 5\n\
+                [factory.forge]\nkind = \"github\"\napi = \"https://forge.example/api/v3\"\ntoken_env = \"FORGE_TOKEN\"\n\
+                slugs = { notes = \"acme/notes\" }\n\
+                [factory.forge.repos.notes]\ndraft = true\nmethod = \"squash\"\nbranch = \"agents/{id}\"\n";
+    machine.write("giga.toml", text);
+
+    let ran = machine.giga_with(&["doctor", "--json"], &[("FORGE_TOKEN", "ghp_canary")], "");
+
+    assert_eq!(setting(&ran, "factory.forge").0, "github at https://forge.example/api/v3");
+    assert_eq!(setting(&ran, "coordinator.look_every"), pair("1m", "giga.toml:2"));
+    assert_eq!(setting(&ran, "coordinator.feedback_rounds_max"), pair("5", "giga.toml:3"));
+    assert!(!ran.stdout.contains("ghp_canary"), "{ran:?}");
+}
+
+#[test]
+fn a_branch_without_the_jobs_id_is_refused_with_its_line() {
+    let machine = Machine::new();
+    machine.write("giga.toml", "[factory.forge.pull_requests]\nbranch = \"agents\"\n");
+
+    let ran = machine.giga(&["doctor"]);
+
+    assert!(ran.stderr.contains("giga.toml:2") && ran.stderr.contains("ends in `{id}`"), "{ran:?}");
+}
+
+#[test]
 fn what_a_factory_and_its_programs_are_told_is_listed_without_values() {
     let machine = Machine::new();
     let text = "[coordinator]\nsweep_every = \"30s\"\n[factory]\ncost = 40\nref_prefix = \"bots\"\ndelete_branch = false\n\

@@ -203,6 +203,7 @@ impl Worker {
             engine_seats: Default::default(),
             repo_seats: Default::default(),
             cost: 0,
+            engines: Vec::new(),
             load: 0.0,
             disk_free_bytes: None,
             version: "story".to_owned(),
@@ -257,7 +258,7 @@ impl Worker {
         epoch: Epoch,
         outcome: ErrandOutcome,
     ) -> Result<StageAnswer, ClientError> {
-        let request = ErrandReport { lease_epoch: epoch, outcome };
+        let request = ErrandReport { lease_epoch: epoch, outcome, pull_request: None };
         self.client.post(&format!("/jobs/{job}/promote"), &request).await
     }
 

@@ -36,7 +36,8 @@ pub(super) fn holder_mut(event: &mut StageEvent) -> Option<&mut Holder> {
         | StageEvent::Released { holder, .. }
         | StageEvent::AttemptFailed { holder, .. }
         | StageEvent::ErrandDone { holder }
-        | StageEvent::ErrandFailed { holder, .. } => Some(holder),
+        | StageEvent::ErrandFailed { holder, .. }
+        | StageEvent::ErrandPutOff { holder, .. } => Some(holder),
         _ => None,
     }
 }

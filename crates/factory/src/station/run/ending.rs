@@ -1,7 +1,7 @@
 //! The last report of a run, what is saved on the way out, and what is left behind.
 
 use domain::Checkpoint;
-use protocol::{CompleteWork, FailWork, ReleaseWork, WorkOperation};
+use protocol::{CompleteWork, FailWork, QuotaWork, ReleaseWork, WorkOperation};
 use tracing::{info, warn};
 
 use super::super::Station;
@@ -18,21 +18,43 @@ impl Station {
     pub(super) async fn finish(&self, mut run: Run, place: Option<Place>, verdict: Verdict) {
         let job = run.key.job;
         let answered = match verdict {
-            Verdict::Done { sha, insights, evidence } => {
-                let request = CompleteWork { lease_epoch: run.key.epoch, sha, insights, evidence, message: None };
+            Verdict::Done { sha, insights, evidence, handover } => {
+                let request = CompleteWork {
+                    lease_epoch: run.key.epoch,
+                    sha,
+                    insights,
+                    evidence,
+                    message: run.activity.lock().ending.clone(),
+                    checkpoint: handover.checkpoint,
+                    request_text: handover.request_text,
+                };
                 let answered = self.report_end(&mut run, reports::complete(job, request)).await;
                 if let (Answered::Completed(completed), Some(place)) = (&answered, &place)
-                    && let (Some(order), Some((mirror, _, _))) = (&completed.promote, &place.repo)
+                    && let (Some(order), Some((mirror, config, _))) = (&completed.promote, &place.repo)
                 {
-                    self.promote_now(mirror, job, order).await;
+                    self.promote_now(mirror, config, &run.assignment, order).await;
                 }
                 answered
             }
             Verdict::Failed { reason, message, insights, evidence } => {
-                let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
+                let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
                 let message = Some(message);
                 let request = FailWork { lease_epoch: run.key.epoch, reason, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
+            }
+            Verdict::Quota { engine, credential, window, insights } => {
+                let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
+                let request = QuotaWork {
+                    lease_epoch: run.key.epoch,
+                    engine,
+                    credential,
+                    window: window.window,
+                    resets_at: window.resets_at,
+                    message: Some(window.message),
+                    checkpoint,
+                    insights,
+                };
+                self.report_end(&mut run, WorkOperation::Quota { job_id: job, request }).await
             }
             Verdict::Stopped => self.let_go(&mut run, place.as_ref()).await,
         };
@@ -54,6 +76,7 @@ impl Station {
     /// A stopped run saves its work and gives the job back; one that was taken from us has nothing to give.
     pub(super) async fn let_go(&self, run: &mut Run, place: Option<&Place>) -> Answered {
         let cause = self.holdings.cause(run.key.job, run.key.epoch);
+        let insights = run.activity.lock().insights.clone();
         let checkpoint = self.save_on_the_way_out(run, place).await;
         let message = match cause {
             Some(StopCause::Lost) => return Answered::Refused("the job is no longer ours".to_owned()),
@@ -63,15 +86,16 @@ impl Station {
             None => "the run was stopped",
         };
         let message = Some(message.to_owned());
-        let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint };
+        let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint, insights };
         self.report_end(run, reports::release(run.key.job, request)).await
     }
 
-    pub(super) async fn save_on_the_way_out(&self, run: &Run, place: Option<&Place>) -> Option<Checkpoint> {
+    pub(super) async fn save_on_the_way_out(&self, run: &mut Run, place: Option<&Place>) -> Option<Checkpoint> {
         match self.save(run, place?).await {
             Ok(checkpoint) => checkpoint,
             Err(error) => {
-                warn!(job.id = %run.key.job, %error, "The work of job `{}` could not be saved", run.key.job);
+                warn!(job.id = %run.key.job, %error, "The work of job `{}` could not be saved: its worktree is kept", run.key.job);
+                run.is_unsaved = true;
                 None
             }
         }
@@ -81,6 +105,7 @@ impl Station {
         let Some((mirror, _, worktree)) = &place.repo else { return Ok(None) };
         match mirror.checkpoint(worktree).await? {
             Saved::Pushed(checkpoint) => {
+                let checkpoint = Checkpoint { session: run.session(), ..checkpoint };
                 info!(job.id = %run.key.job, sha = %checkpoint.sha, "Saved the work of job `{}`", run.key.job);
                 Ok(Some(checkpoint))
             }
@@ -98,6 +123,9 @@ impl Station {
             }
             Answered::Waiting => {
                 // The report is in the outbox; until it was answered the worktree is the only copy we can be sure of.
+                self.ledger.remember(&quarantined(run.record)).await;
+            }
+            Answered::Completed(_) | Answered::Taken if run.is_unsaved => {
                 self.ledger.remember(&quarantined(run.record)).await;
             }
             Answered::Completed(_) | Answered::Taken => {

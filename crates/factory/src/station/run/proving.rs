@@ -1,21 +1,38 @@
 //! After the engine: the proof, the commit and the push under the run's own ref.
 
-use domain::{Evidence, FailureReason, Insights};
+use std::time::Duration;
+
+use domain::{Checkpoint, CommitSha, Evidence, FailureReason, Insights};
 use fail::fail_point;
+use protocol::{EvidenceKept, EvidenceWork};
+use tracing::warn;
 
 use super::super::Station;
-use super::{Place, Run, Trouble, Verdict};
+use super::{Handover, Place, Run, Trouble, Verdict};
+use crate::forge::{Evidenced, request_text};
+use crate::mirror::Mirror;
 use crate::process::Bounds;
 use crate::publish::Committed;
+use crate::refs::RefName;
 use crate::runs::LocalStage;
 use crate::verify::{CommandsVerdict, run_commands};
+use crate::workspace::Worktree;
+
+/// The agent's own text for its pull request. More is not read by people.
+const REQUEST_TEXT_BYTES_MAX: usize = 20_000;
+
+/// The change of one run; a larger one is read in the repository.
+const DIFF_BYTES_MAX: usize = 512 * 1024;
+
+/// How long somebody has to take the evidence before the run goes on without.
+const EVIDENCE_TIME_MAX: Duration = Duration::from_secs(10);
 
 impl Station {
     pub(super) async fn verify(&self, run: &Run, place: &Place) -> CommandsVerdict {
         let environment = self.environment.clone().of_run(run.key, run.assignment.attempts + 1);
         let bounds = Bounds::commands(&self.settings.limits);
         let commands = &run.assignment.spec.verify;
-        run_commands(commands, &place.dir, &environment, &self.launcher, &bounds, &run.stop).await
+        run_commands(commands, &place.dir, &environment, &place.launcher, &bounds, &run.stop).await
     }
 
     /// Commits and pushes the run's own ref. Nothing else moves before the coordinator said so.
@@ -27,7 +44,7 @@ impl Station {
         evidence: Vec<Evidence>,
     ) -> Result<Verdict, Trouble> {
         let Some((mirror, _, worktree)) = &place.repo else {
-            return Ok(Verdict::Done { sha: None, insights, evidence });
+            return Ok(Verdict::Done { sha: None, insights, evidence, handover: Handover::default() });
         };
         let title = &run.assignment.spec.title;
         let sha = match mirror.commit_all(worktree, title).await? {
@@ -46,8 +63,65 @@ impl Station {
         run.record.stage = LocalStage::Finishing;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::committed", |_| Err(Trouble::Stopped));
-        mirror.push_run(worktree, &sha).await?;
+        let pushed = mirror.push_run(worktree, &sha).await?;
         fail_point!("factory::run_pushed", |_| Err(Trouble::Stopped));
-        Ok(Verdict::Done { sha: Some(sha), insights, evidence })
+        let ending = run.activity.lock().ending.clone();
+        self.show_evidence(run, mirror, worktree, &sha, ending.as_deref()).await;
+        let evidenced = Evidenced { run: run.key, insights: &insights, verified: &evidence, ending: ending.as_deref() };
+        let request_text = self.request_text(mirror, worktree, title, &evidenced).await;
+        let handover = Handover { checkpoint: Some(completed(run, &pushed, &sha)), request_text };
+        Ok(Verdict::Done { sha: Some(sha), insights, evidence, handover })
     }
+
+    /// Shows what the run changed, for people who look at it later [B4]. The commit is pushed: nothing waits for this.
+    async fn show_evidence(
+        &self,
+        run: &Run,
+        mirror: &Mirror,
+        worktree: &Worktree,
+        sha: &CommitSha,
+        ending: Option<&str>,
+    ) {
+        let changed = mirror.patch(worktree.fork(), sha, DIFF_BYTES_MAX).await;
+        let commits = mirror.commits(worktree.fork(), sha).await;
+        let (Ok(patch), Ok(commits)) = (changed, commits) else { return };
+        let request = EvidenceWork {
+            lease_epoch: run.key.epoch,
+            diff: Some(self.scrubber.text(&patch.text)),
+            diff_cut: patch.is_cut,
+            commits,
+            ending: ending.map(|ending| self.scrubber.text(ending)),
+        };
+        let path = format!("/jobs/{}/runs/evidence", run.key.job);
+        let shown = self.client.post::<_, EvidenceKept>(&path, &request);
+        match tokio::time::timeout(EVIDENCE_TIME_MAX, shown).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                warn!(job.id = %run.key.job, %error, "The evidence of job `{}` was not taken", run.key.job);
+            }
+            Err(_) => warn!(job.id = %run.key.job, "Nobody took the evidence of job `{}` in time", run.key.job),
+        }
+    }
+
+    /// What the pull request will say, made now because only this factory has the agent's own words.
+    async fn request_text(
+        &self,
+        mirror: &Mirror,
+        worktree: &Worktree,
+        title: &str,
+        evidenced: &Evidenced<'_>,
+    ) -> Option<String> {
+        let (_, config) = self.mirror(worktree.repo()).ok()?;
+        self.forges.of(worktree.repo(), &config.url)?;
+        // A form that cannot be read is no reason to keep the work back.
+        let form = mirror.request_form(worktree.fork()).await.ok().flatten();
+        let own = worktree.pr_body(REQUEST_TEXT_BYTES_MAX);
+        Some(request_text(own.as_deref(), title, form.as_deref(), evidenced))
+    }
+}
+
+/// Where a run goes on that is sent back: at the completed commit, in the same session.
+fn completed(run: &Run, pushed: &RefName, sha: &CommitSha) -> Checkpoint {
+    let git_ref = pushed.as_str().to_owned();
+    Checkpoint { git_ref, sha: sha.clone(), session: run.session(), epoch: run.key.epoch }
 }

@@ -8,7 +8,9 @@ use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, JobId, Mode, Run, StageName};
-use protocol::{Client, Endpoint, Enroll, JobDetail, JobView, RunList, Submit, Submitted, Trust};
+use protocol::{
+    Client, Endpoint, Enroll, FactoryView, JobDetail, JobView, Progress, RunEvidence, RunList, Submit, Submitted, Trust,
+};
 use server::{Options, Server};
 use store::{DirectoryLogs, Sqlite};
 use tempfile::TempDir;
@@ -33,6 +35,11 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// A coordinator whose leases last this long, and who waits for nobody else for long either.
     pub(crate) async fn start(lease_ttl: Duration) -> Self {
+        Self::start_with(lease_ttl, |_| {}).await
+    }
+
+    /// The same, with other settings.
+    pub(crate) async fn start_with(lease_ttl: Duration, change: impl FnOnce(&mut Settings)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         let clock = Arc::new(SystemClock::new());
@@ -45,7 +52,7 @@ impl Fleet {
             clock,
             entropy: Arc::new(SystemEntropy),
         };
-        let settings = Settings {
+        let mut settings = Settings {
             lease_ttl,
             renew_every: Duration::from_millis(500),
             stale_after: lease_ttl,
@@ -54,6 +61,7 @@ impl Fleet {
             disk_free_min_bytes: 0,
             ..Settings::default()
         };
+        change(&mut settings);
         let coordinator = Coordinator::open(ports, settings).await.unwrap();
         let token = coordinator.first_admin_token().await.unwrap().unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -99,6 +107,12 @@ impl Fleet {
         detail.job
     }
 
+    /// What a job's agent is doing.
+    pub(crate) async fn progress(&self, job: JobId) -> Option<Progress> {
+        let detail: JobDetail = self.admin.get(&format!("/jobs/{job}")).await.unwrap();
+        detail.progress
+    }
+
     /// Waits until a job is as described.
     pub(crate) async fn until(&self, job: JobId, what: &str, is_so: impl Fn(&JobView) -> bool) -> JobView {
         let clock = SystemClock::new();
@@ -116,9 +130,26 @@ impl Fleet {
         self.until(job, &format!("stage {stage}"), |view| view.stage == stage).await
     }
 
+    /// Waits until a factory offers so many seats.
+    pub(crate) async fn until_seats(&self, factory: &str, seats: u32) {
+        let clock = SystemClock::new();
+        loop {
+            let view: Result<FactoryView, _> = self.admin.get(&format!("/factories/{factory}")).await;
+            if view.is_ok_and(|view| view.seat_limit == seats) {
+                return;
+            }
+            assert!(clock.monotonic() < PATIENCE, "`{factory}` never offered {seats} seats");
+            clock.sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     pub(crate) async fn runs(&self, job: JobId) -> Vec<Run> {
         let runs: RunList = self.admin.get(&format!("/jobs/{job}/runs")).await.unwrap();
         runs.items
+    }
+
+    pub(crate) async fn evidence(&self, job: JobId, n: u32) -> RunEvidence {
+        self.admin.get(&format!("/jobs/{job}/runs/{n}/evidence")).await.unwrap()
     }
 
     pub(crate) async fn log(&self, job: JobId) -> String {

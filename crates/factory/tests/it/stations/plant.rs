@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ambient::SystemEntropy;
 use factory::{
-    AfterShip, EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, LocalStage, Polling, RepoConfig,
-    RunRecord, Runs, StateDir, Station, StationError, StationSettings,
+    AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits, LocalStage,
+    Polling, RepoConfig, RunRecord, Runs, Secrets, StateDir, Station, StationError, StationSettings,
 };
 use protocol::Client;
 use tokio::runtime::Runtime;
@@ -84,32 +84,32 @@ fn is_whole(file: &std::fs::DirEntry) -> bool {
 /// A station with one seat that works on the forge's repository, with a shell script for an engine.
 pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettings {
     let url = forge.remote().to_str().unwrap().to_owned();
-    let engine = EngineConfig {
-        argv: ["sh", "-c", engine].map(str::to_owned).to_vec(),
-        retryable_exit_codes: Vec::new(),
-        model: None,
-        environment: EnvironmentConfig::default(),
-    };
+    let engine = EngineConfig { argv: ["sh", "-c", engine].map(str::to_owned).to_vec(), ..EngineConfig::default() };
     StationSettings {
         name: name.parse().unwrap(),
         seats: 1,
         engine_seats: BTreeMap::new(),
         cost: 0,
         state: forge.path(name),
-        repos: [(notes(), RepoConfig { url, base: main(), setup: Vec::new() })].into(),
+        repos: [(notes(), RepoConfig::at(url, main()))].into(),
         repo_base: None,
         default_base: main(),
         engines: [("command".parse().unwrap(), engine)].into(),
+        prices: BTreeMap::new(),
         capabilities: Default::default(),
         environment: EnvironmentConfig::default(),
         git: GitConfig::default(),
         identity: Identity::default(),
         limits: Limits { grace_ms: GRACE_MS, ..Limits::default() },
+        forge: ForgeConfig::default(),
         ref_prefix: "aq".parse().unwrap(),
         after_ship: AfterShip::DeleteBranch,
         checkpoint_every: Duration::from_secs(600),
         detect_every: Duration::from_secs(600),
         polling: Polling::default(),
+        housekeeping: Housekeeping { every: None, disk_floor_bytes: 0, ..Housekeeping::default() },
+        run_as: None,
+        secrets: Secrets::default(),
         guard: None,
     }
 }

@@ -1,0 +1,173 @@
+//! Usage limits: the window is the login's, the job goes back unchanged, and whoever else fits may take it at once [B1].
+
+use domain::{Account, Collection, Expected, JobId, StageEvent, UsageWindow, Versioned};
+use fail::fail_point;
+use protocol::{CredentialList, CredentialView, QuotaAnswer, QuotaWork, ResumeCredential};
+use tracing::{info, warn};
+
+use crate::commit::Decision;
+use crate::coordinator::Coordinator;
+use crate::documents::{Put, somebody_was_faster};
+use crate::error::Error;
+use crate::principal::Principal;
+use crate::rests::users_of;
+use crate::submit::invalid;
+use crate::windows::{Hit, Window};
+use crate::words::{check, check_name, cut, short};
+
+/// Opaque ids of logins are hashes or short names.
+pub(crate) const CREDENTIAL_LEN_MAX: usize = 200;
+
+/// Names of windows are words.
+const WINDOW_CHARS_MAX: usize = 100;
+
+/// Writers of one window who are in each other's way give up after this many rounds.
+const ROUNDS_MAX: u32 = 8;
+
+impl Coordinator {
+    /// A holder's engine has used up its window: the login rests, and the job waits for whoever else can take it, or for
+    /// the window. No attempt is counted, and nobody is called unhealthy.
+    pub async fn quota(&self, who: &Principal, id: JobId, request: &QuotaWork) -> Result<QuotaAnswer, Error> {
+        let holder = self.holder(who, id, request.lease_epoch).await?;
+        check_quota(request)?;
+        let credential = self.credential_of(&holder.factory, &request.engine, &request.credential);
+        let account = Account {
+            insights: request.insights.clone(),
+            evidence: Vec::new(),
+            message: request.message.as_deref().map(cut),
+        };
+        let quota_hit =
+            |window: UsageWindow| StageEvent::QuotaHit { holder: holder.clone(), window, account: account.clone() };
+        // Whoever has no right to the job any more has no say about the login either. Asked before the window is written,
+        // which comes first: a job that is queued again must not meet the same login before it rests.
+        let unnamed = UsageWindow { engine: request.engine.clone(), window: None, until: None };
+        let job = self.read(id).await?;
+        self.lifted((*job.value).clone())?.apply(quota_hit(unnamed), self.now(), who.actor())?;
+        let window = self.use_up(&credential, id, request).await?;
+        fail_point!("quota::window_written");
+        let shown = window.shown();
+        let job = self
+            .amend(id, |job| {
+                let now = self.now();
+                let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
+                job.apply(quota_hit(shown.clone()), now, who.actor()).map(Decision::Write)
+            })
+            .await?;
+        fail_point!("quota::committed");
+        info!(job.id = %id, factory.id = %holder.factory, engine = %request.engine, "Job `{id}` is {shown}");
+        Ok(QuotaAnswer { stage: job.value.stage().name(), until: window.until })
+    }
+
+    /// Logins whose usage window is used up.
+    pub fn credentials(&self, who: &Principal) -> Result<CredentialList, Error> {
+        who.look()?;
+        let at = self.hour();
+        let sees_all = who.products().is_empty();
+        let desk = self.desk.lock();
+        let view = |(credential, window): (&String, &Window)| CredentialView {
+            credential: credential.clone(),
+            engine: window.engine.clone(),
+            window: window.window.clone(),
+            since: window.since,
+            until: window.until,
+            hits: window.hits,
+            job_id: Some(window.job).filter(|_| sees_all),
+            factories: users_of(&desk, credential),
+            message: window.message.clone().filter(|_| sees_all),
+        };
+        Ok(CredentialList { items: desk.windows.all_resting(at).map(view).collect() })
+    }
+
+    /// Lets a login go on before its window begins anew: somebody has paid for more, or knows better.
+    pub async fn reopen(&self, who: &Principal, request: &ResumeCredential) -> Result<CredentialList, Error> {
+        who.administer()?;
+        let credential = &request.credential;
+        let known = self.desk.lock().windows.get(credential).cloned();
+        let Some(known) = known else {
+            return Err(invalid("credential", format!("`{credential}` does not wait for a usage window")));
+        };
+        self.drop_window(credential, &known).await?;
+        info!(by = %who.name, "A login may go on before its usage window begins anew");
+        self.wake_engines();
+        self.credentials(who)
+    }
+
+    /// Writes down that a login rests, unless it is known already.
+    async fn use_up(&self, credential: &str, id: JobId, request: &QuotaWork) -> Result<Window, Error> {
+        let jitter = self.ports.entropy.fraction();
+        for _ in 0..ROUNDS_MAX {
+            let hit = Hit {
+                engine: request.engine.clone(),
+                window: request.window.as_deref().map(|window| short(window, WINDOW_CHARS_MAX)),
+                resets_at: request.resets_at,
+                job: id,
+                epoch: request.lease_epoch,
+                message: request.message.as_deref().map(cut),
+            };
+            let at = self.hour();
+            let (known, next) = {
+                let desk = self.desk.lock();
+                let next = self.settings.windows.after(desk.windows.former(credential, at), hit, at.now, jitter);
+                (desk.windows.get(credential).cloned(), next)
+            };
+            let window = match (next, known.as_ref()) {
+                (Some(window), _) => window,
+                (None, Some(known)) => return Ok(known.value.clone()),
+                (None, None) => unreachable!("what is not known is news"),
+            };
+            let expected = known.map_or(Expected::Absent, |known| Expected::At(known.revision));
+            match self.put_document(Collection::Credentials, credential, expected, Some(&window)).await? {
+                Put::Written(revision) => {
+                    self.know_window(credential.to_owned(), Versioned { value: window.clone(), revision });
+                    return Ok(window);
+                }
+                Put::Lost(Some(found)) => self.know_window(credential.to_owned(), found),
+                Put::Lost(None) => self.desk.lock().windows.forget(credential),
+            }
+        }
+        Err(somebody_was_faster())
+    }
+
+    /// Takes a window into memory as it is written down, and shows who rests by it to the scheduler.
+    pub(crate) fn know_window(&self, credential: String, window: Versioned<Window>) {
+        let at = self.hour();
+        let mut desk = self.desk.lock();
+        let users = users_of(&desk, &credential);
+        desk.windows.know(credential, window, at);
+        for factory in users {
+            self.show_to_scheduler(&mut desk, &factory);
+        }
+        drop(desk);
+        self.timer.notify_one();
+    }
+
+    /// Forgets windows that ended long ago, so that logins that are used no more leave nothing behind.
+    pub(crate) async fn purge_windows(&self) {
+        let history = self.desk.lock().windows.history(self.now());
+        for (credential, window) in history {
+            if let Err(error) = self.drop_window(&credential, &window).await {
+                warn!(%error, "Could not forget a usage window that is over, the sweep will try again");
+            }
+        }
+    }
+
+    async fn drop_window(&self, credential: &str, known: &Versioned<Window>) -> Result<(), Error> {
+        let expected = Expected::At(known.revision);
+        match self.put_document::<Window>(Collection::Credentials, credential, expected, None).await? {
+            Put::Written(_) | Put::Lost(None) => self.desk.lock().windows.forget(credential),
+            Put::Lost(Some(found)) => {
+                self.know_window(credential.to_owned(), found);
+                return Err(somebody_was_faster());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_quota(request: &QuotaWork) -> Result<(), Error> {
+    request.checkpoint.as_ref().map_or(Ok(()), check)?;
+    match request.credential.as_str() {
+        "" => Ok(()),
+        named => check_name("credential", named, CREDENTIAL_LEN_MAX),
+    }
+}

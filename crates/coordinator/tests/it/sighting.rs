@@ -1,0 +1,267 @@
+//! What comes back from pull requests: heard once, in rounds, and never for ever [B5].
+
+use std::time::Duration;
+
+use coordinator::{Error, ForgeHint, Inbox};
+use domain::{EventKind, FailureReason, JobId, PullRequest, StageName};
+use protocol::{
+    Action, AlertCode, CompleteWork, Directive, ErrandOutcome, ErrandReport, LookOrder, Remark, RemarkKind, Sighting,
+    SightingAnswer, Standing,
+};
+
+use super::lasting;
+use crate::fleet::{Fleet, IN_REPO};
+use crate::machine::{Grip, Machine, checkpoint, drain, sha};
+
+const LOOK_EVERY: Duration = Duration::from_mins(2);
+
+struct Yard {
+    fleet: Fleet,
+    mac: Machine,
+    inbox: Inbox,
+    job: JobId,
+}
+
+impl Yard {
+    /// A job whose work is done and whose pull request is open.
+    async fn open() -> Self {
+        let fleet = Fleet::warm(lasting()).await;
+        let mac = Machine::join(&fleet, "mac").await;
+        let inbox = mac.open_inbox(&fleet, 4).await;
+        let job = fleet.submit(IN_REPO).await;
+        let yard = Self { fleet, mac, inbox, job };
+        yard.finish(1).await;
+        yard
+    }
+
+    /// Works on the job until its branch shows a commit.
+    async fn finish(&self, n: u32) {
+        let grip = self.mac.build(&self.fleet, self.job).await;
+        let request = CompleteWork {
+            lease_epoch: grip.epoch,
+            sha: Some(sha(n)),
+            checkpoint: Some(checkpoint(grip, &sha(n))),
+            ..CompleteWork::default()
+        };
+        let completed = self.fleet.coordinator.complete(&self.mac.who, self.job, &request).await.unwrap();
+        let epoch = completed.promote.unwrap().lease_epoch;
+        let report =
+            ErrandReport { lease_epoch: epoch, outcome: ErrandOutcome::Done, pull_request: Some(pull_request()) };
+        self.fleet.coordinator.promote(&self.mac.who, self.job, &report).await.unwrap();
+    }
+
+    /// Lets time pass until somebody is asked to look.
+    async fn asked(&mut self) -> Vec<LookOrder> {
+        self.fleet.coordinator.ask_for_looks();
+        self.fleet.bench.clock.advance(LOOK_EVERY);
+        self.fleet.coordinator.ask_for_looks();
+        self.orders().await
+    }
+
+    async fn orders(&mut self) -> Vec<LookOrder> {
+        let look = |directive| match directive {
+            Directive::Look(order) => Some(order),
+            _ => None,
+        };
+        drain(&mut self.inbox).await.1.into_iter().filter_map(look).collect()
+    }
+
+    async fn see(&mut self, sighting: &Sighting) -> Result<SightingAnswer, Error> {
+        self.asked().await;
+        self.fleet.coordinator.sighted(&self.mac.who, self.job, sighting).await
+    }
+}
+
+fn pull_request() -> PullRequest {
+    PullRequest { number: 7, url: "https://forge.example/acme/notes/pull/7".to_owned() }
+}
+
+fn sighting(standing: Standing, head: u32, remarks: Vec<Remark>) -> Sighting {
+    Sighting { number: 7, standing, head: sha(head), remarks }
+}
+
+fn check(id: u32) -> Remark {
+    Remark {
+        id: format!("check:{id}"),
+        kind: RemarkKind::Check,
+        from: "test".to_owned(),
+        place: None,
+        text: "assertion failed".to_owned(),
+    }
+}
+
+fn comment(id: u32) -> Remark {
+    Remark {
+        id: format!("line:{id}"),
+        kind: RemarkKind::Comment,
+        from: "ann".to_owned(),
+        place: Some("src/lib.rs:3".to_owned()),
+        text: "Smaller, please.\u{1b}[2J".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn an_open_pull_request_is_looked_at_now_and_then_by_somebody_who_has_the_repository() {
+    let mut yard = Yard::open().await;
+
+    let orders = yard.asked().await;
+
+    let product_id = yard.fleet.job(yard.job).await.product_id;
+    let expected = LookOrder { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
+    assert_eq!(orders, vec![expected]);
+    assert_eq!(yard.fleet.job(yard.job).await.pull_request, Some(pull_request()));
+    yard.fleet.coordinator.ask_for_looks();
+    assert_eq!(yard.orders().await, Vec::new(), "not before its time");
+}
+
+#[tokio::test]
+async fn a_forges_word_brings_a_look_at_once_but_not_a_dozen() {
+    let mut yard = Yard::open().await;
+    yard.fleet.coordinator.ask_for_looks();
+    let hint = ForgeHint { repository: "acme/notes".to_owned(), numbers: vec![7], commits: Vec::new() };
+    let stranger = ForgeHint { repository: "evil/notes".to_owned(), ..hint.clone() };
+    let commit = ForgeHint { commits: vec![sha(1)], ..ForgeHint::default() };
+
+    assert_eq!(yard.fleet.coordinator.hear_of(&stranger), 0);
+    for hint in [&hint, &commit, &hint] {
+        assert_eq!(yard.fleet.coordinator.hear_of(hint), 1);
+        yard.fleet.coordinator.ask_for_looks();
+    }
+    let at_once = yard.orders().await.len();
+    yard.fleet.bench.clock.advance(Duration::from_secs(5));
+    yard.fleet.coordinator.ask_for_looks();
+
+    assert_eq!((at_once, yard.orders().await.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn failed_checks_and_comments_send_the_job_back_to_the_same_branch_with_what_they_say() {
+    let mut yard = Yard::open().await;
+
+    let answer = yard.see(&sighting(Standing::Open, 1, vec![check(1), comment(2)])).await.unwrap();
+
+    let said = "Sent back: 1 failed check (test) and 1 comment (round 1 of 3).";
+    assert_eq!(answer, SightingAnswer { stage: StageName::Queued, comment: Some(said.to_owned()) });
+    yard.fleet.dispatch().await;
+    let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
+    let assignment = yard.mac.accept(&yard.fleet, &claim).await.unwrap().assignment;
+    let told = "The check `test` failed:\n\n> assertion failed\n\nA comment by `ann` on src/lib.rs:3:\n\n> Smaller, please.[2J\n\n";
+    assert_eq!(assignment.changes.as_deref(), Some(told));
+    assert_eq!(assignment.checkpoint.map(|saved| saved.sha), Some(sha(1)));
+    assert_eq!(assignment.attempts, 0);
+}
+
+#[tokio::test]
+async fn what_was_answered_once_is_not_answered_again() {
+    let mut yard = Yard::open().await;
+    yard.see(&sighting(Standing::Open, 1, vec![comment(2)])).await.unwrap();
+    yard.finish(2).await;
+
+    let again = yard.see(&sighting(Standing::Open, 2, vec![comment(2)])).await.unwrap();
+
+    assert_eq!(again, SightingAnswer { stage: StageName::Testing, comment: None });
+    assert_eq!(yard.fleet.count(yard.job, EventKind::ChangesRequested).await, 1);
+}
+
+#[tokio::test]
+async fn checks_of_another_commit_say_nothing_about_ours() {
+    let mut yard = Yard::open().await;
+
+    let answer = yard.see(&sighting(Standing::Open, 9, vec![check(1)])).await.unwrap();
+
+    assert_eq!(answer.stage, StageName::Testing);
+}
+
+#[tokio::test]
+async fn rounds_are_capped_then_a_person_is_called_once() {
+    let mut yard = Yard::open().await;
+    for round in 1..=3 {
+        yard.see(&sighting(Standing::Open, round, vec![check(round)])).await.unwrap();
+        yard.finish(round + 1).await;
+    }
+
+    let fourth = yard.see(&sighting(Standing::Open, 4, vec![check(4)])).await.unwrap();
+    let fifth = yard.see(&sighting(Standing::Open, 4, vec![check(5)])).await.unwrap();
+
+    let said = "Given up: 1 failed check (test), after 3 rounds of changes: a person has to look.";
+    assert_eq!(fourth, SightingAnswer { stage: StageName::Testing, comment: Some(said.to_owned()) });
+    assert_eq!(fifth.comment, None);
+    assert_eq!(yard.fleet.count(yard.job, EventKind::Escalated).await, 1);
+    let alerts = yard.fleet.coordinator.alerts(&yard.fleet.admin).await.unwrap().items;
+    let about: Vec<_> = alerts.iter().map(|alert| (alert.code, alert.job_id)).collect();
+    assert_eq!(about, vec![(AlertCode::ChangesExhausted, Some(yard.job))]);
+
+    yard.fleet.act(yard.job, Action::RequestChanges).await.unwrap();
+    yard.finish(5).await;
+    let anew = yard.see(&sighting(Standing::Open, 5, vec![check(6)])).await.unwrap();
+    assert_eq!(anew.stage, StageName::Queued);
+}
+
+#[tokio::test]
+async fn a_pull_request_that_a_person_merges_ships_its_job() {
+    let mut yard = Yard::open().await;
+    let merged = Standing::Merged { merge: Some(sha(99)), by: Some("ann".to_owned()) };
+
+    let answer = yard.see(&sighting(merged, 1, Vec::new())).await.unwrap();
+
+    assert_eq!(answer.stage, StageName::Shipped);
+    assert_eq!(yard.fleet.job(yard.job).await.message.as_deref(), Some("merged on the forge by ann"));
+    assert_eq!(yard.asked().await, Vec::new(), "nobody looks at it any more");
+}
+
+#[tokio::test]
+async fn a_pull_request_that_a_person_closes_cancels_its_job() {
+    let mut yard = Yard::open().await;
+
+    yard.see(&sighting(Standing::Closed, 1, Vec::new())).await.unwrap();
+
+    let view = yard.fleet.job(yard.job).await;
+    assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::Cancelled)));
+    assert_eq!(view.message.as_deref(), Some("its pull request was closed on the forge"));
+}
+
+#[tokio::test]
+async fn a_factory_that_nobody_asked_decides_nothing() {
+    let yard = Yard::open().await;
+    let merged = Standing::Merged { merge: None, by: None };
+
+    let unasked = yard.fleet.coordinator.sighted(&yard.mac.who, yard.job, &sighting(merged, 1, Vec::new())).await;
+
+    assert!(matches!(unasked, Err(Error::NotNow(_))), "{unasked:?}");
+    assert_eq!(yard.fleet.stage(yard.job).await, StageName::Testing);
+}
+
+#[tokio::test]
+async fn whoever_is_merging_right_now_is_not_interrupted() {
+    let mut yard = Yard::open().await;
+    yard.asked().await;
+    yard.fleet.act(yard.job, Action::Ship).await.unwrap();
+    yard.fleet.dispatch().await;
+    let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
+    let epoch = yard.mac.accept(&yard.fleet, &claim).await.unwrap().lease_epoch;
+
+    let remarks = sighting(Standing::Open, 1, vec![check(1)]);
+    let answer = yard.fleet.coordinator.sighted(&yard.mac.who, yard.job, &remarks).await.unwrap();
+
+    assert_eq!(answer.stage, StageName::Testing);
+    let grip = Grip { job: yard.job, epoch };
+    assert_eq!(yard.mac.promote(&yard.fleet, grip, ErrandOutcome::Done).await.unwrap().stage, StageName::Shipped);
+}
+
+#[tokio::test]
+async fn a_merge_that_is_put_off_comes_back_in_its_time_and_is_never_given_up() {
+    let yard = Yard::open().await;
+    yard.fleet.act(yard.job, Action::Ship).await.unwrap();
+
+    for _ in 0..12 {
+        yard.fleet.dispatch().await;
+        let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
+        let epoch = yard.mac.accept(&yard.fleet, &claim).await.unwrap().lease_epoch;
+        let put_off = ErrandOutcome::PutOff { message: "checks are running".to_owned(), retry_after_ms: 60_000 };
+        yard.mac.promote(&yard.fleet, Grip { job: yard.job, epoch }, put_off).await.unwrap();
+        assert_eq!(yard.fleet.dispatch().await, 0, "it is left alone");
+        yard.fleet.pass(Duration::from_secs(61), &[&yard.mac]).await;
+    }
+
+    assert_eq!(yard.fleet.job(yard.job).await.errand, Some(domain::ErrandKind::Ship));
+}

@@ -1,0 +1,249 @@
+//! What a factory is told about its forge and the pull requests on it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use domain::{BranchName, JobId, ProductId, RepoName};
+use serde::Deserialize;
+
+use super::slug::Slug;
+use super::token::TokenSource;
+use crate::config::Identity;
+
+/// Where pull requests are opened, and what they look like. Absent, everything is plain git.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, default)]
+pub struct ForgeConfig {
+    /// How it is reached.
+    pub kind: ForgeKind,
+    /// The base address of its interface; `https://api.github.com` when absent.
+    pub api: Option<String>,
+    /// A file with the token and nothing else.
+    pub token_file: Option<PathBuf>,
+    /// A variable of the factory's own environment that holds the token.
+    pub token_env: Option<String>,
+    /// The program `gh`, and the home folder that its login is in.
+    pub gh: GhConfig,
+    /// Names on the forge of repositories whose address does not tell.
+    pub slugs: BTreeMap<RepoName, Slug>,
+    /// What pull requests look like, unless a product or a repository says otherwise.
+    pub pull_requests: PullRequestConfig,
+    /// The same for a product.
+    pub products: BTreeMap<ProductId, PullRequestConfig>,
+    /// The same for a repository, which counts most.
+    pub repos: BTreeMap<RepoName, PullRequestConfig>,
+    /// Whose comments send a job back, by how the forge says they belong to the repository; owners, members and
+    /// collaborators when absent. Whoever is not in it cannot tell an agent what to do.
+    pub listen_to: Option<Vec<String>>,
+    /// What a comment outside of a review begins with when it is meant for the agent; `/giga` when absent.
+    pub mention: Option<String>,
+}
+
+/// How a forge is reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForgeKind {
+    /// There is none: branches and merges only.
+    #[default]
+    None,
+    /// GitHub by its REST interface, with a token.
+    Github,
+    /// GitHub through the program `gh`.
+    Gh,
+}
+
+/// How the program `gh` is started.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, default)]
+pub struct GhConfig {
+    /// The program; `gh` when absent.
+    pub program: Option<PathBuf>,
+    /// The home folder that its login is in.
+    pub home: Option<PathBuf>,
+}
+
+/// What a pull request looks like. What is absent is as the next more general place says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, default)]
+pub struct PullRequestConfig {
+    /// Whether it is only shown at first.
+    pub draft: Option<bool>,
+    /// Its title; `{title} {id} {repo}` are replaced.
+    pub title: Option<String>,
+    /// Its branch, which ends in the job's id: `agents/{id}`. Not for a product: every factory must name it alike.
+    pub branch: Option<BranchTemplate>,
+    /// Its labels.
+    pub labels: Option<Vec<String>>,
+    /// Who is asked to review it; `acme/core` names a team.
+    pub reviewers: Option<Vec<String>>,
+    /// Who its commits are by. Not for a product.
+    pub author: Option<Identity>,
+    /// Whether the forge is left to merge it once its own rules are met.
+    pub auto_merge: Option<bool>,
+    /// How it is merged.
+    pub method: Option<MergeMethod>,
+    /// Whether its branch is deleted after the merge.
+    pub delete_branch: Option<bool>,
+}
+
+/// How a forge makes commits of a pull request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MergeMethod {
+    /// One merge commit on top of its commits.
+    #[default]
+    Merge,
+    /// One commit instead of its commits.
+    Squash,
+    /// Its commits, made again on the base branch.
+    Rebase,
+}
+
+impl MergeMethod {
+    /// The word in GitHub's interface.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Merge => "merge",
+            Self::Squash => "squash",
+            Self::Rebase => "rebase",
+        }
+    }
+}
+
+/// The name of a branch with the job's id at its end.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct BranchTemplate {
+    before: String,
+}
+
+/// A template that makes no branch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` does not make a branch: write a branch's name that ends in `{{id}}`")]
+pub struct BranchTemplateError(String);
+
+impl BranchTemplate {
+    /// The branch of a job.
+    pub(crate) fn branch(&self, job: JobId) -> BranchName {
+        match format!("{}{job}", self.before).parse() {
+            Ok(branch) => branch,
+            Err(_) => unreachable!("the template was tried with another id"),
+        }
+    }
+}
+
+impl std::str::FromStr for BranchTemplate {
+    type Err = BranchTemplateError;
+
+    fn from_str(text: &str) -> Result<Self, BranchTemplateError> {
+        let refused = || BranchTemplateError(domain::printable(text));
+        let before = text.strip_suffix("{id}").ok_or_else(refused)?;
+        let tried: Result<BranchName, _> = format!("{before}0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a").parse();
+        // A branch without a folder of its own could be anybody's.
+        if tried.is_err() || before.is_empty() {
+            return Err(refused());
+        }
+        Ok(Self { before: before.to_owned() })
+    }
+}
+
+impl TryFrom<String> for BranchTemplate {
+    type Error = BranchTemplateError;
+
+    fn try_from(text: String) -> Result<Self, BranchTemplateError> {
+        text.parse()
+    }
+}
+
+/// What a pull request looks like, decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PullRequestSettings {
+    pub(crate) draft: bool,
+    pub(crate) title: String,
+    pub(crate) labels: Vec<String>,
+    pub(crate) reviewers: Vec<String>,
+    pub(crate) auto_merge: bool,
+    pub(crate) method: MergeMethod,
+    pub(crate) delete_branch: Option<bool>,
+}
+
+impl ForgeConfig {
+    /// The token as it is now, so that it is known for one wherever it appears.
+    pub(crate) fn known_token(&self) -> Option<String> {
+        let source = match (&self.token_file, &self.token_env) {
+            (Some(file), _) => TokenSource::File(file.clone()),
+            (None, Some(name)) => TokenSource::Variable(name.clone()),
+            (None, None) => return None,
+        };
+        source.read().ok().map(|token| token.reveal().to_owned())
+    }
+
+    /// What pull requests of a repository look like: the repository's word counts most, then the product's.
+    pub(crate) fn settings(&self, repo: &RepoName, product: &ProductId) -> PullRequestSettings {
+        let places = [self.repos.get(repo), self.products.get(product), Some(&self.pull_requests)];
+        let places: Vec<&PullRequestConfig> = places.into_iter().flatten().collect();
+        PullRequestSettings {
+            draft: first(&places, |place| place.draft).unwrap_or(false),
+            title: first(&places, |place| place.title.clone()).unwrap_or_else(|| "{title}".to_owned()),
+            labels: first(&places, |place| place.labels.clone()).unwrap_or_default(),
+            reviewers: first(&places, |place| place.reviewers.clone()).unwrap_or_default(),
+            auto_merge: first(&places, |place| place.auto_merge).unwrap_or(false),
+            method: first(&places, |place| place.method).unwrap_or_default(),
+            delete_branch: first(&places, |place| place.delete_branch),
+        }
+    }
+
+    /// What the branches of a repository's jobs are called, where not as usual.
+    pub(crate) fn branch(&self, repo: &RepoName) -> Option<&BranchTemplate> {
+        self.repos.get(repo).and_then(|place| place.branch.as_ref()).or(self.pull_requests.branch.as_ref())
+    }
+
+    /// Who the commits to a repository are by, where not the factory's own author.
+    pub(crate) fn author(&self, repo: &RepoName) -> Option<&Identity> {
+        self.repos.get(repo).and_then(|place| place.author.as_ref()).or(self.pull_requests.author.as_ref())
+    }
+}
+
+fn first<T>(places: &[&PullRequestConfig], said: impl Fn(&PullRequestConfig) -> Option<T>) -> Option<T> {
+    places.iter().find_map(|place| said(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repositorys_word_counts_before_the_products_and_that_before_the_general_one() {
+        let config: ForgeConfig = serde_json::from_str(
+            r#"{"kind": "github",
+                "pull_requests": {"draft": true, "labels": ["agent"], "title": "[bot] {title}"},
+                "products": {"tracker": {"labels": ["tracker"], "method": "squash"}},
+                "repos": {"notes": {"draft": false}}}"#,
+        )
+        .unwrap();
+
+        let settings = config.settings(&"notes".parse().unwrap(), &"tracker".parse().unwrap());
+
+        let expected = PullRequestSettings {
+            draft: false,
+            title: "[bot] {title}".to_owned(),
+            labels: vec!["tracker".to_owned()],
+            reviewers: Vec::new(),
+            auto_merge: false,
+            method: MergeMethod::Squash,
+            delete_branch: None,
+        };
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn a_branch_template_ends_in_the_id_and_makes_a_branch() {
+        let job: JobId = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap();
+        let template: BranchTemplate = "agents/notes-{id}".parse().unwrap();
+
+        assert_eq!(template.branch(job).as_str(), format!("agents/notes-{job}"));
+        for text in ["", "{id}", "agents/{id}/x", "agents", "-x/{id}", "a b/{id}", "a..b/{id}", "a/$(x)/{id}"] {
+            assert!(text.parse::<BranchTemplate>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! GitHub: what we ask of it, whoever carries the question.
+
+mod api;
+mod looking;
+mod merging;
+mod opening;
+mod speaking;
+mod wire;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::{JobId, PullRequest};
+use protocol::Sighting;
+
+pub(super) use api::Api;
+
+use super::slug::Slug;
+use super::{Forge, ForgeError, MergeOrder, Merging, Proposal};
+
+/// One repository on GitHub.
+pub(super) struct GitHub {
+    api: Arc<Api>,
+    slug: Slug,
+    listening: Arc<Listening>,
+}
+
+/// Whose words count.
+#[derive(Debug)]
+pub(super) struct Listening {
+    /// How somebody has to belong to the repository.
+    pub(super) to: Vec<String>,
+    /// What a comment outside of a review begins with when it is meant for the agent.
+    pub(super) mention: String,
+}
+
+impl GitHub {
+    pub(super) fn new(api: Arc<Api>, slug: Slug, listening: Arc<Listening>) -> Self {
+        Self { api, slug, listening }
+    }
+
+    fn path(&self, below: &str) -> String {
+        format!("/repos/{}{below}", self.slug)
+    }
+}
+
+#[async_trait]
+impl Forge for GitHub {
+    async fn open(&self, proposal: &Proposal) -> Result<PullRequest, ForgeError> {
+        self.propose(proposal).await
+    }
+
+    async fn find(&self, branch: &str) -> Result<Option<PullRequest>, ForgeError> {
+        Ok(self.open_request(branch).await?.map(|found| found.public()))
+    }
+
+    async fn say(&self, request: u64, job: JobId, text: &str) -> Result<(), ForgeError> {
+        self.keep_comment(request, job, text).await
+    }
+
+    async fn merge(&self, order: &MergeOrder) -> Result<Merging, ForgeError> {
+        self.merge_expected(order).await
+    }
+
+    async fn look(&self, request: u64) -> Result<Sighting, ForgeError> {
+        self.sight(request).await
+    }
+}

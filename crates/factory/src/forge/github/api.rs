@@ -1,0 +1,230 @@
+//! The manners of a client: it asks again politely, remembers what it was told, and stays away when it is asked to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::Clock;
+use http::{HeaderMap, Method, header};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tracing::debug;
+
+use super::wire::Complaint;
+use crate::forge::ForgeError;
+use crate::forge::carrier::{Call, Carrier, NoReply, Reply};
+
+/// How often something is tried that may be done twice.
+const TRIES_MAX: u32 = 4;
+
+/// The first pause between two tries; each further one is three times as long.
+const PAUSE_FIRST: Duration = Duration::from_millis(200);
+
+/// A rate limit that ends sooner is waited for; a longer one is somebody else's to wait for.
+const WAIT_MAX: Duration = Duration::from_secs(8);
+
+/// How long GitHub wants to be left alone when it does not say how long.
+const SECONDARY_WAIT: Duration = Duration::from_secs(60);
+
+/// No limit lasts longer than its hour, whatever somebody's clock says.
+const RESET_MAX: Duration = Duration::from_secs(3_600);
+
+/// Answers that are remembered, so that asking again costs nothing. A few dozen pull requests with their pages.
+const KNOWN_MAX: usize = 512;
+
+/// Whether something may be done twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// Doing it again changes nothing.
+    Harmless,
+    /// Whoever asks has to look first whether it was done.
+    Never,
+}
+
+/// GitHub's interface.
+pub(in crate::forge) struct Api {
+    carrier: Box<dyn Carrier>,
+    clock: Arc<dyn Clock>,
+    known: Mutex<HashMap<String, Known>>,
+    /// Until when we stay away, on the monotonic clock.
+    away_until: Mutex<Duration>,
+}
+
+#[derive(Clone)]
+struct Known {
+    etag: String,
+    body: Bytes,
+}
+
+impl Api {
+    pub(in crate::forge) fn new(carrier: Box<dyn Carrier>, clock: Arc<dyn Clock>) -> Self {
+        Self { carrier, clock, known: Mutex::default(), away_until: Mutex::default() }
+    }
+
+    /// Reads something. What has not changed since is not sent again, and does not count against the rate limit.
+    pub(super) async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ForgeError> {
+        let known = self.known.lock().get(path).cloned();
+        let etag = known.as_ref().map(|known| known.etag.clone());
+        let call = Call { method: Method::GET, path: path.to_owned(), body: None, etag };
+        let reply = self.exchange(&call, Repeat::Harmless).await?;
+        let body = match (reply.status, known) {
+            (304, Some(known)) => known.body,
+            _ => {
+                self.remember(path, &reply);
+                reply.body
+            }
+        };
+        parsed(&what(&call), &body)
+    }
+
+    /// Sends something, and reads the answer.
+    pub(super) async fn send<R: Serialize + Sync, A: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        request: &R,
+        repeat: Repeat,
+    ) -> Result<A, ForgeError> {
+        let body = serde_json::to_vec(request).unwrap_or_default().into();
+        let call = Call { method, path: path.to_owned(), body: Some(body), etag: None };
+        let reply = self.exchange(&call, repeat).await?;
+        parsed(&what(&call), &reply.body)
+    }
+
+    /// A text that the forge may keep elsewhere: it leads there, and no token is shown to whoever has it.
+    pub(super) async fn text(&self, path: &str) -> Result<String, ForgeError> {
+        let call = Call { method: Method::GET, path: path.to_owned(), body: None, etag: None };
+        let what = what(&call);
+        let away = |why: NoReply| match why {
+            NoReply::NoToken(why) => ForgeError::Unauthenticated(why),
+            NoReply::Away(why) => ForgeError::Away { what: what.clone(), why: domain::printable(&why) },
+        };
+        self.wait_for_leave().await?;
+        let mut reply = self.carrier.carry(&call).await.map_err(away)?;
+        if matches!(reply.status, 302 | 307)
+            && let Some(address) = reply.headers.get(header::LOCATION).and_then(|address| address.to_str().ok())
+        {
+            reply = self.carrier.follow(address).await.map_err(away)?;
+        }
+        match reply.status {
+            200..=299 => Ok(String::from_utf8_lossy(&reply.body).into_owned()),
+            status => Err(ForgeError::Refused { what: what.clone(), status, message: complaint(&reply) }),
+        }
+    }
+
+    fn remember(&self, path: &str, reply: &Reply) {
+        let Some(etag) = reply.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()) else { return };
+        let mut known = self.known.lock();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(path.to_owned(), Known { etag: etag.to_owned(), body: reply.body.clone() });
+    }
+
+    async fn exchange(&self, call: &Call, repeat: Repeat) -> Result<Reply, ForgeError> {
+        let mut pause = PAUSE_FIRST;
+        let mut tries = 0;
+        loop {
+            self.wait_for_leave().await?;
+            tries += 1;
+            let outcome = self.exchange_once(call).await;
+            let error = match outcome {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let may_try_again = match &error {
+                // It was not done: asking again is not doing it twice.
+                ForgeError::RateLimited { wait } => *wait <= WAIT_MAX,
+                error => error.is_unknown() && repeat == Repeat::Harmless,
+            };
+            if !may_try_again || tries >= TRIES_MAX {
+                return Err(error);
+            }
+            debug!(%error, "Asking the forge again");
+            if !matches!(error, ForgeError::RateLimited { .. }) {
+                self.clock.sleep(pause).await;
+                pause *= 3;
+            }
+        }
+    }
+
+    async fn exchange_once(&self, call: &Call) -> Result<Reply, ForgeError> {
+        let what = what(call);
+        let reply = match self.carrier.carry(call).await {
+            Ok(reply) => reply,
+            Err(NoReply::NoToken(why)) => return Err(ForgeError::Unauthenticated(why)),
+            Err(NoReply::Away(why)) => return Err(ForgeError::Away { what, why: domain::printable(&why) }),
+        };
+        if let Some(wait) = self.asked_to_wait(&reply) {
+            let until = self.clock.monotonic() + wait;
+            let mut away_until = self.away_until.lock();
+            *away_until = (*away_until).max(until);
+            drop(away_until);
+            if reply.status >= 400 {
+                return Err(ForgeError::RateLimited { wait });
+            }
+        }
+        match reply.status {
+            200..=299 | 304 => Ok(reply),
+            401 => Err(ForgeError::Unauthenticated(complaint(&reply))),
+            status => Err(ForgeError::Refused { what, status, message: complaint(&reply) }),
+        }
+    }
+
+    /// Stays away for as long as the forge wants, if that is not too long to be waited for here.
+    async fn wait_for_leave(&self) -> Result<(), ForgeError> {
+        let wait = self.away_until.lock().saturating_sub(self.clock.monotonic());
+        if wait > WAIT_MAX {
+            return Err(ForgeError::RateLimited { wait });
+        }
+        if !wait.is_zero() {
+            self.clock.sleep(wait).await;
+        }
+        Ok(())
+    }
+
+    /// How long the forge wants to be left alone, if it says so: by its primary limit, by its secondary one, or in words.
+    fn asked_to_wait(&self, reply: &Reply) -> Option<Duration> {
+        let refused = matches!(reply.status, 403 | 429);
+        if let Some(seconds) = number(&reply.headers, "retry-after").filter(|_| refused || reply.status == 503) {
+            return Some(Duration::from_secs(seconds).min(RESET_MAX));
+        }
+        if number(&reply.headers, "x-ratelimit-remaining") == Some(0)
+            && let Some(reset) = number(&reply.headers, "x-ratelimit-reset")
+        {
+            let now = u64::try_from(self.clock.now().as_millis()).unwrap_or(0);
+            let wait = Duration::from_millis(reset.saturating_mul(1_000).saturating_sub(now));
+            return Some((wait + Duration::from_secs(1)).min(RESET_MAX));
+        }
+        let in_words = refused && complaint(reply).to_lowercase().contains("rate limit");
+        (reply.status == 429 || in_words).then_some(SECONDARY_WAIT)
+    }
+}
+
+fn what(call: &Call) -> String {
+    let path = call.path.split('?').next().unwrap_or_default();
+    format!("{} {path}", call.method)
+}
+
+fn parsed<A: DeserializeOwned>(what: &str, body: &[u8]) -> Result<A, ForgeError> {
+    serde_json::from_slice(body)
+        .map_err(|error| ForgeError::Garbled { what: what.to_owned(), why: domain::printable(&error.to_string()) })
+}
+
+fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
+    headers.get(name)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// The forge's own words, in one line.
+fn complaint(reply: &Reply) -> String {
+    let complaint: Complaint = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let mut words = vec![complaint.message];
+    for error in &complaint.errors {
+        let said = error.get("message").or_else(|| error.get("code")).unwrap_or(error);
+        words.extend(said.as_str().map(str::to_owned));
+    }
+    let shown: String = words.join(": ").chars().filter(|c| domain::is_harmless(*c)).take(400).collect();
+    if shown.is_empty() { "without a word".to_owned() } else { shown }
+}

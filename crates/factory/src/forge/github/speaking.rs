@@ -1,0 +1,73 @@
+//! One comment per job, edited, never a second one.
+
+use domain::JobId;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::GitHub;
+use super::api::Repeat;
+use super::wire::Comment;
+use crate::forge::ForgeError;
+use crate::forge::text::{is_ours, marker};
+
+/// Comments on one page, which is all that GitHub gives.
+pub(super) const PAGE: usize = 100;
+
+/// Pages that are read of anything. Whoever has more to say than this is not heard to the end.
+pub(super) const PAGES_MAX: usize = 5;
+
+impl GitHub {
+    pub(super) async fn keep_comment(&self, request: u64, job: JobId, text: &str) -> Result<(), ForgeError> {
+        let body = format!("{}\n{text}", marker(job));
+        match self.our_comment(request, job).await? {
+            Some(known) => self.edit(&known, &body).await,
+            None => {
+                let path = self.path(&format!("/issues/{request}/comments"));
+                let said: Result<Value, _> =
+                    self.api.send(Method::POST, &path, &json!({ "body": body }), Repeat::Never).await;
+                match said {
+                    // It may be there although we were not told: then it is edited, and not said twice.
+                    Err(error) if error.is_unknown() => match self.our_comment(request, job).await? {
+                        Some(known) => self.edit(&known, &body).await,
+                        None => Err(error),
+                    },
+                    said => said.map(drop),
+                }
+            }
+        }
+    }
+
+    async fn edit(&self, known: &Comment, body: &str) -> Result<(), ForgeError> {
+        if known.body.as_deref() == Some(body) {
+            return Ok(());
+        }
+        let path = self.path(&format!("/issues/comments/{}", known.id));
+        let _: Value = self.api.send(Method::PATCH, &path, &json!({ "body": body }), Repeat::Harmless).await?;
+        Ok(())
+    }
+
+    async fn our_comment(&self, request: u64, job: JobId) -> Result<Option<Comment>, ForgeError> {
+        let comments: Vec<Comment> = self.all(&format!("/issues/{request}/comments")).await?;
+        let marker = marker(job);
+        Ok(comments.into_iter().find(|comment| comment.body.as_deref().is_some_and(|body| body.starts_with(&marker))))
+    }
+
+    /// Every page of a listing, up to a bound.
+    pub(super) async fn all<A: serde::de::DeserializeOwned>(&self, below: &str) -> Result<Vec<A>, ForgeError> {
+        let mut all = Vec::new();
+        for page in 1..=PAGES_MAX {
+            let part: Vec<A> = self.api.get(&self.path(&format!("{below}?per_page={PAGE}&page={page}"))).await?;
+            let is_last = part.len() < PAGE;
+            all.extend(part);
+            if is_last {
+                break;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether a comment was written by a fleet, and is therefore nobody's wish.
+pub(super) fn is_by_a_fleet(comment: &Comment) -> bool {
+    comment.body.as_deref().is_some_and(is_ours)
+}

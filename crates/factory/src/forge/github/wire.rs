@@ -1,0 +1,160 @@
+//! The few fields of GitHub's answers that we read.
+
+use domain::{CommitSha, PullRequest};
+use serde::Deserialize;
+
+/// A pull request.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Request {
+    pub(super) number: u64,
+    #[serde(default)]
+    pub(super) node_id: String,
+    pub(super) html_url: String,
+    #[serde(default)]
+    pub(super) body: Option<String>,
+    pub(super) state: String,
+    #[serde(default)]
+    pub(super) draft: bool,
+    #[serde(default)]
+    pub(super) merged: bool,
+    #[serde(default)]
+    pub(super) merged_by: Option<User>,
+    #[serde(default)]
+    pub(super) merge_commit_sha: Option<CommitSha>,
+    #[serde(default)]
+    pub(super) mergeable: Option<bool>,
+    #[serde(default)]
+    pub(super) mergeable_state: Option<String>,
+    #[serde(default)]
+    pub(super) labels: Vec<Label>,
+    pub(super) head: Head,
+}
+
+impl Request {
+    pub(super) fn public(&self) -> PullRequest {
+        PullRequest { number: self.number, url: self.html_url.clone() }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Head {
+    pub(super) sha: CommitSha,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct User {
+    pub(super) login: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Label {
+    pub(super) name: String,
+}
+
+/// A comment, in a conversation or on a line of code.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Comment {
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) body: Option<String>,
+    #[serde(default)]
+    pub(super) user: Option<User>,
+    #[serde(default)]
+    pub(super) author_association: String,
+    #[serde(default)]
+    pub(super) path: Option<String>,
+    #[serde(default)]
+    pub(super) line: Option<u64>,
+}
+
+/// A review.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Review {
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) body: Option<String>,
+    #[serde(default)]
+    pub(super) user: Option<User>,
+    #[serde(default)]
+    pub(super) author_association: String,
+    pub(super) state: String,
+}
+
+/// A page of check runs.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct CheckRuns {
+    pub(super) check_runs: Vec<CheckRun>,
+}
+
+/// A check that ran, or runs.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct CheckRun {
+    pub(super) id: u64,
+    pub(super) name: String,
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) conclusion: Option<String>,
+    #[serde(default)]
+    pub(super) output: CheckOutput,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct CheckOutput {
+    #[serde(default)]
+    pub(super) title: Option<String>,
+    #[serde(default)]
+    pub(super) summary: Option<String>,
+    #[serde(default)]
+    pub(super) text: Option<String>,
+    #[serde(default)]
+    pub(super) annotations_count: u64,
+}
+
+/// What a check says about a line.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Annotation {
+    #[serde(default)]
+    pub(super) path: String,
+    #[serde(default)]
+    pub(super) start_line: Option<u64>,
+    #[serde(default)]
+    pub(super) message: Option<String>,
+}
+
+/// What older services say about a commit.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Statuses {
+    #[serde(default)]
+    pub(super) statuses: Vec<Status>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Status {
+    pub(super) id: u64,
+    pub(super) state: String,
+    pub(super) context: String,
+    #[serde(default)]
+    pub(super) description: Option<String>,
+}
+
+/// What GitHub says when it says no.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct Complaint {
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) errors: Vec<serde_json::Value>,
+}
+
+/// The answer to a question in GraphQL.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Graph {
+    #[serde(default)]
+    pub(super) errors: Vec<GraphError>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct GraphError {
+    #[serde(default)]
+    pub(super) message: String,
+}

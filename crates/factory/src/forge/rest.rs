@@ -1,0 +1,110 @@
+//! GitHub over HTTP, with a token of the factory's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{HeaderValue, Request, header};
+use http_body_util::{BodyExt, Full, Limited};
+use protocol::Network;
+
+use super::carrier::{ANSWER_LEN_MAX, Call, Carrier, NoReply, Reply};
+use super::token::{Token, TokenSource};
+
+/// How long one exchange may take. Several of them must fit into the time of an errand.
+const EXCHANGE_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// The version of the interface that we speak.
+const API_VERSION: &str = "2022-11-28";
+
+/// GitHub over HTTP.
+pub(super) struct Rest {
+    network: Arc<dyn Network>,
+    base: String,
+    token: TokenSource,
+}
+
+impl Rest {
+    pub(super) fn new(network: Arc<dyn Network>, base: &str, token: TokenSource) -> Self {
+        Self { network, base: base.trim_end_matches('/').to_owned(), token }
+    }
+
+    /// Where a path is. Beside the versioned interface of a server of one's own lies the one for GraphQL.
+    fn address(&self, path: &str) -> String {
+        let base = match path {
+            "/graphql" => self.base.strip_suffix("/v3").unwrap_or(&self.base),
+            _ => &self.base,
+        };
+        format!("{base}{path}")
+    }
+
+    fn request(&self, call: &Call, token: &Token) -> Result<Request<Full<bytes::Bytes>>, String> {
+        let mut authorization = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
+            .map_err(|_| "the token cannot be sent".to_owned())?;
+        authorization.set_sensitive(true);
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(self.address(&call.path))
+            .header(header::AUTHORIZATION, authorization)
+            .header(header::ACCEPT, "application/vnd.github+json")
+            .header(header::USER_AGENT, "gigafactory")
+            .header("x-github-api-version", API_VERSION);
+        if let Some(etag) = &call.etag {
+            request = request.header(header::IF_NONE_MATCH, etag);
+        }
+        if call.body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        request.body(Full::new(call.body.clone().unwrap_or_default())).map_err(|error| error.to_string())
+    }
+}
+
+#[async_trait]
+impl Carrier for Rest {
+    async fn carry(&self, call: &Call) -> Result<Reply, NoReply> {
+        let token = self.token.read().map_err(NoReply::NoToken)?;
+        let away = |why: String| NoReply::Away(token.scrubbed(&why));
+        let request = self.request(call, &token).map_err(NoReply::NoToken)?;
+        let exchange = async {
+            let response = self.network.exchange(request).await.map_err(|fault| away(fault.to_string()))?;
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_LEN_MAX).collect().await.map_err(|error| away(error.to_string()))?;
+            Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+        };
+        match tokio::time::timeout(EXCHANGE_TIME_MAX, exchange).await {
+            Ok(reply) => reply.map(|reply| without(&token, reply)),
+            Err(_) => Err(NoReply::Away(format!("nothing came back within {EXCHANGE_TIME_MAX:?}"))),
+        }
+    }
+
+    async fn follow(&self, address: &str) -> Result<Reply, NoReply> {
+        let away = |why: &str| NoReply::Away(why.to_owned());
+        // Where the forge itself is only reached on this machine, so is what it leads to.
+        let is_allowed =
+            address.starts_with("https://") || (self.base.starts_with("http://") && address.starts_with(&self.base));
+        if !is_allowed {
+            return Err(away("the forge leads to an address that is not https"));
+        }
+        let request = Request::builder().uri(address).header(header::USER_AGENT, "gigafactory");
+        let request = request.body(Full::default()).map_err(|error| away(&error.to_string()))?;
+        let exchange = async {
+            let response = self.network.exchange(request).await.map_err(|fault| away(&fault.to_string()))?;
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_LEN_MAX).collect().await.map_err(|error| away(&error.to_string()))?;
+            Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+        };
+        tokio::time::timeout(EXCHANGE_TIME_MAX, exchange)
+            .await
+            .unwrap_or_else(|_| Err(away("nothing came back in time")))
+    }
+}
+
+/// A forge that repeats our token must not make us repeat it.
+fn without(token: &Token, reply: Reply) -> Reply {
+    let needle = token.reveal().as_bytes();
+    if !reply.body.windows(needle.len()).any(|window| window == needle) {
+        return reply;
+    }
+    let text = token.scrubbed(&String::from_utf8_lossy(&reply.body));
+    Reply { body: text.into_bytes().into(), ..reply }
+}

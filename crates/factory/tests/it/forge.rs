@@ -1,0 +1,78 @@
+//! Pull requests on a forge, with everything that can go wrong between us and it [F5].
+
+mod loops;
+mod merging;
+mod opening;
+mod seeing;
+mod standin;
+mod through_gh;
+
+use std::sync::Arc;
+
+use domain::{CommitSha, JobId};
+use factory::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, Proposal};
+
+use crate::stage::{Forge, clock, git, job, main, notes};
+use standin::{GitHub, TOKEN};
+
+/// A remote, a GitHub over it, and our side of that.
+struct Scene {
+    remote: Forge,
+    github: GitHub,
+    forge: Arc<dyn PullRequests>,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let remote = Forge::new();
+        let github = GitHub::with(remote.remote()).await;
+        let config = config(&remote, &github);
+        let forge = Forges::open(config, &remote.path("home"), clock()).unwrap().of(&notes(), "/elsewhere").unwrap();
+        Self { remote, github, forge }
+    }
+
+    /// A commit on the job's branch.
+    fn push(&self, text: &str) -> CommitSha {
+        let (seed, branch) = (self.remote.path("seed"), branch(job()));
+        git(&seed, &["checkout", "--quiet", "--detach", "main"]);
+        std::fs::write(seed.join("done.md"), text).unwrap();
+        git(&seed, &["add", "-A"]);
+        git(&seed, &["commit", "--quiet", "-m", text]);
+        git(&seed, &["push", "--quiet", "--force", "../remote.git", &format!("HEAD:refs/heads/{branch}")]);
+        git(&seed, &["rev-parse", "HEAD"]).parse().unwrap()
+    }
+
+    fn main(&self) -> CommitSha {
+        self.remote.shows("refs/heads/main").unwrap()
+    }
+}
+
+/// How a factory reaches the stand-in: its token is in a file.
+fn config(remote: &Forge, github: &GitHub) -> ForgeConfig {
+    let token = remote.path("forge.token");
+    std::fs::write(&token, TOKEN).unwrap();
+    ForgeConfig {
+        kind: ForgeKind::Github,
+        api: Some(github.base()),
+        token_file: Some(token),
+        slugs: [(notes(), "acme/notes".parse().unwrap())].into(),
+        ..ForgeConfig::default()
+    }
+}
+
+fn branch(job: JobId) -> String {
+    format!("aq/job/{job}")
+}
+
+fn proposal() -> Proposal {
+    Proposal {
+        job: job(),
+        branch: branch(job()),
+        base: main(),
+        title: "Write it down".to_owned(),
+        body: "<!-- gigafactory:begin -->\nIt is done.\n<!-- gigafactory:end -->".to_owned(),
+        draft: false,
+        labels: Vec::new(),
+        reviewers: Vec::new(),
+    }
+}

@@ -1,0 +1,165 @@
+//! A stand-in for GitHub: its interface as far as we use it, over a real bare repository, with faults on demand.
+
+mod answers;
+mod book;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, Method, StatusCode};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+pub(crate) use book::{Book, Pull};
+
+use crate::stage::clock;
+
+/// The token that the stand-in takes. It must never be seen anywhere else.
+pub(crate) const TOKEN: &str = "ghp_canary0123456789";
+
+/// What goes wrong with one request.
+#[derive(Debug, Clone)]
+pub(crate) enum Fault {
+    /// This is answered instead, and nothing is done.
+    Instead(u16, &'static [(&'static str, &'static str)], &'static str),
+    /// It is done, and the connection is cut before anybody hears of it.
+    CutAfter,
+    /// It is done, and the answer takes its time.
+    Slow(Duration),
+}
+
+/// A request that came in.
+#[derive(Debug, Clone)]
+pub(crate) struct Heard {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) status: u16,
+}
+
+/// GitHub, as far as we need it.
+pub(crate) struct GitHub {
+    pub(crate) address: SocketAddr,
+    inner: Arc<Inner>,
+    _serving: JoinSet<()>,
+}
+
+struct Inner {
+    book: Mutex<Book>,
+    faults: Mutex<VecDeque<(Method, &'static str, Fault)>>,
+    heard: Mutex<Vec<Heard>>,
+}
+
+impl GitHub {
+    /// A GitHub that has one repository, `acme/notes`.
+    pub(crate) async fn with(repo: PathBuf) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let inner =
+            Arc::new(Inner { book: Mutex::new(Book::new(repo)), faults: Mutex::default(), heard: Mutex::default() });
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&inner));
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { address, inner, _serving: serving }
+    }
+
+    pub(crate) fn base(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The next request of this method whose path ends so goes wrong.
+    pub(crate) fn fail(&self, method: Method, path_end: &'static str, fault: Fault) {
+        self.inner.faults.lock().push_back((method, path_end, fault));
+    }
+
+    /// Requests of this method whose path ends so.
+    pub(crate) fn heard(&self, method: &Method, path_end: &str) -> Vec<Heard> {
+        let is_meant = |heard: &&Heard| heard.method == *method && heard.path.ends_with(path_end);
+        self.inner.heard.lock().iter().filter(is_meant).cloned().collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.inner.heard.lock().len()
+    }
+
+    /// What is written down there, to look at or to change as people and checks do.
+    pub(crate) fn book<T>(&self, with: impl FnOnce(&mut Book) -> T) -> T {
+        with(&mut self.inner.book.lock())
+    }
+
+    pub(crate) fn pulls(&self) -> Vec<Pull> {
+        self.book(|book| book.pulls.clone())
+    }
+}
+
+async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+    let path = parts.uri.path().to_owned();
+    let fault = take_fault(&inner, &parts.method, &path);
+    let shown = parts.headers.get("authorization").and_then(|shown| shown.to_str().ok()).unwrap_or_default();
+    let mut response = match &fault {
+        Some(Fault::Instead(status, headers, body)) => {
+            let mut response = (StatusCode::from_u16(*status).unwrap(), *body).into_response();
+            for (name, value) in *headers {
+                response.headers_mut().insert(*name, value.parse().unwrap());
+            }
+            response
+        }
+        _ if shown != format!("Bearer {TOKEN}") => {
+            let words = format!(r#"{{"message":"Bad credentials: {shown}"}}"#);
+            (StatusCode::UNAUTHORIZED, words).into_response()
+        }
+        _ => {
+            let query = parts.uri.query().unwrap_or_default();
+            let (status, value) = inner.book.lock().answer(&parts.method, &path, query, &bytes);
+            conditional(&parts.method, &parts.headers, status, &value)
+        }
+    };
+    inner.heard.lock().push(Heard {
+        method: parts.method,
+        path,
+        headers: parts.headers,
+        status: response.status().as_u16(),
+    });
+    match fault {
+        Some(Fault::CutAfter) => {
+            let cut = futures_util::stream::iter([Err::<Bytes, _>(std::io::Error::other("cut"))]);
+            *response.body_mut() = Body::from_stream(cut);
+            response
+        }
+        Some(Fault::Slow(pause)) => {
+            clock().sleep(pause).await;
+            response
+        }
+        _ => response,
+    }
+}
+
+fn take_fault(inner: &Inner, method: &Method, path: &str) -> Option<Fault> {
+    let mut faults = inner.faults.lock();
+    let at = faults.iter().position(|(wanted, end, _)| wanted == method && path.ends_with(end))?;
+    faults.remove(at).map(|(_, _, fault)| fault)
+}
+
+/// What has not changed is not sent again.
+fn conditional(method: &Method, headers: &HeaderMap, status: u16, value: &Value) -> Response {
+    let text = value.to_string();
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::hash::Hash::hash(&text, &mut hasher);
+    let etag = format!("\"{:x}\"", std::hash::Hasher::finish(&hasher));
+    let is_known = headers.get("if-none-match").is_some_and(|known| known.as_bytes() == etag.as_bytes());
+    if *method == Method::GET && status == 200 && is_known {
+        return StatusCode::NOT_MODIFIED.into_response();
+    }
+    (StatusCode::from_u16(status).unwrap(), [("etag", etag)], text).into_response()
+}

@@ -1,0 +1,115 @@
+//! What a forge says by itself. It is only a hint: whoever is asked to look believes what he sees.
+
+use axum::Json;
+use axum::extract::State;
+use coordinator::{Error, ForgeHint};
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::caller::Whence;
+use crate::extract::SentBytes;
+use crate::problem::Problem;
+
+/// GitHub sends no longer ones.
+const MESSAGE_LEN_MAX: usize = 25 * 1024 * 1024;
+
+/// How many jobs a message concerns.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Concerned {
+    /// Jobs whose pull requests are looked at soon.
+    jobs: usize,
+}
+
+/// Something happened on GitHub: the pull requests that it names are looked at soon. Signed with the shared secret.
+#[utoipa::path(
+    post, path = "/webhooks/github", tag = "root", request_body(content = serde_json::Value),
+    responses((status = 200, description = "Heard", body = Concerned)),
+)]
+pub(crate) async fn github(
+    State(app): State<App>,
+    whence: Whence,
+    headers: HeaderMap,
+    SentBytes(message): SentBytes<MESSAGE_LEN_MAX>,
+) -> Result<Json<Concerned>, Problem> {
+    let secret = app.webhook_secret().ok_or_else(|| Problem::no_such_route("/webhooks/github"))?;
+    let signature = headers.get("x-hub-signature-256").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let signed = if secret.has_signed(&message, signature) { Ok(()) } else { Err(Error::Unauthenticated) };
+    whence.vouched(&app, signed)?;
+    let message: Message = serde_json::from_slice(&message).map_err(|error| Problem::json(&error))?;
+    Ok(Json(Concerned { jobs: app.coordinator.hear_of(&message.hint()) }))
+}
+
+/// The parts of GitHub's messages that name a pull request or a commit.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Message {
+    repository: Option<Repository>,
+    pull_request: Option<Numbered>,
+    issue: Option<Numbered>,
+    check_run: Option<Check>,
+    check_suite: Option<Check>,
+    sha: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Repository {
+    full_name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Numbered {
+    number: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Check {
+    head_sha: Option<String>,
+    pull_requests: Vec<Numbered>,
+}
+
+impl Message {
+    fn hint(self) -> ForgeHint {
+        let checks: Vec<Check> = self.check_run.into_iter().chain(self.check_suite).collect();
+        let commits = checks.iter().filter_map(|check| check.head_sha.clone()).chain(self.sha);
+        let commits = commits.filter_map(|sha| sha.parse().ok()).collect();
+        let named = self.pull_request.into_iter().chain(self.issue);
+        let numbers = named.chain(checks.into_iter().flat_map(|check| check.pull_requests));
+        let numbers = numbers.map(|named| named.number).collect();
+        ForgeHint { repository: self.repository.map_or_else(String::new, |named| named.full_name), numbers, commits }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(json: &str) -> ForgeHint {
+        serde_json::from_str::<Message>(json).unwrap().hint()
+    }
+
+    #[test]
+    fn every_kind_of_message_names_what_it_is_about() {
+        let sha = "a".repeat(40);
+        let of = |numbers: Vec<u64>, commits: &[&str]| ForgeHint {
+            repository: "acme/notes".to_owned(),
+            numbers,
+            commits: commits.iter().map(|sha| sha.parse().unwrap()).collect(),
+        };
+        let repository = r#""repository": {"full_name": "acme/notes", "id": 1}"#;
+
+        assert_eq!(
+            hint(&format!(r#"{{"action": "closed", "pull_request": {{"number": 7}}, {repository}}}"#)),
+            of(vec![7], &[])
+        );
+        assert_eq!(hint(&format!(r#"{{"issue": {{"number": 8}}, {repository}}}"#)), of(vec![8], &[]));
+        let check =
+            format!(r#"{{"check_run": {{"head_sha": "{sha}", "pull_requests": [{{"number": 9}}]}}, {repository}}}"#);
+        assert_eq!(hint(&check), of(vec![9], &[&sha]));
+        assert_eq!(hint(&format!(r#"{{"sha": "{sha}", "state": "failure", {repository}}}"#)), of(vec![], &[&sha]));
+        assert_eq!(hint(r#"{"zen": "Keep it simple."}"#), ForgeHint::default());
+    }
+}

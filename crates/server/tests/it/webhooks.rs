@@ -1,0 +1,102 @@
+//! What GitHub says by itself: signed, and only a hint.
+
+use domain::{JobId, PullRequest, StageName};
+use hmac::{Hmac, KeyInit, Mac};
+use http::StatusCode;
+use protocol::{Directive, ErrandOutcome, ErrandReport, LookOrder, Sighting, SightingAnswer, StageAnswer, Standing};
+use serde_json::{Value, json};
+use server::{Options, WebhookSecret};
+use sha2::Sha256;
+
+use crate::fleet::{Fleet, Worker, soon};
+use crate::raw::{Answer, Asking, ask};
+
+const SECRET: &str = "canary-of-the-webhook";
+
+async fn fleet() -> Fleet {
+    Fleet::with(Options { webhook_secret: WebhookSecret::new(SECRET), ..Options::default() }).await
+}
+
+fn signature(secret: &str, message: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(message.as_bytes());
+    let digest: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={digest}")
+}
+
+async fn say(fleet: &Fleet, secret: &str, message: &Value) -> Answer {
+    let message = message.to_string();
+    let signature = signature(secret, &message);
+    let request = Asking::post("/webhooks/github").header("x-hub-signature-256", &signature).body(message);
+    ask(fleet.address, request).await
+}
+
+/// A job whose pull request is open.
+async fn requested(fleet: &Fleet, factory: &Worker, inbox: &mut protocol::EventStream) -> JobId {
+    let job = fleet.submit("---\ntitle: Fix the typo\nrepo: notes\n---\nPlease.\n").await;
+    let epoch = factory.take_next(inbox).await.lease_epoch;
+    factory.start(job, epoch).await.unwrap();
+    let sha = "0123456789abcdef0123456789abcdef01234567".parse().unwrap();
+    let order = factory.complete(job, epoch, Some(sha)).await.unwrap().promote.unwrap();
+    let report = ErrandReport {
+        lease_epoch: order.lease_epoch,
+        outcome: ErrandOutcome::Done,
+        pull_request: Some(PullRequest { number: 7, url: "https://github.com/acme/notes/pull/7".to_owned() }),
+    };
+    let _: StageAnswer = factory.client.post(&format!("/jobs/{job}/promote"), &report).await.unwrap();
+    job
+}
+
+async fn next_look(inbox: &mut protocol::EventStream) -> LookOrder {
+    loop {
+        let event = soon(inbox.next()).await.unwrap().expect("the inbox ended");
+        if event.event == "directive"
+            && let Ok(Directive::Look(order)) = serde_json::from_str(&event.data)
+        {
+            return order;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts() {
+    let fleet = fleet().await;
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+    let job = requested(&fleet, &factory, &mut inbox).await;
+
+    let message =
+        json!({ "action": "closed", "pull_request": { "number": 7 }, "repository": { "full_name": "acme/notes" } });
+    let heard = say(&fleet, SECRET, &message).await;
+    let order = next_look(&mut inbox).await;
+    let merged = Standing::Merged { merge: None, by: Some("ann".to_owned()) };
+    let sighting = Sighting { number: 7, standing: merged, head: order.sha.clone(), remarks: Vec::new() };
+    let answer: SightingAnswer = factory.client.post(&format!("/jobs/{job}/sighting"), &sighting).await.unwrap();
+
+    assert_eq!((heard.status, heard.json()), (StatusCode::OK, json!({ "jobs": 1 })));
+    assert_eq!((order.job_id, order.number), (job, 7));
+    assert_eq!(answer.stage, StageName::Shipped);
+}
+
+#[tokio::test]
+async fn a_message_with_another_signature_or_none_is_refused_and_rung_for_nobody() {
+    let fleet = fleet().await;
+    let message = json!({ "pull_request": { "number": 7 }, "repository": { "full_name": "acme/notes" } });
+
+    let forged = say(&fleet, "guessed", &message).await;
+    let unsigned = ask(fleet.address, Asking::post("/webhooks/github").body(message.to_string())).await;
+
+    assert_eq!((forged.code(), unsigned.code()), ("unauthenticated".to_owned(), "unauthenticated".to_owned()));
+    assert!(!format!("{forged:?}").contains(SECRET));
+}
+
+#[tokio::test]
+async fn a_message_about_something_else_is_heard_and_concerns_nobody() {
+    let fleet = fleet().await;
+
+    let ping = say(&fleet, SECRET, &json!({ "zen": "Keep it simple.", "hook_id": 1 })).await;
+    let other = json!({ "pull_request": { "number": 7 }, "repository": { "full_name": "evil/notes" } });
+    let other = say(&fleet, SECRET, &other).await;
+
+    assert_eq!((ping.json(), other.json()), (json!({ "jobs": 0 }), json!({ "jobs": 0 })));
+}
