@@ -28,6 +28,7 @@ mod snapshot;
 mod state;
 mod station;
 mod verify;
+mod watch;
 mod workspace;
 
 pub use config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, RepoConfig};
@@ -55,4 +56,5 @@ pub use ship::{AfterShip, BranchEnd, ShipOrder, Shipped};
 pub use state::{StateDir, StateHold};
 pub use station::{Asking, Found, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken};
 pub use verify::{CommandsVerdict, run_commands};
+pub use watch::FolderWatch;
 pub use workspace::{Start, Worktree};

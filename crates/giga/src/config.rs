@@ -77,6 +77,13 @@ impl Config {
         Self::resolve(&own.with_global(global)?, environment, file)
     }
 
+    /// Leaves out what concerns only those who come from elsewhere: nobody does.
+    pub(crate) fn keep_to_this_process(&mut self) {
+        self.coordinator.tls_cert.value = None;
+        self.coordinator.tls_key.value = None;
+        self.coordinator.behind_proxy.value = false;
+    }
+
     fn resolve(flags: &Overrides, environment: Environment, file: File) -> Result<Self, Failure> {
         let File { path, text, content } = file;
         let mut resolver = Resolver::new(environment, path.clone(), text);

@@ -23,9 +23,10 @@ const ENROL_EVERY: Duration = Duration::from_millis(300);
 /// How often the machine is looked at again: somebody may have installed something.
 const DETECT_EVERY: Duration = Duration::from_mins(5);
 
-/// Runs a factory until `stop`.
+/// Runs a factory of the coordinator at `api` until `stop`.
 pub(super) async fn run(
     config: &Config,
+    api: &str,
     join: Option<&str>,
     lifeline: Lifeline,
     stop: CancellationToken,
@@ -33,8 +34,8 @@ pub(super) async fn run(
     factory::hide_from_siblings();
     let settings = settings(config)?;
     super::coordinator::make_private_folder(&settings.state)?;
-    let token = token(config, &settings, join, &stop).await?;
-    let client = Client::new(endpoint(config, token)?)?;
+    let token = token(config, api, &settings, join, &stop).await?;
+    let client = Client::new(endpoint(config, api, token)?)?;
     let token_file = token_path(&settings.state);
     let station = Station::open(settings, client, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?;
     let ended = station.run(stop).await;
@@ -81,6 +82,7 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
 /// The factory's own token: from its state folder, or by enrolling with a one-time one.
 async fn token(
     config: &Config,
+    api: &str,
     settings: &StationSettings,
     join: Option<&str>,
     stop: &CancellationToken,
@@ -95,7 +97,7 @@ async fn token(
             settings.name
         )
     })?;
-    let client = Client::new(endpoint(config, String::new())?)?;
+    let client = Client::new(endpoint(config, api, String::new())?)?;
     let token = enrol(&client, &settings.name, join, stop).await?;
     write_private(&path, token.as_bytes())?;
     info!(factory.id = %settings.name, "Enrolled as factory `{}`", settings.name);
@@ -124,8 +126,8 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
     }
 }
 
-fn endpoint(config: &Config, token: String) -> anyhow::Result<Endpoint> {
-    Ok(Endpoint { base: config.client.api.value.clone(), token, product: None, trust: crate::api::trust(config)? })
+fn endpoint(config: &Config, api: &str, token: String) -> anyhow::Result<Endpoint> {
+    Ok(Endpoint { base: api.to_owned(), token, product: None, trust: crate::api::trust(config)? })
 }
 
 /// Whether a factory with this state folder has a token of its own.

@@ -14,6 +14,7 @@ mod giga;
 mod help;
 mod hygiene;
 mod init;
+mod local;
 mod pages;
 mod processes;
 mod refusals;
