@@ -6,6 +6,7 @@ mod holding;
 mod inbox;
 mod ledger;
 mod logs;
+mod lookout;
 mod nonce;
 mod pace;
 mod polling;
@@ -162,6 +163,7 @@ impl Station {
         let ended = tokio::select! {
             ended = self.renew_for_ever(answer) => ended,
             ended = self.receive_for_ever() => ended,
+            ended = self.look_out_for_ever() => ended,
             () = self.watch_leases() => Ok(()),
             () = self.claim_for_ever() => Ok(()),
             () = self.replay_for_ever() => Ok(()),
@@ -226,6 +228,7 @@ impl Station {
             repos: self.settings.repos.keys().cloned().collect(),
             repo_base: self.settings.repo_base.clone(),
             custom: self.settings.capabilities.clone(),
+            tools: self.settings.tools.clone(),
         };
         let engines: Vec<_> = self.engines.values().cloned().collect();
         detect(&config, &engines, &self.environment, &self.launcher).await

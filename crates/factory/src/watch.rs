@@ -33,7 +33,9 @@ impl FolderWatch {
         #[cfg(target_os = "linux")]
         match Inotify::on(&folders) {
             Ok(inotify) => return Self { means: Means::Told(inotify), clock },
-            Err(error) => tracing::warn!(%error, "Folders are looked at every {LOOK_EVERY:?}: the system does not tell"),
+            Err(error) => {
+                tracing::warn!(%error, "Folders are looked at every {LOOK_EVERY:?}: the system does not tell")
+            }
         }
         let times = folders.into_iter().map(|folder| (folder.clone(), changed_at(&folder))).collect();
         Self { means: Means::Looking(times), clock }
@@ -80,7 +82,10 @@ mod inotify {
     pub(super) struct Inotify(AsyncFd<OwnedFd>);
 
     impl Inotify {
-        #[expect(deprecated, reason = "what replaces it is unsafe, and this descriptor is owned: nobody else closes it")]
+        #[expect(
+            deprecated,
+            reason = "what replaces it is unsafe, and this descriptor is owned: nobody else closes it"
+        )]
         pub(super) fn on(folders: &[PathBuf]) -> io::Result<Self> {
             let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
             // Not that a file was opened: every program that starts would wake us.

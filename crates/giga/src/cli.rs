@@ -12,7 +12,8 @@ use crate::config::Overrides;
 
 pub(crate) use arguments::{
     BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, JobsArgs, LocalArgs, LogsArgs, ModeArgs,
-    ProductSetArgs, RequeueArgs, RestoreArgs, RoleName, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until, UpArgs, WaitArgs,
+    ProductSetArgs, RequeueArgs, RestoreArgs, RoleName, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until,
+    UpArgs, WaitArgs,
 };
 pub(crate) use bench::{
     BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchStore,

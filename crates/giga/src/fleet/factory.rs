@@ -66,6 +66,7 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         default_base: own.default_base.value.clone(),
         engines: own.engines.value.clone(),
         capabilities: own.capabilities.value.iter().cloned().collect(),
+        tools: own.tools.value.clone(),
         environment: own.environment.value.clone(),
         git: own.git.value.clone(),
         identity: own.author.value.clone(),

@@ -82,7 +82,8 @@ impl Keeper<'_> {
             return Ok(());
         }
         let lines: String = bad.iter().map(|line| format!("\n  {line}")).collect();
-        Err(Failure::failed(format!("{} of {all} files did not get through:{lines}", bad.len()))
-            .hint("beside each file in failed/ is one that says why; move a file back to inbox/ to have it tried again"))
+        Err(Failure::failed(format!("{} of {all} files did not get through:{lines}", bad.len())).hint(
+            "beside each file in failed/ is one that says why; move a file back to inbox/ to have it tried again",
+        ))
     }
 }

@@ -64,7 +64,8 @@ impl Queue {
     pub(crate) fn open(root: &Path) -> Result<Self, Failure> {
         for folder in Folder::ALL {
             let path = root.join(folder.as_str());
-            let trouble = |why: &dyn std::fmt::Display| Failure::failed(format!("cannot use {}: {why}", path.display()));
+            let trouble =
+                |why: &dyn std::fmt::Display| Failure::failed(format!("cannot use {}: {why}", path.display()));
             std::fs::create_dir_all(&path).map_err(|error| trouble(&error))?;
             let found = std::fs::symlink_metadata(&path).map_err(|error| trouble(&error))?;
             if !found.is_dir() {

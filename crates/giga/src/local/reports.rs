@@ -41,13 +41,7 @@ pub(super) fn findings(findings: &[Finding]) -> String {
 }
 
 /// Says beside a file what became of its job. Nothing while it waits or runs.
-pub(super) fn write_result(
-    queue: &Queue,
-    folder: Folder,
-    name: &str,
-    job: &JobView,
-    runs: &[Run],
-) -> io::Result<()> {
+pub(super) fn write_result(queue: &Queue, folder: Folder, name: &str, job: &JobView, runs: &[Run]) -> io::Result<()> {
     write(queue, folder, &named(name, RESULT), &result(queue, job, runs))
 }
 
@@ -99,7 +93,9 @@ fn outcome(run: &Run) -> String {
     match run.outcome {
         None => "not over yet".to_owned(),
         Some(RunOutcome::Failed(reason)) => format!("failed ({reason})"),
-        Some(other) => serde_json::to_value(other).ok().and_then(|word| Some(word.as_str()?.replace('_', " "))).unwrap_or_default(),
+        Some(other) => {
+            serde_json::to_value(other).ok().and_then(|word| Some(word.as_str()?.replace('_', " "))).unwrap_or_default()
+        }
     }
 }
 

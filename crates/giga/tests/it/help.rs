@@ -4,11 +4,12 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 18] = [
+const SCREENS: [(&str, &[&str]); 19] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
     ("factory", &["factory", "--help"]),
+    ("local", &["local", "--help"]),
     ("submit", &["submit", "--help"]),
     ("wait", &["wait", "--help"]),
     ("jobs", &["jobs", "--help"]),

@@ -101,6 +101,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         default_base: main(),
         engines: [("command".parse().unwrap(), engine)].into(),
         capabilities: Default::default(),
+        tools: BTreeMap::new(),
         environment: EnvironmentConfig::default(),
         git: GitConfig::default(),
         identity: Identity::default(),

@@ -139,10 +139,6 @@ impl Folder {
         self.running = Some(self.machine.start_into(LOG, &[&["local", "queue"], args].concat(), &[]));
     }
 
-    pub(super) fn has_ended(&mut self) -> bool {
-        self.running.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
-    }
-
     /// Ends the keeper by a signal; its exit code, once nothing of it is left.
     pub(super) fn end(&mut self, signal: Signal) -> Option<i32> {
         let mut child = self.running.take().unwrap();
