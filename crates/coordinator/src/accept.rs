@@ -127,6 +127,7 @@ impl Coordinator {
             product_id: job.product().clone(),
             repo: job.spec().repo.clone(),
             base: job.spec().base.clone(),
+            engine: self.desk.lock().engine_of(job),
             attempts: job.attempts(),
             spec: job.spec().clone(),
             body_md,

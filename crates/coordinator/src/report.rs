@@ -199,7 +199,7 @@ impl Coordinator {
         }
     }
 
-    fn with_checkpoint(
+    pub(crate) fn with_checkpoint(
         &self,
         job: Job,
         holder: &Holder,
@@ -228,7 +228,7 @@ impl Coordinator {
     }
 
     /// Who reports, if its token covers the job's product [T3].
-    async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
+    pub(crate) async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
         who.factory()?;
         let job = self.look_up(id).await?;
         Ok(Holder { epoch, factory: who.work_on(job.value.product())?.clone() })

@@ -39,7 +39,12 @@ impl Job {
             E::Checkpointed { checkpoint, .. } => self.state.checkpoint = Some(checkpoint.clone()),
             E::Completed { completion, .. } => self.complete_run(completion, at),
             E::Asked { .. } => self.end_run(RunOutcome::Asked, None, at),
-            E::QuotaHit { .. } => self.end_run(RunOutcome::QuotaWindow, None, at),
+            E::QuotaHit { window, account, .. } => {
+                let message = account.message.clone().unwrap_or_else(|| window.to_string());
+                self.state.message = Some(window.to_string());
+                self.charge_run(account);
+                self.end_run(RunOutcome::QuotaWindow, Some(message), at);
+            }
             E::Released { message, .. } => {
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Released, message.clone(), at);
@@ -136,11 +141,16 @@ impl Job {
     }
 
     fn fail_run(&mut self, reason: FailureReason, account: &Account, at: Timestamp) {
+        self.charge_run(account);
+        self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
+    }
+
+    /// What a run cost counts, however it ended.
+    fn charge_run(&mut self, account: &Account) {
         if let Some(run) = &mut self.state.run {
             run.insights = account.insights.clone();
             run.evidence.clone_from(&account.evidence);
         }
-        self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
     }
 
     fn errand_done(&mut self, at: Timestamp) {
@@ -198,7 +208,10 @@ impl Job {
                 (EventKind::Completed, json!({ "sha": completion.sha, "insights": completion.insights }))
             }
             E::Asked { question, .. } => (EventKind::Asked, json!({ "question": question })),
-            E::QuotaHit { until, .. } => (EventKind::QuotaHit, json!({ "until": until })),
+            E::QuotaHit { window, account, .. } => {
+                let data = json!({ "engine": window.engine, "window": window.window, "until": window.until, "message": account.message, "insights": account.insights });
+                (EventKind::QuotaHit, data)
+            }
             E::Released { message, .. } => (EventKind::Released, json!({ "message": message })),
             E::AttemptFailed { reason, account, verdict, .. } => {
                 let kind = match verdict {

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod engines;
+mod golden;
 mod guards;
 mod hostile;
+mod limits;
 mod mirrors;
 mod processes;
 mod promotion;
@@ -13,5 +15,6 @@ mod records;
 mod shipping;
 mod stage;
 mod stations;
+mod streams;
 mod verification;
 mod worktrees;

@@ -7,7 +7,7 @@ use domain::{
 
 use super::sample::{
     EXHAUSTED, NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, failed, holder, later, mac,
-    offered, promoted, queued, sha, then,
+    offered, promoted, queued, quota_hit, sha, then,
 };
 
 /// Failed attempts, lost leases, offers in a row that nobody took.
@@ -53,7 +53,7 @@ fn preemption_release_quota_and_questions_count_nothing() {
     let events = [
         StageEvent::Preempted { epoch },
         StageEvent::Released { holder: holder(&held), message: None },
-        StageEvent::QuotaHit { holder: holder(&held), until: later() },
+        quota_hit(&held),
         StageEvent::Asked { holder: holder(&held), question: "Which gate?".to_owned() },
     ];
 
@@ -63,6 +63,17 @@ fn preemption_release_quota_and_questions_count_nothing() {
         assert_eq!(counters(&job), (0, 0, 0));
         assert_eq!(job.lease(), None);
     }
+}
+
+#[test]
+fn a_used_up_window_leaves_the_job_to_anybody_at_once_and_its_cost_with_the_run() {
+    let held = building(queued());
+
+    let job = then(held.clone(), quota_hit(&held));
+
+    assert_eq!((job.not_before(), job.avoid()), (None, None));
+    let run = &ended(job)[0];
+    assert_eq!((run.outcome, run.insights.cost_usd), (Some(RunOutcome::QuotaWindow), Some(0.25)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The last report of a run, what is saved on the way out, and what is left behind.
 
 use domain::Checkpoint;
-use protocol::{CompleteWork, FailWork, ReleaseWork, WorkOperation};
+use protocol::{CompleteWork, FailWork, QuotaWork, ReleaseWork, WorkOperation};
 use tracing::{info, warn};
 
 use super::super::Station;
@@ -33,6 +33,20 @@ impl Station {
                 let message = Some(message);
                 let request = FailWork { lease_epoch: run.key.epoch, reason, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
+            }
+            Verdict::Quota { engine, credential, spent, insights } => {
+                let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
+                let request = QuotaWork {
+                    lease_epoch: run.key.epoch,
+                    engine,
+                    credential,
+                    window: spent.window,
+                    resets_at: spent.resets_at,
+                    message: Some(spent.message),
+                    checkpoint,
+                    insights,
+                };
+                self.report_end(&mut run, WorkOperation::Quota { job_id: job, request }).await
             }
             Verdict::Stopped => self.let_go(&mut run, place.as_ref()).await,
         };
@@ -81,6 +95,7 @@ impl Station {
         let Some((mirror, _, worktree)) = &place.repo else { return Ok(None) };
         match mirror.checkpoint(worktree).await? {
             Saved::Pushed(checkpoint) => {
+                let checkpoint = Checkpoint { session: run.session(), ..checkpoint };
                 info!(job.id = %run.key.job, sha = %checkpoint.sha, "Saved the work of job `{}`", run.key.job);
                 Ok(Some(checkpoint))
             }
