@@ -111,6 +111,11 @@ impl Runs {
         Ok(listing)
     }
 
+    /// Where a record is.
+    pub(crate) fn path_of(&self, record: &RunRecord) -> PathBuf {
+        self.path(record.job, record.dispatch_seq)
+    }
+
     fn path(&self, job: JobId, seq: DispatchSeq) -> PathBuf {
         self.folder.join(format!("{job}-d{seq}.json"))
     }

@@ -1,6 +1,9 @@
 //! Reading what an agent left, without trusting anything it could have edited.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,13 +51,11 @@ impl Mirror {
     /// Fetches the agent's head as from a stranger: git's serving side runs nothing that a repository asks for.
     async fn adopt(&self, worktree: &Worktree) -> Result<CommitSha, Error> {
         let head_ref = worktree.head_ref();
-        let fetched = self
-            .fetch_from_folder()
-            .arg("--end-of-options")
-            .arg(worktree.repository())
-            .arg(format!("+HEAD:{head_ref}"))
-            .done()
-            .await;
+        let trust = worktree.trust();
+        let fetch = self.fetch_from_folder();
+        let fetch = if self.host.account.is_some() { fetch.trusting(&trust) } else { fetch };
+        let fetched =
+            fetch.arg("--end-of-options").arg(worktree.repository()).arg(format!("+HEAD:{head_ref}")).done().await;
         match fetched {
             Ok(()) => {}
             // An agent that broke its repository loses its commits' messages, not its files.
@@ -74,10 +75,17 @@ impl Mirror {
         let changed =
             call("diff-files").args(["--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all"]).output().await?;
         let untracked = call("ls-files").args(["--others", "--exclude-standard", "-z"]).output().await?;
-        let paths = paths_to_take(&changed, &untracked);
+        let paths = paths_to_take(&changed, &untracked, |path| self.is_foreign(worktree, path));
         call("update-index").args(["--add", "--remove", "--replace", "-z", "--stdin"]).stdin(paths).done().await?;
         self.put_pr_body_back(worktree, &index).await?;
         Ok(call("write-tree").object().await?)
+    }
+
+    /// Whether a file is neither ours nor the agent's: a link to something that only we can read, made to have us read it.
+    fn is_foreign(&self, worktree: &Worktree, path: &[u8]) -> bool {
+        let Some(account) = &self.host.account else { return false };
+        let found = fs::symlink_metadata(worktree.path().join(OsStr::from_bytes(path)));
+        found.is_ok_and(|found| found.is_file() && found.uid() != account.uid())
     }
 
     /// An agent that committed the pull request's text did so by mistake: the tree has what the base has, mostly nothing.
@@ -92,10 +100,10 @@ impl Mirror {
 }
 
 /// The names in both lists, but for nested repositories and the pull request's text.
-fn paths_to_take(changed: &[u8], untracked: &[u8]) -> Vec<u8> {
+fn paths_to_take(changed: &[u8], untracked: &[u8], is_foreign: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut taken = Vec::with_capacity(changed.len() + untracked.len());
     for path in changed.split(|byte| *byte == 0).chain(untracked.split(|byte| *byte == 0)) {
-        if path.is_empty() || path.ends_with(b"/") || path == PR_BODY.as_bytes() {
+        if path.is_empty() || path.ends_with(b"/") || path == PR_BODY.as_bytes() || is_foreign(path) {
             continue;
         }
         taken.extend_from_slice(path);
@@ -134,7 +142,8 @@ mod tests {
 
     #[test]
     fn nested_repositories_and_the_request_text_are_left_out() {
-        let taken = paths_to_take(b"a\0.aq_pr.md\0", b"nested/\0b c\0sub/.aq_pr.md\0");
+        let taken =
+            paths_to_take(b"a\0.aq_pr.md\0", b"nested/\0b c\0sub/.aq_pr.md\0shadow\0", |path| path == b"shadow");
 
         assert_eq!(taken, b"a\0b c\0sub/.aq_pr.md\0");
     }

@@ -117,6 +117,11 @@ impl Worktree {
         &self.desk
     }
 
+    /// Git settings that say no more than that this worktree may be read although it belongs to another account.
+    pub(crate) fn trust(&self) -> PathBuf {
+        self.desk.join("trust.gitconfig")
+    }
+
     /// The agent's own repository. Only ever read through git's server side, which trusts nothing in it.
     pub(crate) fn repository(&self) -> PathBuf {
         self.path.join(".git")
@@ -145,6 +150,7 @@ impl Mirror {
         }
         self.check_out(&worktree, &layout.content).await?;
         self.furnish(&worktree, &layout.content).await?;
+        self.move_in(&worktree)?;
         let written = serde_json::to_vec_pretty(&worktree.notes).unwrap_or_default();
         let path = worktree.desk.join(NOTES);
         replace_file(&path, &written).map_err(Error::disk("write", &path))?;
@@ -209,6 +215,22 @@ impl Mirror {
             unstage.args(["-m", "-i", head.as_str()]).done().await?;
         }
         Ok(())
+    }
+}
+
+impl Mirror {
+    /// Gives the worktree to whoever works in it, and writes down that we may still read it: git reads no repository of
+    /// another account unless a file of our own says so.
+    fn move_in(&self, worktree: &Worktree) -> Result<(), Error> {
+        if self.host.account.is_none() {
+            return Ok(());
+        }
+        self.share()?;
+        let folders = [worktree.path.clone(), worktree.repository()];
+        let lines = folders.map(|folder| format!("\tdirectory = \"{}\"\n", folder.display()));
+        let path = worktree.trust();
+        replace_file(&path, format!("[safe]\n{}", lines.concat()).as_bytes()).map_err(Error::disk("write", &path))?;
+        self.host.hand_over(&worktree.path)
     }
 }
 

@@ -11,7 +11,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Overrides;
 
 pub(crate) use arguments::{
-    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, JobsArgs, LocalArgs, LogsArgs, ModeArgs,
+    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, GcArgs, JobsArgs, LocalArgs, LogsArgs, ModeArgs,
     ProductSetArgs, RequeueArgs, RestoreArgs, RoleName, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until,
     UpArgs, WaitArgs,
 };
@@ -142,6 +142,8 @@ pub(crate) enum Command {
     },
     /// Show what happens in the fleet
     Events(EventsArgs),
+    /// Remove what finished jobs left on this machine and in its repositories
+    Gc(GcArgs),
     /// Measure what the fleet can do on this machine
     Bench(BenchArgs),
     /// Copy everything that the coordinator knows into one file, while it works

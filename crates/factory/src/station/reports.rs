@@ -62,6 +62,7 @@ impl Station {
         operation: WorkOperation,
         is_worth_it: impl Fn() -> bool + Send + Sync,
     ) -> Answered {
+        let operation = self.scrubbed(operation);
         let lane = self.ledger.lane(job_of(&operation));
         // Numbered under the lane's lock, so that a job's reports are numbered in the order in which they are made.
         let mut turn = lane.lock().await;
@@ -89,6 +90,13 @@ impl Station {
             self.ledger.hand_over(number);
         }
         Answered::Waiting
+    }
+
+    /// A report in which no text holds a secret: messages quote what programs said.
+    fn scrubbed(&self, operation: WorkOperation) -> WorkOperation {
+        let Ok(mut document) = serde_json::to_value(&operation) else { return operation };
+        self.scrubber.document(&mut document);
+        serde_json::from_value(document).unwrap_or(operation)
     }
 
     /// The job's older reports first, then this one: a completion that overtakes its start is refused. Only for whoever

@@ -21,6 +21,7 @@ use crate::config::RepoConfig;
 use crate::engine::Activity;
 use crate::error::Error;
 use crate::mirror::Mirror;
+use crate::process::Launcher;
 use crate::run_key::RunKey;
 use crate::runs::RunRecord;
 use crate::workspace::Worktree;
@@ -51,6 +52,8 @@ impl Run {
 /// Where a run works.
 struct Place {
     dir: PathBuf,
+    /// Starts programs that find the run's caches.
+    launcher: Launcher,
     repo: Option<(Mirror, RepoConfig, Worktree)>,
 }
 

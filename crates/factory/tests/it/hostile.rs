@@ -73,7 +73,7 @@ async fn hostile_addresses_branches_and_repositories_never_reach_git() {
     let forge = Forge::new();
     let host = forge.host("host");
     for name in HOSTILE {
-        let config = RepoConfig { url: name.to_owned(), base: main(), setup: Vec::new() };
+        let config = RepoConfig::at(name, main());
         let refused = host.mirror(&notes(), &config).map(|_| ());
         assert!(matches!(refused, Err(Error::Remote { .. })), "{name:?}");
         assert!(name.parse::<BranchName>().is_err(), "{name:?}");

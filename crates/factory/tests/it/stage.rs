@@ -100,7 +100,7 @@ impl Forge {
     }
 
     pub(crate) fn mirror_unfetched(&self, host: &Host) -> Mirror {
-        let config = RepoConfig { url: self.remote().to_str().unwrap().to_owned(), base: main(), setup: Vec::new() };
+        let config = RepoConfig::at(self.remote().to_str().unwrap(), main());
         host.mirror(&notes(), &config).unwrap()
     }
 

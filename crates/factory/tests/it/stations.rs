@@ -1,6 +1,7 @@
 //! Stations at work for a real coordinator: what they hold, what they report, and what they leave behind.
 
 mod agents;
+mod cleaning;
 mod fleet;
 mod plant;
 mod polling;

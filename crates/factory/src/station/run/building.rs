@@ -74,12 +74,12 @@ impl Station {
             return Err(Trouble::Stopped);
         }
         let bounds = Bounds::engine(&self.settings.limits, run.assignment.spec.budget.wall_ms);
-        let engine_run = EngineRun::start(engine, &request, &self.launcher, bounds)?;
+        let engine_run = EngineRun::start(engine, &request, &place.launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
         run.record.stage = LocalStage::Running;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_started", |_| Err(Trouble::Stopped));
-        let backlog = Arc::new(LogBacklog::default());
+        let backlog = Arc::new(LogBacklog::scrubbed(&self.scrubber));
         let log = LogWriter::new(&backlog);
         let (station, key) = (Arc::clone(self), run.key);
         // The log's last lines may take a while to deliver; the run goes on meanwhile.
