@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Capability, RepoName};
+use domain::{Capability, EngineHealth, RepoName};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Engine, Presence};
+use crate::engine::{Engine, Login, Presence};
 use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
 use tools::{Reading, TOOLS, Tool};
 
@@ -42,6 +42,8 @@ pub struct Detected {
     pub repos: BTreeSet<RepoName>,
     /// Where those are that were found under the base folder.
     pub found_repos: BTreeMap<RepoName, PathBuf>,
+    /// The engines that are there, each with what could be verified about it [B9].
+    pub engines: Vec<EngineHealth>,
 }
 
 /// Asking a program for its version is quick, or the program is broken.
@@ -70,13 +72,17 @@ pub async fn detect(
         let (environment, launcher) = (environment.clone(), launcher.clone());
         probes.spawn(async move { probe_named(&name, &command_line, &environment, &launcher).await });
     }
+    let mut talks = JoinSet::new();
     for engine in engines.iter().cloned() {
-        probes.spawn(async move { probe_engine(&*engine).await });
+        talks.spawn(async move { probe_engine(&*engine).await });
     }
     while let Some(found) = probes.join_next().await {
         capabilities.extend(found.unwrap_or_default());
     }
-    Detected { capabilities, repos, found_repos }
+    let mut engines: Vec<EngineHealth> = talks.join_all().await.into_iter().flatten().collect();
+    engines.sort_by(|one, other| one.name.cmp(&other.name));
+    capabilities.extend(engines.iter().map(|engine| Capability::engine(&engine.name)));
+    Detected { capabilities, repos, found_repos, engines }
 }
 
 /// The file that a program's name stands for, as `execvp` would find it.
@@ -126,12 +132,23 @@ pub(crate) fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
     repos
 }
 
-async fn probe_engine(engine: &dyn Engine) -> Vec<Capability> {
+/// What can be said about an engine that is there. One that nobody is signed in to is offered all the same: the scheduler
+/// leaves it alone and says why.
+async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
+    let known =
+        EngineHealth { credential: Some(engine.credential().to_owned()), ..EngineHealth::named(engine.name().clone()) };
     match engine.detect().await {
-        Presence::Ready { .. } => vec![Capability::engine(engine.name())],
+        Presence::Ready { version, login } => {
+            let (signed_in, problem) = match login {
+                Login::Unknown => (None, None),
+                Login::SignedIn => (Some(true), None),
+                Login::SignedOut { why } => (Some(false), Some(why)),
+            };
+            Some(EngineHealth { version, signed_in, problem, ..known })
+        }
         Presence::Missing { why } => {
             tracing::info!("Engine `{}` is not offered: {why}", engine.name());
-            Vec::new()
+            None
         }
     }
 }

@@ -1,11 +1,11 @@
 //! `giga factories`
 
-use domain::FactoryId;
+use domain::{EngineHealth, FactoryId, Timestamp};
 use protocol::{Drain, FactoryList, FactoryView, Presence, Pruned};
 
 use crate::cli::FactoriesArgs;
 use crate::failure::Failure;
-use crate::output::{Cell, Table, Tint, age};
+use crate::output::{Cell, Table, Tint, age, clock_time};
 
 use super::Context;
 
@@ -48,7 +48,7 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
     if context.out.is_json() {
         return context.out.document(&factories);
     }
-    let mut table = Table::new(&["FACTORY", "PRESENCE", "SEEN", "SEATS", "WORKS ON", "OFFERS"], "OFFERS");
+    let mut table = Table::new(&["FACTORY", "PRESENCE", "SEEN", "SEATS", "WORKS ON", "ENGINES", "OFFERS"], "OFFERS");
     for factory in &factories.items {
         let seen = factory.last_heartbeat_at.map_or_else(String::new, |at| age(context.now(), at));
         let offers: Vec<&str> = factory.capabilities.iter().map(domain::Capability::as_str).collect();
@@ -58,6 +58,7 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
             seen.into(),
             format!("{}/{}", factory.seats.len(), factory.seat_limit).into(),
             works_on(factory).into(),
+            engines(factory, context.now()).into(),
             offers.join(" ").into(),
         ]);
     }
@@ -77,6 +78,20 @@ fn presence(factory: &FactoryView) -> Cell {
         Presence::Warming => Cell::tinted("warming", Tint::Warn),
         Presence::Stale => Cell::tinted("stale", Tint::Bad),
     }
+}
+
+/// Each engine with its version, and what keeps it from being used.
+fn engines(factory: &FactoryView, now: Timestamp) -> String {
+    let engine = |engine: &EngineHealth| {
+        let version = engine.version.as_deref().map_or_else(String::new, |version| format!(" {version}"));
+        let state = match (engine.signed_in, engine.window_until) {
+            (Some(false), _) => " (signed out)".to_owned(),
+            (_, Some(until)) if until > now => format!(" (used up until {})", clock_time(until)),
+            _ => String::new(),
+        };
+        format!("{}{version}{state}", engine.name)
+    };
+    factory.engines.iter().map(engine).collect::<Vec<_>>().join(", ")
 }
 
 fn works_on(factory: &FactoryView) -> String {

@@ -1,5 +1,6 @@
 //! One factory: enrolled, configured, at work.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use ambient::{SystemClock, SystemEntropy};
 use anyhow::Context;
 use domain::{ClaimNonce, Entropy, FactoryId};
-use factory::{AfterShip, Gc, Secrets, Station, StationError, StationSettings};
+use factory::{AfterShip, FolderWatch, Gc, Secrets, Station, StationError, StationSettings};
 use protocol::{Client, ClientError, Endpoint, Enroll, Enrolled};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -39,7 +40,10 @@ pub(super) async fn run(
     let client = Client::new(endpoint(config, api, token)?)?;
     let token_file = token_path(&settings.state);
     let station = Station::open(settings, client, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?;
-    let ended = station.run(stop).await;
+    let ended = tokio::select! {
+        ended = Arc::clone(&station).run(stop) => ended,
+        never = follow_settings(config, &station) => match never {},
+    };
     if let (Err(StationError::Refused(error)), Lifeline::Stdin) = (&ended, lifeline)
         && error.code() == Some("unauthenticated")
     {
@@ -47,6 +51,24 @@ pub(super) async fn run(
         std::fs::remove_file(&token_file)?;
     }
     Ok(ended?)
+}
+
+/// Has the factory offer what its configuration says, as soon as somebody changes it. A file that cannot be read any more
+/// changes nothing.
+async fn follow_settings(config: &Config, station: &Station) -> Infallible {
+    let folder = config.file.as_deref().and_then(|file| std::path::absolute(file).ok()?.parent().map(Path::to_owned));
+    let Some(folder) = folder else { return std::future::pending().await };
+    let mut watch = FolderWatch::on([folder], Arc::new(SystemClock::new()));
+    loop {
+        watch.changed().await;
+        match config.reload() {
+            Ok(now) => {
+                let own = now.factory;
+                station.declare(own.capabilities.value.into_iter().collect(), own.tools.value);
+            }
+            Err(failure) => warn!("The changed settings are not used: {}", failure.message()),
+        }
+    }
 }
 
 fn settings(config: &Config) -> anyhow::Result<StationSettings> {

@@ -90,6 +90,7 @@ impl<'o> Keeper<'o> {
         out: &'o Output,
     ) -> Result<Self, Failure> {
         let records = Records::open(&terms.records)?;
+        queue.clear_unfinished();
         let files = records.list()?.into_iter().map(|record| (record.job, record)).collect();
         Ok(Self {
             feed: Feed::new(client.clone(), Arc::clone(&clock)),
@@ -165,6 +166,7 @@ impl<'o> Keeper<'o> {
                 return self.terms.sweep_every;
             }
         };
+        self.is_taking = false;
         let mut next = self.terms.sweep_every;
         for id in self.ids() {
             next = next.min(self.look_for(id, &names).await);

@@ -18,6 +18,9 @@ use crate::failure::Failure;
 /// One byte more than a manifest may have, so that one that is too long is noticed.
 const READ_BYTES_MAX: u64 = 1024 * 1024 + 1;
 
+/// A report that is being written; a crash may leave one behind.
+const UNFINISHED: &str = ".giga.unfinished";
+
 /// The longest file name that every file system of ours takes.
 pub(super) const NAME_BYTES_MAX: usize = 255;
 
@@ -89,6 +92,13 @@ impl Queue {
         self.root.join(folder.as_str()).join(name)
     }
 
+    /// Removes what a crash left in the middle of a write. For the one who keeps the queue.
+    pub(super) fn clear_unfinished(&self) {
+        for folder in Folder::ALL {
+            let _ = std::fs::remove_file(self.path(folder, UNFINISHED));
+        }
+    }
+
     /// What is in the folders now.
     pub(super) fn names(&self) -> io::Result<Names> {
         let mut names = Names::default();
@@ -137,7 +147,7 @@ impl Queue {
 
     /// Writes a file as a whole, in one step.
     pub(super) fn write(&self, folder: Folder, name: &str, text: &str) -> io::Result<()> {
-        let unfinished = self.path(folder, format!(".giga-{}.unfinished", std::process::id()));
+        let unfinished = self.path(folder, UNFINISHED);
         let mut file = File::create(&unfinished)?;
         file.write_all(text.as_bytes())?;
         std::fs::rename(&unfinished, self.path(folder, name))

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::fleet::Fleet;
 
 #[test]
-fn a_tool_that_is_installed_and_a_repository_that_is_cloned_while_the_factory_runs_let_a_waiting_job_go() {
+fn a_tool_a_repository_and_a_setting_that_come_while_the_factory_runs_let_a_waiting_job_go() {
     let mut fleet = Fleet::new();
     let (bin, base) = (fleet.machine.path().join("bin"), fleet.machine.path().join("repos"));
     for folder in [&bin, &base] {
@@ -16,7 +16,9 @@ fn a_tool_that_is_installed_and_a_repository_that_is_cloned_while_the_factory_ru
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     fleet.start(&["up"], &[("PATH", &path), ("AQ_FLEET_REPO_BASE", base.to_str().unwrap())]);
     fleet.until_connected();
-    fleet.machine.write("odd.md", "---\ntitle: Odd\ncapabilities: [node:97, repo:late]\n---\nDo it.\n");
+    fleet
+        .machine
+        .write("odd.md", "---\ntitle: Odd\ncapabilities: [node:97, repo:late, has:signing-key]\n---\nDo it.\n");
     let submitted = fleet.json(&["submit", "odd.md"]);
     let id = submitted[0]["job"]["id"].as_str().unwrap();
 
@@ -24,6 +26,9 @@ fn a_tool_that_is_installed_and_a_repository_that_is_cloned_while_the_factory_ru
     std::fs::write(&tool, "#!/bin/sh\necho v97.0.0\n").unwrap();
     std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
     crate::repository::make(&base, "late");
+
+    let config = fleet.machine.read("giga.toml");
+    fleet.machine.write("giga.toml", &config.replace("[factory]\n", "[factory]\ncapabilities = ['has:signing-key']\n"));
 
     // The timer alone would take five minutes.
     fleet.until("the end of the job", || fleet.json(&["job", id])[0]["job"]["stage"] == "testing");

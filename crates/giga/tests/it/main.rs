@@ -20,5 +20,6 @@ mod pages;
 mod processes;
 mod refusals;
 mod repository;
+mod secrets;
 mod settings;
 mod submit;

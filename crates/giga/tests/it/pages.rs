@@ -77,6 +77,7 @@ fn the_list_of_factories_is_as_agreed() {
             "id": id, "presence": presence, "lastHeartbeatAt": AHEAD, "capabilities": ["has:git", "os:mac"],
             "repos": [], "seatLimit": 2, "seats": seats, "load": 0.1, "health": 1.0, "draining": draining,
             "connected": true, "version": "0.1.0", "joinedAt": AHEAD,
+            "engines": [{"name": "claude", "version": "2.1.0", "signedIn": !draining}, {"name": "codex"}],
         })
     };
     let seats = json!([{"jobId": ID, "title": "Fix the parser", "dispatchedOnly": true}]);

@@ -24,7 +24,7 @@ pub(crate) fn files(repo: &Path) -> Vec<String> {
 /// The text of a file at the top of a ref, if it is there.
 pub(crate) fn text(repo: &Path, place: &str) -> Option<String> {
     let done = Command::new("git").current_dir(repo).args(["show", place]).output().unwrap();
-    done.status.success().then(|| String::from_utf8(done.stdout).unwrap())
+    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
 /// Every ref below a prefix with its commit.

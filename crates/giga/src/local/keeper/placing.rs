@@ -35,19 +35,22 @@ impl Keeper<'_> {
 
     /// Moves a file in one step. Written down before and after, so that nobody takes it for a person's move.
     fn shift(&mut self, id: JobId, to: Folder) -> io::Result<Moved> {
-        let taken: Vec<String> = self.files.values().map(|record| record.name.clone()).collect();
         let Some(record) = self.files.get_mut(&id) else { return Ok(Moved::Missing) };
         let (from, name) = (record.folder, record.name.clone());
         record.moving_to = Some(to);
         self.records.note(record)?;
         let mut moved = self.queue.shift((from, &name), (to, &name))?;
         if moved == Moved::Taken {
-            let names = self.queue.names()?;
-            record.name = free_name(&name, |free| names.has_anywhere(free) || taken.iter().any(|other| other == free));
+            let (names, files) = (self.queue.names()?, &self.files);
+            let is_taken = |free: &str| names.has_anywhere(free) || files.values().any(|record| record.name == free);
+            let free = free_name(&name, is_taken);
+            let Some(record) = self.files.get_mut(&id) else { return Ok(Moved::Missing) };
+            record.name = free;
             record.was = Some(name.clone());
             self.records.note(record)?;
             moved = self.queue.shift((from, &name), (to, &record.name))?;
         }
+        let Some(record) = self.files.get_mut(&id) else { return Ok(Moved::Missing) };
         if moved == Moved::Done {
             reports::remove(&self.queue, from, &name);
             record.folder = to;

@@ -26,11 +26,13 @@ impl Keeper<'_> {
     pub(super) async fn take_in(&mut self) -> Duration {
         let mut next = self.terms.sweep_every;
         let Ok(names) = self.queue.names() else { return next };
-        self.is_taking = false;
+        let in_inbox = self.files.values().filter(|record| record.folder == Folder::Inbox);
+        let known: BTreeSet<String> = in_inbox.map(|record| record.name.clone()).collect();
         let mut whole = Vec::new();
         for name in names.within(Folder::Inbox) {
             match (kind(name), name.to_str()) {
                 (Kind::Ignored, _) => {}
+                (Kind::Manifest, Some(text)) if known.contains(text) => {}
                 (Kind::Manifest, Some(text)) => match self.patience(text) {
                     None => {}
                     Some(Duration::ZERO) => whole.push(text.to_owned()),
@@ -43,8 +45,11 @@ impl Keeper<'_> {
         self.looks.keep(|name| names.has(Folder::Inbox, name));
         self.told.retain(|name| names.within(Folder::Inbox).contains(name));
         self.is_taking |= next < self.terms.sweep_every;
+        let mut taken: BTreeSet<String> = self.files.values().map(|record| record.name.clone()).collect();
         for name in whole {
-            self.take(&name, &names).await;
+            let Some(name) = self.own_name(&name, &taken, &names) else { continue };
+            self.take(&name).await;
+            taken.insert(name);
         }
         self.submit_all().await;
         next
@@ -52,9 +57,6 @@ impl Keeper<'_> {
 
     /// How long a file in the inbox still has to be left alone; `None` for one that is not to be taken.
     fn patience(&mut self, name: &str) -> Option<Duration> {
-        if self.files.values().any(|record| record.folder == Folder::Inbox && record.name == name) {
-            return None;
-        }
         let Some(stamp) = self.queue.stamp(Folder::Inbox, name) else {
             self.point_out(name.as_ref(), "it is a link, a folder or a device: only files are taken");
             return None;
@@ -66,28 +68,23 @@ impl Keeper<'_> {
     }
 
     /// Makes a record of a file, or says why it cannot be a job.
-    async fn take(&mut self, name: &str, names: &Names) {
-        let name = match self.own_name(name, names) {
-            Some(name) => name,
-            None => return,
-        };
-        let content = match self.queue.read(Folder::Inbox, &name) {
+    async fn take(&mut self, name: &str) {
+        let content = match self.queue.read(Folder::Inbox, name) {
             Ok(content) => content,
             Err(error) => {
                 self.point_out(name.as_ref(), &format!("it cannot be read: {error}"));
                 return;
             }
         };
-        match self.draft(&name, &content).await {
+        match self.draft(name, &content).await {
             Ok(Some(record)) => drop(self.accept(record)),
             Ok(None) => self.is_taking = true,
-            Err(why) => self.refuse(&name, &why),
+            Err(why) => self.refuse(name, &why),
         }
     }
 
     /// A name that no other job's file has: the file is given another if need be, which a crash makes nothing of.
-    fn own_name(&self, name: &str, names: &Names) -> Option<String> {
-        let taken: BTreeSet<&str> = self.files.values().map(|record| record.name.as_str()).collect();
+    fn own_name(&self, name: &str, taken: &BTreeSet<String>, names: &Names) -> Option<String> {
         if !taken.contains(name) {
             return Some(name.to_owned());
         }

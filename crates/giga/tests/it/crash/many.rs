@@ -12,11 +12,12 @@ const JOBS: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(2 * JOBS as u64);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_jobs_on_eight_seats_of_one_host_clobber_no_worktree_and_leave_none() {
+async fn two_hundred_jobs_on_eight_seats_of_one_host_clobber_no_worktree_and_leave_a_clean_host() {
     let mut fleet = Fleet::new(1);
     let settings = fleet.path("giga.toml");
     let text = std::fs::read_to_string(&settings).unwrap();
-    std::fs::write(&settings, text.replace("seats = 3", "seats = 8")).unwrap();
+    let state = format!("state = '{}'\nseats = 8", fleet.path("factory-0").display());
+    std::fs::write(&settings, text.replace("seats = 3", &state)).unwrap();
     fleet.start_coordinator(None);
     fleet.ship_by_itself().await;
     fleet.start_factory(0, None).await;
@@ -36,7 +37,10 @@ async fn two_hundred_jobs_on_eight_seats_of_one_host_clobber_no_worktree_and_lea
         let progress = repository::text(&repo, &format!("main:progress-{job}"));
         assert_eq!(progress.as_deref(), Some("1\n2\n3\n4\n"), "somebody else wrote into the worktree of {job}");
     }
-    let left = || std::fs::read_dir(fleet.path("factory-0/worktrees")).unwrap().count();
-    fleet.until("an empty folder of worktrees", || left() == 0).await;
+    let left = |folder: &str| std::fs::read_dir(fleet.path("factory-0").join(folder)).unwrap().count();
+    fleet.until("empty folders", || ["worktrees", "runs", "desks", "outbox"].map(left) == [0; 4]).await;
+    let cleaned = fleet.run(&["gc"], None);
+    assert!(cleaned.status.success(), "{}", String::from_utf8_lossy(&cleaned.stderr));
+    assert_eq!(repository::refs(&repo, "refs/heads/aq"), [], "{}", String::from_utf8_lossy(&cleaned.stdout));
     fleet.end();
 }

@@ -178,7 +178,7 @@ impl Folder {
         let entries = std::fs::read_dir(self.in_queue(folder)).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
         let is_job = |name: &String| !name.ends_with(".result.md") && !name.ends_with(".error.md");
-        let mut names: Vec<String> = names.filter(|name| is_job(name) && !name.starts_with(".giga-")).collect();
+        let mut names: Vec<String> = names.filter(|name| is_job(name) && name != ".giga.unfinished").collect();
         names.sort();
         names
     }
