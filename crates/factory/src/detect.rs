@@ -1,5 +1,7 @@
 //! What this machine can do, found by looking [F1].
 
+mod tools;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -8,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Capability, RepoName};
+use domain::{Capability, EngineHealth, RepoName};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Engine, Presence};
+use crate::engine::{Engine, Login, Presence};
 use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
+use tools::{Reading, TOOLS, Tool};
 
 /// What cannot be found by looking.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +28,9 @@ pub struct DetectConfig {
     pub repo_base: Option<PathBuf>,
     /// Tokens that an operator adds: `gpu:l4`, `site:berlin`, …
     pub custom: BTreeSet<Capability>,
+    /// Tools that are looked for beside those that always are, each with a command line that shows it works; found by name
+    /// alone when there is none.
+    pub tools: BTreeMap<String, Vec<String>>,
 }
 
 /// What a factory advertises.
@@ -36,23 +42,13 @@ pub struct Detected {
     pub repos: BTreeSet<RepoName>,
     /// Where those are that were found under the base folder.
     pub found_repos: BTreeMap<RepoName, PathBuf>,
+    /// The engines that are there, each with what could be verified about it [B9].
+    pub engines: Vec<EngineHealth>,
 }
 
 /// Asking a program for its version is quick, or the program is broken.
 const PROBE_MAX: Duration = Duration::from_secs(5);
 const PROBE_OUTPUT_BYTES_MAX: u64 = 4 * 1024;
-
-/// Each tool with the command lines that show it works, the first that does counts.
-const TOOLS: [(&str, &[&[&str]]); 8] = [
-    ("docker", &[&["docker", "--version"]]),
-    ("git", &[&["git", "--version"]]),
-    ("make", &[&["make", "--version"]]),
-    ("cargo", &[&["cargo", "--version"]]),
-    ("node", &[&["node", "--version"]]),
-    ("python", &[&["python3", "--version"], &["python", "--version"]]),
-    ("go", &[&["go", "version"]]),
-    ("java", &[&["java", "-version"]]),
-];
 
 /// Looks at the machine as a program with `environment` would see it. Asks all programs at once.
 pub async fn detect(
@@ -68,17 +64,25 @@ pub async fn detect(
     capabilities.extend(repos.iter().map(Capability::repo));
 
     let mut probes = JoinSet::new();
-    for (tool, command_lines) in TOOLS {
+    for tool in &TOOLS {
         let (environment, launcher) = (environment.clone(), launcher.clone());
-        probes.spawn(async move { probe_tool(tool, command_lines, &environment, &launcher).await });
+        probes.spawn(async move { probe_tool(tool, &environment, &launcher).await });
     }
+    for (name, command_line) in config.tools.clone() {
+        let (environment, launcher) = (environment.clone(), launcher.clone());
+        probes.spawn(async move { probe_named(&name, &command_line, &environment, &launcher).await });
+    }
+    let mut talks = JoinSet::new();
     for engine in engines.iter().cloned() {
-        probes.spawn(async move { probe_engine(&*engine).await });
+        talks.spawn(async move { probe_engine(&*engine).await });
     }
     while let Some(found) = probes.join_next().await {
         capabilities.extend(found.unwrap_or_default());
     }
-    Detected { capabilities, repos, found_repos }
+    let mut engines: Vec<EngineHealth> = talks.join_all().await.into_iter().flatten().collect();
+    engines.sort_by(|one, other| one.name.cmp(&other.name));
+    capabilities.extend(engines.iter().map(|engine| Capability::engine(&engine.name)));
+    Detected { capabilities, repos, found_repos, engines }
 }
 
 /// The file that a program's name stands for, as `execvp` would find it.
@@ -128,33 +132,51 @@ pub(crate) fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
     repos
 }
 
-async fn probe_engine(engine: &dyn Engine) -> Vec<Capability> {
+/// What can be said about an engine that is there. One that nobody is signed in to is offered all the same: the scheduler
+/// leaves it alone and says why.
+async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
+    let known =
+        EngineHealth { credential: Some(engine.credential().to_owned()), ..EngineHealth::named(engine.name().clone()) };
     match engine.detect().await {
-        Presence::Ready { .. } => vec![Capability::engine(engine.name())],
+        Presence::Ready { version, login } => {
+            let (signed_in, problem) = match login {
+                Login::Unknown => (None, None),
+                Login::SignedIn => (Some(true), None),
+                Login::SignedOut { why } => (Some(false), Some(why)),
+            };
+            Some(EngineHealth { version, signed_in, problem, ..known })
+        }
         Presence::Missing { why } => {
             tracing::info!("Engine `{}` is not offered: {why}", engine.name());
-            Vec::new()
+            None
         }
     }
 }
 
-async fn probe_tool(
-    tool: &str,
-    command_lines: &[&[&str]],
+async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher) -> Vec<Capability> {
+    for command_line in tool.command_lines {
+        if let Some(output) = ask(command_line, environment, launcher).await {
+            return tools::tokens(tool.name, tool.reading, &output);
+        }
+    }
+    Vec::new()
+}
+
+/// A tool that an operator named, with the command line that shows it works; its name alone when there is none.
+async fn probe_named(
+    name: &str,
+    command_line: &[String],
     environment: &Environment,
     launcher: &Launcher,
 ) -> Vec<Capability> {
-    for command_line in command_lines {
-        let Some(output) = ask(command_line, environment, launcher).await else { continue };
-        let version = match tool {
-            "node" => major(&output).map(|major| format!("node:{major}")),
-            "python" => major_minor(&output).map(|version| format!("python:{version}")),
-            _ => None,
-        };
-        let tokens = [Some(format!("has:{tool}")), version];
-        return tokens.into_iter().flatten().filter_map(|token| token.parse().ok()).collect();
-    }
-    Vec::new()
+    let is_there = match command_line {
+        [] => find_program(name, environment.variable("PATH")).is_some(),
+        given => {
+            let command_line: Vec<&str> = given.iter().map(String::as_str).collect();
+            ask(&command_line, environment, launcher).await.is_some()
+        }
+    };
+    if is_there { tools::tokens(name, Reading::Nothing, "") } else { Vec::new() }
 }
 
 /// What a program printed, if it is there and ends well in time.
@@ -180,31 +202,9 @@ async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launch
     (finished.end == End::Exited(0)).then_some(output)
 }
 
-/// `20` of `v20.11.1`.
-fn major(output: &str) -> Option<u32> {
-    output.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
-}
-
-/// `3.11` of `Python 3.11.2`.
-fn major_minor(output: &str) -> Option<String> {
-    let mut numbers = output.trim().strip_prefix("Python ")?.split('.').map(str::parse::<u32>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => Some(format!("{major}.{minor}")),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_read_from_what_the_tools_print() {
-        assert_eq!(major("v20.11.1\n"), Some(20));
-        assert_eq!(major_minor("Python 3.11.2\n"), Some("3.11".to_owned()));
-        assert_eq!(major("command not found"), None);
-        assert_eq!(major_minor("Python"), None);
-    }
 
     #[test]
     fn a_program_is_found_only_where_an_absolute_path_leads() {

@@ -35,6 +35,7 @@ mod state;
 mod station;
 mod submodules;
 mod verify;
+mod watch;
 mod workspace;
 
 pub use config::{
@@ -74,4 +75,5 @@ pub use station::{
     Asking, Found, Housekeeping, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken,
 };
 pub use verify::{CommandsVerdict, run_commands};
+pub use watch::FolderWatch;
 pub use workspace::{Start, Worktree};

@@ -7,6 +7,7 @@ mod inbox;
 mod ledger;
 mod logs;
 mod look;
+mod lookout;
 mod nonce;
 mod pace;
 mod polling;
@@ -46,6 +47,7 @@ use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
 use holding::Holdings;
 use ledger::Ledger;
+use lookout::Declared;
 use nonce::Nonce;
 use upkeep::Upkeep;
 
@@ -77,6 +79,8 @@ pub struct Station {
     forges: Forges,
     ledger: Ledger,
     detected: parking_lot::Mutex<Detected>,
+    /// What the configuration says that this machine can do.
+    declared: watch::Sender<Declared>,
     holdings: Holdings,
     /// Dispatches that are being taken or worked on, so that a repeated message starts nothing twice.
     taking: parking_lot::Mutex<HashSet<(JobId, DispatchSeq)>>,
@@ -163,6 +167,10 @@ impl Station {
             windows: parking_lot::Mutex::default(),
             ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?),
             detected: parking_lot::Mutex::default(),
+            declared: watch::Sender::new(Declared {
+                capabilities: settings.capabilities.clone(),
+                tools: settings.tools.clone(),
+            }),
             holdings: Holdings::default(),
             taking: parking_lot::Mutex::default(),
             freed: Notify::new(),
@@ -192,6 +200,7 @@ impl Station {
         let ended = tokio::select! {
             ended = self.renew_for_ever(answer) => ended,
             ended = self.receive_for_ever() => ended,
+            ended = self.look_out_for_ever() => ended,
             () = self.watch_leases() => Ok(()),
             () = self.claim_for_ever() => Ok(()),
             () = self.replay_for_ever() => Ok(()),
@@ -241,7 +250,7 @@ impl Station {
             engine_seats: self.settings.engine_seats.clone(),
             repo_seats: BTreeMap::new(),
             cost: self.settings.cost,
-            engines: Vec::new(),
+            engines: self.engine_health(detected.engines),
             load: self.load(),
             disk_free_bytes: self.disk_free_bytes(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -254,10 +263,12 @@ impl Station {
     }
 
     async fn look_around(&self) -> Detected {
+        let declared = self.declared.borrow().clone();
         let config = DetectConfig {
             repos: self.settings.repos.keys().cloned().collect(),
             repo_base: self.settings.repo_base.clone(),
-            custom: self.settings.capabilities.clone(),
+            custom: declared.capabilities,
+            tools: declared.tools,
         };
         detect(&config, &self.engines, &self.environment, &self.launcher).await
     }

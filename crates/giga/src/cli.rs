@@ -11,7 +11,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Overrides;
 
 pub(crate) use arguments::{
-    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, GcArgs, JobsArgs, LogsArgs, ModeArgs,
+    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, GcArgs, JobsArgs, LocalArgs, LogsArgs, ModeArgs,
     ProductSetArgs, RequeueArgs, RestoreArgs, RoleName, RunsArgs, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs,
     Until, UpArgs, WaitArgs,
 };
@@ -96,6 +96,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a factory that works for a coordinator
     Factory(FactoryArgs),
+    /// Run the jobs in a folder, on this machine alone
+    Local(LocalArgs),
     /// Submit jobs
     Submit(SubmitArgs),
     /// Wait until jobs have come to rest
@@ -195,12 +197,20 @@ pub(crate) enum TokenCommand {
 impl Command {
     /// Whether it runs until somebody stops it.
     pub(crate) fn is_long_lived(&self) -> bool {
-        matches!(self, Self::Up(_) | Self::Serve(_) | Self::Factory(_))
+        matches!(self, Self::Up(_) | Self::Serve(_) | Self::Factory(_) | Self::Local(_))
     }
 
     /// Whether it tells its story itself, so that log lines would only be in the way.
     pub(crate) fn is_a_show(&self) -> bool {
-        matches!(self, Self::Up(args) if args.demo)
+        matches!(self, Self::Local(_)) || matches!(self, Self::Up(args) if args.demo)
+    }
+
+    /// The global flags with what it means by them.
+    pub(crate) fn global(&self, given: &GlobalArgs) -> GlobalArgs {
+        match self {
+            Self::Local(args) => args.global(given),
+            _ => given.clone(),
+        }
     }
 
     /// The settings that its own flags give.
@@ -209,6 +219,7 @@ impl Command {
             Self::Serve(args) => args.overrides(),
             Self::Up(args) => args.serve.overrides(),
             Self::Factory(args) => args.overrides(),
+            Self::Local(args) => args.overrides(),
             Self::Backup(BackupArgs { store, .. }) | Self::Restore(RestoreArgs { store, .. }) => {
                 Overrides { store: store.clone(), ..Overrides::default() }
             }

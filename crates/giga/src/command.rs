@@ -35,6 +35,8 @@ use domain::{Clock, Timestamp};
 use protocol::Client;
 
 pub(crate) use doctor::doctor;
+pub(crate) use forecast::is_stuck;
+pub(crate) use wait::rests;
 
 use crate::api::connect;
 use crate::bench;
@@ -85,6 +87,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
             let join = args.join();
             Ok(fleet::factory(&context.config, join.as_deref(), args.lifeline(), context.out).await?)
         }
+        Command::Local(args) => fleet::local(&context.config, &args, context.out).await,
         Command::Submit(args) => submit::submit(context, args).await,
         Command::Wait(args) => wait::wait(context, args).await,
         Command::Jobs(args) => jobs::jobs(context, args).await,

@@ -56,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) strangers: Vec<Stranger>,
     /// Variables that are known, set, and have no effect yet.
     pub(crate) without_effect: Vec<&'static str>,
+    /// What the flags said, to read the rest again.
+    flags: Overrides,
 }
 
 /// Names of the contract for what this program does not do yet.
@@ -78,6 +80,20 @@ impl Config {
         Self::resolve(&own.with_global(global)?, environment, file)
     }
 
+    /// Reads the file and the environment again, under the same flags.
+    pub(crate) fn reload(&self) -> Result<Self, Failure> {
+        let environment = Environment::of_this_process();
+        let file = File::find(self.file.as_deref(), &environment)?;
+        Self::resolve(&self.flags, environment, file)
+    }
+
+    /// Leaves out what concerns only those who come from elsewhere: nobody does.
+    pub(crate) fn keep_to_this_process(&mut self) {
+        self.coordinator.tls_cert.value = None;
+        self.coordinator.tls_key.value = None;
+        self.coordinator.behind_proxy.value = false;
+    }
+
     fn resolve(flags: &Overrides, environment: Environment, file: File) -> Result<Self, Failure> {
         let File { path, text, content } = file;
         let mut resolver = Resolver::new(environment, path.clone(), text);
@@ -89,7 +105,18 @@ impl Config {
         let is_set = |name: &&str| resolver.environment().get(name).is_some();
         let without_effect = WITHOUT_EFFECT.into_iter().filter(is_set).collect();
         let (listing, strangers) = resolver.finish();
-        Ok(Self { file: path, data, client, coordinator, factory, log, listing, strangers, without_effect })
+        Ok(Self {
+            file: path,
+            data,
+            client,
+            coordinator,
+            factory,
+            log,
+            listing,
+            strangers,
+            without_effect,
+            flags: flags.clone(),
+        })
     }
 }
 

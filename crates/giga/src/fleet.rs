@@ -7,6 +7,7 @@ pub(crate) mod demo_agent;
 mod factory;
 #[cfg(feature = "failpoints")]
 pub(crate) mod kill_at;
+mod local;
 mod signals;
 pub(crate) mod stores;
 mod vault;
@@ -21,6 +22,7 @@ use crate::output::Output;
 use coordinator::Coordination;
 pub(crate) use coordinator::make_private_folder;
 pub(crate) use factory::clean_ups;
+pub(crate) use local::local;
 pub(crate) use signals::stop_on_signal;
 use workers::{Current, Worker};
 
@@ -63,7 +65,7 @@ pub(crate) async fn factory(
     if lifeline == Lifeline::Stdin {
         signals::stop_when_stdin_closes(stop.clone());
     }
-    factory::run(config, join, lifeline, stop).await
+    factory::run(config, &config.client.api.value, join, lifeline, stop).await
 }
 
 /// Runs a coordinator with local factories; `--demo` brings work along.

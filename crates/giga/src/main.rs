@@ -7,6 +7,7 @@ mod command;
 mod config;
 mod failure;
 mod fleet;
+mod local;
 mod logging;
 mod nearest;
 mod output;
@@ -49,11 +50,14 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
     if let Some(done) = command::without_configuration(&cli.command, out) {
         return done;
     }
-    let config = Config::load(&cli.global, cli.command.overrides());
+    let config = Config::load(&cli.command.global(&cli.global), cli.command.overrides());
     if let Command::Doctor = cli.command {
         return finish(Threads::One, command::doctor(config, out));
     }
-    let config = config?;
+    let mut config = config?;
+    if let Command::Local(_) = cli.command {
+        config.keep_to_this_process();
+    }
     let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
     if (cli.command.is_long_lived() && !cli.command.is_a_show()) || cli.global.verbose > 0 {
         logging::start(&config.log, cli.global.verbose, out)?;

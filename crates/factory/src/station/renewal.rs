@@ -122,7 +122,7 @@ impl Station {
     }
 
     /// Registers again if the machine can do something else than before.
-    async fn look_again(&self) -> Result<Option<HeartbeatAnswer>, StationError> {
+    pub(super) async fn look_again(&self) -> Result<Option<HeartbeatAnswer>, StationError> {
         let found = self.look_around().await;
         let is_changed = {
             let mut detected = self.detected.lock();

@@ -44,6 +44,8 @@ pub struct StationSettings {
     pub prices: BTreeMap<String, Price>,
     /// Tokens beyond what can be detected.
     pub capabilities: BTreeSet<Capability>,
+    /// Tools to look for beside those that always are, each with a command line that shows it works.
+    pub tools: BTreeMap<String, Vec<String>>,
     /// What setup and verify commands find in their environment.
     pub environment: EnvironmentConfig,
     /// How git reaches remotes.

@@ -140,6 +140,13 @@ async fn capabilities_are_what_the_machine_shows() {
         repos: ["notes".parse().unwrap()].into(),
         repo_base: Some(base.path().to_owned()),
         custom: ["gpu:l4".parse().unwrap()].into(),
+        tools: [
+            ("sh".to_owned(), Vec::new()),
+            ("true".to_owned(), vec!["true".to_owned(), "--version".to_owned()]),
+            ("broken".to_owned(), vec!["false".to_owned()]),
+            ("absent".to_owned(), Vec::new()),
+        ]
+        .into(),
     };
     let named = |name: &str, program: &str| -> Arc<dyn Engine> {
         let config = EngineConfig { argv: vec![program.to_owned()], ..EngineConfig::default() };
@@ -152,10 +159,20 @@ async fn capabilities_are_what_the_machine_shows() {
     let repos: Vec<String> = detected.repos.iter().map(ToString::to_string).collect();
     assert_eq!(repos, ["notes", "tracker", "wiki"]);
     let has = |token: &str| detected.capabilities.contains(&token.parse::<Capability>().unwrap());
-    for token in ["os:linux", "has:git", "engine:here", "gpu:l4", "repo:notes", "repo:tracker", "repo:wiki"] {
+    for token in [
+        "os:linux",
+        "has:git",
+        "engine:here",
+        "gpu:l4",
+        "has:sh",
+        "has:true",
+        "repo:notes",
+        "repo:tracker",
+        "repo:wiki",
+    ] {
         assert!(has(token) || (token == "os:linux" && cfg!(not(target_os = "linux"))), "{token}: {detected:?}");
     }
-    assert!(!has("engine:absent"));
+    assert!(!has("engine:absent") && !has("has:broken") && !has("has:absent"), "{detected:?}");
     assert!(detected.capabilities.iter().any(|token| token.as_str().starts_with("arch:")));
 }
 

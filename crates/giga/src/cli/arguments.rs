@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use domain::{Capability, FactoryId, Mode, ProductId, RepoName, StageName};
 
+use crate::cli::GlobalArgs;
 use crate::config::{Overrides, Span};
 use crate::fleet::Lifeline;
 
@@ -108,6 +109,64 @@ impl FactoryArgs {
             state: self.state.clone(),
             repo_base: self.repo_base.clone(),
             capabilities: given(&self.capabilities),
+            ..Overrides::default()
+        }
+    }
+}
+
+/// Arguments of `local`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+A Markdown file in DIR/inbox is a job. It moves as its job does:
+    inbox/     waits                    delete it to cancel the job, change it to submit it anew
+    building/  an agent is at work      delete it to cancel the job
+    review/    people look at the work
+    testing/   done and verified        move it to shipped/ to have it merged
+    shipped/   merged
+    failed/    ended badly              move it to inbox/ to have it tried again
+
+Engines and repositories come from DIR/giga.toml, or the usual giga.toml. Everything else is kept in DIR/.giga;
+other commands reach it with `--data DIR/.giga`. A job waits for another with `deps: [\"key:other.md\"]`.")]
+pub(crate) struct LocalArgs {
+    /// The folder of the queue; made when it is not there
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Return when everything in it has ended
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Merge by itself what is ready
+    #[arg(long)]
+    pub(crate) ship: bool,
+    /// How many jobs to run at one time
+    #[arg(long, value_name = "N")]
+    pub(crate) seats: Option<u32>,
+    /// Offer the repositories in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo_base: Option<PathBuf>,
+}
+
+impl LocalArgs {
+    /// The queue's own folder for everything that people need not see.
+    fn data(&self) -> PathBuf {
+        let dir = std::path::absolute(&self.dir).unwrap_or_else(|_| self.dir.clone());
+        dir.join(".giga")
+    }
+
+    /// The settings are the queue's where it has some; the data always is.
+    pub(super) fn global(&self, given: &GlobalArgs) -> GlobalArgs {
+        let own = Some(self.dir.join("giga.toml")).filter(|own| own.is_file());
+        let is_named = std::env::var_os("GIGA_CONFIG").is_some_and(|name| !name.is_empty());
+        let config = given.config.clone().or_else(|| own.filter(|_| !is_named));
+        GlobalArgs { config, data: Some(self.data()), api: None, token: None, ..given.clone() }
+    }
+
+    pub(super) fn overrides(&self) -> Overrides {
+        Overrides {
+            store: Some("sqlite".to_owned()),
+            listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+            seats: self.seats,
+            state: Some(self.data().join("factory")),
+            repo_base: self.repo_base.clone(),
             ..Overrides::default()
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn sentence(forecast: &Explanation) -> String {
 }
 
 /// Whether somebody has to act before it can run.
-pub(super) fn is_stuck(forecast: &Explanation) -> bool {
+pub(crate) fn is_stuck(forecast: &Explanation) -> bool {
     matches!(forecast.answer, Answer::Waits { unplaceable: true, .. })
 }
 

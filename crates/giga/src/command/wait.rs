@@ -130,7 +130,7 @@ fn is_over(job: &JobView, until: Until) -> bool {
 }
 
 /// Whether nothing happens to a job any more unless a person acts.
-pub(super) fn rests(job: &JobView) -> bool {
+pub(crate) fn rests(job: &JobView) -> bool {
     job.stage.is_terminal() || (may_rest(job.stage) && job.errand.is_none())
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct FactoryConfig {
     pub(crate) delete_branch: Setting<bool>,
     /// What it offers beyond what it finds by looking.
     pub(crate) capabilities: Setting<Vec<Capability>>,
+    /// Tools that it looks for beside those that it always does.
+    pub(crate) tools: Setting<BTreeMap<String, Vec<String>>>,
     /// How often work in progress is saved.
     pub(crate) checkpoint_every: Setting<Span>,
     /// How it asks for work by itself.
@@ -128,6 +130,7 @@ impl FactoryConfig {
             ref_prefix: resolver.setting(ref_prefix, || branch("aq"))?,
             delete_branch: resolver.setting(delete_branch, || true)?,
             capabilities: resolver.setting(capabilities, Vec::new)?,
+            tools: tools(resolver, file.tools)?,
             checkpoint_every: resolver.setting(checkpoint, || CHECKPOINT_EVERY)?,
             polling: PollingConfig::resolve(resolver, polling)?,
             housekeeping: HousekeepingConfig::resolve(resolver, housekeeping)?,
@@ -144,6 +147,19 @@ impl FactoryConfig {
             }),
         })
     }
+}
+
+/// Tools by the names that jobs can ask for them by.
+fn tools(
+    resolver: &mut Resolver,
+    file: Option<BTreeMap<String, Vec<String>>>,
+) -> Result<Setting<BTreeMap<String, Vec<String>>>, Failure> {
+    let tools = resolver.table("factory.tools", file, Shown::shown);
+    for name in tools.value.keys() {
+        let token: Result<Capability, _> = format!("has:{name}").parse();
+        token.map_err(|error| Failure::usage(format!("{}: factory.tools: {error}", tools.origin)))?;
+    }
+    Ok(tools)
 }
 
 fn cost(resolver: &mut Resolver, file: Option<toml::Spanned<u8>>) -> Result<Setting<u8>, Failure> {

@@ -101,6 +101,7 @@ pub(super) struct Factory {
     pub(super) ref_prefix: Option<Spanned<BranchName>>,
     pub(super) delete_branch: Option<Spanned<bool>>,
     pub(super) capabilities: Option<Spanned<Vec<Capability>>>,
+    pub(super) tools: Option<BTreeMap<String, Vec<String>>>,
     pub(super) checkpoint_every: Option<Spanned<Span>>,
     pub(super) route: Option<Spanned<bool>>,
     pub(super) gate: Option<Spanned<bool>>,

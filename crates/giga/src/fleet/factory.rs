@@ -1,5 +1,6 @@
 //! One factory: enrolled, configured, at work.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use ambient::{SystemClock, SystemEntropy};
 use anyhow::Context;
 use domain::{ClaimNonce, Entropy, FactoryId};
-use factory::{AfterShip, Gc, Secrets, Station, StationError, StationSettings};
+use factory::{AfterShip, FolderWatch, Gc, Secrets, Station, StationError, StationSettings};
 use protocol::{Client, ClientError, Endpoint, Enroll, Enrolled};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -23,9 +24,10 @@ const ENROL_EVERY: Duration = Duration::from_millis(300);
 /// How often the machine is looked at again: somebody may have installed something.
 const DETECT_EVERY: Duration = Duration::from_mins(5);
 
-/// Runs a factory until `stop`.
+/// Runs a factory of the coordinator at `api` until `stop`.
 pub(super) async fn run(
     config: &Config,
+    api: &str,
     join: Option<&str>,
     lifeline: Lifeline,
     stop: CancellationToken,
@@ -33,12 +35,15 @@ pub(super) async fn run(
     factory::hide_from_siblings();
     let mut settings = settings(config)?;
     super::coordinator::make_private_folder(&settings.state)?;
-    let token = token(config, &settings, join, &stop).await?;
+    let token = token(config, api, &settings, join, &stop).await?;
     settings.secrets = Secrets::new([token.clone()]);
-    let client = Client::new(endpoint(config, token)?)?;
+    let client = Client::new(endpoint(config, api, token)?)?;
     let token_file = token_path(&settings.state);
     let station = Station::open(settings, client, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?;
-    let ended = station.run(stop).await;
+    let ended = tokio::select! {
+        ended = Arc::clone(&station).run(stop) => ended,
+        never = follow_settings(config, &station) => match never {},
+    };
     if let (Err(StationError::Refused(error)), Lifeline::Stdin) = (&ended, lifeline)
         && error.code() == Some("unauthenticated")
     {
@@ -46,6 +51,24 @@ pub(super) async fn run(
         std::fs::remove_file(&token_file)?;
     }
     Ok(ended?)
+}
+
+/// Has the factory offer what its configuration says, as soon as somebody changes it. A file that cannot be read any more
+/// changes nothing.
+async fn follow_settings(config: &Config, station: &Station) -> Infallible {
+    let folder = config.file.as_deref().and_then(|file| std::path::absolute(file).ok()?.parent().map(Path::to_owned));
+    let Some(folder) = folder else { return std::future::pending().await };
+    let mut watch = FolderWatch::on([folder], Arc::new(SystemClock::new()));
+    loop {
+        watch.changed().await;
+        match config.reload() {
+            Ok(now) => {
+                let own = now.factory;
+                station.declare(own.capabilities.value.into_iter().collect(), own.tools.value);
+            }
+            Err(failure) => warn!("The changed settings are not used: {}", failure.message()),
+        }
+    }
 }
 
 fn settings(config: &Config) -> anyhow::Result<StationSettings> {
@@ -67,6 +90,7 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         engines: own.engines.value.clone(),
         prices: own.prices.value.clone(),
         capabilities: own.capabilities.value.iter().cloned().collect(),
+        tools: own.tools.value.clone(),
         environment: own.environment.value.clone(),
         git: own.git.value.clone(),
         identity: own.author.value.clone(),
@@ -87,6 +111,7 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
 /// The factory's own token: from its state folder, or by enrolling with a one-time one.
 async fn token(
     config: &Config,
+    api: &str,
     settings: &StationSettings,
     join: Option<&str>,
     stop: &CancellationToken,
@@ -101,7 +126,7 @@ async fn token(
             settings.name
         )
     })?;
-    let client = Client::new(endpoint(config, String::new())?)?;
+    let client = Client::new(endpoint(config, api, String::new())?)?;
     let token = enrol(&client, &settings.name, join, stop).await?;
     write_private(&path, token.as_bytes())?;
     info!(factory.id = %settings.name, "Enrolled as factory `{}`", settings.name);
@@ -130,8 +155,8 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
     }
 }
 
-fn endpoint(config: &Config, token: String) -> anyhow::Result<Endpoint> {
-    Ok(Endpoint { base: config.client.api.value.clone(), token, product: None, trust: crate::api::trust(config)? })
+fn endpoint(config: &Config, api: &str, token: String) -> anyhow::Result<Endpoint> {
+    Ok(Endpoint { base: api.to_owned(), token, product: None, trust: crate::api::trust(config)? })
 }
 
 /// The clean-ups of all factories that have a state folder on this machine, each with the folder.
@@ -143,7 +168,7 @@ pub(crate) fn clean_ups(config: &Config, fallback: &Client) -> anyhow::Result<Ve
         let own = StationSettings { state: state.clone(), ..settings(config)? };
         // Its own token sees no more than its own jobs; without one a person's does.
         let client = match std::fs::read_to_string(token_path(&state)) {
-            Ok(token) => Client::new(endpoint(config, token.trim().to_owned())?)?,
+            Ok(token) => Client::new(endpoint(config, &config.client.api.value, token.trim().to_owned())?)?,
             Err(_) => fallback.clone(),
         };
         Ok((state, Gc::of(&own, client, Arc::new(SystemClock::new()))?))

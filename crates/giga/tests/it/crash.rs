@@ -4,6 +4,9 @@
 //! counted and not assumed.
 
 mod fleet;
+mod hosts;
 mod kills;
+mod many;
 mod restoring;
+mod stale;
 mod steps;

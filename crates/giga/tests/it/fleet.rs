@@ -64,7 +64,7 @@ impl Fleet {
         self.until_connected();
     }
 
-    fn until_connected(&self) {
+    pub(crate) fn until_connected(&self) {
         self.until("a connected factory", || {
             let fleet = self.machine.giga(&["factories", "--json"]);
             serde_json::from_str::<Value>(&fleet.stdout).is_ok_and(|fleet| fleet["items"][0]["connected"] == true)
@@ -82,7 +82,7 @@ impl Fleet {
         self.until("a coordinator", || self.machine.path().join("data/endpoint").exists());
     }
 
-    fn start(&mut self, args: &[&str], variables: &[(&str, &str)]) {
+    pub(crate) fn start(&mut self, args: &[&str], variables: &[(&str, &str)]) {
         self.running = Some(self.machine.start_into(LOG, args, variables));
     }
 

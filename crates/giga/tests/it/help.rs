@@ -9,6 +9,7 @@ const SCREENS: [(&str, &[&str]); 19] = [
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
     ("factory", &["factory", "--help"]),
+    ("local", &["local", "--help"]),
     ("submit", &["submit", "--help"]),
     ("wait", &["wait", "--help"]),
     ("jobs", &["jobs", "--help"]),

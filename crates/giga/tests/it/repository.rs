@@ -21,6 +21,27 @@ pub(crate) fn files(repo: &Path) -> Vec<String> {
     String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
+/// The text of a file at the top of a ref, if it is there.
+pub(crate) fn text(repo: &Path, place: &str) -> Option<String> {
+    let done = Command::new("git").current_dir(repo).args(["show", place]).output().unwrap();
+    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Every ref below a prefix with its commit.
+pub(crate) fn refs(repo: &Path, prefix: &str) -> Vec<(String, String)> {
+    let args = ["for-each-ref", "--format=%(refname) %(objectname)", prefix];
+    let done = Command::new("git").current_dir(repo).args(args).output().unwrap();
+    let lines = String::from_utf8(done.stdout).unwrap();
+    let pairs = lines.lines().filter_map(|line| line.split_once(' '));
+    pairs.map(|(name, sha)| (name.to_owned(), sha.to_owned())).collect()
+}
+
+/// Whether a commit is part of `main`.
+pub(crate) fn is_on_main(repo: &Path, sha: &str) -> bool {
+    let args = ["merge-base", "--is-ancestor", sha, "main"];
+    Command::new("git").current_dir(repo).args(args).status().unwrap().success()
+}
+
 /// Which jobs were merged into `main`, each as often as it was.
 pub(crate) fn merged_jobs(repo: &Path) -> Vec<String> {
     let args = ["log", "--first-parent", "--merges", "--format=%(trailers:key=Gigafactory-Job,valueonly)", "main"];

@@ -97,6 +97,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         engines: [("command".parse().unwrap(), engine)].into(),
         prices: BTreeMap::new(),
         capabilities: Default::default(),
+        tools: BTreeMap::new(),
         environment: EnvironmentConfig::default(),
         git: GitConfig::default(),
         identity: Identity::default(),

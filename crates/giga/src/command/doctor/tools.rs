@@ -3,6 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+
+use ambient::SystemClock;
+use factory::{DetectConfig, Environment, Launcher, detect};
 
 use factory::EngineKind;
 
@@ -70,6 +74,21 @@ pub(super) fn repositories(factory: &FactoryConfig) -> Option<Check> {
             Check::fail("repositories", text, format!("set by {}: mend it there", factory.repo_base.origin))
         }
     })
+}
+
+/// What would a factory here offer, engines aside?
+pub(super) async fn capabilities(factory: &FactoryConfig) -> Check {
+    let config = DetectConfig {
+        repos: factory.repos.value.keys().cloned().collect(),
+        repo_base: factory.repo_base.value.clone(),
+        custom: factory.capabilities.value.iter().cloned().collect(),
+        tools: factory.tools.value.clone(),
+    };
+    let environment = Environment::cleared(std::env::vars_os(), Path::new("/"), &factory.environment.value);
+    let launcher = Launcher::unguarded(Arc::new(SystemClock::new()));
+    let found = detect(&config, &[], &environment, &launcher).await;
+    let tokens: Vec<&str> = found.capabilities.iter().map(domain::Capability::as_str).collect();
+    Check::ok("capabilities", tokens.join(" "))
 }
 
 /// Where a program is, as a shell would look for it.

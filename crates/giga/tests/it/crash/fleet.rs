@@ -56,14 +56,17 @@ impl Fleet {
         let script = format!(
             "#!/bin/sh\n\
              echo \"$GIGA_JOB_ID:$GIGA_EPOCH\" >> '{journal}'\n\
+             pwd >> '{places}'\n\
              mine=\"progress-$GIGA_JOB_ID\"\n\
              if [ -f \"$mine\" ]; then echo \"$GIGA_JOB_ID:$GIGA_EPOCH\" >> '{resumed}'; fi\n\
              cat > prompt-$GIGA_JOB_ID\n\
              if grep -q 'fail on your first attempt' prompt-$GIGA_JOB_ID && [ \"$GIGA_ATTEMPT\" = 1 ]; then exit 1; fi\n\
+             if grep -q 'begin, then' prompt-$GIGA_JOB_ID; then echo begun >> \"$mine\"; fi\n\
              while grep -q 'wait for the signal' prompt-$GIGA_JOB_ID && [ ! -f '{signal}' ]; do sleep 0.05; done\n\
              for step in 1 2 3 4; do echo $step >> \"$mine\"; sleep 0.1; done\n\
              echo done > \"out-$GIGA_JOB_ID\"\n",
             journal = self.path("journal").display(),
+            places = self.path("places").display(),
             resumed = self.path("resumed").display(),
             signal = self.path("signal").display(),
         );
@@ -187,6 +190,11 @@ impl Fleet {
         self.factories.iter().flatten().for_each(|child| processes::send(Signal::STOP, child));
     }
 
+    /// Makes one factory deaf; its engines go on.
+    pub(super) fn freeze_factory(&self, index: usize) {
+        self.factories[index].iter().for_each(|child| processes::send(Signal::STOP, child));
+    }
+
     /// Lets frozen factories go on.
     pub(super) fn thaw_factories(&self) {
         self.factories.iter().flatten().for_each(|child| processes::send(Signal::CONT, child));
@@ -265,7 +273,12 @@ impl Fleet {
 
     /// Waits until every job has shipped.
     pub(super) async fn until_all_shipped(&self, expected: &BTreeSet<JobId>) {
-        let deadline = self.clock.monotonic() + PATIENCE;
+        self.until_all_shipped_within(PATIENCE, expected).await;
+    }
+
+    /// The same, for more work than usual.
+    pub(super) async fn until_all_shipped_within(&self, patience: Duration, expected: &BTreeSet<JobId>) {
+        let deadline = self.clock.monotonic() + patience;
         loop {
             let jobs = self.jobs().await.unwrap_or_default();
             let shipped: BTreeSet<JobId> =
@@ -324,6 +337,12 @@ impl Fleet {
             assert!(self.clock.monotonic() < deadline, "waited too long for {what}\n{}", self.logs());
             self.clock.sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// The job as the coordinator sees it once it is so.
+    pub(super) async fn until_job(&self, id: JobId, is_so: impl Fn(&JobView) -> bool) -> JobView {
+        let found = async || self.jobs().await?.into_iter().find(|job| job.id == id && is_so(job));
+        self.insist(found).await
     }
 
     pub(super) async fn pause(&self, span: Duration) {

@@ -1,0 +1,89 @@
+//! Notices at once when this machine can do something else than before [F1].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Capability, EngineHealth};
+
+use super::{Station, StationError};
+use crate::watch::FolderWatch;
+
+/// An installation touches many files: it is over when nothing has changed for this long.
+const SETTLES_AFTER: Duration = Duration::from_millis(500);
+
+/// One that never settles is looked at all the same.
+const UNSETTLED_MAX: u32 = 10;
+
+/// Where engines keep who is signed in, below their home.
+const LOGINS: [&str; 2] = [".claude", ".codex"];
+
+/// What the configuration says that this machine can do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Declared {
+    pub(super) capabilities: BTreeSet<Capability>,
+    pub(super) tools: BTreeMap<String, Vec<String>>,
+}
+
+impl Station {
+    /// The configuration says something else than before, perhaps: tokens beyond what can be detected, and tools to look
+    /// for. The coordinator hears of it at once.
+    pub fn declare(&self, capabilities: BTreeSet<Capability>, tools: BTreeMap<String, Vec<String>>) {
+        let next = Declared { capabilities, tools };
+        self.declared.send_if_modified(|declared| {
+            let is_news = *declared != next;
+            if is_news {
+                *declared = next;
+            }
+            is_news
+        });
+    }
+
+    /// Looks around whenever something changes where programs, logins or repositories are. The timer finds the rest.
+    pub(super) async fn look_out_for_ever(&self) -> Result<(), StationError> {
+        let mut watch = FolderWatch::on(self.surroundings(), Arc::clone(&self.clock));
+        let mut declared = self.declared.subscribe();
+        let at_first = (&self.settings.capabilities, &self.settings.tools);
+        if at_first != (&declared.borrow().capabilities, &declared.borrow().tools) {
+            declared.mark_changed();
+        }
+        loop {
+            tokio::select! {
+                () = watch.changed() => {}
+                Ok(()) = declared.changed() => {}
+            }
+            for _ in 0..UNSETTLED_MAX {
+                if tokio::time::timeout(SETTLES_AFTER, watch.changed()).await.is_err() {
+                    break;
+                }
+            }
+            self.look_again().await?;
+        }
+    }
+
+    /// What is known about the engines, usage windows included.
+    pub(super) fn engine_health(&self, mut engines: Vec<EngineHealth>) -> Vec<EngineHealth> {
+        let (now, windows) = (self.clock.now(), self.windows.lock());
+        for engine in &mut engines {
+            let until = engine.credential.as_ref().and_then(|credential| windows.get(credential));
+            engine.window_until = until.copied().filter(|until| *until > now);
+        }
+        engines
+    }
+
+    /// The folders whose content says what this machine can do.
+    fn surroundings(&self) -> BTreeSet<PathBuf> {
+        let path = self.environment.variable("PATH").unwrap_or_default();
+        let mut folders: BTreeSet<PathBuf> =
+            std::env::split_paths(path).filter(|folder| folder.is_absolute()).collect();
+        folders.extend(self.settings.repo_base.clone());
+        for engine in self.settings.engines.values() {
+            let program = engine.argv.first().map(Path::new).filter(|program| program.is_absolute());
+            folders.extend(program.and_then(Path::parent).map(Path::to_owned));
+            let home = engine.environment.home.as_deref();
+            folders.extend(home.into_iter().flat_map(|home| LOGINS.map(|login| home.join(login))));
+        }
+        folders
+    }
+}

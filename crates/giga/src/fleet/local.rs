@@ -1,0 +1,144 @@
+//! `giga local`: a coordinator, a factory and the keeper of a folder queue, in one process and with nothing to set up.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ambient::SystemClock;
+use anyhow::Context;
+use coordinator::Coordinator;
+use domain::{Clock, ProductId};
+use http::Method;
+use protocol::{Client, Endpoint, ProductSettings, Trust};
+use tokio_util::sync::CancellationToken;
+
+use super::coordinator::Coordination;
+use super::{Lifeline, factory, signals};
+use crate::cli::LocalArgs;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::local::{Keeper, Queue, Terms, Until};
+use crate::output::Output;
+
+/// Keeps a folder queue until it is told to stop, or until everything in it has ended.
+pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Result<(), Failure> {
+    let stop = signals::stop_on_signal();
+    let root = std::path::absolute(&args.dir)?;
+    let queue = Queue::open(&root)?;
+    let coordination = Coordination::open(config).await?;
+    let (coordinator, api) = (Arc::clone(&coordination.coordinator), coordination.api.clone());
+    // The coordinator outlives the factory, so that it can give back what it holds.
+    let served = CancellationToken::new();
+    let work = async {
+        let shop = Shop { config, args, out, api: &api, coordinator: &coordinator };
+        let worked = shop.work(queue, &stop).await;
+        served.cancel();
+        worked
+    };
+    let serve = async {
+        let ran = coordination.run_on(config, served.clone(), |_| ()).await;
+        // Without a coordinator there is nothing to keep.
+        stop.cancel();
+        ran
+    };
+    let (ran, worked) = tokio::join!(serve, work);
+    worked?;
+    Ok(ran?)
+}
+
+/// What works beside the coordinator.
+struct Shop<'s> {
+    config: &'s Config,
+    args: &'s LocalArgs,
+    out: &'s Output,
+    api: &'s str,
+    coordinator: &'s Coordinator,
+}
+
+impl Shop<'_> {
+    async fn work(&self, queue: Queue, stop: &CancellationToken) -> Result<(), Failure> {
+        let client = self.client()?;
+        self.settle_product(&client).await?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let mut keeper = Keeper::open(queue, self.terms(), client, clock, self.out)?;
+        // Files first: what a person did while nobody looked counts before anything runs.
+        tokio::select! {
+            () = keeper.begin() => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+        self.greet();
+        let over = stop.child_token();
+        let build = async {
+            let built = self.build(over.clone()).await;
+            over.cancel();
+            built
+        };
+        let keep = async {
+            keeper.keep(&over).await;
+            over.cancel();
+        };
+        let (built, ()) = tokio::join!(build, keep);
+        keeper.settle().await;
+        built?;
+        if self.args.once && !stop.is_cancelled() { keeper.verdict() } else { Ok(()) }
+    }
+
+    /// The factory, enrolled again if the store has forgotten it.
+    async fn build(&self, over: CancellationToken) -> anyhow::Result<()> {
+        let own = &self.config.factory;
+        loop {
+            let had_token = factory::is_enrolled(&own.state.value);
+            let join = match had_token {
+                true => None,
+                false => Some(self.coordinator.join_token(own.name.value.clone()).await?),
+            };
+            let join = join.as_ref().map(coordinator::Secret::reveal);
+            // As for a factory that its fleet started: one that is not known any more drops its token.
+            let ended = factory::run(self.config, self.api, join, Lifeline::Stdin, over.clone()).await;
+            let is_forgotten = had_token && !factory::is_enrolled(&own.state.value);
+            if !is_forgotten || over.is_cancelled() {
+                return ended;
+            }
+        }
+    }
+
+    fn client(&self) -> Result<Client, Failure> {
+        let token = std::fs::read_to_string(self.config.data.admin_token()).context("cannot read the queue's token")?;
+        let token = token.trim().to_owned();
+        Ok(Client::new(Endpoint { base: self.api.to_owned(), token, product: None, trust: Trust::Public })?)
+    }
+
+    /// The product that files belong to exists without being set up.
+    async fn settle_product(&self, client: &Client) -> Result<(), Failure> {
+        let own = self.config.client.product.value.clone();
+        if own.is_none() && !self.args.ship {
+            return Ok(());
+        }
+        let product = own.unwrap_or_else(ProductId::default_product);
+        let settings = ProductSettings { auto_ship: self.args.ship.then_some(true), ..ProductSettings::default() };
+        let _: domain::Product = client.call(Method::PUT, &format!("/products/{product}"), Some(&settings)).await?;
+        Ok(())
+    }
+
+    fn terms(&self) -> Terms {
+        Terms {
+            records: self.config.data.path().join("files"),
+            product: self.config.client.product.value.clone(),
+            sweep_every: self.config.factory.polling.reconciled().0.every,
+            until: if self.args.once { Until::AllEnded } else { Until::Stopped },
+        }
+    }
+
+    fn greet(&self) {
+        if self.config.factory.engines.value.is_empty() {
+            self.out.note("no engine is configured: see `giga init` for a giga.toml with one");
+        }
+        if !self.args.once {
+            let inbox = shown(&self.args.dir.join("inbox"));
+            self.out.note(&format!("drop jobs into {inbox}; stop with Ctrl-C"));
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,316 @@
+//! Keeps the folders and the store in agreement: each change of a job moves its file, each change of a file acts on its
+//! job. Everything here can be done again; what a crash leaves half done is finished by the next look.
+
+mod acting;
+mod feed;
+mod placing;
+mod submitting;
+mod taking;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Clock, EventKind, JobEvent, JobId, ProductId, StageName};
+use factory::FolderWatch;
+use protocol::{Client, ClientError, JobDetail, JobView};
+use tokio_util::sync::CancellationToken;
+
+use super::folder::Folder;
+use super::intake::{Looks, QUIET};
+use super::queue::{Names, Queue};
+use super::records::{Record, Records};
+use super::teller::{Tale, Teller};
+use super::whereabouts::{Whereabouts, whereabouts};
+use crate::failure::Failure;
+use crate::output::Output;
+
+use feed::{Feed, News};
+
+/// The pause before a job that is older than its news is read again, and how often it is.
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
+const CATCH_UP_MAX: u32 = 100;
+
+/// How a queue is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    /// Where the records are.
+    pub(crate) records: std::path::PathBuf,
+    /// The product of files that name none.
+    pub(crate) product: Option<ProductId>,
+    /// How often the folders are looked at although nobody told of a change.
+    pub(crate) sweep_every: Duration,
+    /// Until when.
+    pub(crate) until: Until,
+}
+
+/// How long a queue is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Until somebody stops it.
+    Stopped,
+    /// Until everything in it has ended.
+    AllEnded,
+}
+
+/// Keeps one queue.
+pub(crate) struct Keeper<'o> {
+    queue: Queue,
+    records: Records,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    teller: Teller<'o>,
+    terms: Terms,
+    feed: Feed,
+    /// The files that are jobs.
+    files: BTreeMap<JobId, Record>,
+    /// Their jobs as they were last seen.
+    pub(super) jobs: BTreeMap<JobId, JobView>,
+    looks: Looks,
+    /// Files that were not found, since when: an editor that saves removes a file for a moment.
+    missing: BTreeMap<JobId, Duration>,
+    /// What was warned about already.
+    told: BTreeSet<OsString>,
+    /// The jobs that were open at the start or came since.
+    pub(super) session: BTreeSet<JobId>,
+    /// Files that are no jobs.
+    pub(super) refused: BTreeSet<String>,
+    /// Whether a file waits to be taken or submitted.
+    pub(super) is_taking: bool,
+}
+
+impl<'o> Keeper<'o> {
+    /// Reads the records. Nothing is moved yet.
+    pub(crate) fn open(
+        queue: Queue,
+        terms: Terms,
+        client: Client,
+        clock: Arc<dyn Clock>,
+        out: &'o Output,
+    ) -> Result<Self, Failure> {
+        let records = Records::open(&terms.records)?;
+        queue.clear_unfinished();
+        let files = records.list()?.into_iter().map(|record| (record.job, record)).collect();
+        Ok(Self {
+            feed: Feed::new(client.clone(), Arc::clone(&clock)),
+            teller: Teller::new(out, Arc::clone(&clock)),
+            queue,
+            records,
+            client,
+            clock,
+            terms,
+            files,
+            jobs: BTreeMap::new(),
+            looks: Looks::default(),
+            missing: BTreeMap::new(),
+            told: BTreeSet::new(),
+            session: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            is_taking: true,
+        })
+    }
+
+    /// Brings folders and store into agreement for the first time.
+    pub(crate) async fn begin(&mut self) {
+        // The stream first: whatever happens after the jobs were read is in it.
+        self.feed.open().await;
+        self.refresh().await;
+        let is_open = |(_, job): &(&JobId, &JobView)| !crate::command::rests(job);
+        self.session = self.jobs.iter().filter(is_open).map(|(id, _)| *id).collect();
+        self.look().await;
+    }
+
+    /// Keeps them in agreement until `stop`, or until everything has ended if that is what is waited for.
+    pub(crate) async fn keep(&mut self, stop: &CancellationToken) {
+        let mut watch = FolderWatch::on(self.queue.folders(), Arc::clone(&self.clock));
+        let mut look_at = Duration::ZERO;
+        loop {
+            let now = self.clock.monotonic();
+            if now >= look_at {
+                look_at = now + self.look().await;
+            }
+            if self.terms.until == Until::AllEnded && self.is_over().await {
+                return;
+            }
+            let pause = look_at.saturating_sub(self.clock.monotonic());
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = watch.changed() => look_at = Duration::ZERO,
+                () = self.clock.sleep(pause) => {}
+                news = self.feed.next() => match news {
+                    News::Happened(event) => self.happened(&event).await,
+                    News::Afresh => {
+                        self.refresh().await;
+                        look_at = Duration::ZERO;
+                    }
+                },
+            }
+        }
+    }
+
+    /// The last word: puts every file where its job came to rest.
+    pub(crate) async fn settle(&mut self) {
+        self.refresh().await;
+        for id in self.ids() {
+            self.place(id).await;
+        }
+    }
+
+    /// Looks at every file once; says when to look again at the latest.
+    async fn look(&mut self) -> Duration {
+        let names = match self.queue.names() {
+            Ok(names) => names,
+            Err(error) => {
+                self.teller.warn(&format!("cannot read the folders: {error}"));
+                return self.terms.sweep_every;
+            }
+        };
+        self.is_taking = false;
+        let mut next = self.terms.sweep_every;
+        for id in self.ids() {
+            next = next.min(self.look_for(id, &names).await);
+        }
+        next.min(self.take_in().await)
+    }
+
+    /// Looks at one file; says when to look again at the latest.
+    async fn look_for(&mut self, id: JobId, names: &Names) -> Duration {
+        let Some(record) = self.files.get_mut(&id) else { return self.terms.sweep_every };
+        let found = whereabouts(record, names);
+        if found != Whereabouts::Gone {
+            self.missing.remove(&id);
+        }
+        let mut next = self.terms.sweep_every;
+        match found {
+            Whereabouts::Here => {
+                if record.moving_to.take().is_some() {
+                    record.name = record.was.take().unwrap_or_else(|| record.name.clone());
+                    self.write_down(id);
+                }
+                next = self.look_for_changes(id).await;
+            }
+            Whereabouts::Arrived(folder) => {
+                record.folder = folder;
+                record.moving_to = None;
+                record.was = None;
+                self.write_down(id);
+            }
+            Whereabouts::Elsewhere(folder) => next = self.obey(id, folder).await,
+            Whereabouts::Gone => {
+                let now = self.clock.monotonic();
+                let since = *self.missing.entry(id).or_insert(now);
+                let left = QUIET.saturating_sub(now.saturating_sub(since));
+                if !left.is_zero() {
+                    return left;
+                }
+                self.give_up(id).await;
+            }
+        }
+        self.place(id).await;
+        next
+    }
+
+    /// Something happened to a job.
+    async fn happened(&mut self, event: &JobEvent) {
+        let id = event.job_id;
+        if !self.files.contains_key(&id) || self.jobs.get(&id).is_some_and(|job| job.seq >= event.seq) {
+            return;
+        }
+        let may_rest = event.stage.is_terminal() || matches!(event.stage, StageName::Review | StageName::Testing);
+        match self.jobs.get_mut(&id) {
+            Some(job) if !may_rest => {
+                job.stage = event.stage;
+                job.seq = event.seq;
+            }
+            _ => self.read_behind(event).await,
+        }
+        if let EventKind::AttemptFailed | EventKind::ErrandFailed | EventKind::Reaped = event.kind {
+            self.tell_of(event);
+        }
+        self.place(id).await;
+    }
+
+    fn tell_of(&self, event: &JobEvent) {
+        let Some(record) = self.files.get(&event.job_id) else { return };
+        let text = |key: &str| event.data.get(key).and_then(|value| value.as_str()).unwrap_or_default();
+        let message = match event.kind {
+            EventKind::AttemptFailed => format!("failed ({}), trying again: {}", text("reason"), text("message")),
+            EventKind::Reaped => "was not heard of in time, trying again".to_owned(),
+            _ => text("message").to_owned(),
+        };
+        let (file, stage) = (record.name.as_str(), Some(event.stage));
+        self.teller.tell(&Tale { file, folder: record.folder, job_id: Some(record.job), stage, message });
+    }
+
+    /// Reads every job whose file may have to move.
+    async fn refresh(&mut self) {
+        for id in self.ids() {
+            // What has shipped stays so; a person who moves its file has us read it then.
+            let is_over = self.files.get(&id).is_some_and(|record| record.folder == Folder::Shipped);
+            if !is_over {
+                self.read(id).await;
+            }
+        }
+    }
+
+    async fn read(&mut self, id: JobId) {
+        let answer: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{id}")).await;
+        match answer {
+            Ok(detail) => drop(self.jobs.insert(id, detail.job)),
+            Err(error) if error.code() == Some("no_such_job") => {
+                // Submitting stopped half-way, or a backup was put back that knows nothing of it.
+                self.jobs.remove(&id);
+                if let Some(record) = self.files.get_mut(&id) {
+                    record.is_submitted = false;
+                }
+            }
+            Err(error) => tracing::debug!(%error, "Job `{id}` cannot be read now"),
+        }
+    }
+
+    /// Reads a job as it is after an event: news can overtake what a coordinator answers from.
+    async fn read_behind(&mut self, event: &JobEvent) {
+        for _ in 0..CATCH_UP_MAX {
+            self.read(event.job_id).await;
+            if self.jobs.get(&event.job_id).is_some_and(|job| job.seq >= event.seq) {
+                return;
+            }
+            self.clock.sleep(CATCH_UP_PAUSE).await;
+        }
+    }
+
+    fn ids(&self) -> Vec<JobId> {
+        self.files.keys().copied().collect()
+    }
+
+    /// Writes a record down that could be worked out again.
+    fn write_down(&self, id: JobId) {
+        let Some(record) = self.files.get(&id) else { return };
+        if let Err(error) = self.records.note(record) {
+            self.teller.warn(&format!("cannot write down where {} is: {error}", record.name));
+        }
+    }
+
+    pub(super) fn teller(&self) -> &Teller<'o> {
+        &self.teller
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn now(&self) -> domain::Timestamp {
+        self.clock.now()
+    }
+
+    /// The name of a job's file.
+    pub(super) fn name_of(&self, id: JobId) -> Option<&str> {
+        self.files.get(&id).map(|record| record.name.as_str())
+    }
+
+    /// Whether a record waits for its submit.
+    pub(super) fn is_submitting(&self) -> bool {
+        self.files.values().any(|record| !record.is_submitted)
+    }
+}

@@ -1,0 +1,46 @@
+//! Two hundred jobs on one repository with eight seats: no worktree is ever another's, and the host is clean afterwards.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::fleet::Fleet;
+use crate::repository;
+
+const JOBS: usize = 200;
+
+/// Two seconds for each job: it is merged into one repository, one after the other.
+const PATIENCE: Duration = Duration::from_secs(2 * JOBS as u64);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_jobs_on_eight_seats_of_one_host_clobber_no_worktree_and_leave_a_clean_host() {
+    let mut fleet = Fleet::new(1);
+    let settings = fleet.path("giga.toml");
+    let text = std::fs::read_to_string(&settings).unwrap();
+    let state = format!("state = '{}'\nseats = 8", fleet.path("factory-0").display());
+    std::fs::write(&settings, text.replace("seats = 3", &state)).unwrap();
+    fleet.start_coordinator(None);
+    fleet.ship_by_itself().await;
+    fleet.start_factory(0, None).await;
+
+    let mut jobs = BTreeSet::new();
+    for number in 0..JOBS {
+        jobs.insert(fleet.submit(number, "do some work").await);
+    }
+    fleet.until_all_shipped_within(PATIENCE, &jobs).await;
+
+    fleet.assert_nothing_lost_or_doubled(&jobs);
+    let places = std::fs::read_to_string(fleet.path("places")).unwrap();
+    let own: BTreeSet<&str> = places.lines().collect();
+    assert_eq!((own.len(), places.lines().count()), (JOBS, JOBS), "a worktree was used twice");
+    let repo = fleet.path("work.git");
+    for job in &jobs {
+        let progress = repository::text(&repo, &format!("main:progress-{job}"));
+        assert_eq!(progress.as_deref(), Some("1\n2\n3\n4\n"), "somebody else wrote into the worktree of {job}");
+    }
+    let left = |folder: &str| std::fs::read_dir(fleet.path("factory-0").join(folder)).unwrap().count();
+    fleet.until("empty folders", || ["worktrees", "runs", "desks", "outbox"].map(left) == [0; 4]).await;
+    let cleaned = fleet.run(&["gc"], None);
+    assert!(cleaned.status.success(), "{}", String::from_utf8_lossy(&cleaned.stderr));
+    assert_eq!(repository::refs(&repo, "refs/heads/aq"), [], "{}", String::from_utf8_lossy(&cleaned.stdout));
+    fleet.end();
+}

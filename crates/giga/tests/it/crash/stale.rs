@@ -1,0 +1,48 @@
+//! A factory that sleeps through the loss of its lease and wakes when another has done the work (row 13).
+
+use super::fleet::Fleet;
+use crate::repository;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_13_a_factory_that_wakes_after_its_job_was_granted_again_changes_nothing_that_counts() {
+    let mut fleet = Fleet::new(2);
+    fleet.start_coordinator(None);
+    fleet.start_factory(0, None).await;
+    let job = fleet.submit(0, "wait for the signal").await;
+    fleet.until("the first run", || fleet.journal().len() == 1).await;
+    let first = fleet.until_job(job, |job| job.holder_factory_id.is_some()).await.lease_epoch;
+
+    // Its engine goes on to its end; the factory itself hears and does nothing until it is woken.
+    fleet.freeze_factory(0);
+    fleet.give_the_signal();
+    fleet.start_factory(1, None).await;
+    let done = fleet.until_job(job, |job| job.promoted_sha.is_some() && job.errand.is_none()).await;
+    let repo = fleet.path("work.git");
+    let (shown, main) = (repository::refs(&repo, "refs/heads/aq/job"), repository::refs(&repo, "refs/heads/main"));
+    fleet.thaw_factories();
+    // It has dealt with what it found when it takes work again.
+    fleet.kill_factory(1);
+    let next = fleet.submit(1, "do some work").await;
+    fleet.until_job(next, |job| job.promoted_sha.is_some() && job.errand.is_none()).await;
+
+    let completed = done.completed_sha.as_ref().unwrap().to_string();
+    let of_job: Vec<_> = repository::refs(&repo, "refs/heads/aq/job")
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(&job.to_string()))
+        .collect();
+    assert_eq!(of_job, [(format!("refs/heads/aq/job/{job}"), completed.clone())], "{}", fleet.logs());
+    assert_eq!(of_job, shown);
+    assert_eq!(repository::refs(&repo, "refs/heads/main"), main);
+
+    fleet.ship_by_itself().await;
+    let shipped = fleet.run(&["ship", &job.to_string(), "--wait"], None);
+    assert!(shipped.status.success(), "{}", String::from_utf8_lossy(&shipped.stderr));
+    assert!(repository::is_on_main(&repo, &completed));
+    let stale: Vec<_> = repository::refs(&repo, "refs/heads/aq")
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(&format!("{job}/e{first}")) || name.ends_with(&format!("{job}-e{first}")))
+        .filter(|(_, sha)| *sha != completed && repository::is_on_main(&repo, sha))
+        .collect();
+    assert_eq!(stale, [], "what the stale run pushed has shipped");
+    fleet.end();
+}

@@ -1,0 +1,177 @@
+//! Engines that look for secrets wherever they can, and engines that give away the one they were trusted with.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Child;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::fleet::Fleet;
+use crate::{processes, repository};
+
+/// What nobody may find.
+const CANARY: &str = "canary-4f1d9c";
+
+/// An account that is on every machine and may do nothing.
+const NOBODY: &str = "nobody";
+
+/// Everything that a program can try to read: its own surroundings, all processes, and every folder up to the top.
+const DUMP: &str = r#"
+{
+    env
+    cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline
+    ls -l /proc/[0-9]*/fd
+    cat "$HOME"/* "$HOME"/.[a-z]* "$HOME"/.ssh/*
+    git config --list --show-origin
+    git remote --verbose
+    cat .git ../../factory.token ../../../data/admin.token ../../../data/fleet.db ../../../far.log
+    dir=$PWD
+    while [ "$dir" != "$TOP" ] && [ "$dir" != / ]; do
+        find "$dir" -type f -size -256k -not -name dump -exec cat {} +
+        dir=$(dirname "$dir")
+    done
+    find "$TOP" -type f -size -256k -not -name dump -exec cat {} +
+} > dump 2>&1
+head -c 200000 dump
+"#;
+
+/// Says its own secret in one piece, in pieces, and in the middle of a long line.
+const LEAK: &str = r#"
+echo "my key is $API_KEY"
+printf '%s' "$API_KEY" | cut -c 1-9 | tr -d '\n'; sleep 0.3; printf '%s\n' "$API_KEY" | cut -c 10-
+head -c 20000 /dev/zero | tr '\0' x; echo "$API_KEY"
+echo done > out
+"#;
+
+/// A coordinator, and a factory of its own with secrets all around it.
+struct House {
+    fleet: Fleet,
+    factory: Option<Child>,
+}
+
+impl House {
+    /// Engines run under another account if `run_as` names one.
+    fn new(run_as: Option<&str>) -> Self {
+        let mut fleet = Fleet::new();
+        let top = fleet.machine.path().to_owned();
+        // Another account may pass through, and read what is not kept from it.
+        std::fs::set_permissions(&top, std::fs::Permissions::from_mode(0o711)).unwrap();
+        std::fs::create_dir_all(top.join("home/.ssh")).unwrap();
+        std::fs::set_permissions(top.join("home"), std::fs::Permissions::from_mode(0o700)).unwrap();
+        fleet.machine.write("home/.ssh/id", CANARY);
+        fleet.machine.write("dump.sh", &format!("TOP='{}'\n{DUMP}", top.display()));
+        fleet.machine.write("leak.sh", LEAK);
+        let config = fleet.machine.read("giga.toml");
+        let run_as = run_as.map_or_else(String::new, |account| format!("run_as = '{account}'\n"));
+        let config = config.replace("[factory]\n", &format!("[factory]\n{run_as}"));
+        let engines = format!(
+            "[factory.engines.dumper]\nargv = ['sh', '{dump}']\n\
+             [factory.engines.leaker]\nargv = ['sh', '{leak}']\n\
+             environment = {{ set = {{ API_KEY = 'sk-{CANARY}-of-the-engine' }} }}\n",
+            dump = top.join("dump.sh").display(),
+            leak = top.join("leak.sh").display(),
+        );
+        fleet.machine.write("giga.toml", &(config + &engines));
+        fleet.start_serving();
+        let mut house = Self { fleet, factory: None };
+        house.start_factory();
+        house
+    }
+
+    fn start_factory(&mut self) {
+        let made = self.fleet.json(&["token", "create", "--join", "--factory", "far"]);
+        let join = made[0]["secret"].as_str().unwrap();
+        let state = self.path("far").to_str().unwrap().to_owned();
+        let variables = [
+            ("GIGA_JOIN", join),
+            ("GH_TOKEN", CANARY),
+            ("AWS_SECRET_ACCESS_KEY", CANARY),
+            ("AQ_FLEET_TOKEN", CANARY),
+            ("MY_SETTING", CANARY),
+        ];
+        let args = ["factory", "--name", "far", "--state", &state];
+        self.factory = Some(self.fleet.machine.start_into("far.log", &args, &variables));
+        self.fleet.until_connected();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.fleet.machine.path().join(name)
+    }
+
+    /// Runs a job with an engine; its id.
+    fn run(&self, engine: &str) -> String {
+        let job = format!("---\ntitle: Look around\nrepo: work\nengine: {engine}\n---\nLook.\n");
+        self.fleet.machine.write("look.md", &job);
+        let done: Vec<Value> = self.fleet.json(&["submit", "look.md", "--wait"]);
+        assert_eq!(done[1]["stage"], "testing", "{done:?}\n{}", self.fleet.machine.read("far.log"));
+        done[0]["job"]["id"].as_str().unwrap().to_owned()
+    }
+
+    fn logs(&self, id: &str) -> String {
+        self.fleet.machine.giga(&["logs", id, "--raw"]).stdout
+    }
+
+    /// The secrets that exist in files and memory, beside the canary.
+    fn secrets(&self) -> Vec<String> {
+        let token = |name: &str| std::fs::read_to_string(self.path(name)).unwrap().trim().to_owned();
+        vec![CANARY.to_owned(), token("far/factory.token"), token("data/admin.token")]
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if let Some(mut factory) = self.factory.take() {
+            processes::send(Signal::TERM, &factory);
+            let _ = factory.wait();
+        }
+    }
+}
+
+#[test]
+fn an_engine_under_another_account_that_dumps_everything_it_can_read_finds_no_secret() {
+    let is_root = rustix::process::geteuid().is_root();
+    let has_nobody = std::fs::read_to_string("/etc/passwd").is_ok_and(|passwd| passwd.contains("\nnobody:"));
+    if !is_root || !has_nobody {
+        eprintln!("SKIPPED: programs can only be run under another account by root, and where `{NOBODY}` is one");
+        return;
+    }
+    let house = House::new(Some(NOBODY));
+
+    let id = house.run("dumper");
+
+    let dump = repository::text(&house.path("work.git"), &format!("aq/job/{id}:dump")).unwrap();
+    let found = format!("{dump}\n{}", house.logs(&id));
+    assert!(found.contains(&format!("GIGA_JOB_ID={id}")), "it looked at nothing: {found}");
+    for secret in house.secrets() {
+        let lines: Vec<&str> = found.lines().filter(|line| line.contains(&secret)).collect();
+        assert_eq!(lines, Vec::<&str>::new(), "a secret was found");
+    }
+}
+
+#[test]
+fn an_engine_that_says_the_secret_it_was_trusted_with_is_not_repeated_in_any_log() {
+    let house = House::new(None);
+
+    let id = house.run("leaker");
+
+    let logs = house.logs(&id);
+    assert!(logs.contains("my key is"), "{logs}");
+    assert!(!logs.contains(CANARY), "{logs}");
+    let kept = everything_in(&house.path("data"));
+    assert!(!kept.contains(CANARY), "a file of the coordinator has it");
+}
+
+/// Everything that a coordinator keeps, as text.
+fn everything_in(folder: &std::path::Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text.push_str(&everything_in(&path));
+        } else {
+            text.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
+        }
+    }
+    text
+}
