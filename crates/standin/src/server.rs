@@ -65,10 +65,10 @@ impl StandIn {
 fn serve(connection: &TcpStream, state: &Mutex<State>) {
     // Programs drop connections as they please.
     let Ok(request) = http::read(connection) else { return };
-    let _ = http::write(connection, &answer(request, state));
+    let _ = http::write(connection, &answer(&request, state));
 }
 
-fn answer(request: Incoming, state: &Mutex<State>) -> Answer {
+fn answer(request: &Incoming, state: &Mutex<State>) -> Answer {
     let speak: fn(&Turn, u64, &Value) -> Answer = match (request.method.as_str(), request.path.as_str()) {
         ("POST", "/v1/messages") if anthropic::is_chatter(&request.body) => {
             return anthropic::small_talk(&request.body);
@@ -78,7 +78,7 @@ fn answer(request: Incoming, state: &Mutex<State>) -> Answer {
         ("POST", "/v1/messages/count_tokens") => return Answer::json(200, &json!({ "input_tokens": 10 })),
         _ => return Answer::json(404, &json!({ "error": { "type": "not_found_error", "message": "not found" } })),
     };
-    let (turn, number) = state.lock().next(&request);
+    let (turn, number) = state.lock().next(request);
     speak(&turn, number, &request.body)
 }
 
