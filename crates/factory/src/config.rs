@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use domain::BranchName;
+use domain::{BranchName, EngineName};
 use serde::Deserialize;
 
 /// One repository that this factory can work on.
@@ -20,21 +20,95 @@ pub struct RepoConfig {
     pub setup: Vec<String>,
 }
 
-/// One engine that runs a command line.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+/// One engine that this factory offers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct EngineConfig {
-    /// The program and its arguments; `{job_id} {epoch} {worktree} {title} {model}` are replaced inside each argument.
+    /// What it is. When absent, an engine with `argv` is a command, and one without is what its name says.
+    pub kind: Option<EngineKind>,
+    /// A command's program and its arguments; `{job_id} {epoch} {worktree} {title} {model}` are replaced inside each argument.
     pub argv: Vec<String>,
-    /// Exit codes after which another attempt may end differently.
-    #[serde(default)]
+    /// The program of an engine that is no command, when it is not found under its own name.
+    pub program: Option<String>,
+    /// Arguments that an engine gets beyond its own.
+    pub args: Vec<String>,
+    /// Exit codes of a command after which another attempt may end differently.
     pub retryable_exit_codes: Vec<i32>,
+    /// Where a command says what it cost.
+    pub reads: Reads,
     /// The model, when the job names none.
-    #[serde(default)]
     pub model: Option<String>,
+    /// Whose usage windows it uses up: an opaque id, the engine's name when absent.
+    pub credential: Option<String>,
+    /// What claude may do without asking: `acceptEdits` with any shell command when absent.
+    pub permission_mode: Option<String>,
+    /// What codex may change: `workspace-write` when absent.
+    pub sandbox: Option<String>,
+    /// Turns of the conversation in one run.
+    pub turns_max: Option<u32>,
     /// What the engine's environment holds beyond the allow-list.
-    #[serde(default)]
     pub environment: EnvironmentConfig,
+}
+
+/// What an engine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// Any command line.
+    Command,
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+}
+
+impl EngineConfig {
+    /// What the engine called `name` is.
+    pub fn kind(&self, name: &EngineName) -> EngineKind {
+        let by_name = match name.as_str() {
+            "claude" => EngineKind::Claude,
+            "codex" => EngineKind::Codex,
+            _ => EngineKind::Command,
+        };
+        self.kind.unwrap_or(if self.argv.is_empty() { by_name } else { EngineKind::Command })
+    }
+}
+
+/// Where in a command's output its figures are. The last one found counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, default)]
+pub struct Reads {
+    /// US dollars so far.
+    pub cost_usd: Option<Read>,
+    /// Tokens read so far.
+    pub tokens_in: Option<Read>,
+    /// Tokens written so far.
+    pub tokens_out: Option<Read>,
+    /// Turns so far.
+    pub turns: Option<Read>,
+}
+
+/// How a figure is found in a line.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Read {
+    /// The first group of a regular expression, or all of it.
+    Regex(String),
+    /// A JSON pointer into a line that is JSON: `/usage/cost`.
+    Pointer(String),
+}
+
+/// What a million tokens of a model cost, in US dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub struct Price {
+    /// Tokens read.
+    pub input: f64,
+    /// Tokens written.
+    pub output: f64,
+    /// Tokens read from a cache; as `input` when absent.
+    #[serde(default)]
+    pub cached: Option<f64>,
 }
 
 /// What an operator adds to the cleared environment of the programs that a factory runs.
@@ -136,6 +210,12 @@ pub struct Limits {
     pub grace_ms: u64,
     /// Output of one program that is passed on; the rest is read and dropped.
     pub output_bytes_max: u64,
+    /// What a worktree may grow by while its engine works.
+    pub worktree_growth_mib_max: u64,
+    /// What must stay free on the disk while an engine works.
+    pub disk_free_mib_min: u64,
+    /// How often the disk is looked at while an engine works.
+    pub disk_every_ms: u64,
     /// A git command that stays on this machine.
     pub git_local_ms: u64,
     /// A git command that talks to a remote.
@@ -150,6 +230,9 @@ impl Default for Limits {
             verify_wall_ms: 30 * 60 * 1000,
             grace_ms: 5_000,
             output_bytes_max: 64 * 1024 * 1024,
+            worktree_growth_mib_max: 50 * 1024,
+            disk_free_mib_min: 256,
+            disk_every_ms: 30_000,
             git_local_ms: 2 * 60 * 1000,
             git_network_ms: 10 * 60 * 1000,
         }

@@ -1,25 +1,51 @@
 //! Agent engines: what each of them adds to running a program [F2].
+//!
+//! An engine detects itself, makes the command of a run, and gives a [`Session`] that translates what the program says
+//! and judges its end. [`EngineRun`] does what all of them have in common: it starts the program, carries lines both
+//! ways, holds the run to its limits and asks the session for its judgement. One file for each engine.
 
+mod activity;
+mod bench;
+mod claude;
+mod codex;
 mod command;
 mod event;
+mod figures;
+mod judgement;
+mod limits;
+mod prices;
+mod request;
+mod resets;
+mod room;
 mod run;
-
-use std::path::PathBuf;
+mod stream;
 
 use async_trait::async_trait;
-use domain::{EngineName, Epoch, FailureReason, Insights, JobId, Timestamp};
+use domain::{EngineName, Insights};
 
+pub use activity::Activity;
+pub use bench::Bench;
+pub(crate) use bench::make_all;
+pub use claude::ClaudeEngine;
+pub use codex::CodexEngine;
 pub use command::{CommandEngine, TemplateError};
-pub use event::EngineEvent;
+pub use event::{EngineEvent, RateLimit, Target, Usage, WindowState};
+pub use judgement::{Again, Exit, Judgement};
+pub use prices::{Prices, Tokens};
+pub use request::{Allowance, Beginning, DiskAllowance, EngineRequest, Memory};
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
 
-use crate::process::{Finished, Line, Program};
+use crate::process::{Line, Program};
 
 /// One kind of agent. Knows its program, its stream and its endings; never starts a process for a job by itself.
 #[async_trait]
 pub trait Engine: Send + Sync {
     /// The name that jobs ask for it by.
     fn name(&self) -> &EngineName;
+    /// Whose usage windows it uses up [B1]: an opaque id, the engine's own name unless configured.
+    fn credential(&self) -> &str {
+        self.name().as_str()
+    }
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;
     /// The program for one run, and the ear that follows what it says.
@@ -27,34 +53,32 @@ pub trait Engine: Send + Sync {
 }
 
 /// Follows one run of an engine from its first line to its end.
+///
+/// What comes out of the program is written by an agent that may be confused or hostile: no line may make a session
+/// panic, or keep more than it needs.
 pub trait Session: Send {
-    /// What a line of output means. Most lines mean nothing to us.
+    /// What a line of output means. A line that is for people is an [`EngineEvent::Output`].
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent>;
-    /// What the run came to. An engine that says "done" has only claimed so.
-    fn judge(&mut self, finished: &Finished) -> Judgement;
+    /// What is to be said to the program now. Asked at the start and after each line, until it gives nothing more. A
+    /// program that reads only its prompt hears nothing else.
+    fn reply(&mut self) -> Reply {
+        Reply::HangUp
+    }
+    /// What the run came to, when no limit of ours ended it. An engine that says "done" has only claimed so.
+    fn judge(&mut self, exit: Exit) -> Judgement;
     /// What it cost so far, as far as the engine tells.
     fn insights(&self) -> Insights;
 }
 
-/// What an engine is asked to do.
+/// What a session says through the program's standard input, after the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EngineRequest {
-    /// The job.
-    pub job: JobId,
-    /// The epoch it is held under.
-    pub epoch: Epoch,
-    /// Which attempt at the job this is, from 1.
-    pub attempt: u32,
-    /// The job's title.
-    pub title: String,
-    /// The prompt.
-    pub prompt: String,
-    /// The model, if the job asks for one.
-    pub model: Option<String>,
-    /// The engine's own session to resume, if there is one.
-    pub session: Option<String>,
-    /// Where it works.
-    pub worktree: PathBuf,
+pub enum Reply {
+    /// Nothing for now.
+    Wait,
+    /// These bytes.
+    Say(Vec<u8>),
+    /// Nothing any more: the input is closed.
+    HangUp,
 }
 
 /// Whether an engine could run here.
@@ -64,6 +88,8 @@ pub enum Presence {
     Ready {
         /// The version it prints, where asking is cheap.
         version: Option<String>,
+        /// Whether somebody is signed in.
+        login: Login,
     },
     /// It is not.
     Missing {
@@ -72,39 +98,16 @@ pub enum Presence {
     },
 }
 
-/// What a run of an engine came to.
+/// Whether an engine has somebody to pay for it [B9].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
-    /// It claims to be done.
-    EndedWell,
-    /// It failed.
-    Failed {
-        /// Why, in the words of the job.
-        reason: FailureReason,
-        /// Whether it may be worth another attempt.
-        again: Again,
-        /// What happened, for people.
-        message: String,
+pub enum Login {
+    /// It cannot be told without spending something.
+    Unknown,
+    /// It has a credential.
+    SignedIn,
+    /// It has none.
+    SignedOut {
+        /// What to do about it, for people.
+        why: String,
     },
-    /// It waits for a person.
-    Asked {
-        /// The question.
-        question: String,
-    },
-    /// Its credential's usage window is used up [B1].
-    QuotaWindow {
-        /// When the window opens again, if the engine says so.
-        resets_at: Option<Timestamp>,
-    },
-    /// We were asked to stop it.
-    Stopped,
-}
-
-/// Whether another attempt may end differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
-    /// It may.
-    Worthwhile,
-    /// It would end the same way.
-    Pointless,
 }

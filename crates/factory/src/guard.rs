@@ -1,7 +1,7 @@
 //! The process between a factory and a program it runs, so that the program never outlives the factory.
 //!
 //! The factory starts its own binary in this mode, as the leader of a new process group. The guard's standard input is a
-//! pipe whose other end only the factory holds: first it brings what the program is to read, then it stays open for as
+//! pipe whose other end only the factory holds: it brings what the program is to read, in frames, and stays open for as
 //! long as the factory lives. When it closes, because the factory wants the end or because it was killed, the guard ends
 //! the program, politely and then surely. It also ends whatever the program left behind, groups of their own included.
 
@@ -11,10 +11,11 @@ use std::os::fd::AsFd;
 use std::process::Stdio;
 use std::time::Duration;
 
+use bytes::{Buf, BytesMut};
 use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::process::{all_processes, exit_code};
@@ -49,10 +50,11 @@ pub(crate) fn command_line(guard: &[OsString], grace: Duration, argv: &[OsString
     guard.iter().cloned().chain(options).chain(argv.iter().cloned()).collect()
 }
 
-/// What the guard reads first: how long the program's input is, then the input.
-pub(crate) fn framed(stdin: Vec<u8>) -> Vec<u8> {
-    let mut framed = u64::try_from(stdin.len()).unwrap_or(u64::MAX).to_be_bytes().to_vec();
-    framed.extend(stdin);
+/// What the guard reads: how long a piece of the program's input is, then the piece. The first piece is read whole
+/// before the program starts; an empty one after it is the end of the input.
+pub(crate) fn framed(piece: &[u8]) -> Vec<u8> {
+    let mut framed = u64::try_from(piece.len()).unwrap_or(u64::MAX).to_be_bytes().to_vec();
+    framed.extend(piece);
     framed
 }
 
@@ -87,24 +89,13 @@ async fn watch(order: &Order) -> io::Result<u8> {
         Err(error) => return Err(error),
     };
     let stdin = child.stdin.take();
-    let feed = async {
-        if let Some(mut stdin) = stdin {
-            // A program need not read what it is given.
-            let _ = stdin.write_all(&input).await;
-        }
-    };
-    tokio::pin!(feed);
-    let mut feeding = true;
     let [term, int, hup] = &mut told_to_end;
-    loop {
-        tokio::select! {
-            status = child.wait() => return Ok(code(exit_code(status?))),
-            () = closed(&mut lifeline) => break,
-            () = told(term) => break,
-            () = told(int) => break,
-            () = told(hup) => break,
-            () = &mut feed, if feeding => feeding = false,
-        }
+    tokio::select! {
+        status = child.wait() => return Ok(code(exit_code(status?))),
+        () = relay(&mut lifeline, input, stdin) => {}
+        () = told(term) => {}
+        () = told(int) => {}
+        () = told(hup) => {}
     }
     end(&mut child, order.grace).await
 }
@@ -127,10 +118,66 @@ async fn read_input(lifeline: &mut pipe::Receiver) -> io::Result<Vec<u8>> {
     if u64::try_from(input.len()).ok() == Some(length) { Ok(input) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Resolves when nobody holds the other end of the pipe any more.
-async fn closed(lifeline: &mut pipe::Receiver) {
-    let mut ignored = [0; 64];
-    while let Ok(1..) = lifeline.read(&mut ignored).await {}
+/// Passes on what the program is to read, and resolves when nobody holds the other end of the pipe any more.
+async fn relay(lifeline: &mut pipe::Receiver, first: Vec<u8>, mut stdin: Option<ChildStdin>) {
+    let mut pieces = Pieces { waiting: BytesMut::from(first.as_slice()), ..Pieces::default() };
+    let mut chunk = vec![0; 16 * 1024];
+    loop {
+        if pieces.waiting.is_empty() && pieces.is_ended {
+            stdin = None;
+        }
+        let write = async {
+            match &mut stdin {
+                Some(stdin) if !pieces.waiting.is_empty() => stdin.write(&pieces.waiting).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            read = lifeline.read(&mut chunk) => match read {
+                Ok(read @ 1..) => pieces.take(&chunk[..read]),
+                Ok(0) | Err(_) => return,
+            },
+            written = write => match written {
+                Ok(written @ 1..) => pieces.waiting.advance(written),
+                // A program need not read what it is given.
+                Ok(0) | Err(_) => stdin = None,
+            },
+        }
+        if stdin.is_none() {
+            pieces.waiting.clear();
+        }
+    }
+}
+
+/// The program's input on its way through the guard.
+#[derive(Default)]
+struct Pieces {
+    /// Came in, frames and all.
+    raw: BytesMut,
+    /// Goes out, whole pieces only.
+    waiting: BytesMut,
+    is_ended: bool,
+}
+
+impl Pieces {
+    fn take(&mut self, bytes: &[u8]) {
+        if self.is_ended {
+            return;
+        }
+        self.raw.extend_from_slice(bytes);
+        while let Some((length, rest)) = self.raw.split_first_chunk::<LENGTH_BYTES>() {
+            let length = u64::from_be_bytes(*length);
+            let queued = u64::try_from(self.waiting.len()).unwrap_or(u64::MAX);
+            // A program that reads nothing of so much never will.
+            self.is_ended = length == 0 || length.saturating_add(queued) > STDIN_BYTES_MAX;
+            let Ok(length) = usize::try_from(length) else { return };
+            if self.is_ended || rest.len() < length {
+                return;
+            }
+            self.raw.advance(LENGTH_BYTES);
+            self.waiting.unsplit(self.raw.split_to(length));
+        }
+    }
 }
 
 async fn told(signal: &mut io::Result<tokio::signal::unix::Signal>) {

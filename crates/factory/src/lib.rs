@@ -30,11 +30,15 @@ mod station;
 mod verify;
 mod workspace;
 
-pub use config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, RepoConfig};
+pub use config::{
+    EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, Read, Reads,
+    RepoConfig,
+};
 pub use detect::{DetectConfig, Detected, detect};
 pub use engine::{
-    Again, CommandEngine, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,
-    Judgement, Presence, Session, TemplateError,
+    Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine,
+    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Login, Memory,
+    Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens, Usage, WindowState,
 };
 pub use error::Error;
 pub use git::{Git, GitError};

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
+pub(crate) use lines::LINE_BYTES_MAX;
 pub use lines::{Line, Source};
 
 use crate::config::Limits;
@@ -133,6 +134,11 @@ impl Launcher {
         Self { guard: None, clock }
     }
 
+    /// The clock that programs are timed by.
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
     /// Starts a program. Its time runs from now.
     pub fn start(&self, program: Program, bounds: Bounds) -> Result<Running, StartError> {
         let shown = program.argv.first().map(|name| domain::printable(&name.to_string_lossy())).unwrap_or_default();
@@ -150,10 +156,8 @@ impl Launcher {
         let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(fail)?;
         let group = Group::of(&child);
         let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() };
-        let input = match &self.guard {
-            Some(_) => Input::GuardOpen(crate::guard::framed(program.stdin)),
-            None => Input::ThenClose(program.stdin),
-        };
+        let reader = if self.guard.is_some() { Reader::Guard } else { Reader::Program };
+        let input = Input { prompt: program.stdin, reader };
         let started_at = self.clock.monotonic();
         let leash = Leash(group);
         Ok(Running { leash, child, pipes, input, bounds, clock: Arc::clone(&self.clock), started_at })
@@ -177,10 +181,18 @@ struct Pipes {
     stderr: Option<ChildStderr>,
 }
 
-/// What goes through the standard input, and whether it stays open afterwards as the guard's sign that we live.
-enum Input {
-    ThenClose(Vec<u8>),
-    GuardOpen(Vec<u8>),
+/// What goes through the standard input first, and who reads it.
+struct Input {
+    prompt: Vec<u8>,
+    reader: Reader,
+}
+
+/// Who is at the other end of the pipe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Program,
+    /// It passes the bytes on, and takes the open pipe as the sign that we live.
+    Guard,
 }
 
 /// The group dies with whoever waits for it.
@@ -201,13 +213,25 @@ impl Running {
     /// Waits for the end, which comes by itself, by a limit, or by `cancel`. Lines go to `output` as they come; a slow
     /// reader slows the program down.
     pub async fn wait(self, output: mpsc::Sender<Line>, cancel: &CancellationToken) -> Finished {
+        let (_, nothing_more) = mpsc::channel(1);
+        self.converse(output, nothing_more, cancel).await
+    }
+
+    /// Like [`Running::wait`], but what comes through `more` goes to the program after its first input, until there is
+    /// no more.
+    pub async fn converse(
+        self,
+        output: mpsc::Sender<Line>,
+        more: mpsc::Receiver<Vec<u8>>,
+        cancel: &CancellationToken,
+    ) -> Finished {
         let Self { leash, mut child, pipes, input, bounds, clock, started_at } = self;
-        let guarded = matches!(input, Input::GuardOpen(_));
+        let guarded = input.reader == Reader::Guard;
         let tap = Tap::new(output, &*clock, bounds.output_bytes_max);
         let let_go = CancellationToken::new();
         let streams = async {
             tokio::join!(
-                feed(pipes.stdin, input, &let_go),
+                feed(pipes.stdin, input, more, &let_go),
                 tap.run(pipes.stdout, Source::Out),
                 tap.run(pipes.stderr, Source::Err)
             );
@@ -249,19 +273,32 @@ impl Running {
     }
 }
 
-async fn feed(pipe: Option<ChildStdin>, input: Input, let_go: &CancellationToken) {
+async fn feed(pipe: Option<ChildStdin>, input: Input, mut more: mpsc::Receiver<Vec<u8>>, let_go: &CancellationToken) {
     let Some(mut pipe) = pipe else { return };
-    let (Input::ThenClose(bytes) | Input::GuardOpen(bytes)) = &input;
+    let frame = |bytes: Vec<u8>| match input.reader {
+        Reader::Program => bytes,
+        Reader::Guard => crate::guard::framed(&bytes),
+    };
     let write = async {
         // A program need not read what it is given.
-        let _ = pipe.write_all(bytes).await;
+        let _ = pipe.write_all(&frame(input.prompt)).await;
         let _ = pipe.flush().await;
+        while let Some(bytes) = more.recv().await {
+            // To a guard nothing at all is the end.
+            if !bytes.is_empty() {
+                let _ = pipe.write_all(&frame(bytes)).await;
+                let _ = pipe.flush().await;
+            }
+        }
+        if input.reader == Reader::Guard {
+            let _ = pipe.write_all(&crate::guard::framed(&[])).await;
+        }
     };
     tokio::select! {
         () = write => {}
         () = let_go.cancelled() => return,
     }
-    if let Input::GuardOpen(_) = input {
+    if input.reader == Reader::Guard {
         let_go.cancelled().await;
     }
 }

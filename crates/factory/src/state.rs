@@ -49,6 +49,11 @@ impl StateDir {
         self.root.join("home")
     }
 
+    /// What engines keep between the runs of a job: their conversations, by engine and job.
+    pub fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
     pub(crate) fn mirrors(&self) -> PathBuf {
         self.root.join("mirrors")
     }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock, DispatchSeq, EngineName, Entropy, Flags, InstanceId, JobId, RepoName};
+use domain::{Clock, DispatchSeq, Entropy, Flags, InstanceId, JobId, RepoName, Timestamp};
 use protocol::{Client, ClientError, Heartbeat, HeartbeatAnswer};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -31,7 +31,7 @@ pub use settings::{PollWhen, Polling, StationSettings};
 
 use crate::config::RepoConfig;
 use crate::detect::{DetectConfig, Detected, detect};
-use crate::engine::{CommandEngine, Engine, TemplateError};
+use crate::engine::{self, Bench, Engine, Prices, TemplateError};
 use crate::error::Error;
 use crate::git::Git;
 use crate::host::Host;
@@ -65,7 +65,9 @@ pub struct Station {
     host: Host,
     launcher: Launcher,
     environment: Environment,
-    engines: BTreeMap<EngineName, Arc<dyn Engine>>,
+    engines: Vec<Arc<dyn Engine>>,
+    /// Credentials whose usage windows are used up, and until when [B1].
+    windows: parking_lot::Mutex<BTreeMap<String, Timestamp>>,
     ledger: Ledger,
     detected: parking_lot::Mutex<Detected>,
     holdings: Holdings,
@@ -121,11 +123,14 @@ impl Station {
         };
         let home = state.empty_home();
         let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
-        let mut engines: BTreeMap<EngineName, Arc<dyn Engine>> = BTreeMap::new();
-        for (name, config) in &settings.engines {
-            let environment = Environment::cleared(std::env::vars_os(), &home, &config.environment);
-            engines.insert(name.clone(), Arc::new(CommandEngine::new(name.clone(), config, environment)?));
-        }
+        let bench = Bench {
+            launcher: launcher.clone(),
+            clock: Arc::clone(&clock),
+            sessions: state.sessions(),
+            prices: Prices::new(settings.prices.clone()),
+            empty_home: home,
+        };
+        let engines = engine::make_all(&settings.engines, &std::env::vars_os().collect::<Vec<_>>(), &bench)?;
         let instance = InstanceId::new(clock.now(), entropy.bytes());
         Ok(Arc::new(Self {
             client,
@@ -133,6 +138,7 @@ impl Station {
             launcher,
             environment,
             engines,
+            windows: parking_lot::Mutex::default(),
             ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?),
             detected: parking_lot::Mutex::default(),
             holdings: Holdings::default(),
@@ -227,8 +233,7 @@ impl Station {
             repo_base: self.settings.repo_base.clone(),
             custom: self.settings.capabilities.clone(),
         };
-        let engines: Vec<_> = self.engines.values().cloned().collect();
-        detect(&config, &engines, &self.environment, &self.launcher).await
+        detect(&config, &self.engines, &self.environment, &self.launcher).await
     }
 
     /// The mirror of a repository that this factory has.

@@ -1,14 +1,17 @@
-//! The engine that runs any command line: the prompt on its standard input, its exit code as the verdict.
+//! The engine that runs any command line: the prompt on its standard input, its exit code as the verdict, and its
+//! figures wherever it is said that they are.
 
 use std::ffi::OsString;
 
 use async_trait::async_trait;
 use domain::{EngineName, FailureReason, Insights};
 
-use super::{Again, Engine, EngineError, EngineEvent, EngineRequest, Judgement, Presence, Session};
+use super::figures::Figures;
+use super::stream::one_line;
+use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Presence, Session};
 use crate::config::EngineConfig;
 use crate::detect::find_program;
-use crate::process::{End, Environment, Finished, Line, Program};
+use crate::process::{Environment, Line, Program};
 use crate::run_key::RunKey;
 
 /// Runs a configured command line for each job.
@@ -18,10 +21,12 @@ pub struct CommandEngine {
     argv: Vec<Vec<Piece>>,
     retryable: Vec<i32>,
     model: Option<String>,
+    credential: Option<String>,
+    figures: Figures,
     environment: Environment,
 }
 
-/// A command line that cannot be used.
+/// An engine's configuration that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// There is no program.
@@ -30,6 +35,14 @@ pub enum TemplateError {
     /// A placeholder that we do not know.
     #[error("`{{{0}}}` is not a placeholder: known are job_id, epoch, worktree, title and model")]
     Unknown(String),
+    /// A regular expression that is not one.
+    #[error("engine `{engine}` cannot read its figures: {why}")]
+    Reads {
+        /// The engine.
+        engine: EngineName,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// Titles come from people; an argument is not the place for a novel.
@@ -52,8 +65,9 @@ impl CommandEngine {
         if argv.is_empty() {
             return Err(TemplateError::Empty(name));
         }
+        let figures = Figures::new(&config.reads).map_err(|why| TemplateError::Reads { engine: name.clone(), why })?;
         let (retryable, model) = (config.retryable_exit_codes.clone(), config.model.clone());
-        Ok(Self { name, argv, retryable, model, environment })
+        Ok(Self { name, argv, retryable, model, credential: config.credential.clone(), figures, environment })
     }
 }
 
@@ -63,12 +77,16 @@ impl Engine for CommandEngine {
         &self.name
     }
 
+    fn credential(&self) -> &str {
+        self.credential.as_deref().unwrap_or(self.name.as_str())
+    }
+
     async fn detect(&self) -> Presence {
         let Some([Piece::Text(program)]) = self.argv.first().map(Vec::as_slice) else {
-            return Presence::Ready { version: None };
+            return Presence::Ready { version: None, login: Login::Unknown };
         };
         match find_program(program, self.environment.variable("PATH")) {
-            Some(_) => Presence::Ready { version: None },
+            Some(_) => Presence::Ready { version: None, login: Login::Unknown },
             None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
         }
     }
@@ -93,12 +111,20 @@ impl Engine for CommandEngine {
             environment: self.environment.clone().of_run(run, request.attempt),
             stdin: request.prompt.clone().into_bytes(),
         };
-        Ok((program, Box::new(CommandSession { retryable: self.retryable.clone(), last_words: String::new() })))
+        let session = CommandSession {
+            retryable: self.retryable.clone(),
+            figures: self.figures.clone(),
+            insights: Insights::default(),
+            last_words: String::new(),
+        };
+        Ok((program, Box::new(session)))
     }
 }
 
 struct CommandSession {
     retryable: Vec<i32>,
+    figures: Figures,
+    insights: Insights,
     last_words: String,
 }
 
@@ -107,28 +133,28 @@ impl Session for CommandSession {
         if !line.text.trim().is_empty() {
             self.last_words = domain::printable(line.text.trim());
         }
-        Vec::new()
+        let mut events = vec![EngineEvent::Output { text: line.text.clone() }];
+        if let Some(usage) = self.figures.read(&line.text, &mut self.insights) {
+            events.push(EngineEvent::Usage(usage));
+        }
+        events
     }
 
-    fn judge(&mut self, finished: &Finished) -> Judgement {
-        let failed = |reason, again, message| Judgement::Failed { reason, again, message };
-        match finished.end {
-            End::Exited(0) => Judgement::EndedWell,
-            End::Exited(code) => {
-                let again = if self.retryable.contains(&code) { Again::Worthwhile } else { Again::Pointless };
-                let message = format!("exit code {code}: {}", self.last_words);
-                failed(FailureReason::EngineError, again, message)
+    fn judge(&mut self, exit: Exit) -> Judgement {
+        match exit {
+            Exit::Code(0) | Exit::Lingered => Judgement::EndedWell,
+            Exit::Code(code) => {
+                let message = format!("exit code {code}: {}", one_line(&self.last_words));
+                match self.retryable.contains(&code) {
+                    true => Judgement::may_pass(FailureReason::EngineError, message),
+                    false => Judgement::stays(FailureReason::EngineError, message),
+                }
             }
-            End::TimedOut => failed(FailureReason::Timeout, Again::Worthwhile, "it ran for too long".to_owned()),
-            End::FellSilent => {
-                failed(FailureReason::Timeout, Again::Worthwhile, "it said nothing for too long".to_owned())
-            }
-            End::Cancelled => Judgement::Stopped,
         }
     }
 
     fn insights(&self) -> Insights {
-        Insights::default()
+        self.insights.clone()
     }
 }
 
@@ -178,11 +204,10 @@ fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use domain::Epoch;
 
     use super::*;
+    use crate::engine::{Allowance, Beginning};
 
     fn engine(argv: &[&str]) -> CommandEngine {
         let argv: Vec<String> = argv.iter().map(|arg| (*arg).to_owned()).collect();
@@ -201,6 +226,8 @@ mod tests {
             model: None,
             session: None,
             worktree: "/w".into(),
+            beginning: Beginning::Fresh,
+            allowance: Allowance::default(),
         }
     }
 
@@ -230,21 +257,15 @@ mod tests {
 
     #[test]
     fn exit_codes_are_judged() {
-        let judged = |end| {
+        let judged = |code| {
             let (_, mut session) = engine(&["tool"]).command(&request("x")).unwrap();
             session.translate(&Line { source: crate::Source::Err, text: "no luck".to_owned() });
-            session.judge(&Finished { end, took: Duration::ZERO, output_cut: false })
+            session.judge(Exit::Code(code))
         };
-        let failed = |reason, again, message: &str| Judgement::Failed { reason, again, message: message.to_owned() };
+        let reason = FailureReason::EngineError;
 
-        assert_eq!(judged(End::Exited(0)), Judgement::EndedWell);
-        let temporary = failed(FailureReason::EngineError, Again::Worthwhile, "exit code 75: no luck");
-        assert_eq!(judged(End::Exited(75)), temporary);
-        assert_eq!(
-            judged(End::Exited(1)),
-            failed(FailureReason::EngineError, Again::Pointless, "exit code 1: no luck")
-        );
-        assert_eq!(judged(End::TimedOut), failed(FailureReason::Timeout, Again::Worthwhile, "it ran for too long"));
-        assert_eq!(judged(End::Cancelled), Judgement::Stopped);
+        assert_eq!(judged(0), Judgement::EndedWell);
+        assert_eq!(judged(75), Judgement::may_pass(reason, "exit code 75: no luck".to_owned()));
+        assert_eq!(judged(1), Judgement::stays(reason, "exit code 1: no luck".to_owned()));
     }
 }

@@ -1,11 +1,16 @@
 //! One run of one engine.
 
-use domain::Insights;
-use tokio::sync::mpsc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Clock, Insights};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{Engine, EngineEvent, EngineRequest, Judgement, Session};
-use crate::process::{Bounds, Finished, Launcher, Line, ProcessMark, Running, StartError};
+use super::limits::{DiskWatch, Limit};
+use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Judgement, Reply, Session};
+use crate::process::{Bounds, End, Finished, Launcher, Line, ProcessMark, Running, StartError};
 
 /// An engine that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +24,9 @@ pub enum EngineError {
         /// Which part of the request.
         what: &'static str,
     },
+    /// What the engine needs on disk could not be made.
+    #[error("cannot make the engine's own folder ready")]
+    Disk(#[source] std::io::Error),
 }
 
 /// A line of an engine, and what it means.
@@ -28,6 +36,8 @@ pub struct EngineOutput {
     pub line: Line,
     /// What it means, mostly nothing.
     pub events: Vec<EngineEvent>,
+    /// What the run has cost so far.
+    pub insights: Insights,
 }
 
 /// What is left of a run of an engine.
@@ -45,6 +55,10 @@ pub struct EngineRunEnd {
 pub struct EngineRun {
     running: Running,
     session: Box<dyn Session>,
+    bounds: Bounds,
+    allowance: Allowance,
+    disk: Option<DiskWatch>,
+    clock: Arc<dyn Clock>,
 }
 
 /// Lines on their way from the program to whoever listens. More would only hide that the listener is slow.
@@ -59,7 +73,9 @@ impl EngineRun {
         bounds: Bounds,
     ) -> Result<Self, EngineError> {
         let (program, session) = engine.command(request)?;
-        Ok(Self { running: launcher.start(program, bounds)?, session })
+        let (allowance, clock) = (request.allowance.clone(), launcher.clock());
+        let disk = allowance.disk.map(|disk| DiskWatch::new(disk, &request.worktree));
+        Ok(Self { running: launcher.start(program, bounds.clone())?, session, bounds, allowance, disk, clock })
     }
 
     /// What names the engine's guard after a restart of the factory.
@@ -69,18 +85,128 @@ impl EngineRun {
 
     /// Follows the engine to its end. What it says goes to `output`; `cancel` stops it.
     pub async fn wait(self, output: mpsc::Sender<EngineOutput>, cancel: &CancellationToken) -> EngineRunEnd {
-        let Self { running, mut session } = self;
-        let (sender, mut lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
-        let translate = async {
-            while let Some(line) = lines.recv().await {
-                let events = session.translate(&line);
-                // Nobody need listen; what the line means still counts.
-                let _ = output.send(EngineOutput { line, events }).await;
-            }
+        let Self { running, mut session, bounds, allowance, disk, clock } = self;
+        let stop = Stop::below(cancel);
+        let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
+        let (say, input) = mpsc::channel(LINES_IN_FLIGHT_MAX);
+        let translate = follow(&mut *session, lines, say, &output, &allowance, &stop);
+        let followed = async { tokio::join!(running.converse(sender, input, &stop.token), translate) };
+        let (finished, ()) = tokio::select! {
+            ended = followed => ended,
+            never = stop.after_closing_word(&*clock, bounds.grace) => match never {},
+            never = stop.when_disk_is_full(&*clock, disk) => match never {},
         };
-        let (finished, ()) = tokio::join!(running.wait(sender, cancel), translate);
         let mut insights = session.insights();
         insights.engine_ms = u64::try_from(finished.took.as_millis()).ok();
-        EngineRunEnd { judgement: session.judge(&finished), finished, insights }
+        let judgement = match stop.why(&finished, &bounds, &allowance, cancel) {
+            Over::Exit(exit) => session.judge(exit),
+            Over::Limit(limit) => limit.judgement(),
+            Over::Told => Judgement::Stopped,
+        };
+        EngineRunEnd { judgement, finished, insights }
+    }
+}
+
+/// Carries lines both ways, and stops the program at the first limit that it reaches.
+async fn follow(
+    session: &mut dyn Session,
+    mut lines: mpsc::Receiver<Line>,
+    say: mpsc::Sender<Vec<u8>>,
+    output: &mpsc::Sender<EngineOutput>,
+    allowance: &Allowance,
+    stop: &Stop,
+) {
+    let mut mouth = Some(say);
+    answer(session, &mut mouth).await;
+    while let Some(line) = lines.recv().await {
+        let events = session.translate(&line);
+        answer(session, &mut mouth).await;
+        let insights = session.insights();
+        if events.iter().any(|event| matches!(event, EngineEvent::Ended { .. })) {
+            stop.closing_word();
+        } else if let Some(limit) = Limit::reached(allowance, &insights) {
+            stop.at(limit);
+        }
+        // Nobody need listen; what the line means still counts.
+        let _ = output.send(EngineOutput { line, events, insights }).await;
+    }
+}
+
+async fn answer(session: &mut dyn Session, mouth: &mut Option<mpsc::Sender<Vec<u8>>>) {
+    while let Some(say) = mouth {
+        match session.reply() {
+            Reply::Wait => return,
+            // A program that is gone hears nothing; its end is noticed elsewhere.
+            Reply::Say(bytes) => drop(say.send(bytes).await),
+            Reply::HangUp => *mouth = None,
+        }
+    }
+}
+
+/// What ends a program from within its run.
+struct Stop {
+    token: CancellationToken,
+    cause: Mutex<Option<Cause>>,
+    closing: Notify,
+}
+
+enum Cause {
+    Limit(Limit),
+    /// The engine had said its closing word.
+    Lingered,
+}
+
+/// Why a run is over.
+enum Over {
+    Exit(Exit),
+    Limit(Limit),
+    Told,
+}
+
+impl Stop {
+    fn below(cancel: &CancellationToken) -> Self {
+        Self { token: cancel.child_token(), cause: Mutex::new(None), closing: Notify::new() }
+    }
+
+    /// From here on the engine only has to go. Limits are no longer its own: the work is done.
+    fn closing_word(&self) {
+        self.cause.lock().get_or_insert(Cause::Lingered);
+        self.closing.notify_one();
+    }
+
+    fn at(&self, limit: Limit) {
+        let mut cause = self.cause.lock();
+        if cause.is_none() {
+            *cause = Some(Cause::Limit(limit));
+            self.token.cancel();
+        }
+    }
+
+    async fn after_closing_word(&self, clock: &dyn Clock, grace: Duration) -> std::convert::Infallible {
+        self.closing.notified().await;
+        clock.sleep(grace).await;
+        self.token.cancel();
+        std::future::pending().await
+    }
+
+    async fn when_disk_is_full(&self, clock: &dyn Clock, watch: Option<DiskWatch>) -> std::convert::Infallible {
+        if let Some(mut watch) = watch {
+            let limit = watch.trips(clock).await;
+            self.at(limit);
+        }
+        std::future::pending().await
+    }
+
+    fn why(self, finished: &Finished, bounds: &Bounds, allowance: &Allowance, cancel: &CancellationToken) -> Over {
+        match (finished.end, self.cause.into_inner()) {
+            (End::Exited(code), _) => Over::Exit(Exit::Code(code)),
+            (End::Cancelled, _) if cancel.is_cancelled() => Over::Told,
+            (_, Some(Cause::Lingered)) => Over::Exit(Exit::Lingered),
+            (End::Cancelled, Some(Cause::Limit(limit))) => Over::Limit(limit),
+            (End::Cancelled, None) => Over::Told,
+            (End::TimedOut, _) if allowance.wall == Some(bounds.wall) => Over::Limit(Limit::BudgetWall(bounds.wall)),
+            (End::TimedOut, _) => Over::Limit(Limit::Wall(bounds.wall)),
+            (End::FellSilent, _) => Over::Limit(Limit::Idle(bounds.idle.unwrap_or_default())),
+        }
     }
 }

@@ -26,7 +26,7 @@ pub enum Source {
 }
 
 /// Engines print whole files inside one line of JSON; beyond this nobody reads a line as a whole.
-const LINE_BYTES_MAX: usize = 1024 * 1024;
+pub(crate) const LINE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Reads both streams of a program, and remembers when it last said something.
 pub(super) struct Tap<'a> {

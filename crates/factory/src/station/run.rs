@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{CommitSha, Evidence, FailureReason, Insights};
+use domain::{CommitSha, EngineName, Evidence, FailureReason, Insights, Timestamp};
+use parking_lot::Mutex;
 use protocol::{Accepted, Assignment};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,7 @@ use tracing::info;
 
 use super::{NoRepo, Station};
 use crate::config::RepoConfig;
+use crate::engine::Activity;
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::run_key::RunKey;
@@ -31,6 +33,19 @@ struct Run {
     stop: CancellationToken,
     /// What still ships the engine's output.
     log: Option<JoinHandle<()>>,
+    /// The engine, once it was chosen.
+    engine: Option<EngineName>,
+    /// What the engine has done so far.
+    activity: Mutex<Activity>,
+}
+
+impl Run {
+    /// The engine's own session with the engine's name before it, so that no other engine takes it for its own.
+    fn session(&self) -> Option<String> {
+        let own = self.engine.as_ref().zip(self.activity.lock().session.clone());
+        let earlier = || self.assignment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.clone());
+        own.map(|(engine, session)| format!("{engine}:{session}")).or_else(earlier)
+    }
 }
 
 /// Where a run works.
@@ -45,8 +60,17 @@ enum Verdict {
     Done { sha: Option<CommitSha>, insights: Insights, evidence: Vec<Evidence> },
     /// It failed.
     Failed { reason: FailureReason, message: String, insights: Insights, evidence: Vec<Evidence> },
+    /// A usage window of its engine's credential is used up: nobody failed [B1].
+    Quota { engine: EngineName, credential: String, spent: Spent, insights: Insights },
     /// It was stopped.
     Stopped,
+}
+
+/// A usage window that is used up, as the engine told it.
+struct Spent {
+    window: Option<String>,
+    resets_at: Option<Timestamp>,
+    message: String,
 }
 
 /// Something that stands in the way of a run before its engine does.
@@ -64,6 +88,8 @@ pub(super) enum Trouble {
     Engine(#[from] crate::engine::EngineError),
     #[error("the disk refuses")]
     Disk(#[from] std::io::Error),
+    #[error("nothing is left of the job's `{0}`")]
+    Budget(&'static str),
     #[error("the run was stopped")]
     Stopped,
 }
@@ -73,6 +99,7 @@ impl Trouble {
         match self {
             Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
             Self::NoEngine(_) => FailureReason::NoEngine,
+            Self::Budget(_) => FailureReason::BudgetExceeded,
             Self::Setup(_) | Self::Engine(_) => FailureReason::EngineError,
             Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::Disk(_) | Self::Stopped => FailureReason::Crash,
         }
@@ -84,7 +111,15 @@ impl Station {
     pub(super) async fn work(self: &Arc<Self>, record: RunRecord, accepted: Accepted, good_until: Duration) {
         let key = RunKey { job: record.job, epoch: accepted.lease_epoch };
         let stop = self.holdings.begin(key.job, key.epoch, good_until);
-        let mut run = Run { key, record, assignment: accepted.assignment, stop, log: None };
+        let mut run = Run {
+            key,
+            record,
+            assignment: accepted.assignment,
+            stop,
+            log: None,
+            engine: None,
+            activity: Mutex::default(),
+        };
         let (job, epoch) = (key.job, key.epoch);
         info!(job.id = %job, lease.epoch = %epoch, "Working on job `{job}`");
         let (place, verdict) = match self.prepare(&mut run).await {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
 
-use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, RepoConfig};
+use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, Price, RepoConfig};
 use crate::ship::AfterShip;
 
 /// What a factory is told. Whoever wires it reads these from somewhere.
@@ -31,6 +31,8 @@ pub struct StationSettings {
     pub default_base: BranchName,
     /// The engines it offers.
     pub engines: BTreeMap<EngineName, EngineConfig>,
+    /// What a million tokens of a model cost, for engines that tell tokens only.
+    pub prices: BTreeMap<String, Price>,
     /// Tokens beyond what can be detected.
     pub capabilities: BTreeSet<Capability>,
     /// What setup and verify commands find in their environment.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use domain::{Capability, EngineName, FailureReason};
 use factory::{
-    Again, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,
-    Environment, EnvironmentConfig, Judgement, Launcher, detect,
+    Again, Allowance, Beginning, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest,
+    EngineRun, EngineRunEnd, Environment, EnvironmentConfig, Judgement, Launcher, detect,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ fn engine(argv: &[&str], environment: Environment) -> CommandEngine {
         argv: argv.iter().map(|arg| (*arg).to_owned()).collect(),
         retryable_exit_codes: vec![75],
         model: Some("small".to_owned()),
-        environment: EnvironmentConfig::default(),
+        ..EngineConfig::default()
     };
     CommandEngine::new(EngineName::command(), &config, environment).unwrap()
 }
@@ -36,6 +36,8 @@ fn request(worktree: &Path, title: &str) -> EngineRequest {
         model: None,
         session: None,
         worktree: worktree.to_owned(),
+        beginning: Beginning::Fresh,
+        allowance: Allowance::default(),
     }
 }
 
@@ -140,12 +142,7 @@ async fn capabilities_are_what_the_machine_shows() {
         custom: ["gpu:l4".parse().unwrap()].into(),
     };
     let named = |name: &str, program: &str| -> Arc<dyn Engine> {
-        let config = EngineConfig {
-            argv: vec![program.to_owned()],
-            retryable_exit_codes: Vec::new(),
-            model: None,
-            environment: EnvironmentConfig::default(),
-        };
+        let config = EngineConfig { argv: vec![program.to_owned()], ..EngineConfig::default() };
         Arc::new(CommandEngine::new(name.parse().unwrap(), &config, environment()).unwrap())
     };
     let engines = [named("here", "sh"), named("absent", "no-such-program")];

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
-use factory::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, RepoConfig};
+use factory::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, Price, RepoConfig};
 
 use crate::failure::Failure;
 
@@ -56,8 +56,10 @@ pub(crate) struct FactoryConfig {
     pub(crate) checkpoint_every: Setting<Span>,
     /// How it asks for work by itself.
     pub(crate) polling: PollingConfig,
-    /// Engines that run a command line.
+    /// Engines that it offers, beside those that it finds.
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
+    /// What a million tokens of a model cost.
+    pub(crate) prices: Setting<BTreeMap<String, Price>>,
     /// Repositories that it can work on.
     pub(crate) repos: Setting<BTreeMap<RepoName, RepoConfig>>,
     /// What setup and verify commands find in their environment.
@@ -114,6 +116,7 @@ impl FactoryConfig {
             checkpoint_every: resolver.setting(checkpoint, || CHECKPOINT_EVERY)?,
             polling: PollingConfig::resolve(resolver, polling)?,
             engines: resolver.table("factory.engines", file.engines, Shown::shown),
+            prices: resolver.table("factory.prices", file.prices, Shown::shown),
             repos: resolver.table("factory.repos", file.repos, Shown::shown),
             environment: resolver.table("factory.environment", file.environment, what_programs_find),
             git: resolver.table("factory.git", file.git, how_git_reaches_remotes),

@@ -102,6 +102,7 @@ pub(super) struct Factory {
     pub(super) gate: Option<Spanned<bool>>,
     pub(super) poll_every: Option<Spanned<Span>>,
     pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
+    pub(super) prices: Option<BTreeMap<String, factory::Price>>,
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,
     pub(super) environment: Option<factory::EnvironmentConfig>,
     pub(super) git: Option<factory::GitConfig>,

@@ -64,6 +64,7 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         repo_base: own.repo_base.value.clone(),
         default_base: own.default_base.value.clone(),
         engines: own.engines.value.clone(),
+        prices: own.prices.value.clone(),
         capabilities: own.capabilities.value.iter().cloned().collect(),
         environment: own.environment.value.clone(),
         git: own.git.value.clone(),

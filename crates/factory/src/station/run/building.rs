@@ -1,10 +1,11 @@
 //! The engine at work, followed, saved now and then, and judged.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use domain::{EngineName, FailureReason, Manifest};
+use domain::{Capability, EngineName, FailureReason, Manifest, Timestamp};
 use fail::fail_point;
-use protocol::{Patch, StartWork, WorkOperation};
+use protocol::{Assignment, Patch, StartWork, WorkOperation};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -12,31 +13,37 @@ use super::super::Station;
 use super::super::backlog::{LogBacklog, LogWriter};
 use super::super::holding::StopCause;
 use super::super::reports::Answered;
-use super::{Place, Run, Trouble, Verdict};
-use crate::engine::{Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement};
+use super::{Place, Run, Spent, Trouble, Verdict};
+use crate::engine::{
+    Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
+};
 use crate::process::Bounds;
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
+/// How long another engine is preferred when a used-up window does not say when it opens again.
+const WINDOW_UNKNOWN: Duration = Duration::from_mins(5);
+
 impl Station {
     /// The engine, then the proof, then the commit under the run's own ref.
     pub(super) async fn build(self: &Arc<Self>, run: &mut Run, place: &Place) -> Result<Verdict, Trouble> {
-        let end = self.run_engine(run, place).await?;
+        let engine = self.choose_engine(&run.assignment.spec.engines)?;
+        run.engine = Some(engine.name().clone());
+        let end = self.run_engine(&*engine, run, place).await?;
+        let failed = |reason, message, insights| Verdict::Failed { reason, message, insights, evidence: Vec::new() };
         match end.judgement {
             Judgement::EndedWell => {}
             Judgement::Stopped => return Ok(Verdict::Stopped),
-            Judgement::Failed { reason, message, .. } => {
-                return Ok(Verdict::Failed { reason, message, insights: end.insights, evidence: Vec::new() });
-            }
+            Judgement::Failed { reason, message, .. } => return Ok(failed(reason, message, end.insights)),
             Judgement::Asked { question } => {
                 let message = format!("the engine asked `{question}`, and nobody was there to answer");
-                let reason = FailureReason::EngineError;
-                return Ok(Verdict::Failed { reason, message, insights: end.insights, evidence: Vec::new() });
+                return Ok(failed(FailureReason::EngineError, message, end.insights));
             }
-            Judgement::QuotaWindow { .. } => {
-                let message = "the engine's usage window is used up".to_owned();
-                let reason = FailureReason::EngineError;
-                return Ok(Verdict::Failed { reason, message, insights: end.insights, evidence: Vec::new() });
+            Judgement::QuotaWindow { window, resets_at, message } => {
+                self.close_window(engine.credential(), resets_at);
+                let (engine, credential) = (engine.name().clone(), engine.credential().to_owned());
+                let spent = Spent { window, resets_at, message };
+                return Ok(Verdict::Quota { engine, credential, spent, insights: end.insights });
             }
         }
         run.record.stage = LocalStage::Verifying;
@@ -55,23 +62,19 @@ impl Station {
         self.publish(run, place, end.insights, evidence).await
     }
 
-    pub(super) async fn run_engine(self: &Arc<Self>, run: &mut Run, place: &Place) -> Result<EngineRunEnd, Trouble> {
-        let engine = self.choose_engine(&run.assignment.spec.engines)?;
-        let request = EngineRequest {
-            job: run.key.job,
-            epoch: run.key.epoch,
-            attempt: run.assignment.attempts + 1,
-            title: run.assignment.spec.title.clone(),
-            prompt: Manifest::prompt(&run.assignment.body_md).to_owned(),
-            model: run.assignment.spec.model.clone(),
-            session: run.assignment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.clone()),
-            worktree: place.dir.clone(),
-        };
+    pub(super) async fn run_engine(
+        self: &Arc<Self>,
+        engine: &dyn Engine,
+        run: &mut Run,
+        place: &Place,
+    ) -> Result<EngineRunEnd, Trouble> {
+        let request = self.request(engine.name(), run, place)?;
+        *run.activity.lock() = Activity::begin(&place.dir);
         if run.stop.is_cancelled() {
             return Err(Trouble::Stopped);
         }
         let bounds = Bounds::engine(&self.settings.limits, run.assignment.spec.budget.wall_ms);
-        let engine_run = EngineRun::start(&*engine, &request, &self.launcher, bounds)?;
+        let engine_run = EngineRun::start(engine, &request, &self.launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
         run.record.stage = LocalStage::Running;
         self.ledger.remember(&run.record).await;
@@ -97,7 +100,10 @@ impl Station {
         let (output, mut outputs) = mpsc::channel::<crate::engine::EngineOutput>(64);
         let forward = async move {
             while let Some(output) = outputs.recv().await {
-                log.push(&output.line.text);
+                let shown = run.activity.lock().note(&output);
+                for line in shown {
+                    log.push(&line);
+                }
             }
         };
         let to_the_end = async { tokio::join!(engine_run.wait(output, &run.stop), forward) };
@@ -134,14 +140,72 @@ impl Station {
         fail_point!("factory::start_reported", |_| ());
     }
 
-    pub(super) fn choose_engine(&self, asked: &[EngineName]) -> Result<Arc<dyn Engine>, Trouble> {
-        let found = if asked.is_empty() {
-            self.engines.values().next()
-        } else {
-            asked.iter().find_map(|name| self.engines.get(name))
+    /// What the engine is asked to do, and what it may use up.
+    fn request(&self, engine: &EngineName, run: &Run, place: &Place) -> Result<EngineRequest, Trouble> {
+        let Assignment { spec, checkpoint, attempts, body_md, .. } = &run.assignment;
+        let limits = &self.settings.limits;
+        let allowance = Allowance {
+            wall: spec.budget.wall_ms.map(Duration::from_millis),
+            usd: spec.budget.usd,
+            tokens: spec.budget.tokens,
+            turns: self.settings.engines.get(engine).and_then(|config| config.turns_max),
+            disk: Some(DiskAllowance {
+                growth_bytes_max: limits.worktree_growth_mib_max.saturating_mul(1024 * 1024),
+                free_bytes_min: limits.disk_free_mib_min.saturating_mul(1024 * 1024),
+                every: Duration::from_millis(limits.disk_every_ms),
+            }),
         };
-        found.cloned().ok_or_else(|| {
+        if allowance.usd.is_some_and(|left| left <= 0.0) {
+            return Err(Trouble::Budget("budget.usd"));
+        }
+        if allowance.tokens == Some(0) {
+            return Err(Trouble::Budget("budget.tokens"));
+        }
+        let session = checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.as_deref());
+        Ok(EngineRequest {
+            job: run.key.job,
+            epoch: run.key.epoch,
+            attempt: attempts + 1,
+            title: spec.title.clone(),
+            prompt: Manifest::prompt(body_md).to_owned(),
+            model: spec.model.clone(),
+            session: session.and_then(|session| own_session(engine, session)),
+            worktree: place.dir.clone(),
+            beginning: if checkpoint.is_some() { Beginning::SavedWork } else { Beginning::Fresh },
+            allowance,
+        })
+    }
+
+    /// The first engine that the job may have, that is here, and whose credential has something left. When all that are
+    /// here are used up, one of them all the same: its own word is newer than ours.
+    pub(super) fn choose_engine(&self, asked: &[EngineName]) -> Result<Arc<dyn Engine>, Trouble> {
+        let named = |name: &EngineName| self.engines.iter().find(|engine| engine.name() == name);
+        let wanted: Vec<&Arc<dyn Engine>> =
+            if asked.is_empty() { self.engines.iter().collect() } else { asked.iter().filter_map(named).collect() };
+        let here: Vec<&Arc<dyn Engine>> = {
+            let detected = self.detected.lock();
+            let is_here = |engine: &dyn Engine| detected.capabilities.contains(&Capability::engine(engine.name()));
+            wanted.into_iter().filter(|engine| is_here(&***engine)).collect()
+        };
+        let open = here.iter().find(|engine| !self.is_used_up(engine.credential()));
+        open.or(here.first()).map(|engine| Arc::clone(engine)).ok_or_else(|| {
             Trouble::NoEngine(asked.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
         })
     }
+
+    fn is_used_up(&self, credential: &str) -> bool {
+        let now = self.clock.now();
+        self.windows.lock().get(credential).is_some_and(|until| *until > now)
+    }
+
+    fn close_window(&self, credential: &str, resets_at: Option<Timestamp>) {
+        let until = resets_at.unwrap_or_else(|| self.clock.now().after(WINDOW_UNKNOWN));
+        self.windows.lock().insert(credential.to_owned(), until);
+    }
+}
+
+/// The session's name, if it is one of this engine.
+fn own_session(engine: &EngineName, session: &str) -> Option<String> {
+    let (of, name) = session.split_once(':')?;
+    (of == engine.as_str()).then(|| name.to_owned())
 }

@@ -34,6 +34,13 @@ impl Station {
                 let request = FailWork { lease_epoch: run.key.epoch, reason, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
             }
+            Verdict::Quota { engine, credential, spent, insights } => {
+                let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
+                let _ = (engine, credential, insights);
+                let message = Some(spent.message);
+                let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint };
+                self.report_end(&mut run, reports::release(job, request)).await
+            }
             Verdict::Stopped => self.let_go(&mut run, place.as_ref()).await,
         };
         self.clean_up(run, answered).await;
@@ -81,6 +88,7 @@ impl Station {
         let Some((mirror, _, worktree)) = &place.repo else { return Ok(None) };
         match mirror.checkpoint(worktree).await? {
             Saved::Pushed(checkpoint) => {
+                let checkpoint = Checkpoint { session: run.session(), ..checkpoint };
                 info!(job.id = %run.key.job, sha = %checkpoint.sha, "Saved the work of job `{}`", run.key.job);
                 Ok(Some(checkpoint))
             }

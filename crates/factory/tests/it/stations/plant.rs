@@ -84,12 +84,7 @@ fn is_whole(file: &std::fs::DirEntry) -> bool {
 /// A station with one seat that works on the forge's repository, with a shell script for an engine.
 pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettings {
     let url = forge.remote().to_str().unwrap().to_owned();
-    let engine = EngineConfig {
-        argv: ["sh", "-c", engine].map(str::to_owned).to_vec(),
-        retryable_exit_codes: Vec::new(),
-        model: None,
-        environment: EnvironmentConfig::default(),
-    };
+    let engine = EngineConfig { argv: ["sh", "-c", engine].map(str::to_owned).to_vec(), ..EngineConfig::default() };
     StationSettings {
         name: name.parse().unwrap(),
         seats: 1,
@@ -100,6 +95,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         repo_base: None,
         default_base: main(),
         engines: [("command".parse().unwrap(), engine)].into(),
+        prices: BTreeMap::new(),
         capabilities: Default::default(),
         environment: EnvironmentConfig::default(),
         git: GitConfig::default(),

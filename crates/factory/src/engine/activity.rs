@@ -1,0 +1,180 @@
+//! What an agent is doing now, for people who wait for it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use domain::Insights;
+
+use super::stream::one_line;
+use super::{EngineEvent, EngineOutput, RateLimit, Target, WindowState};
+
+/// What is known about a run while it goes on: the sum of its events so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Activity {
+    worktree: PathBuf,
+    /// The last thing it began.
+    pub doing: Option<String>,
+    /// Tools used so far.
+    pub tool_calls: u32,
+    /// Files changed so far, as far as the tools tell.
+    pub files: BTreeSet<String>,
+    /// What it cost so far.
+    pub insights: Insights,
+    /// The engine's own session.
+    pub session: Option<String>,
+    /// The engine's own ending.
+    pub ending: Option<String>,
+}
+
+/// One line of a board.
+const DOING_CHARS_MAX: usize = 200;
+
+/// An agent that changes more files than this is not followed file by file.
+const FILES_MAX: usize = 1_000;
+
+/// A failing tool can say a whole build; the first lines tell what it is about.
+const FAILURE_LINES_MAX: usize = 5;
+
+impl Activity {
+    /// Nothing done yet, in `worktree`.
+    pub fn begin(worktree: &Path) -> Self {
+        Self { worktree: worktree.to_owned(), ..Self::default() }
+    }
+
+    /// Takes in what a line of the engine meant. Gives the lines that a person reads instead of it.
+    pub fn note(&mut self, output: &EngineOutput) -> Vec<String> {
+        self.insights = output.insights.clone();
+        output.events.iter().flat_map(|event| self.note_event(event)).collect()
+    }
+
+    fn note_event(&mut self, event: &EngineEvent) -> Vec<String> {
+        match event {
+            EngineEvent::SessionStarted { session } => {
+                self.session = Some(one_line(session)).filter(|session| !session.is_empty());
+                Vec::new()
+            }
+            EngineEvent::Message { text } => {
+                self.doing = Some(cut(&one_line(text)));
+                clean_lines(text).collect()
+            }
+            EngineEvent::ToolCall { tool, target } => {
+                let shown = self.call(tool, target.as_ref());
+                self.tool_calls = self.tool_calls.saturating_add(1);
+                self.doing = Some(cut(&shown));
+                vec![format!("● {shown}")]
+            }
+            EngineEvent::ToolFailed { text } => {
+                clean_lines(text).take(FAILURE_LINES_MAX).map(|line| format!("  ✗ {line}")).collect()
+            }
+            EngineEvent::Usage(_) => Vec::new(),
+            EngineEvent::RateLimit(limit) => window_line(limit).into_iter().collect(),
+            EngineEvent::Question { text } => {
+                self.doing = Some(cut(&format!("asks: {}", one_line(text))));
+                vec![format!("? {}", one_line(text))]
+            }
+            EngineEvent::Ended { why } => {
+                self.ending = Some(one_line(why)).filter(|why| !why.is_empty());
+                vec![self.closing_line()]
+            }
+            EngineEvent::Output { text } => vec![clean(text)],
+        }
+    }
+
+    fn call(&mut self, tool: &str, target: Option<&Target>) -> String {
+        let tool = one_line(tool);
+        let Some(target) = target else { return tool };
+        let shown = match target {
+            Target::File(path) | Target::Edit(path) => self.below_worktree(path),
+            Target::Command(text) | Target::Other(text) => one_line(text),
+        };
+        if matches!(target, Target::Edit(_)) && self.files.len() < FILES_MAX {
+            self.files.insert(shown.clone());
+        }
+        format!("{tool} {shown}")
+    }
+
+    /// A path as the repository knows it.
+    fn below_worktree(&self, path: &str) -> String {
+        let below = Path::new(path).strip_prefix(&self.worktree).ok().and_then(Path::to_str);
+        one_line(below.unwrap_or(path))
+    }
+
+    fn closing_line(&self) -> String {
+        let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = &self.insights;
+        let figures = [
+            turns.map(|turns| format!("{turns} turns")),
+            tokens_in.map(|tokens| format!("{tokens} tokens in")),
+            tokens_out.map(|tokens| format!("{tokens} out")),
+            cost_usd.map(|cost| format!("${cost:.4}")),
+        ];
+        let figures: Vec<String> = figures.into_iter().flatten().collect();
+        if figures.is_empty() { "■ ended".to_owned() } else { format!("■ ended: {}", figures.join(", ")) }
+    }
+}
+
+fn window_line(limit: &RateLimit) -> Option<String> {
+    let window = limit.window.as_deref().unwrap_or("usage");
+    let reset = limit.resets_at.map(|at| format!(", it resets at {at}")).unwrap_or_default();
+    match limit.state {
+        WindowState::Open => None,
+        WindowState::Nearing => {
+            let used = limit.utilisation.map_or("nearly".to_owned(), |part| format!("{:.0} %", part * 100.0));
+            Some(format!("! the window `{window}` is {used} used up{reset}"))
+        }
+        WindowState::UsedUp => Some(format!("! the window `{window}` is used up{reset}")),
+    }
+}
+
+fn clean_lines(text: &str) -> impl Iterator<Item = String> {
+    text.trim_end().lines().map(clean)
+}
+
+/// A line without anything that could harm a terminal.
+fn clean(line: &str) -> String {
+    line.chars().map(|c| if c == '\t' || domain::is_harmless(c) { c } else { '\u{fffd}' }).collect()
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(DOING_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Line, Source};
+
+    fn note(activity: &mut Activity, event: EngineEvent) -> Vec<String> {
+        let line = Line { source: Source::Out, text: String::new() };
+        activity.note(&EngineOutput { line, events: vec![event], insights: Insights::default() })
+    }
+
+    #[test]
+    fn a_person_reads_what_the_agent_does_and_no_json() {
+        let mut activity = Activity::begin(Path::new("/w/run"));
+        let edit =
+            |path: &str| EngineEvent::ToolCall { tool: "Edit".to_owned(), target: Some(Target::Edit(path.to_owned())) };
+
+        let mut shown = note(&mut activity, EngineEvent::Message { text: "I will\nbegin\u{1b}[2J".to_owned() });
+        shown.extend(note(&mut activity, edit("/w/run/src/lib.rs")));
+        shown.extend(note(&mut activity, edit("/w/run/src/lib.rs")));
+        shown.extend(note(&mut activity, EngineEvent::ToolFailed { text: "no such file".to_owned() }));
+        shown.extend(note(&mut activity, EngineEvent::Ended { why: "All done.".to_owned() }));
+
+        let expected =
+            ["I will", "begin\u{fffd}[2J", "● Edit src/lib.rs", "● Edit src/lib.rs", "  ✗ no such file", "■ ended"];
+        assert_eq!(shown, expected);
+        assert_eq!((activity.tool_calls, activity.files.len()), (2, 1));
+        assert_eq!(activity.doing.as_deref(), Some("Edit src/lib.rs"));
+        assert_eq!(activity.ending.as_deref(), Some("All done."));
+    }
+
+    #[test]
+    fn a_target_never_spans_lines() {
+        let mut activity = Activity::begin(Path::new("/w"));
+        let target = Some(Target::Command("cat <<EOF\nx\u{9b}2J\nEOF".to_owned()));
+
+        let shown = note(&mut activity, EngineEvent::ToolCall { tool: "Bash".to_owned(), target });
+
+        assert_eq!(shown, ["● Bash cat <<EOF x 2J EOF"]);
+    }
+}

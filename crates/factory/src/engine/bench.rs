@@ -1,0 +1,214 @@
+//! What engines are made with, and the engines that need no configuration.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{Clock, EngineName};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ClaudeEngine, CodexEngine, CommandEngine, Engine, EngineError, EngineRequest, Presence, Prices, Session,
+    TemplateError,
+};
+use crate::config::{EngineConfig, EngineKind, EnvironmentConfig};
+use crate::detect::find_program;
+use crate::process::{Bounds, Environment, Finished, Launcher, Line, Program};
+
+/// What all engines of a factory have in common.
+#[derive(Clone)]
+pub struct Bench {
+    /// Starts the programs that say whether an engine is there.
+    pub launcher: Launcher,
+    /// What a usage window's reset is counted by.
+    pub clock: Arc<dyn Clock>,
+    /// The folder that engines keep their sessions below.
+    pub sessions: PathBuf,
+    /// What tokens cost.
+    pub prices: Prices,
+    /// The home that stays empty.
+    pub empty_home: PathBuf,
+}
+
+/// A program says its version at once, or it is broken. The first start of a big one takes a while on a busy machine.
+const ASK_MAX: Duration = Duration::from_secs(20);
+const ANSWER_BYTES_MAX: u64 = 4 * 1024;
+
+/// All engines of a factory, in the order in which a job that names none gets them: the configured ones first, then those
+/// that are offered wherever their program is found and somebody is signed in.
+pub(crate) fn make_all(
+    configured: &BTreeMap<EngineName, EngineConfig>,
+    variables: &[(OsString, OsString)],
+    bench: &Bench,
+) -> Result<Vec<Arc<dyn Engine>>, TemplateError> {
+    let mut engines = Vec::new();
+    for (name, config) in configured {
+        engines.push(make(name, config, variables, bench)?);
+    }
+    let is_there = |kind| configured.iter().any(|(name, config)| config.kind(name) == kind);
+    let found = [("claude", EngineKind::Claude), ("codex", EngineKind::Codex)];
+    for (name, kind) in found.into_iter().filter(|(_, kind)| !is_there(*kind)) {
+        if let Ok(name) = name.parse::<EngineName>()
+            && !configured.contains_key(&name)
+        {
+            let config = EngineConfig { kind: Some(kind), ..EngineConfig::default() };
+            engines.push(Arc::new(Found(make(&name, &config, variables, bench)?)));
+        }
+    }
+    Ok(engines)
+}
+
+/// The engine that a configuration describes, in an environment made from the factory's own `variables`.
+fn make(
+    name: &EngineName,
+    config: &EngineConfig,
+    variables: &[(OsString, OsString)],
+    bench: &Bench,
+) -> Result<Arc<dyn Engine>, TemplateError> {
+    let kind = config.kind(name);
+    let environment = environment(kind, &config.environment, variables, &bench.empty_home);
+    Ok(match kind {
+        EngineKind::Command => Arc::new(CommandEngine::new(name.clone(), config, environment)?),
+        EngineKind::Claude => Arc::new(ClaudeEngine::new(name.clone(), config, environment, bench)),
+        EngineKind::Codex => Arc::new(CodexEngine::new(name.clone(), config, environment, bench)),
+    })
+}
+
+/// An engine that nobody configured: without a login it is not there.
+struct Found(Arc<dyn Engine>);
+
+#[async_trait]
+impl Engine for Found {
+    fn name(&self) -> &EngineName {
+        self.0.name()
+    }
+
+    fn credential(&self) -> &str {
+        self.0.credential()
+    }
+
+    async fn detect(&self) -> Presence {
+        match self.0.detect().await {
+            Presence::Ready { login: super::Login::SignedOut { why }, .. } => {
+                Presence::Missing { why: format!("nobody is signed in: {why}") }
+            }
+            presence => presence,
+        }
+    }
+
+    fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
+        self.0.command(request)
+    }
+}
+
+/// An engine is given its own login and nobody else's: the variables that hold one, or the folder of the user who runs
+/// the factory.
+fn environment(
+    kind: EngineKind,
+    config: &EnvironmentConfig,
+    variables: &[(OsString, OsString)],
+    empty_home: &Path,
+) -> Environment {
+    let login = match kind {
+        EngineKind::Command => None,
+        EngineKind::Claude => Some(&super::claude::LOGIN),
+        EngineKind::Codex => Some(&super::codex::LOGIN),
+    };
+    let Some(login) = login else { return Environment::cleared(variables.iter().cloned(), empty_home, config) };
+    let mut config = config.clone();
+    config.pass.extend(login.variables.iter().map(|name| (*name).to_owned()));
+    let cleared = Environment::cleared(variables.iter().cloned(), empty_home, &config);
+    let own = variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home).join(login.folder));
+    match own.filter(|folder| folder.join(login.file).is_file()) {
+        Some(folder) if config.home.is_none() && !login.is_in(&cleared) => cleared.with(login.folder_variable, folder),
+        _ => cleared,
+    }
+}
+
+/// How somebody signs in to an engine.
+pub(super) struct Login {
+    /// Variables that hold a credential, or say where it is for.
+    pub(super) variables: &'static [&'static str],
+    /// Those of them that are a credential.
+    pub(super) keys: &'static [&'static str],
+    /// The variable that names the engine's folder.
+    pub(super) folder_variable: &'static str,
+    /// That folder in a home.
+    pub(super) folder: &'static str,
+    /// The file in it that holds a login.
+    pub(super) file: &'static str,
+}
+
+impl Login {
+    /// Whether an environment holds a credential, or names a folder that may.
+    pub(super) fn is_in(&self, environment: &Environment) -> bool {
+        let names = self.keys.iter().chain([&self.folder_variable]);
+        names.into_iter().any(|name| environment.variable(name).is_some_and(|value| !value.is_empty()))
+    }
+}
+
+impl Bench {
+    /// What a program answered and how it ended, if it is there at all. It is asked in the environment that it works in.
+    pub(super) async fn ask(
+        &self,
+        program: &str,
+        args: &[&str],
+        environment: &Environment,
+    ) -> Option<(Finished, String)> {
+        let file = find_program(program, environment.variable("PATH"))?;
+        let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();
+        let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
+        let bounds = Bounds { wall: ASK_MAX, idle: None, grace: Duration::ZERO, output_bytes_max: ANSWER_BYTES_MAX };
+        let running = self.launcher.start(program, bounds).ok()?;
+        let (sender, mut lines) = mpsc::channel::<Line>(8);
+        let collect = async {
+            let mut answer = Vec::new();
+            while let Some(line) = lines.recv().await {
+                answer.push(line.text);
+            }
+            answer.join("\n")
+        };
+        let never = CancellationToken::new();
+        Some(tokio::join!(running.wait(sender, &never), collect))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_gets_its_own_login_and_no_other() {
+        let variables = [("ANTHROPIC_API_KEY", "a"), ("CODEX_API_KEY", "c"), ("GH_TOKEN", "g"), ("HOME", "/nowhere")];
+        let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let names = |kind| {
+            let environment = environment(kind, &EnvironmentConfig::default(), &variables, Path::new("/empty"));
+            ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "GH_TOKEN"].map(|name| environment.variable(name).is_some())
+        };
+
+        assert_eq!(names(EngineKind::Claude), [true, false, false]);
+        assert_eq!(names(EngineKind::Codex), [false, true, false]);
+        assert_eq!(names(EngineKind::Command), [false, false, false]);
+    }
+
+    #[test]
+    fn without_a_key_the_login_of_whoever_runs_the_factory_is_used() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join(".claude")).unwrap();
+        std::fs::write(home.path().join(".claude/.credentials.json"), "{}").unwrap();
+        let own = (OsString::from("HOME"), home.path().as_os_str().to_owned());
+        let key = (OsString::from("ANTHROPIC_API_KEY"), OsString::from("a"));
+        let folder = |variables: &[(OsString, OsString)]| {
+            let config = EnvironmentConfig::default();
+            let environment = environment(EngineKind::Claude, &config, variables, Path::new("/empty"));
+            environment.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from)
+        };
+
+        assert_eq!(folder(&[own.clone()]), Some(home.path().join(".claude")));
+        assert_eq!(folder(&[own, key]), None);
+    }
+}

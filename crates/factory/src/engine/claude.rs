@@ -1,0 +1,228 @@
+//! Claude Code, by its own stream of JSON.
+
+mod session;
+mod sessions;
+
+use std::ffi::OsString;
+
+use async_trait::async_trait;
+use domain::EngineName;
+
+use super::bench::{self, Bench};
+use super::room::{Room, session_of};
+use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
+use crate::config::EngineConfig;
+use crate::process::{End, Environment, Program};
+use crate::run_key::RunKey;
+use session::ClaudeSession;
+
+/// Runs `claude -p` for each job.
+#[derive(Clone)]
+pub struct ClaudeEngine {
+    name: EngineName,
+    config: EngineConfig,
+    environment: Environment,
+    room: Room,
+    bench: Bench,
+}
+
+/// The program, unless another is configured.
+const PROGRAM: &str = "claude";
+
+/// The tool that waits for a person. Nobody is there.
+const ASKS_A_PERSON: &str = "AskUserQuestion";
+
+/// How somebody signs in to it.
+pub(super) const LOGIN: bench::Login = bench::Login {
+    variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],
+    keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+    folder_variable: "CLAUDE_CONFIG_DIR",
+    folder: ".claude",
+    file: ".credentials.json",
+};
+
+impl ClaudeEngine {
+    /// The engine `name`, whose programs find `environment`.
+    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
+        let below = bench.sessions.join(name.as_str());
+        let room = Room::of(&environment, &config.environment, LOGIN.folder_variable, LOGIN.folder, &below);
+        // Words about a usage window give a clock time in the zone of this variable.
+        let environment = environment.with("TZ", "UTC").with("DISABLE_AUTOUPDATER", "1");
+        Self { name, config: config.clone(), environment, room, bench: bench.clone() }
+    }
+
+    fn program(&self) -> &str {
+        self.config.program.as_deref().unwrap_or(PROGRAM)
+    }
+
+    fn login(&self) -> Login {
+        let has_key = LOGIN.keys.iter().any(|key| self.environment.variable(key).is_some_and(|key| !key.is_empty()));
+        if has_key || self.room.holds(LOGIN.file) {
+            return Login::SignedIn;
+        }
+        let why = "set CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`) or ANTHROPIC_API_KEY".to_owned();
+        match self.room {
+            Room::PerJob(_) => Login::SignedOut { why },
+            // The keychain, or a helper program, may know.
+            Room::Shared(_) => Login::Unknown,
+        }
+    }
+
+    fn arguments(&self, request: &EngineRequest, session: &str, memory: Memory) -> Vec<OsString> {
+        let mut args: Vec<String> =
+            ["-p", "--output-format", "stream-json", "--verbose", "--permission-mode"].map(str::to_owned).to_vec();
+        match &self.config.permission_mode {
+            Some(mode) => args.push(mode.clone()),
+            // Files of the worktree and shell commands, in the fence that the factory makes around them.
+            None => args.extend(["acceptEdits".to_owned(), "--allowedTools=Bash".to_owned()]),
+        }
+        args.push(format!("--disallowedTools={ASKS_A_PERSON}"));
+        if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
+            args.push(format!("--model={}", super::stream::one_line(model)));
+        }
+        if let Some(turns) = request.allowance.turns.or(self.config.turns_max) {
+            args.push(format!("--max-turns={turns}"));
+        }
+        if let Some(usd) = request.allowance.usd {
+            args.push(format!("--max-budget-usd={usd:.4}"));
+        }
+        match memory {
+            Memory::Resumed => args.push(format!("--resume={session}")),
+            Memory::New => args.push(format!("--session-id={session}")),
+        }
+        args.extend(self.config.args.iter().cloned());
+        args.into_iter().map(OsString::from).collect()
+    }
+}
+
+#[async_trait]
+impl Engine for ClaudeEngine {
+    fn name(&self) -> &EngineName {
+        &self.name
+    }
+
+    fn credential(&self) -> &str {
+        self.config.credential.as_deref().unwrap_or(self.name.as_str())
+    }
+
+    async fn detect(&self) -> Presence {
+        let program = self.program();
+        match self.bench.ask(program, &["--version"], &self.environment).await {
+            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+            // `2.1.197 (Claude Code)`
+            Some((finished, answer)) if finished.end == End::Exited(0) => Presence::Ready {
+                version: answer.split_whitespace().next().map(domain::printable),
+                login: self.login(),
+            },
+            Some(_) => Presence::Missing { why: format!("`{} --version` fails", domain::printable(program)) },
+        }
+    }
+
+    fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
+        let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
+        let carried = request.session.as_deref().filter(|id| sessions::carry(&folder, id, &request.worktree));
+        let (session, memory) = match carried {
+            Some(session) => (session.to_owned(), Memory::Resumed),
+            None => (session_of(request.job, request.epoch), Memory::New),
+        };
+        let mut argv = vec![OsString::from(self.program())];
+        argv.extend(self.arguments(request, &session, memory));
+        let run = RunKey { job: request.job, epoch: request.epoch };
+        let mut environment = self.environment.clone().of_run(run, request.attempt);
+        if let Room::PerJob(_) = self.room {
+            environment = environment.with(LOGIN.folder_variable, folder);
+        }
+        let program = Program {
+            argv,
+            dir: request.worktree.clone(),
+            environment,
+            stdin: request.prompt_with(memory).into_bytes(),
+        };
+        let allowance = &request.allowance;
+        let limits = session::Limits { turns: allowance.turns.or(self.config.turns_max), usd: allowance.usd };
+        let session = ClaudeSession::new(limits, self.bench.prices.clone(), self.bench.clock.clone());
+        Ok((program, Box::new(session)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ambient::SystemClock;
+    use domain::{Clock, Epoch};
+
+    use super::*;
+    use crate::engine::{Allowance, Beginning, Prices};
+    use crate::process::Launcher;
+
+    fn arguments(config: &EngineConfig, allowance: Allowance) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let bench = Bench {
+            launcher: Launcher::unguarded(Arc::clone(&clock)),
+            clock,
+            sessions: folder.path().to_owned(),
+            prices: Prices::default(),
+            empty_home: folder.path().to_owned(),
+        };
+        let engine = ClaudeEngine::new("claude".parse().unwrap(), config, Environment::default(), &bench);
+        let request = EngineRequest {
+            job: "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap(),
+            epoch: Epoch(4),
+            attempt: 1,
+            title: "x".to_owned(),
+            prompt: "do it".to_owned(),
+            model: Some("--yolo".to_owned()),
+            session: Some("unknown-here".to_owned()),
+            worktree: folder.path().to_owned(),
+            beginning: Beginning::Fresh,
+            allowance,
+        };
+
+        let (program, _) = engine.command(&request).unwrap();
+
+        assert_eq!(program.stdin, b"do it");
+        program.argv.into_iter().map(|arg| arg.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_prompt_is_on_standard_input_and_everything_else_in_single_arguments() {
+        let allowance = Allowance { usd: Some(1.25), ..Allowance::default() };
+        let config = EngineConfig { turns_max: Some(30), ..EngineConfig::default() };
+
+        let expected = [
+            "claude",
+            "-p",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--permission-mode",
+            "acceptEdits",
+            "--allowedTools=Bash",
+            "--disallowedTools=AskUserQuestion",
+            "--model=--yolo",
+            "--max-turns=30",
+            "--max-budget-usd=1.2500",
+            "--session-id=0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6e",
+        ];
+        assert_eq!(arguments(&config, allowance), expected);
+    }
+
+    #[test]
+    fn an_operators_permission_mode_and_arguments_are_taken_as_they_are() {
+        let config = EngineConfig {
+            program: Some("/opt/claude".to_owned()),
+            permission_mode: Some("bypassPermissions".to_owned()),
+            args: vec!["--strict-mcp-config".to_owned()],
+            ..EngineConfig::default()
+        };
+
+        let arguments = arguments(&config, Allowance::default());
+
+        assert_eq!(arguments[0], "/opt/claude");
+        assert_eq!(arguments[5..7], ["--permission-mode", "bypassPermissions"]);
+        assert!(!arguments.iter().any(|arg| arg.starts_with("--allowedTools")));
+        assert_eq!(arguments.last().map(String::as_str), Some("--strict-mcp-config"));
+    }
+}

@@ -1,0 +1,386 @@
+//! What Claude Code says, and what it comes to.
+
+use std::sync::Arc;
+
+use domain::{Clock, FailureReason, Insights, Timestamp};
+use serde_json::Value;
+
+use super::ASKS_A_PERSON;
+use crate::engine::prices::{Prices, Tokens};
+use crate::engine::resets::reset_time;
+use crate::engine::stream::{Heard, Objects, for_people, number_at, one_line, text_at};
+use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Session, Target, Usage, WindowState};
+use crate::process::Line;
+
+/// The limits that the engine itself was told, for the words about them.
+pub(super) struct Limits {
+    pub(super) turns: Option<u32>,
+    pub(super) usd: Option<f64>,
+}
+
+/// Follows one run of `claude -p --output-format stream-json`.
+pub(super) struct ClaudeSession {
+    limits: Limits,
+    prices: Prices,
+    clock: Arc<dyn Clock>,
+    objects: Objects,
+    model: Option<String>,
+    spent: Spent,
+    /// The window that is used up, as long as it is.
+    window: Option<RateLimit>,
+    question: Option<String>,
+    result: Option<Closing>,
+    last_words: String,
+}
+
+/// What was used up before the closing word.
+#[derive(Default)]
+struct Spent {
+    /// By earlier messages.
+    before: Tokens,
+    /// By the message that comes now, in several lines of the same figures.
+    now: Tokens,
+    message: Option<String>,
+    turns: u32,
+}
+
+/// The closing word. Large parts of it are not kept.
+struct Closing {
+    subtype: String,
+    is_error: bool,
+    status: Option<u64>,
+    text: String,
+    refused: Vec<Refused>,
+    tokens: Option<Tokens>,
+    cost_usd: Option<f64>,
+    turns: Option<u32>,
+}
+
+/// A tool that the agent was not allowed to use.
+struct Refused {
+    tool: String,
+    on: String,
+}
+
+/// More refusals than a message can name.
+const REFUSALS_MAX: usize = 5;
+
+impl ClaudeSession {
+    pub(super) fn new(limits: Limits, prices: Prices, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            limits,
+            prices,
+            clock,
+            objects: Objects::default(),
+            model: None,
+            spent: Spent::default(),
+            window: None,
+            question: None,
+            result: None,
+            last_words: String::new(),
+        }
+    }
+
+    fn understand(&mut self, object: &Value) -> Vec<EngineEvent> {
+        match object.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "system" => self.system(object),
+            "assistant" => self.assistant(object),
+            "user" => tool_failures(object),
+            "rate_limit_event" => self.rate_limit(object),
+            "result" => self.close(object),
+            _ => Vec::new(),
+        }
+    }
+
+    fn system(&mut self, object: &Value) -> Vec<EngineEvent> {
+        match object.get("subtype").and_then(Value::as_str) {
+            Some("init") => {
+                self.model = text_at(object, "/model");
+                let session = text_at(object, "/session_id");
+                session.map(|session| EngineEvent::SessionStarted { session }).into_iter().collect()
+            }
+            Some("api_retry") => {
+                let (attempt, max) = (number_at(object, "/attempt"), number_at(object, "/max_retries"));
+                let status = number_at(object, "/error_status");
+                for_people(&format!("the API answered {status}: retry {attempt} of {max}"))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn assistant(&mut self, object: &Value) -> Vec<EngineEvent> {
+        let mut events = Vec::new();
+        for block in object.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
+            match block.get("type").and_then(Value::as_str) {
+                Some("text") => {
+                    if let Some(text) = block.get("text").and_then(Value::as_str).filter(|text| !text.trim().is_empty())
+                    {
+                        self.last_words = one_line(text);
+                        events.push(EngineEvent::Message { text: text.to_owned() });
+                    }
+                }
+                Some("tool_use") => events.push(self.tool_use(block)),
+                _ => {}
+            }
+        }
+        if self.spent.count(object) {
+            events.push(EngineEvent::Usage(self.usage()));
+        }
+        events
+    }
+
+    fn tool_use(&mut self, block: &Value) -> EngineEvent {
+        let tool = text_at(block, "/name").unwrap_or_default();
+        if tool == ASKS_A_PERSON {
+            let text = text_at(block, "/input/questions/0/question").or_else(|| text_at(block, "/input/question"));
+            let text = text.unwrap_or_else(|| "(the question could not be read)".to_owned());
+            self.question = Some(text.clone());
+            return EngineEvent::Question { text };
+        }
+        let target = target(&tool, block.get("input").unwrap_or(&Value::Null));
+        EngineEvent::ToolCall { tool, target }
+    }
+
+    fn rate_limit(&mut self, object: &Value) -> Vec<EngineEvent> {
+        let Some(info) = object.get("rate_limit_info") else { return Vec::new() };
+        let state = match info.get("status").and_then(Value::as_str) {
+            Some("rejected") => WindowState::UsedUp,
+            Some("allowed_warning") => WindowState::Nearing,
+            _ => WindowState::Open,
+        };
+        let resets_at = info.get("resetsAt").and_then(Value::as_i64).and_then(|seconds| seconds.checked_mul(1_000));
+        let limit = RateLimit {
+            state,
+            window: text_at(info, "/rateLimitType").map(|window| one_line(&window)),
+            resets_at: resets_at.map(Timestamp::from_millis),
+            utilisation: info.get("utilization").and_then(Value::as_f64),
+        };
+        self.window = (state == WindowState::UsedUp).then(|| limit.clone());
+        vec![EngineEvent::RateLimit(limit)]
+    }
+
+    fn close(&mut self, object: &Value) -> Vec<EngineEvent> {
+        let closing = Closing::read(object);
+        let why = if closing.text.is_empty() { closing.subtype.clone() } else { closing.text.clone() };
+        self.result = Some(closing);
+        vec![EngineEvent::Usage(self.usage()), EngineEvent::Ended { why }]
+    }
+
+    fn tokens(&self) -> Option<Tokens> {
+        let spent = self.spent.total();
+        let said = self.result.as_ref().and_then(|result| result.tokens);
+        said.or((self.spent.turns > 0 || self.result.is_some()).then_some(spent))
+    }
+
+    fn usage(&self) -> Usage {
+        let tokens = self.tokens();
+        let said = self.result.as_ref().and_then(|result| result.cost_usd);
+        let reckoned = || tokens.and_then(|tokens| self.prices.cost(self.model.as_deref(), tokens));
+        Usage {
+            tokens_in: tokens.map(|tokens| tokens.input),
+            tokens_out: tokens.map(|tokens| tokens.output),
+            cost_usd: said.or_else(reckoned),
+            turns: self
+                .result
+                .as_ref()
+                .and_then(|result| result.turns)
+                .or((self.spent.turns > 0).then_some(self.spent.turns)),
+        }
+    }
+
+    /// A used-up window, if that is what ended the run.
+    fn quota(&self, text: &str, status: Option<u64>) -> Option<Judgement> {
+        let is_limit = self.window.is_some() || status == Some(429) || says_usage_limit(text);
+        let (window, resets_at) = match &self.window {
+            Some(limit) => (limit.window.clone(), limit.resets_at),
+            None => (None, None),
+        };
+        let resets_at = resets_at.or_else(|| reset_time(text, self.clock.now()));
+        is_limit.then(|| Judgement::QuotaWindow { window, resets_at, message: one_line(text) })
+    }
+
+    fn without_closing_word(&self, exit: Exit) -> Judgement {
+        if let Some(quota) = self.window.as_ref().and_then(|_| self.quota(&self.last_words, None)) {
+            return quota;
+        }
+        let said = if self.last_words.is_empty() { "nothing" } else { &self.last_words };
+        match exit {
+            Exit::Code(code @ 129..=192) => Judgement::may_pass(
+                FailureReason::Crash,
+                format!("it was ended by signal {} before its result; its last words: {said}", code - 128),
+            ),
+            Exit::Code(code) => Judgement::may_pass(
+                FailureReason::EngineError,
+                format!("it ended with exit code {code} and without a result; its last words: {said}"),
+            ),
+            Exit::Lingered => Judgement::may_pass(FailureReason::EngineError, "it gave no result".to_owned()),
+        }
+    }
+
+    fn of_closing_word(&self, closing: &Closing, exit: Exit) -> Judgement {
+        let text = one_line(&closing.text);
+        let failed = Judgement::may_pass;
+        match closing.subtype.as_str() {
+            "success" if !closing.is_error => self.of_success(closing, exit),
+            "error_max_turns" => {
+                let (taken, max) = (closing.turns.unwrap_or(0), self.limits.turns.unwrap_or(0));
+                failed(FailureReason::Timeout, format!("it took {taken} turns, the limit `turns_max` is {max}"))
+            }
+            "error_max_budget_usd" => {
+                let (spent, max) = (closing.cost_usd.unwrap_or(0.0), self.limits.usd.unwrap_or(0.0));
+                let message = format!("it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`");
+                Judgement::stays(FailureReason::BudgetExceeded, message)
+            }
+            _ => self.quota(&text, closing.status).unwrap_or_else(|| match closing.status {
+                Some(401 | 403) => Judgement::stays(FailureReason::EngineError, format!("it is not signed in: {text}")),
+                Some(status) => failed(FailureReason::EngineError, format!("the API answered {status}: {text}")),
+                None => {
+                    failed(FailureReason::EngineError, format!("it failed ({}): {text}", one_line(&closing.subtype)))
+                }
+            }),
+        }
+    }
+
+    fn of_success(&self, closing: &Closing, exit: Exit) -> Judgement {
+        if let Some(question) = &self.question {
+            return Judgement::Asked { question: question.clone() };
+        }
+        if !closing.refused.is_empty() {
+            let refused = closing.refused.iter().map(|refused| format!("{} ({})", refused.tool, refused.on));
+            let refused = refused.collect::<Vec<_>>().join(", ");
+            let message = format!("it was not allowed to use {refused}; it said: {}", one_line(&closing.text));
+            return Judgement::stays(FailureReason::EngineError, message);
+        }
+        match exit {
+            Exit::Code(0) | Exit::Lingered => Judgement::EndedWell,
+            Exit::Code(code) => Judgement::may_pass(
+                FailureReason::EngineError,
+                format!("it said that it is done, and ended with exit code {code}"),
+            ),
+        }
+    }
+}
+
+impl Session for ClaudeSession {
+    fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
+        match self.objects.read(line) {
+            Heard::Object(object) => self.understand(&object),
+            Heard::Text(text) => {
+                self.last_words = one_line(&text);
+                for_people(&text)
+            }
+            Heard::Nothing => Vec::new(),
+        }
+    }
+
+    fn judge(&mut self, exit: Exit) -> Judgement {
+        match &self.result {
+            Some(closing) => self.of_closing_word(closing, exit),
+            None => self.without_closing_word(exit),
+        }
+    }
+
+    fn insights(&self) -> Insights {
+        let Usage { tokens_in, tokens_out, cost_usd, turns } = self.usage();
+        Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() }
+    }
+}
+
+impl Spent {
+    /// Counts one line of an assistant's message. A message comes in several lines, each with the same figures.
+    fn count(&mut self, object: &Value) -> bool {
+        let Some(usage) = object.pointer("/message/usage") else { return false };
+        let message = text_at(object, "/message/id");
+        if message != self.message {
+            self.before = self.total();
+            self.message = message;
+            let is_a_subagents = object.get("parent_tool_use_id").is_some_and(Value::is_string);
+            self.turns = self.turns.saturating_add(u32::from(!is_a_subagents));
+        }
+        self.now = tokens(usage);
+        true
+    }
+
+    fn total(&self) -> Tokens {
+        Tokens {
+            input: self.before.input.saturating_add(self.now.input),
+            cached: self.before.cached.saturating_add(self.now.cached),
+            output: self.before.output.saturating_add(self.now.output),
+        }
+    }
+}
+
+impl Closing {
+    fn read(object: &Value) -> Self {
+        let errors = object.get("errors").and_then(Value::as_array).into_iter().flatten();
+        let errors: Vec<&str> = errors.filter_map(Value::as_str).take(REFUSALS_MAX).collect();
+        let denials = object.get("permission_denials").and_then(Value::as_array).into_iter().flatten();
+        let refused = denials.take(REFUSALS_MAX).map(|denial| {
+            let tool = text_at(denial, "/tool_name").unwrap_or_default();
+            let on = target(&tool, denial.get("tool_input").unwrap_or(&Value::Null));
+            Refused { on: on.map(|on| one_line(on.text())).unwrap_or_default(), tool: one_line(&tool) }
+        });
+        Self {
+            subtype: text_at(object, "/subtype").unwrap_or_default(),
+            is_error: object.get("is_error").and_then(Value::as_bool).unwrap_or(false),
+            status: object.get("api_error_status").and_then(Value::as_u64),
+            text: text_at(object, "/result").unwrap_or_else(|| errors.join("; ")),
+            refused: refused.collect(),
+            tokens: all_tokens(object),
+            cost_usd: object.get("total_cost_usd").and_then(Value::as_f64),
+            turns: object.get("num_turns").and_then(Value::as_u64).and_then(|turns| u32::try_from(turns).ok()),
+        }
+    }
+}
+
+/// The tokens of the whole run. After a limit `usage` can be empty while `modelUsage` is not.
+fn all_tokens(object: &Value) -> Option<Tokens> {
+    let usage = object.get("usage").map(tokens).filter(|tokens| *tokens != Tokens::default());
+    usage.or_else(|| {
+        let models = object.get("modelUsage")?.as_object()?;
+        let sum = models.values().fold(Tokens::default(), |sum, model| {
+            let cached = number_at(model, "/cacheReadInputTokens");
+            let read = number_at(model, "/inputTokens") + number_at(model, "/cacheCreationInputTokens") + cached;
+            let written = number_at(model, "/outputTokens");
+            Tokens { input: sum.input + read, cached: sum.cached + cached, output: sum.output + written }
+        });
+        (sum != Tokens::default()).then_some(sum)
+    })
+}
+
+fn tokens(usage: &Value) -> Tokens {
+    let cached = number_at(usage, "/cache_read_input_tokens");
+    let fresh = number_at(usage, "/input_tokens").saturating_add(number_at(usage, "/cache_creation_input_tokens"));
+    Tokens { input: fresh.saturating_add(cached), cached, output: number_at(usage, "/output_tokens") }
+}
+
+fn tool_failures(object: &Value) -> Vec<EngineEvent> {
+    let blocks = object.pointer("/message/content").and_then(Value::as_array).into_iter().flatten();
+    let failed = blocks.filter(|block| block.get("is_error").and_then(Value::as_bool) == Some(true));
+    let text = |block: &Value| text_at(block, "/content").or_else(|| text_at(block, "/content/0/text"));
+    failed.map(|block| EngineEvent::ToolFailed { text: text(block).unwrap_or_default() }).collect()
+}
+
+/// What a tool is used on, by the names that its input goes by.
+fn target(tool: &str, input: &Value) -> Option<Target> {
+    let at = |name: &str| text_at(input, name);
+    let file = || at("/file_path").or_else(|| at("/notebook_path")).or_else(|| at("/path"));
+    match tool {
+        "Bash" => at("/command").map(Target::Command),
+        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => file().map(Target::Edit),
+        "Read" | "LS" => file().map(Target::File),
+        _ => {
+            let other = ["/pattern", "/query", "/url", "/description", "/prompt"].iter().find_map(|name| at(name));
+            other
+                .map(Target::Other)
+                .or_else(|| file().map(Target::File))
+                .or_else(|| at("/command").map(Target::Command))
+        }
+    }
+}
+
+fn says_usage_limit(text: &str) -> bool {
+    let text = text.to_lowercase().replace('\u{2019}', "'");
+    let subject = ["usage limit", "session limit", "weekly limit", "5-hour limit", "hit your limit"];
+    subject.iter().any(|words| text.contains(words)) && (text.contains("reset") || text.contains("reached"))
+}

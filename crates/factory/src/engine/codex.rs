@@ -1,0 +1,200 @@
+//! Codex, by `codex exec --json`.
+
+mod session;
+mod threads;
+
+use std::ffi::OsString;
+
+use async_trait::async_trait;
+use domain::EngineName;
+
+use super::bench::{self, Bench};
+use super::room::Room;
+use super::stream::one_line;
+use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
+use crate::config::EngineConfig;
+use crate::process::{End, Environment, Program};
+use crate::run_key::RunKey;
+use session::CodexSession;
+use threads::Threads;
+
+/// Runs `codex exec` for each job.
+#[derive(Clone)]
+pub struct CodexEngine {
+    name: EngineName,
+    config: EngineConfig,
+    environment: Environment,
+    room: Room,
+    bench: Bench,
+}
+
+/// The program, unless another is configured.
+const PROGRAM: &str = "codex";
+
+/// How somebody signs in to it.
+pub(super) const LOGIN: bench::Login = bench::Login {
+    variables: &["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"],
+    keys: &["CODEX_API_KEY", "OPENAI_API_KEY"],
+    folder_variable: "CODEX_HOME",
+    folder: ".codex",
+    file: "auth.json",
+};
+
+impl CodexEngine {
+    /// The engine `name`, whose programs find `environment`.
+    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
+        let below = bench.sessions.join(name.as_str());
+        let room = Room::of(&environment, &config.environment, LOGIN.folder_variable, LOGIN.folder, &below);
+        // Words about a usage window give a clock time in the zone of this variable.
+        let environment = environment.with("TZ", "UTC");
+        Self { name, config: config.clone(), environment, room, bench: bench.clone() }
+    }
+
+    fn program(&self) -> &str {
+        self.config.program.as_deref().unwrap_or(PROGRAM)
+    }
+
+    fn login(&self) -> Login {
+        let has_key = LOGIN.keys.iter().any(|key| self.environment.variable(key).is_some_and(|key| !key.is_empty()));
+        if has_key || self.room.holds(LOGIN.file) {
+            return Login::SignedIn;
+        }
+        match self.room {
+            Room::PerJob(_) => Login::SignedOut { why: "sign in with `codex login`, or set CODEX_API_KEY".to_owned() },
+            // Its configuration may name another provider with a key of its own.
+            Room::Shared(_) => Login::Unknown,
+        }
+    }
+
+    fn model<'a>(&'a self, request: &'a EngineRequest) -> Option<&'a String> {
+        request.model.as_ref().or(self.config.model.as_ref())
+    }
+
+    fn arguments(&self, request: &EngineRequest, resumed: Option<&str>) -> Vec<OsString> {
+        let mut args: Vec<OsString> = ["exec", "--json", "-C"].map(OsString::from).to_vec();
+        args.push(request.worktree.clone().into());
+        let sandbox = self.config.sandbox.as_deref().unwrap_or("workspace-write");
+        args.extend(["-s", sandbox, "--skip-git-repo-check"].map(OsString::from));
+        if let Some(model) = self.model(request) {
+            args.push(format!("--model={}", one_line(model)).into());
+        }
+        args.extend(self.config.args.iter().map(OsString::from));
+        if let Some(thread) = resumed {
+            args.extend(["resume", thread].map(OsString::from));
+        }
+        args.push("-".into());
+        args
+    }
+}
+
+#[async_trait]
+impl Engine for CodexEngine {
+    fn name(&self) -> &EngineName {
+        &self.name
+    }
+
+    fn credential(&self) -> &str {
+        self.config.credential.as_deref().unwrap_or(self.name.as_str())
+    }
+
+    async fn detect(&self) -> Presence {
+        let program = self.program();
+        match self.bench.ask(program, &["--version"], &self.environment).await {
+            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+            // `codex-cli 0.166.0`
+            Some((finished, answer)) if finished.end == End::Exited(0) => Presence::Ready {
+                version: answer.split_whitespace().last().map(domain::printable),
+                login: self.login(),
+            },
+            Some(_) => Presence::Missing { why: format!("`{} --version` fails", domain::printable(program)) },
+        }
+    }
+
+    fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
+        let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
+        let resumed = request.session.as_deref().filter(|thread| threads::is_here(&folder, thread));
+        let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
+        let mut argv = vec![OsString::from(self.program())];
+        argv.extend(self.arguments(request, resumed));
+        let run = RunKey { job: request.job, epoch: request.epoch };
+        let mut environment = self.environment.clone().of_run(run, request.attempt);
+        if let Room::PerJob(_) = self.room {
+            environment = environment.with(LOGIN.folder_variable, folder);
+        }
+        let program = Program {
+            argv,
+            dir: request.worktree.clone(),
+            environment,
+            stdin: request.prompt_with(memory).into_bytes(),
+        };
+        let threads = Threads::of(&self.bench.sessions.join(self.name.as_str()), request.job);
+        let (model, prices) = (self.model(request).cloned(), self.bench.prices.clone());
+        let session = CodexSession::new(model, prices, threads, self.bench.clock.clone());
+        Ok((program, Box::new(session)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ambient::SystemClock;
+    use domain::{Clock, Epoch};
+
+    use super::*;
+    use crate::engine::{Allowance, Beginning, Prices};
+    use crate::process::Launcher;
+
+    #[test]
+    fn a_thread_that_is_on_this_host_is_resumed_and_another_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let bench = Bench {
+            launcher: Launcher::unguarded(Arc::clone(&clock)),
+            clock,
+            sessions: folder.path().to_owned(),
+            prices: Prices::default(),
+            empty_home: folder.path().to_owned(),
+        };
+        let config = EngineConfig { model: Some("gpt-5".to_owned()), ..EngineConfig::default() };
+        let engine = CodexEngine::new("codex".parse().unwrap(), &config, Environment::default(), &bench);
+        let mut request = EngineRequest {
+            job: "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap(),
+            epoch: Epoch(4),
+            attempt: 1,
+            title: "x".to_owned(),
+            prompt: "do it".to_owned(),
+            model: None,
+            session: Some("t-1".to_owned()),
+            worktree: "/w".into(),
+            beginning: Beginning::SavedWork,
+            allowance: Allowance::default(),
+        };
+        let threads = folder.path().join("codex").join(request.job.to_string()).join("sessions/2026/11/16");
+        std::fs::create_dir_all(&threads).unwrap();
+        std::fs::write(threads.join("rollout-2026-11-16T02-42-10-t-1.jsonl"), "").unwrap();
+
+        let (resumed, _) = engine.command(&request).unwrap();
+        request.session = Some("t-2".to_owned());
+        let (new, _) = engine.command(&request).unwrap();
+
+        let expected = [
+            "codex",
+            "exec",
+            "--json",
+            "-C",
+            "/w",
+            "-s",
+            "workspace-write",
+            "--skip-git-repo-check",
+            "--model=gpt-5",
+            "resume",
+            "t-1",
+            "-",
+        ];
+        assert_eq!(resumed.argv, expected.map(OsString::from));
+        assert!(!new.argv.contains(&OsString::from("resume")));
+        assert_eq!(resumed.stdin, request.prompt_with(Memory::Resumed).into_bytes());
+        assert_eq!(new.stdin, request.prompt_with(Memory::New).into_bytes());
+    }
+}

@@ -1,0 +1,242 @@
+//! What Codex says, and what it comes to.
+
+use std::sync::Arc;
+
+use domain::{Clock, FailureReason, Insights};
+use serde_json::Value;
+
+use super::threads::Threads;
+use crate::engine::prices::{Prices, Tokens};
+use crate::engine::resets::reset_time;
+use crate::engine::stream::{Heard, Objects, for_people, number_at, one_line, text_at};
+use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Session, Target, Usage, WindowState};
+use crate::process::{Line, Source};
+
+/// Follows one run of `codex exec --json`.
+pub(super) struct CodexSession {
+    model: Option<String>,
+    prices: Prices,
+    threads: Threads,
+    clock: Arc<dyn Clock>,
+    objects: Objects,
+    thread: String,
+    tokens: Option<Tokens>,
+    turns: u32,
+    end: TurnEnd,
+    error: Option<String>,
+    last_words: String,
+    on_standard_error: String,
+}
+
+/// How the one turn of a run ended.
+enum TurnEnd {
+    NotYet,
+    Completed,
+    Failed(String),
+}
+
+impl CodexSession {
+    pub(super) fn new(model: Option<String>, prices: Prices, threads: Threads, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            model,
+            prices,
+            threads,
+            clock,
+            objects: Objects::default(),
+            thread: String::new(),
+            tokens: None,
+            turns: 0,
+            end: TurnEnd::NotYet,
+            error: None,
+            last_words: String::new(),
+            on_standard_error: String::new(),
+        }
+    }
+
+    fn understand(&mut self, object: &Value) -> Vec<EngineEvent> {
+        match object.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "thread.started" => {
+                self.thread = text_at(object, "/thread_id").unwrap_or_default();
+                vec![EngineEvent::SessionStarted { session: self.thread.clone() }]
+            }
+            "turn.started" => {
+                self.turns = self.turns.saturating_add(1);
+                Vec::new()
+            }
+            "item.started" => self.item_started(object),
+            "item.completed" => self.item_completed(object),
+            "turn.completed" => self.complete(object),
+            "turn.failed" => self.fail(object),
+            "error" => self.note_error(object),
+            _ => Vec::new(),
+        }
+    }
+
+    fn item_started(&mut self, object: &Value) -> Vec<EngineEvent> {
+        let call = |tool: &str, target| vec![EngineEvent::ToolCall { tool: tool.to_owned(), target }];
+        match object.pointer("/item/type").and_then(Value::as_str).unwrap_or_default() {
+            "command_execution" => {
+                call("Shell", text_at(object, "/item/command").map(|line| Target::Command(command(&line).to_owned())))
+            }
+            "mcp_tool_call" => {
+                let tool = text_at(object, "/item/tool").unwrap_or_default();
+                call(&tool, text_at(object, "/item/server").map(Target::Other))
+            }
+            "web_search" => call("WebSearch", text_at(object, "/item/query").map(Target::Other)),
+            _ => Vec::new(),
+        }
+    }
+
+    fn item_completed(&mut self, object: &Value) -> Vec<EngineEvent> {
+        match object.pointer("/item/type").and_then(Value::as_str).unwrap_or_default() {
+            "agent_message" => {
+                let text = object.pointer("/item/text").and_then(Value::as_str).unwrap_or_default();
+                self.last_words = one_line(text);
+                vec![EngineEvent::Message { text: text.to_owned() }]
+            }
+            "file_change" => {
+                let changes = object.pointer("/item/changes").and_then(Value::as_array).into_iter().flatten();
+                let edit = |path| EngineEvent::ToolCall { tool: "Edit".to_owned(), target: Some(Target::Edit(path)) };
+                changes.filter_map(|change| text_at(change, "/path")).map(edit).collect()
+            }
+            "command_execution" => {
+                let exit = object.pointer("/item/exit_code").and_then(Value::as_i64).unwrap_or(0);
+                let output = text_at(object, "/item/aggregated_output").unwrap_or_default();
+                let failed = EngineEvent::ToolFailed { text: format!("exit code {exit}: {output}") };
+                (exit != 0).then_some(failed).into_iter().collect()
+            }
+            // Often no more than a warning: what ended the turn says whether it was.
+            "error" => {
+                let text = text_at(object, "/item/message").unwrap_or_default();
+                self.error = Some(one_line(&text));
+                for_people(&format!("! {text}"))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn complete(&mut self, object: &Value) -> Vec<EngineEvent> {
+        self.end = TurnEnd::Completed;
+        if let Some(usage) = object.get("usage") {
+            let total = Tokens {
+                input: number_at(usage, "/input_tokens"),
+                cached: number_at(usage, "/cached_input_tokens"),
+                output: number_at(usage, "/output_tokens"),
+            };
+            self.tokens = Some(self.threads.own_share(&self.thread, total));
+            self.threads.remember(&self.thread, total);
+        }
+        vec![EngineEvent::Usage(self.usage()), EngineEvent::Ended { why: self.last_words.clone() }]
+    }
+
+    fn fail(&mut self, object: &Value) -> Vec<EngineEvent> {
+        let message = text_at(object, "/error/message").unwrap_or_default();
+        let mut events = self.limit_event(&message);
+        self.end = TurnEnd::Failed(message.clone());
+        events.push(EngineEvent::Ended { why: message });
+        events
+    }
+
+    fn note_error(&mut self, object: &Value) -> Vec<EngineEvent> {
+        let message = text_at(object, "/message").unwrap_or_default();
+        self.error = Some(message.clone());
+        for_people(&format!("! {message}"))
+    }
+
+    fn limit_event(&self, message: &str) -> Vec<EngineEvent> {
+        let resets_at = reset_time(message, self.clock.now());
+        let limit = RateLimit { state: WindowState::UsedUp, window: None, resets_at, utilisation: None };
+        says_usage_limit(message).then_some(EngineEvent::RateLimit(limit)).into_iter().collect()
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            tokens_in: self.tokens.map(|tokens| tokens.input),
+            tokens_out: self.tokens.map(|tokens| tokens.output),
+            cost_usd: self.tokens.and_then(|tokens| self.prices.cost(self.model.as_deref(), tokens)),
+            turns: (self.turns > 0).then_some(self.turns),
+        }
+    }
+
+    fn of_failure(&self, message: &str) -> Judgement {
+        let message = one_line(message);
+        if says_usage_limit(&message) {
+            let resets_at = reset_time(&message, self.clock.now());
+            return Judgement::QuotaWindow { window: None, resets_at, message };
+        }
+        match ["401 Unauthorized", "403 Forbidden", "codex login"].iter().any(|words| message.contains(words)) {
+            true => Judgement::stays(FailureReason::EngineError, format!("it is not signed in: {message}")),
+            false => Judgement::may_pass(FailureReason::EngineError, format!("its turn failed: {message}")),
+        }
+    }
+
+    fn without_an_end(&self, exit: Exit) -> Judgement {
+        if let Some(error) = self.error.as_deref().filter(|error| says_usage_limit(error)) {
+            return self.of_failure(error);
+        }
+        let words = [self.error.as_deref().unwrap_or_default(), &self.on_standard_error, &self.last_words];
+        let said = words.into_iter().find(|words| !words.is_empty()).unwrap_or("nothing");
+        let said = one_line(said);
+        match exit {
+            Exit::Code(code @ 129..=192) => Judgement::may_pass(
+                FailureReason::Crash,
+                format!("it was ended by signal {} within its turn; its last words: {said}", code - 128),
+            ),
+            Exit::Code(code) => Judgement::may_pass(
+                FailureReason::EngineError,
+                format!("it ended with exit code {code} within its turn; its last words: {said}"),
+            ),
+            Exit::Lingered => Judgement::may_pass(FailureReason::EngineError, "its turn never ended".to_owned()),
+        }
+    }
+}
+
+impl Session for CodexSession {
+    fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
+        match self.objects.read(line) {
+            Heard::Object(object) => self.understand(&object),
+            Heard::Text(text) => {
+                if line.source == Source::Err {
+                    self.on_standard_error = one_line(&text);
+                }
+                for_people(&text)
+            }
+            Heard::Nothing => Vec::new(),
+        }
+    }
+
+    fn judge(&mut self, exit: Exit) -> Judgement {
+        match (&self.end, exit) {
+            (TurnEnd::Completed, Exit::Code(0) | Exit::Lingered) => Judgement::EndedWell,
+            (TurnEnd::Completed, Exit::Code(code)) => {
+                let error = self.error.as_deref().unwrap_or("it does not say why");
+                Judgement::may_pass(
+                    FailureReason::EngineError,
+                    format!("it completed its turn, and ended with exit code {code}: {}", one_line(error)),
+                )
+            }
+            (TurnEnd::Failed(message), _) => self.of_failure(message),
+            (TurnEnd::NotYet, exit) => self.without_an_end(exit),
+        }
+    }
+
+    fn insights(&self) -> Insights {
+        let Usage { tokens_in, tokens_out, cost_usd, turns } = self.usage();
+        Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() }
+    }
+}
+
+/// `cargo test` of `/bin/bash -lc 'cargo test'`.
+fn command(line: &str) -> &str {
+    let Some((shell, rest)) = line.split_once(" -lc ") else { return line };
+    let quoted = rest.trim();
+    let inner = quoted.strip_prefix(['\'', '"']).and_then(|text| text.strip_suffix(['\'', '"']));
+    if shell.contains(' ') { line } else { inner.unwrap_or(quoted) }
+}
+
+fn says_usage_limit(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["usage limit", "usage_limit_reached", "usage_not_included", "resets_in_seconds", "insufficient_quota"]
+        .iter()
+        .any(|words| text.contains(words))
+}

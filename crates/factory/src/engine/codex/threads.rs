@@ -1,0 +1,63 @@
+//! The files in which Codex keeps its threads, and what earlier runs of a job were told that theirs cost.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use domain::JobId;
+use serde::{Deserialize, Serialize};
+
+use crate::disk::{make_private_folder, replace_file};
+use crate::engine::prices::Tokens;
+use crate::engine::room::{files_below, is_plain};
+
+/// Whether a thread is on this host.
+pub(super) fn is_here(folder: &Path, thread: &str) -> bool {
+    let ending = format!("-{thread}.jsonl");
+    let is_it = |file: &PathBuf| file.to_string_lossy().ends_with(&ending);
+    is_plain(thread) && files_below(&folder.join("sessions"), 3).iter().any(is_it)
+}
+
+/// What the threads of a job have used up. Codex counts a thread from its first word; each run pays its own share.
+pub(super) struct Threads {
+    file: PathBuf,
+    used: BTreeMap<String, Used>,
+}
+
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Used {
+    input: u64,
+    cached: u64,
+    output: u64,
+}
+
+impl Threads {
+    pub(super) fn of(sessions: &Path, job: JobId) -> Self {
+        let file = sessions.join(format!("{job}.threads.json"));
+        let used = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        Self { file, used }
+    }
+
+    /// What of `total` was not told to an earlier run.
+    pub(super) fn own_share(&self, thread: &str, total: Tokens) -> Tokens {
+        let before = self.used.get(thread).copied().unwrap_or_default();
+        Tokens {
+            input: total.input.saturating_sub(before.input),
+            cached: total.cached.saturating_sub(before.cached),
+            output: total.output.saturating_sub(before.output),
+        }
+    }
+
+    /// Writes down what a later run must not pay again. A disk that refuses makes that one dearer, not this one fail.
+    pub(super) fn remember(&self, thread: &str, total: Tokens) {
+        let mut used = self.used.clone();
+        used.insert(thread.to_owned(), Used { input: total.input, cached: total.cached, output: total.output });
+        let bytes = serde_json::to_vec(&used).unwrap_or_default();
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        let written = make_private_folder(folder).and_then(|()| replace_file(&self.file, &bytes));
+        if let Err(error) = written {
+            tracing::warn!(%error, "What a thread has used up could not be written down");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a run of an engine came to.
+
+use domain::{FailureReason, Timestamp};
+
+/// How an engine's program ended, when no limit of ours and nobody's order ended it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code; 128 + n after signal n.
+    Code(i32),
+    /// It had said its closing word and did not go; we ended it.
+    Lingered,
+}
+
+/// What a run of an engine came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    /// It claims to be done.
+    EndedWell,
+    /// It failed.
+    Failed {
+        /// Why, in the words of the job.
+        reason: FailureReason,
+        /// Whether it may be worth another attempt.
+        again: Again,
+        /// What happened, for people.
+        message: String,
+    },
+    /// It waits for a person.
+    Asked {
+        /// The question.
+        question: String,
+    },
+    /// Its credential's usage window is used up: not a failure [B1].
+    QuotaWindow {
+        /// Which window, if the engine names it.
+        window: Option<String>,
+        /// When the window opens again, if the engine says so.
+        resets_at: Option<Timestamp>,
+        /// What the engine said.
+        message: String,
+    },
+    /// We were asked to stop it.
+    Stopped,
+}
+
+impl Judgement {
+    /// A failure that another attempt may not see.
+    pub(crate) fn may_pass(reason: FailureReason, message: String) -> Self {
+        Self::Failed { reason, again: Again::Worthwhile, message }
+    }
+
+    /// A failure that another attempt would see too.
+    pub(crate) fn stays(reason: FailureReason, message: String) -> Self {
+        Self::Failed { reason, again: Again::Pointless, message }
+    }
+}
+
+/// Whether another attempt may end differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// It may.
+    Worthwhile,
+    /// It would end the same way.
+    Pointless,
+}

@@ -1,0 +1,189 @@
+//! What ends a run that uses up too much, and how that is told. Time and silence are kept by the process itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::{Clock, FailureReason, Insights};
+
+use super::{Allowance, DiskAllowance, Judgement};
+
+/// A limit that a run reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Limit {
+    /// The host's wall clock.
+    Wall(Duration),
+    /// The job's own wall clock.
+    BudgetWall(Duration),
+    /// Nothing was said for this long.
+    Idle(Duration),
+    /// US dollars spent, and allowed.
+    Usd { spent: f64, max: f64 },
+    /// Tokens used, and allowed.
+    Tokens { used: u64, max: u64 },
+    /// Turns taken, and allowed.
+    Turns { taken: u32, max: u32 },
+    /// What the worktree grew by, and may.
+    Growth { grown: u64, max: u64 },
+    /// What is free on the disk, and must be.
+    Free { left: u64, min: u64 },
+}
+
+impl Limit {
+    /// The first limit that these figures are over.
+    pub(super) fn reached(allowance: &Allowance, insights: &Insights) -> Option<Self> {
+        let usd = allowance.usd.zip(insights.cost_usd).filter(|(max, spent)| spent >= max);
+        let used = insights.tokens_in.unwrap_or(0).saturating_add(insights.tokens_out.unwrap_or(0));
+        let tokens = allowance.tokens.filter(|max| used >= *max);
+        // The last turn that is allowed may still be taken.
+        let turns = allowance.turns.zip(insights.turns).filter(|(max, taken)| taken > max);
+        usd.map(|(max, spent)| Self::Usd { spent, max })
+            .or(tokens.map(|max| Self::Tokens { used, max }))
+            .or(turns.map(|(max, taken)| Self::Turns { taken, max }))
+    }
+
+    /// What a run that was ended for it came to.
+    pub(super) fn judgement(self) -> Judgement {
+        let message = self.to_string();
+        match self {
+            Self::Usd { .. } | Self::Tokens { .. } | Self::BudgetWall(_) => {
+                Judgement::stays(FailureReason::BudgetExceeded, message)
+            }
+            Self::Wall(_) | Self::Idle(_) | Self::Turns { .. } => Judgement::may_pass(FailureReason::Timeout, message),
+            Self::Growth { .. } => Judgement::may_pass(FailureReason::EngineError, message),
+            // The host's trouble, not the agent's: another host may have room.
+            Self::Free { .. } => Judgement::may_pass(FailureReason::Crash, message),
+        }
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Wall(max) => write!(f, "it ran for longer than {max:?}, the limit `engine_wall_ms`"),
+            Self::BudgetWall(max) => write!(f, "it ran for longer than {max:?}, the job's `budget.wall`"),
+            Self::Idle(max) => write!(f, "it said nothing for {max:?}, the limit `engine_idle_ms`"),
+            Self::Usd { spent, max } => write!(f, "it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`"),
+            Self::Tokens { used, max } => {
+                write!(f, "it used {used} tokens, of {max} left of the job's `budget.tokens`")
+            }
+            Self::Turns { taken, max } => write!(f, "it took {taken} turns, the limit `turns_max` is {max}"),
+            Self::Growth { grown, max } => {
+                let (grown, max) = (mebibytes(*grown), mebibytes(*max));
+                write!(f, "its worktree grew by {grown} MiB, the limit `worktree_growth_mib_max` is {max}")
+            }
+            Self::Free { left, min } => {
+                let (left, min) = (mebibytes(*left), mebibytes(*min));
+                write!(f, "the disk has {left} MiB left, the limit `disk_free_mib_min` is {min}")
+            }
+        }
+    }
+}
+
+fn mebibytes(bytes: u64) -> u64 {
+    bytes / (1024 * 1024)
+}
+
+/// Looks now and then at how much of the disk a run takes.
+pub(super) struct DiskWatch {
+    allowance: DiskAllowance,
+    worktree: PathBuf,
+}
+
+impl DiskWatch {
+    pub(super) fn new(allowance: DiskAllowance, worktree: &Path) -> Self {
+        Self { allowance, worktree: worktree.to_owned() }
+    }
+
+    /// Resolves when the run takes too much.
+    pub(super) async fn trips(&mut self, clock: &dyn Clock) -> Limit {
+        let began_with = self.used().await;
+        loop {
+            clock.sleep(self.allowance.every).await;
+            let (min, max) = (self.allowance.free_bytes_min, self.allowance.growth_bytes_max);
+            if let Some(left) = self.free().filter(|left| *left < min) {
+                return Limit::Free { left, min };
+            }
+            let grown = self.used().await.saturating_sub(began_with);
+            if grown > max {
+                return Limit::Growth { grown, max };
+            }
+        }
+    }
+
+    fn free(&self) -> Option<u64> {
+        let stat = rustix::fs::statvfs(&self.worktree).ok()?;
+        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    async fn used(&self) -> u64 {
+        let worktree = self.worktree.clone();
+        tokio::task::spawn_blocking(move || bytes_under(&worktree)).await.unwrap_or(0)
+    }
+}
+
+/// What the files below a folder take, links not followed. What vanishes meanwhile takes nothing.
+fn bytes_under(folder: &Path) -> u64 {
+    let mut total = 0_u64;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(found) = entry.metadata() else { continue };
+            if found.is_dir() {
+                folders.push(entry.path());
+            } else {
+                total = total.saturating_add(on_disk(&found));
+            }
+        }
+    }
+    total
+}
+
+/// Blocks, not length: a sparse file takes what it holds.
+fn on_disk(found: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    found.blocks().saturating_mul(512)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insights(tokens_in: u64, tokens_out: u64, cost_usd: Option<f64>, turns: u32) -> Insights {
+        Insights {
+            tokens_in: Some(tokens_in),
+            tokens_out: Some(tokens_out),
+            cost_usd,
+            turns: Some(turns),
+            ..Insights::default()
+        }
+    }
+
+    #[test]
+    fn each_limit_names_itself_and_its_value() {
+        let allowance = Allowance { usd: Some(2.5), tokens: Some(1_000), turns: Some(3), ..Allowance::default() };
+        let reached = |insights| Limit::reached(&allowance, &insights).map(Limit::judgement);
+        let budget = |message: &str| Some(Judgement::stays(FailureReason::BudgetExceeded, message.to_owned()));
+
+        assert_eq!(reached(insights(500, 499, Some(2.4), 3)), None);
+        assert_eq!(
+            reached(insights(1, 1, Some(2.5), 1)),
+            budget("it spent $2.5000, of $2.5000 left of the job's `budget.usd`")
+        );
+        assert_eq!(
+            reached(insights(600, 400, None, 1)),
+            budget("it used 1000 tokens, of 1000 left of the job's `budget.tokens`")
+        );
+        assert_eq!(
+            reached(insights(1, 1, None, 4)),
+            Some(Judgement::may_pass(FailureReason::Timeout, "it took 4 turns, the limit `turns_max` is 3".to_owned()))
+        );
+    }
+
+    #[test]
+    fn money_that_is_not_known_is_not_over_any_limit() {
+        let allowance = Allowance { usd: Some(0.01), ..Allowance::default() };
+
+        assert_eq!(Limit::reached(&allowance, &insights(1_000_000, 1_000_000, None, 9)), None);
+    }
+}
