@@ -11,7 +11,10 @@ use domain::{Clock, EngineName};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{AcpEngine, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineError, EngineRequest, Presence, Prices, Session, TemplateError};
+use super::{
+    AcpEngine, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineError, EngineRequest, Presence,
+    Prices, Session, TemplateError,
+};
 use crate::config::{EngineConfig, EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
 use crate::process::{Bounds, Environment, Finished, Launcher, Line, Program};

@@ -48,7 +48,12 @@ impl Permissions {
             Self::All => true,
             Self::Edits => matches!(
                 kind,
-                ToolKind::Read | ToolKind::Edit | ToolKind::Delete | ToolKind::Move | ToolKind::Search | ToolKind::Think
+                ToolKind::Read
+                    | ToolKind::Edit
+                    | ToolKind::Delete
+                    | ToolKind::Move
+                    | ToolKind::Search
+                    | ToolKind::Think
             ),
             Self::Nothing => false,
         }

@@ -198,7 +198,10 @@ impl AcpSession {
     }
 
     /// What an answer holds; one that holds something else, or a refusal, ends the conversation.
-    fn expect<T: serde::de::DeserializeOwned>(&mut self, outcome: Result<Params, Error>) -> Result<T, Vec<EngineEvent>> {
+    fn expect<T: serde::de::DeserializeOwned>(
+        &mut self,
+        outcome: Result<Params, Error>,
+    ) -> Result<T, Vec<EngineEvent>> {
         match outcome.map(|result| result.read()) {
             Ok(Ok(read)) => Ok(read),
             Ok(Err(error)) => Err(self.end(Ending::Strange(format!("its answer cannot be read: {error}")))),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use agent_client_protocol_schema::v1::{
-    ContentBlock, Cost, SessionNotification, SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolKind,
+    ContentBlock, Cost, SessionNotification, SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdate,
+    ToolKind,
 };
 use domain::{Insights, Timestamp};
 use serde::Deserialize;
