@@ -49,6 +49,8 @@ impl Coordinator {
             let code = match &unplaced.why {
                 Unplaced::NoFactories | Unplaced::Away { .. } => AlertCode::NoLiveFactory,
                 why if why.is_unplaceable() => AlertCode::Unplaceable,
+                // It says when it goes on, and nobody has to do anything.
+                Unplaced::UsageWindow { .. } => continue,
                 _ if now.since(since) >= self.settings.starving_after => AlertCode::QueueStarvation,
                 _ => continue,
             };

@@ -135,6 +135,7 @@ impl Coordinator {
             let before = desk.timing();
             for job in written {
                 has_work |= desk.absorb(job.clone(), moment);
+                self.progress.settle(&job.value);
                 // A run may have begun or ended with it.
                 self.log_bell.ring(job.value.id());
             }

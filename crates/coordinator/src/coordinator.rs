@@ -16,6 +16,7 @@ use crate::figures::Counters;
 use crate::inbox::Inboxes;
 use crate::logs::LogBell;
 use crate::modes::Modes;
+use crate::progress::Board;
 use crate::settings::Settings;
 use crate::tail::Tail;
 use crate::tokens::TokenBook;
@@ -50,6 +51,7 @@ pub struct Coordinator {
     pub(crate) tail: Tail,
     pub(crate) bodies: Bodies,
     pub(crate) log_bell: LogBell,
+    pub(crate) progress: Board,
     pub(crate) counters: Counters,
     /// How work reaches factories.
     pub(crate) modes: Modes,

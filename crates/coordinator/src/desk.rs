@@ -19,6 +19,7 @@ use crate::deadlines::Deadlines;
 use crate::errands::Errands;
 use crate::leases::Leases;
 use crate::registry::{Former, Pulse};
+use crate::windows::Windows;
 
 /// A point in time as the desk needs it.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +79,7 @@ pub(crate) struct Desk {
     pub(crate) pulses: HashMap<FactoryId, Pulse>,
     pub(crate) former: Former,
     pub(crate) leases: Leases,
+    pub(crate) windows: Windows,
 }
 
 impl Desk {
@@ -187,11 +189,20 @@ impl Desk {
 
     /// The engine that a job will get on a factory, as far as can be told without the plan that sent it there.
     fn likely_engine(&self, factory: &FactoryId, wanted: &[EngineName]) -> Option<EngineName> {
-        let offered: BTreeSet<EngineName> = self.factories.get(factory)?.value.engines().collect();
+        let rests =
+            |engine: &EngineName| self.fleet.get(factory).is_some_and(|state| state.resting.contains_key(engine));
+        let offered = self.factories.get(factory)?.value.engines().filter(|engine| !rests(engine));
+        let offered: BTreeSet<EngineName> = offered.collect();
         match wanted {
             [] => offered.into_iter().next(),
             wanted => wanted.iter().find(|engine| offered.contains(engine)).cloned(),
         }
+    }
+
+    /// The engine whose seat a job takes on the factory that holds it.
+    pub(crate) fn engine_of(&self, job: &Job) -> Option<EngineName> {
+        let lease = job.seat()?;
+        self.engines.get(&job.id()).cloned().or_else(|| self.likely_engine(&lease.factory, &job.spec().engines))
     }
 
     /// A plan gives a job a seat of this engine.

@@ -63,6 +63,14 @@ pub enum Error {
     /// The job cannot start now, and stays queued.
     #[error("not now: {0}")]
     NotNow(String),
+    /// There is no such run.
+    #[error("job `{job}` has no run {n}")]
+    NoSuchRun {
+        /// The job.
+        job: JobId,
+        /// The run's number.
+        n: u32,
+    },
     /// What was to be changed is not what the caller has seen.
     #[error("it was changed in the meantime: read it again, then change it")]
     Outdated,

@@ -46,6 +46,7 @@ impl Coordinator {
             manifest_snapshot: job.value.spec().clone(),
             waits_for,
             expires_at: self.expires_at(id),
+            progress: self.progress.of(id),
         })
     }
 
@@ -210,6 +211,7 @@ impl Coordinator {
                 scheduler::Presence::Stale | scheduler::Presence::Down => protocol::Presence::Stale,
             },
             last_heartbeat_at: pulse.map(|pulse| pulse.last),
+            engines: self.engines_shown(&desk, &known.value),
             capabilities: known.value.capabilities,
             repos: known.value.repos,
             seat_limit: known.value.seat_limit,

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-use domain::{Capability, Collection, Expected, Factory, FactoryId, InstanceId, ProductId, Timestamp, Versioned};
+use domain::{
+    Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, Timestamp, Versioned,
+};
 use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Pruned};
 use scheduler::FactoryState;
 use serde::{Deserialize, Serialize};
@@ -13,13 +15,21 @@ use crate::coordinator::Coordinator;
 use crate::documents::{Put, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
+use crate::quota::CREDENTIAL_LEN_MAX;
 use crate::submit::invalid;
+use crate::words::{check_name, cut, short};
 
 /// A machine with more seats than this is a typing mistake.
 const SEATS_MAX: u32 = 10_000;
 
 /// A factory that offers more tokens than this is not describing itself.
 const CAPABILITIES_MAX: usize = 1_000;
+
+/// Engines of a factory, each with all of its logins.
+const ENGINES_MAX: usize = 100;
+
+/// A version is a line.
+const VERSION_CHARS_MAX: usize = 100;
 
 /// A process that was superseded this many times ago has ended.
 const FORMER_MAX: usize = 16;
@@ -214,6 +224,7 @@ impl Coordinator {
             seat_limit: beat.seat_limit,
             engine_seats: beat.engine_seats,
             repo_seats: beat.repo_seats,
+            engine_health: beat.engines.into_iter().map(bounded).collect(),
             cost: beat.cost.min(100),
             draining: known.is_some_and(|known| known.draining),
             version: beat.version,
@@ -270,6 +281,7 @@ impl Coordinator {
         let Some(factory) = desk.factories.get(id).map(|factory| factory.value.clone()) else { return };
         let pulse = desk.pulses.get(id);
         let presence = self.presence(pulse);
+        let resting = self.resting(desk, &factory);
         let free = pulse.and_then(|pulse| pulse.disk_free_bytes);
         let state = FactoryState {
             factory,
@@ -278,6 +290,7 @@ impl Coordinator {
             load: pulse.map_or(0.0, |pulse| pulse.load),
             health: self.counters.health(id),
             disk_low: free.is_some_and(|free| free < self.settings.disk_free_min_bytes),
+            resting,
         };
         desk.fleet.upsert(state);
     }
@@ -323,10 +336,22 @@ fn check(beat: &Heartbeat) -> Result<(), Error> {
     if beat.capabilities.len() > CAPABILITIES_MAX || beat.repos.len() > CAPABILITIES_MAX {
         return Err(invalid("capabilities", format!("{CAPABILITIES_MAX} at most")));
     }
+    if beat.engines.len() > ENGINES_MAX {
+        return Err(invalid("engines", format!("{ENGINES_MAX} at most, found {}", beat.engines.len())));
+    }
+    for credential in beat.engines.iter().filter_map(|engine| engine.credential.as_deref()) {
+        check_name("engines.credential", credential, CREDENTIAL_LEN_MAX)?;
+    }
     if !beat.load.is_finite() || beat.load < 0.0 {
         return Err(invalid("load", "expected a number from 0 on".to_owned()));
     }
     Ok(())
+}
+
+/// What a factory says about an engine, in few words.
+fn bounded(health: EngineHealth) -> EngineHealth {
+    let version = health.version.as_deref().map(|version| short(version, VERSION_CHARS_MAX));
+    EngineHealth { version, problem: health.problem.as_deref().map(cut), ..health }
 }
 
 pub(crate) fn millis(span: Duration) -> u64 {

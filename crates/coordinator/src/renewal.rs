@@ -2,11 +2,12 @@
 
 use domain::{Epoch, Factory, FactoryId, InstanceId, JobId, Refusal, StageEvent};
 use fail::fail_point;
-use protocol::{Directive, Held, LeaseView, Renew, Renewed};
+use protocol::{Directive, Held, Holding, LeaseView, Progress, Renew, Renewed};
 use tracing::{info, warn};
 
 use crate::commit::{Amended, Decision};
 use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::leases::Renewal;
 use crate::principal::Principal;
@@ -18,14 +19,14 @@ impl Coordinator {
         if who.factory()? != id {
             return Err(Error::Forbidden(format!("a token of factory `{id}` is needed")));
         }
-        let listed: Vec<_> = request.held.iter().map(|held| (held.job_id, held.lease_epoch)).collect();
+        let listed: Vec<_> = request.held.iter().map(|one| (one.held.job_id, one.held.lease_epoch)).collect();
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         let (mut lost, mut unknown) = (Vec::new(), Vec::new());
         let (abandoned, is_current, draining) = {
             let mut desk = self.desk.lock();
-            for held in &request.held {
+            for Holding { held, progress } in &request.held {
                 match desk.leases.renew(held.job_id, held.lease_epoch, request.instance, expires) {
-                    Renewal::Renewed => {}
+                    Renewal::Renewed => self.put_up(&desk, *held, progress.as_ref()),
                     Renewal::TooLate => lost.push(*held),
                     Renewal::Unknown => unknown.push(*held),
                 }
@@ -63,6 +64,14 @@ impl Coordinator {
             return Err(Refusal::StaleEpoch { shown: held.lease_epoch, held: job.value.epoch() }.into());
         }
         self.lease(who, held.job_id).await
+    }
+
+    /// Shows what a holder's agent is doing. Under the desk's lock, so that it never outlives the lease.
+    fn put_up(&self, desk: &Desk, held: Held, progress: Option<&Progress>) {
+        let product = || desk.job(held.job_id).map(|job| job.value.product().clone());
+        if let (Some(progress), Some(product)) = (progress, product()) {
+            self.progress.put_up(held.job_id, held.lease_epoch, product, progress);
+        }
     }
 
     /// A lease that memory does not know may be one whose grant is being committed right now: the store decides.

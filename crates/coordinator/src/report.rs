@@ -160,7 +160,11 @@ impl Coordinator {
         let message = request.message.as_deref().map(cut);
         self.move_on(id, |job, now| {
             let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
-            let released = StageEvent::Released { holder: holder.clone(), message: message.clone() };
+            let released = StageEvent::Released {
+                holder: holder.clone(),
+                message: message.clone(),
+                insights: request.insights.clone(),
+            };
             job.apply(released, now, who.actor()).map(Decision::Write)
         })
         .await
@@ -199,7 +203,7 @@ impl Coordinator {
         }
     }
 
-    fn with_checkpoint(
+    pub(crate) fn with_checkpoint(
         &self,
         job: Job,
         holder: &Holder,
@@ -228,7 +232,7 @@ impl Coordinator {
     }
 
     /// Who reports, if its token covers the job's product [T3].
-    async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
+    pub(crate) async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
         who.factory()?;
         let job = self.look_up(id).await?;
         Ok(Holder { epoch, factory: who.work_on(job.value.product())?.clone() })

@@ -5,6 +5,8 @@ use std::time::Duration;
 use domain::RetryPolicy;
 use scheduler::Weights;
 
+use crate::windows::WindowPolicy;
+
 /// A sweep reads every open job; more often than this it would be all that a busy coordinator does.
 const SWEEP_EVERY_MIN: Duration = Duration::from_millis(100);
 
@@ -31,6 +33,8 @@ pub struct Settings {
     pub factory_token_ttl: Option<Duration>,
     /// What follows failures, where a manifest says nothing.
     pub retry: RetryPolicy,
+    /// How long logins rest whose usage window is used up.
+    pub windows: WindowPolicy,
     /// The terms of the score.
     pub weights: Weights,
     /// Below this much free space a factory gets no new work.
@@ -50,6 +54,7 @@ impl Default for Settings {
             token_overlap: Duration::from_mins(10),
             factory_token_ttl: None,
             retry: RetryPolicy::default(),
+            windows: WindowPolicy::default(),
             weights: Weights::default(),
             disk_free_min_bytes: 1024 * 1024 * 1024,
         }

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::generation;
 use crate::registry::Registration;
 use crate::settings::Settings;
+use crate::windows::Window;
 
 impl Coordinator {
     /// A coordinator with what the store knows. Nothing runs yet: [`Coordinator::run`] does that.
@@ -36,6 +37,7 @@ impl Coordinator {
             tail: Default::default(),
             bodies: Default::default(),
             log_bell: Default::default(),
+            progress: Default::default(),
             counters: Default::default(),
             modes: Default::default(),
             claim_lanes: Default::default(),
@@ -88,6 +90,9 @@ impl Coordinator {
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
             self.know_factory(factory);
+        }
+        for (credential, window) in self.documents::<Window>(Collection::Credentials).await? {
+            self.know_window(credential, window);
         }
         Ok(())
     }

@@ -55,6 +55,7 @@ impl Coordinator {
     /// One look at everything that time can bring about. Idempotent.
     pub async fn tick(&self) {
         self.look_at_presence();
+        self.wake_engines();
         self.reap_expired().await;
         let now = self.now();
         let overdue = self.desk.lock().overdue(now, OVERDUE_MAX);
@@ -84,6 +85,8 @@ impl Coordinator {
         }
         self.lift_the_rest().await;
         self.settle_blocked().await;
+        self.purge_windows().await;
+        self.wake_engines();
         self.work.notify_one();
         self.timer.notify_one();
     }
@@ -248,6 +251,9 @@ impl Coordinator {
         }
         if let Some(due) = desk.next_deadline() {
             pause = pause.min(due.since(now));
+        }
+        if let Some(rest) = self.until_engines_wake(&desk) {
+            pause = pause.min(rest + Duration::from_millis(1));
         }
         if self.is_warming() {
             pause = pause.min(self.settings.renew_every);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use domain::{Position, Recorded, Scope, StoreError};
 use parking_lot::Mutex;
+use protocol::ProgressEvent;
+use tokio::sync::watch;
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
@@ -36,6 +38,10 @@ pub struct Follower {
     /// How far the log reached when it was last asked.
     seen: Position,
     reset: bool,
+    /// Wakes when an agent does something else.
+    progress: watch::Receiver<u64>,
+    /// What agents are doing, as far as it was handed out.
+    heard: u64,
 }
 
 /// What a reader of the log gets.
@@ -43,6 +49,8 @@ pub struct Follower {
 pub enum Followed {
     /// The next events, in order; at least one.
     Events(Vec<Recorded>),
+    /// What agents are doing now, the latest of each job: it has no position, and whoever misses it misses nothing.
+    Progress(Vec<ProgressEvent>),
     /// The position is unknown or too far behind: read the state afresh, then go on from here.
     Reset(Position),
 }
@@ -56,7 +64,9 @@ impl Coordinator {
         let is_far_behind = scope_is_wide(&scope) && end.0.saturating_sub(position.0) > BEHIND_MAX;
         let reset = is_unknown || is_far_behind;
         let position = if reset { end } else { position };
-        Ok(Follower { coordinator: Arc::clone(self), scope, position, seen: position, reset })
+        let progress = self.progress.listen();
+        let heard = *progress.borrow();
+        Ok(Follower { coordinator: Arc::clone(self), scope, position, seen: position, reset, progress, heard })
     }
 
     /// Where the log ends now.
@@ -153,6 +163,10 @@ impl Follower {
         loop {
             self.seen = self.coordinator.log_end().await.unwrap_or(self.seen);
             if self.seen <= self.position {
+                let news = self.progress_news();
+                if !news.is_empty() {
+                    return Some(Followed::Progress(news));
+                }
                 self.wait().await?;
                 continue;
             }
@@ -171,11 +185,23 @@ impl Follower {
         }
     }
 
-    /// Waits for the log to grow. `None` when the coordinator is stopping.
-    async fn wait(&self) -> Option<()> {
+    /// What agents have begun to do since this was last asked.
+    fn progress_news(&mut self) -> Vec<ProgressEvent> {
+        if *self.progress.borrow_and_update() == self.heard {
+            return Vec::new();
+        }
+        let (news, heard) = self.coordinator.progress.after(self.heard, &self.scope);
+        self.heard = heard;
+        news
+    }
+
+    /// Waits for the log to grow, or for an agent to do something else. `None` when the coordinator is stopping.
+    async fn wait(&mut self) -> Option<()> {
+        let Self { coordinator, progress, .. } = self;
         let grown = tokio::select! {
-            () = self.coordinator.stopped() => return None,
-            grown = self.coordinator.ports.jobs.changed(self.seen.max(self.position)) => grown,
+            () = coordinator.stopped() => return None,
+            _ = progress.changed() => return Some(()),
+            grown = coordinator.ports.jobs.changed(self.seen.max(self.position)) => grown,
         };
         match grown {
             Ok(_) => Some(()),

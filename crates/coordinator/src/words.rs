@@ -25,7 +25,17 @@ const SESSION_LEN_MAX: usize = 1_000;
 
 /// A message without anything that could harm a terminal, and not too long.
 pub(crate) fn cut(message: &str) -> String {
-    message.chars().filter(is_text).take(MESSAGE_CHARS_MAX).collect()
+    short(message, MESSAGE_CHARS_MAX)
+}
+
+/// The beginning of a text, without anything that could harm a terminal.
+pub(crate) fn short(text: &str, chars_max: usize) -> String {
+    text.chars().filter(is_text).take(chars_max).collect()
+}
+
+/// Text without anything that could harm a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().filter(is_text).collect()
 }
 
 /// Evidence that fits into a job's document: the ends of outputs, the first ones first.
@@ -45,7 +55,7 @@ pub(crate) fn check(checkpoint: &Checkpoint) -> Result<(), Error> {
     checkpoint.session.as_deref().map_or(Ok(()), |session| check_name("checkpoint.session", session, SESSION_LEN_MAX))
 }
 
-fn check_name(what: &'static str, name: &str, max: usize) -> Result<(), Error> {
+pub(crate) fn check_name(what: &'static str, name: &str, max: usize) -> Result<(), Error> {
     if name.is_empty() || name.len() > max {
         return Err(invalid(what, format!("1 to {max} bytes, found {}", name.len())));
     }

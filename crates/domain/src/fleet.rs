@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::engine_health::EngineHealth;
 use crate::ids::{InstanceId, TokenId};
 use crate::names::{Capability, EngineName, FactoryId, ProductId, RepoName};
 use crate::time::Timestamp;
@@ -32,6 +33,9 @@ pub struct Factory {
     /// Jobs at one time by repository on this factory, where fewer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repo_seats: BTreeMap<RepoName, u32>,
+    /// Its engines, as far as it could verify them [B9].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engine_health: Vec<EngineHealth>,
     /// Relative cost of a seat: 0 is free, 100 is the dearest.
     #[serde(default)]
     pub cost: u8,

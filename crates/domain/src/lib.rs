@@ -1,5 +1,6 @@
 //! Words and rules. No tokio, no clock, no I/O: everything here can be decided with values alone.
 
+mod engine_health;
 mod event;
 mod facts;
 mod fleet;
@@ -19,7 +20,9 @@ mod shape;
 mod spec;
 mod stage;
 mod time;
+mod usage_window;
 
+pub use engine_health::{EngineHealth, unnamed_credential};
 pub use event::{Actor, EventKind, JobEvent, Recorded};
 pub use facts::Facts;
 pub use fleet::{Factory, Grant, Product, Token};
@@ -43,8 +46,9 @@ pub use ports::{
 pub use reason::FailureReason;
 pub use refusal::Refusal;
 pub use retry::{RetryPolicy, Verdict};
-pub use run::{Evidence, Insights, Run, RunOutcome};
+pub use run::{Evidence, Insights, Run, RunOutcome, Spend};
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
 pub use stage::{Account, Completion, Holder, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, UnknownStage};
 pub use time::{Clock, Entropy, Timestamp, TimestampError};
+pub use usage_window::UsageWindow;

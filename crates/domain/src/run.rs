@@ -102,6 +102,30 @@ pub struct Insights {
     pub engine_ms: Option<u64>,
 }
 
+/// What the ended runs of a job have used up, as far as their engines told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Spend {
+    /// US dollars.
+    pub usd: f64,
+    /// Tokens in and out together.
+    pub tokens: u64,
+}
+
+impl Spend {
+    /// Whether nothing is known to be used up.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same with one run more.
+    #[must_use]
+    pub fn and(self, run: &Insights) -> Self {
+        let tokens = run.tokens_in.unwrap_or(0).saturating_add(run.tokens_out.unwrap_or(0));
+        Self { usd: self.usd + run.cost_usd.unwrap_or(0.0), tokens: self.tokens.saturating_add(tokens) }
+    }
+}
+
 /// One verify command and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

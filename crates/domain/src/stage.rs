@@ -163,8 +163,8 @@ impl Stage {
             (Self::Building { .. }, E::Asked { question, .. }) => {
                 Ok(Self::Blocked { on: Obstacle::Question(question.clone()) })
             }
-            (Self::Building { .. }, E::QuotaHit { until, .. }) => Ok(Self::waiting(Some(*until))),
-            (Self::Assigned { .. } | Self::Building { .. }, E::Released { .. } | E::Preempted { .. }) => {
+            (Self::Building { .. }, E::QuotaHit { .. })
+            | (Self::Assigned { .. } | Self::Building { .. }, E::Released { .. } | E::Preempted { .. }) => {
                 Ok(Self::waiting(None))
             }
             (

@@ -30,6 +30,14 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// The text for people: to the minute, with its zone.
+    pub fn to_the_minute(self) -> String {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(at) => at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+            Err(_) => self.to_string(),
+        }
+    }
+
     /// How long ago `earlier` was; zero if it lies ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -82,6 +82,25 @@ impl EngineConfig {
         };
         self.kind.unwrap_or(if self.argv.is_empty() { by_name } else { EngineKind::Command })
     }
+
+    /// The program that the engine called `name` runs, if it has one.
+    pub fn program(&self, name: &EngineName) -> Option<&str> {
+        match self.kind(name) {
+            EngineKind::Command => self.argv.first().map(String::as_str),
+            kind => self.program.as_deref().or(kind.program()),
+        }
+    }
+}
+
+impl EngineKind {
+    /// The program that such an engine is, where its configuration names no other.
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Command => None,
+            Self::Claude => Some("claude"),
+            Self::Codex => Some("codex"),
+        }
+    }
 }
 
 /// Where in a command's output its figures are. The last one found counts.

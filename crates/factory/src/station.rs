@@ -216,6 +216,7 @@ impl Station {
             engine_seats: self.settings.engine_seats.clone(),
             repo_seats: BTreeMap::new(),
             cost: self.settings.cost,
+            engines: Vec::new(),
             load: self.load(),
             disk_free_bytes: self.disk_free_bytes(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Capability, ClaimNonce, EngineName, FactoryId, Flags, InstanceId, JobId, RepoName, Timestamp};
+use domain::{
+    Capability, ClaimNonce, EngineHealth, EngineName, FactoryId, Flags, InstanceId, JobId, RepoName, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -72,6 +74,9 @@ pub struct Heartbeat {
     /// Free space where worktrees live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_free_bytes: Option<u64>,
+    /// Its engines, by name and login, as far as it could verify them. One that is offered and not listed counts as usable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<EngineHealth>,
     /// The program's version.
     #[serde(default)]
     pub version: String,
@@ -115,6 +120,9 @@ pub struct FactoryView {
     pub last_heartbeat_at: Option<Timestamp>,
     /// What it can do.
     pub capabilities: BTreeSet<Capability>,
+    /// Its engines, by name and login. `windowUntil` is what the fleet knows, not only the factory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<EngineHealth>,
     /// Repositories that are there.
     pub repos: BTreeSet<RepoName>,
     /// Jobs at one time.

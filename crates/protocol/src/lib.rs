@@ -3,11 +3,14 @@
 mod archive;
 mod claims;
 mod client;
+mod evidence;
 mod factories;
 mod jobs;
 mod network;
 mod operations;
 mod problem;
+mod progress;
+mod quota;
 mod sse;
 mod transfer;
 mod work;
@@ -15,6 +18,7 @@ mod work;
 pub use archive::{REPLACE_EVERYTHING, Restored, SUMMARY_HEADER};
 pub use claims::{Claim, Claimed, Granted, NotGranted, QueueNews, WouldGrant};
 pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
+pub use evidence::{CommitLine, EvidenceKept, EvidenceWork, RunEvidence};
 pub use factories::{
     Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Presence, Pruned, SeatsInUse,
     TokenRotated,
@@ -29,6 +33,8 @@ pub use operations::{
     QueueState, TokenList, TokenMade, TokenView,
 };
 pub use problem::Problem;
+pub use progress::{Holding, Progress, ProgressEvent};
+pub use quota::{CredentialList, CredentialView, QuotaAnswer, QuotaWork, ResumeCredential};
 pub use sse::{SseEvent, SseParser};
 pub use transfer::Download;
 pub use work::{

@@ -2,12 +2,14 @@
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, Evidence, FactoryId,
-    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, StageName, Timestamp,
+    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, Spend, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::problem::Problem;
+use crate::progress::Holding;
+use crate::quota::{QuotaAnswer, QuotaWork};
 
 /// Takes a dispatch. The same nonce asks for the same answer again [I6].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -52,8 +54,14 @@ pub struct Assignment {
     /// The branch to start from; the repository's own default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BranchName>,
+    /// The engine whose seat it takes: the others may be resting, and its own choice is the factory's only where this is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineName>,
     /// How many attempts failed before.
     pub attempts: u32,
+    /// What earlier runs have used up of the job's budget.
+    #[serde(default, skip_serializing_if = "Spend::is_nothing")]
+    pub spent: Spend,
     /// What the job asks for.
     pub spec: Spec,
     /// The manifest; empty for an errand.
@@ -64,6 +72,15 @@ pub struct Assignment {
     /// The branch or merge to make instead of work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<PromoteOrder>,
+}
+
+impl Assignment {
+    /// The engines to try, in order: the one whose seat the job takes, then those that the job names; any when empty.
+    pub fn engines(&self) -> Vec<EngineName> {
+        let mut engines: Vec<EngineName> = self.engine.iter().cloned().collect();
+        engines.extend(self.spec.engines.iter().filter(|named| self.engine.as_ref() != Some(named)).cloned());
+        engines
+    }
 }
 
 /// The right to move the pull request's branch, or to merge.
@@ -185,7 +202,7 @@ pub struct Failed {
 }
 
 /// Gives a job back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseWork {
     /// The fence.
@@ -196,6 +213,9 @@ pub struct ReleaseWork {
     /// Work saved on the way out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
+    /// What it cost until then.
+    #[serde(default)]
+    pub insights: Insights,
 }
 
 /// A fenced change of a job by its holder: to `building`, or saved work.
@@ -232,7 +252,7 @@ pub struct Renew {
     /// The process.
     pub instance: InstanceId,
     /// What it holds. What it leaves out twice is taken from it.
-    pub held: Vec<Held>,
+    pub held: Vec<Holding>,
     /// How busy the machine is: 1 is all it can do.
     #[serde(default)]
     pub load: f64,
@@ -356,6 +376,12 @@ pub enum WorkOperation {
         #[serde(flatten)]
         request: FailWork,
     },
+    /// `POST /jobs/:id/quota`
+    Quota {
+        job_id: JobId,
+        #[serde(flatten)]
+        request: QuotaWork,
+    },
     /// `POST /jobs/:id/lease/release`
     Release {
         job_id: JobId,
@@ -395,6 +421,8 @@ pub enum WorkOutcome {
     Completed(Completed),
     /// To `fail`.
     Failed(Failed),
+    /// To `quota`.
+    Quota(QuotaAnswer),
     /// It was refused.
     Problem(Box<Problem>),
 }

@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 
-use domain::{Capability, FactoryId};
+use domain::{Capability, EngineName, FactoryId};
 
 use crate::draft::Draft;
 use crate::fleet::{Member, repo_of_token};
 use crate::gate::{Candidate, Gate, RepoFit};
-use crate::needs::Needs;
+use crate::needs::{Needs, soonest};
+use crate::rest::Rest;
 use crate::unfit::{Unfit, missing};
 use crate::unplaced::{Nearest, Unplaced};
 
@@ -62,7 +63,7 @@ fn furthest<'d>(draft: &'d Draft, needs: &Needs) -> Option<(Gate, &'d FactoryId)
 
 /// Whether the reason that a gate gives names a factory.
 fn names_factory(gate: Gate) -> bool {
-    matches!(gate, Gate::There | Gate::Open | Gate::Disk)
+    matches!(gate, Gate::There | Gate::Open | Gate::Disk | Gate::EngineAwake)
 }
 
 fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unplaced {
@@ -78,9 +79,42 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
         (Gate::Heard, _) => Unplaced::Warming,
         (Gate::Open, _) => Unplaced::Draining { factory },
         (Gate::Disk, _) => Unplaced::DiskLow { factory },
+        (Gate::EngineAwake, _) => engines_rest(draft, needs),
         (Gate::EngineSeats, _) => Unplaced::EngineBusy { engines: shape.engines.clone() },
         (Gate::RepoSeats | Gate::FleetRepoSeats, Some(repo)) => Unplaced::RepoBusy { repo: repo.clone() },
         (Gate::Seats | Gate::Pin | Gate::Repo | Gate::RepoSeats | Gate::FleetRepoSeats, _) => Unplaced::AllBusy,
+    }
+}
+
+/// Of all factories that nothing graver stops than the rest of their engines, the one whose rest is over first.
+fn engines_rest(draft: &Draft, needs: &Needs) -> Unplaced {
+    let fleet = draft.view.fleet;
+    let mut first: Option<(Rest, EngineName, FactoryId)> = None;
+    let mut weigh = |candidate: &Candidate, factory: &FactoryId| {
+        if Gate::stopping(candidate, needs) != Some(Gate::EngineAwake) {
+            return;
+        }
+        for (rest, engine) in needs.rests(candidate.kind, candidate.standing) {
+            let place = (soonest(rest), engine, factory);
+            if first.as_ref().is_none_or(|(rest, engine, factory)| place < (soonest(rest), engine, factory)) {
+                first = Some((rest.clone(), engine.clone(), factory.clone()));
+            }
+        }
+    };
+    match needs.shape.pin.as_ref().and_then(|pin| fleet.member(pin)) {
+        Some(member) => weigh(&draft.candidate(member, needs), &member.rank.factory),
+        None => {
+            for alike in fleet.kinds().iter().flat_map(|(id, kind)| draft.alike(id, kind)) {
+                let Some((repo, rank)) = draft.foremost(&alike, needs) else { continue };
+                let (kind, standing) = (alike.kind, alike.standing);
+                weigh(&Candidate { kind, standing, repo, pinned_elsewhere: false }, &rank.factory);
+            }
+        }
+    }
+    match first {
+        Some((Rest::Window(window), ..)) => Unplaced::UsageWindow { window },
+        Some((Rest::Unusable { problem }, engine, factory)) => Unplaced::EngineUnusable { factory, engine, problem },
+        None => Unplaced::AllBusy,
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) use cohort::{Cohort, Cohorts, Load, Rank, Standing};
 pub(crate) use kind::{Kind, KindId, Kinds, TokenId};
 pub(crate) use ledger::{Tally, Used};
 
+use crate::rest::Rest;
 use intern::Interner;
 use kind::Offer;
 use ledger::Ledger;
@@ -48,6 +49,8 @@ pub struct FactoryState {
     pub health: f64,
     /// Whether it is short of disk space: it takes nothing new until that is over [B10].
     pub disk_low: bool,
+    /// Engines that get no work for now, and why.
+    pub resting: BTreeMap<EngineName, Rest>,
 }
 
 /// What one held or dispatched job takes up.

@@ -26,6 +26,8 @@ pub(crate) enum Gate {
     Open,
     /// It has disk space.
     Disk,
+    /// One of the engines is signed in and inside its usage window.
+    EngineAwake,
     /// It has a free seat.
     Seats,
     /// It has a free seat for one of the engines.
@@ -62,7 +64,7 @@ impl RepoFit {
 }
 
 impl Gate {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Product,
         Self::Pin,
         Self::Capabilities,
@@ -73,6 +75,7 @@ impl Gate {
         Self::Heard,
         Self::Open,
         Self::Disk,
+        Self::EngineAwake,
         Self::Seats,
         Self::EngineSeats,
         Self::RepoSeats,
@@ -97,6 +100,7 @@ impl Gate {
             Self::Heard => standing.presence != Presence::Warming,
             Self::Open => !standing.draining,
             Self::Disk => !standing.disk_low,
+            Self::EngineAwake => needs.engine(kind, standing) != EnginePick::Resting,
             Self::Seats => !standing.full,
             Self::EngineSeats => needs.engine(kind, standing) != EnginePick::Busy,
             Self::RepoSeats => repo.free,

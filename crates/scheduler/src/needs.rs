@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use domain::{Capability, EngineName, FactoryId, RepoName, Shape};
+use domain::{Capability, EngineName, FactoryId, RepoName, Shape, Timestamp};
 
 use crate::fleet::{Fleet, Kind, RepoId, Standing, TokenId, repo_of_token};
+use crate::rest::Rest;
 use crate::view::{Demand, FleetView};
 
 /// What a job needs, looked up once per decision.
@@ -35,8 +36,10 @@ pub(crate) enum EnginePick<'a> {
     Unneeded,
     /// This one: the first that has a free seat, in the job's order of preference, or by name if it has none.
     One(&'a EngineName),
-    /// Every engine that would do has its seats taken.
+    /// Every engine that would do has its seats taken, or rests.
     Busy,
+    /// Every engine that would do rests.
+    Resting,
     /// None of the engines that would do is there.
     Absent,
 }
@@ -72,13 +75,32 @@ impl<'a> Needs<'a> {
         if !named.is_empty() && wanted.peek().is_none() {
             return EnginePick::Absent;
         }
-        let free = |engine: &&EngineName| !standing.busy_engines.contains(engine);
+        let awake = |engine: &&EngineName| !standing.resting.contains_key(*engine);
+        let free = |engine: &&EngineName| awake(engine) && !standing.busy_engines.contains(engine);
         let pick = match (named.is_empty(), kind.engines().is_empty()) {
             (true, true) => return EnginePick::Unneeded,
             (true, false) => offered.find(free),
             (false, _) => wanted.find(free),
         };
-        pick.map_or(EnginePick::Busy, EnginePick::One)
+        match pick {
+            Some(engine) => EnginePick::One(engine),
+            None if self.candidates(kind).any(|engine| awake(&engine)) => EnginePick::Busy,
+            None => EnginePick::Resting,
+        }
+    }
+
+    /// The engines of a factory that would do, resting or not.
+    pub(crate) fn candidates<'e>(&'e self, kind: &'e Kind) -> impl Iterator<Item = &'e EngineName> {
+        let named = &self.shape.engines;
+        kind.engines().iter().filter(move |engine| named.is_empty() || named.contains(engine))
+    }
+
+    /// Why each of those that rest does so, what passes soonest first.
+    pub(crate) fn rests<'e>(&'e self, kind: &'e Kind, standing: &'e Standing) -> Vec<(&'e Rest, &'e EngineName)> {
+        let resting = self.candidates(kind).filter_map(|engine| Some((standing.resting.get(engine)?, engine)));
+        let mut resting: Vec<_> = resting.collect();
+        resting.sort_by_key(|(rest, engine)| (soonest(rest), *engine));
+        resting
     }
 
     fn look_up(&mut self, fleet: &Fleet) {
@@ -92,5 +114,13 @@ impl<'a> Needs<'a> {
         self.asked.extend(&self.tokens);
         let engines = self.shape.engines.iter().filter_map(|engine| fleet.kinds().token(&Capability::engine(engine)));
         self.asked.extend(engines);
+    }
+}
+
+/// When a rest is over by itself; what a person has to end comes last.
+pub(crate) fn soonest(rest: &Rest) -> (bool, Option<Timestamp>) {
+    match rest {
+        Rest::Window(window) => (window.until.is_none(), window.until),
+        Rest::Unusable { .. } => (true, None),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use domain::{Capability, EngineName, FactoryId, ProductId, RepoName};
+use domain::{Capability, EngineName, FactoryId, ProductId, RepoName, UsageWindow};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -10,6 +10,7 @@ use crate::fleet::{Kind, Member, Presence, repo_of_token};
 use crate::gate::{Candidate, Gate};
 use crate::names::Names;
 use crate::needs::Needs;
+use crate::rest::Rest;
 
 /// One reason why a factory may not have a job. Shown after the factory's name: "`mac-1` lacks `has:docker`".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -56,6 +57,18 @@ pub enum Unfit {
     Draining,
     /// It is short of disk space.
     DiskLow,
+    /// The usage window of an engine's login is used up.
+    UsageWindow {
+        /// Which.
+        window: UsageWindow,
+    },
+    /// An engine is not signed in, or cannot be used for another reason.
+    EngineUnusable {
+        /// The engine.
+        engine: EngineName,
+        /// The reason.
+        problem: String,
+    },
     /// All seats are taken.
     Full {
         /// How many it has.
@@ -102,10 +115,21 @@ impl Unfit {
             Gate::Heard => vec![Self::Warming],
             Gate::Open => vec![Self::Draining],
             Gate::Disk => vec![Self::DiskLow],
+            Gate::EngineAwake => {
+                let rests = needs.rests(candidate.kind, candidate.standing);
+                rests.into_iter().map(|(rest, engine)| Self::of_rest(rest, engine)).collect()
+            }
             Gate::Seats => vec![Self::Full { seats: member.state.factory.seat_limit }],
             Gate::EngineSeats => vec![Self::EngineBusy { engines: candidate.standing.busy_engines.clone() }],
             Gate::RepoSeats => repo(|repo| Self::RepoBusy { repo }),
             Gate::FleetRepoSeats => repo(|repo| Self::FleetRepoBusy { repo }),
+        }
+    }
+
+    fn of_rest(rest: &Rest, engine: &EngineName) -> Self {
+        match rest {
+            Rest::Window(window) => Self::UsageWindow { window: window.clone() },
+            Rest::Unusable { problem } => Self::EngineUnusable { engine: engine.clone(), problem: problem.clone() },
         }
     }
 }
@@ -134,6 +158,8 @@ impl fmt::Display for Unfit {
             Self::Warming => f.write_str("has not been heard of yet"),
             Self::Draining => f.write_str("is draining"),
             Self::DiskLow => f.write_str("is short of disk space"),
+            Self::UsageWindow { window } => write!(f, "is {window}"),
+            Self::EngineUnusable { engine, problem } => write!(f, "cannot use `{engine}`: {problem}"),
             Self::Full { seats: 1 } => f.write_str("has its one seat taken"),
             Self::Full { seats } => write!(f, "has all {seats} seats taken"),
             Self::EngineBusy { engines } => write!(f, "has all seats for {} taken", Names::all(engines)),

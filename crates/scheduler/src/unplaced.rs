@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use domain::{Capability, EngineName, FactoryId, ProductId, RepoName};
+use domain::{Capability, EngineName, FactoryId, ProductId, RepoName, UsageWindow};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -51,6 +51,20 @@ pub enum Unplaced {
     DiskLow {
         /// One of them.
         factory: FactoryId,
+    },
+    /// Those that would fit have an engine for it, whose usage window is used up: the one that resets first.
+    UsageWindow {
+        /// Which.
+        window: UsageWindow,
+    },
+    /// Those that would fit have an engine for it that cannot be used.
+    EngineUnusable {
+        /// One of them.
+        factory: FactoryId,
+        /// The engine.
+        engine: EngineName,
+        /// The reason.
+        problem: String,
     },
     /// It is pinned to a factory that is not in the fleet.
     PinnedToAbsent {
@@ -107,6 +121,8 @@ impl Unplaced {
             Self::Away { .. } => "away",
             Self::Draining { .. } => "draining",
             Self::DiskLow { .. } => "disk_low",
+            Self::UsageWindow { .. } => "usage_window",
+            Self::EngineUnusable { .. } => "engine_unusable",
             Self::PinnedToAbsent { .. } => "pinned_to_absent",
             Self::PinnedToUnfit { .. } => "pinned_to_unfit",
             Self::Warming => "warming",
@@ -128,8 +144,10 @@ impl Unplaced {
             | Self::Away { .. }
             | Self::Draining { .. }
             | Self::DiskLow { .. }
+            | Self::EngineUnusable { .. }
             | Self::PinnedToAbsent { .. }
             | Self::PinnedToUnfit { .. } => true,
+            Self::UsageWindow { window } => window.until.is_none(),
             Self::Warming
             | Self::ProductPaused { .. }
             | Self::AllBusy
@@ -167,6 +185,10 @@ impl fmt::Display for Unplaced {
                 f,
                 "every factory that fits is short of disk space, such as `{factory}`: free some with `giga gc`"
             ),
+            Self::UsageWindow { window } => window.fmt(f),
+            Self::EngineUnusable { factory, engine, problem } => {
+                write!(f, "no factory that fits can use its engine, such as `{engine}` on `{factory}`: {problem}")
+            }
             Self::PinnedToAbsent { factory } => {
                 write!(f, "it is pinned to `{factory}`, which is not in the fleet: enrol it, or unpin the job")
             }

@@ -1,6 +1,7 @@
 //! The handlers, by what they are about. Each translates a request, asks the coordinator, and translates the answer.
 
 pub(crate) mod archive;
+pub(crate) mod credentials;
 pub(crate) mod factories;
 pub(crate) mod history;
 pub(crate) mod inbox;

@@ -121,6 +121,18 @@ impl<S: Send + Sync> FromRequestParts<S> for ActionName {
     }
 }
 
+/// The `{n}` of the path: a run's number.
+pub(crate) struct RunNumber(pub(crate) u32);
+
+impl<S: Send + Sync> FromRequestParts<S> for RunNumber {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let text = path_part(parts, state, "n").await?;
+        text.parse().map(Self).map_err(|_| Problem::invalid("a run is named by its number, from 1"))
+    }
+}
+
 /// What stands behind the `?`.
 pub(crate) struct Asked<T>(pub(crate) T);
 

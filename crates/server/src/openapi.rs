@@ -7,7 +7,8 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 use crate::api::{
-    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work,
+    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens,
+    work,
 };
 
 /// The whole description, as it is served.
@@ -31,7 +32,7 @@ struct Description;
 
 #[derive(OpenApi)]
 #[openapi(
-    components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent)),
+    components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent, protocol::ProgressEvent)),
     paths(
         root::job_schema,
         jobs::list,
@@ -40,6 +41,7 @@ struct Description;
         jobs::job,
         jobs::act,
         history::runs,
+        history::evidence,
         history::events,
         history::explain,
         history::dag,
@@ -55,6 +57,8 @@ struct Description;
         work::complete,
         work::promote,
         work::fail,
+        work::quota,
+        work::keep_evidence,
         work::release,
         work::renew,
         many::work,
@@ -69,6 +73,8 @@ struct Description;
         factories::drain,
         factories::prune,
         inbox::inbox,
+        credentials::list,
+        credentials::reopen,
         operations::metrics,
         operations::queue_state,
         modes::flags,

@@ -168,6 +168,7 @@ impl From<Error> for Problem {
             Error::Refused(refusal) => refused(refusal, detail),
             Error::NoSuchJob(_) => Self::new(S::NOT_FOUND, "no_such_job", detail),
             Error::NoSuchFactory(_) => Self::new(S::NOT_FOUND, "no_such_factory", detail),
+            Error::NoSuchRun { .. } => Self::new(S::NOT_FOUND, "no_such_run", detail),
             Error::NoSuchToken => Self::new(S::NOT_FOUND, "no_such_token", detail),
             Error::Manifest(findings) => {
                 Self::new(S::UNPROCESSABLE_ENTITY, "bad_manifest", detail).with(json!({ "findings": findings }))

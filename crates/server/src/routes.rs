@@ -9,7 +9,8 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    archive, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens, work,
+    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens,
+    work,
 };
 use crate::app::App;
 use crate::gate;
@@ -45,6 +46,8 @@ fn under_the_prefix() -> Routes {
         .patch("/jobs/{id}", work::patch)
         .post("/jobs/{id}/actions/{action}", jobs::act)
         .get("/jobs/{id}/runs", history::runs)
+        .get("/jobs/{id}/runs/{n}/evidence", history::evidence)
+        .post("/jobs/{id}/runs/evidence", work::keep_evidence)
         .get("/jobs/{id}/events", history::events)
         .get("/jobs/{id}/events/stream", live::of_job)
         .get("/jobs/{id}/explain", history::explain)
@@ -57,6 +60,7 @@ fn under_the_prefix() -> Routes {
         .post("/jobs/{id}/start", work::start)
         .post("/jobs/{id}/complete", work::complete)
         .post("/jobs/{id}/promote", work::promote)
+        .post("/jobs/{id}/quota", work::quota)
         .post("/accept", work::accept)
         .post("/claim", modes::claim)
         .post("/fail", work::fail)
@@ -73,6 +77,8 @@ fn under_the_prefix() -> Routes {
         .post("/factories/{id}/token/rotate", factories::rotate_token)
         .post("/factories/{id}/token/revoke", factories::revoke_token)
         .post("/factories/{id}/drain", factories::drain)
+        .get("/credentials", credentials::list)
+        .post("/credentials/reopen", credentials::reopen)
         .get("/metrics", operations::metrics)
         .get("/queue-state", operations::queue_state)
         .get("/flags", modes::flags)

@@ -1,4 +1,4 @@
-//! Logs of runs as plain files: one folder per job, one file per epoch.
+//! Logs of runs as plain files: one folder per job, one file per epoch, and beside it what backs the run.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::private;
 
-/// Logs in a folder: `<dir>/<last two digits of the job's id>/<job>/<epoch>.log`.
+/// Logs in a folder: `<dir>/<last two digits of the job's id>/<job>/<epoch>.log`, evidence in `<epoch>.evidence`.
 ///
 /// Ids begin with the time they were made, so their ends are what spreads jobs over folders.
 #[derive(Debug, Clone)]
@@ -65,6 +65,20 @@ impl LogStore for DirectoryLogs {
     async fn logs(&self, job: JobId) -> Result<Vec<(Epoch, u64)>, StoreError> {
         self.off_thread(job, move |shared| list(&shared.folder(job))).await
     }
+
+    async fn keep_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> Result<(), StoreError> {
+        let document = document.to_vec();
+        self.off_thread(job, move |shared| shared.keep_evidence(job, epoch, &document)).await
+    }
+
+    async fn evidence(&self, job: JobId, epoch: Epoch) -> Result<Option<Vec<u8>>, StoreError> {
+        self.off_thread(job, move |shared| match fs::read(shared.evidence(job, epoch)) {
+            Ok(document) => Ok(Some(document)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        })
+        .await
+    }
 }
 
 impl Shared {
@@ -100,6 +114,19 @@ impl Shared {
         last.extend_from_slice(self.mark().as_bytes());
         file.write_all(&last)?;
         Ok(end.max(length + last.len() as u64))
+    }
+
+    fn evidence(&self, job: JobId, epoch: Epoch) -> PathBuf {
+        self.folder(job).join(format!("{epoch}.evidence"))
+    }
+
+    /// Written beside and moved into place, so that nobody reads half of it.
+    fn keep_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
+        let _one_at_a_time = self.appending[usize::from(job.as_bytes()[15]) % LOCKS].lock();
+        private::create_folder(&self.folder(job))?;
+        let (place, beside) = (self.evidence(job, epoch), self.folder(job).join(format!("{epoch}.evidence.new")));
+        private::file().write(true).create(true).truncate(true).open(&beside)?.write_all(document)?;
+        fs::rename(beside, place)
     }
 
     fn mark(&self) -> String {

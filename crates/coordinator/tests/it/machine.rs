@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use coordinator::{Error, Inbox, Principal};
 use domain::{
-    Capability, Checkpoint, ClaimNonce, Clock as _, CommitSha, DispatchSeq, EngineName, Epoch, FactoryId,
+    Capability, Checkpoint, ClaimNonce, Clock as _, CommitSha, DispatchSeq, EngineHealth, EngineName, Epoch, FactoryId,
     FailureReason, Grant, InstanceId, JobId, Message, RepoName,
 };
 use parking_lot::Mutex;
 use protocol::{
     Accept, Accepted, Claim, CompleteWork, Completed, Directive, Enroll, ErrandOutcome, ErrandReport, FailWork, Failed,
-    Heartbeat, HeartbeatAnswer, Held, InboxEvent, NewToken, Patch, ReleaseWork, Renew, Renewed, StageAnswer, StartWork,
+    Heartbeat, HeartbeatAnswer, Held, Holding, InboxEvent, NewToken, Patch, ReleaseWork, Renew, Renewed, StageAnswer,
+    StartWork,
 };
 
 use crate::fleet::Fleet;
@@ -33,6 +34,7 @@ pub(crate) struct Offers {
     pub(crate) capabilities: BTreeSet<Capability>,
     pub(crate) repos: BTreeSet<RepoName>,
     pub(crate) engine_seats: BTreeMap<EngineName, u32>,
+    pub(crate) engines: Vec<EngineHealth>,
 }
 
 impl Default for Offers {
@@ -42,6 +44,7 @@ impl Default for Offers {
             capabilities: ["os:linux".parse().unwrap()].into(),
             repos: ["notes".parse().unwrap()].into(),
             engine_seats: BTreeMap::new(),
+            engines: Vec::new(),
         }
     }
 }
@@ -102,6 +105,7 @@ impl Machine {
             engine_seats: self.offers.engine_seats.clone(),
             repo_seats: BTreeMap::new(),
             cost: 0,
+            engines: self.offers.engines.clone(),
             load: 0.0,
             disk_free_bytes: None,
             version: "1".to_owned(),
@@ -123,6 +127,11 @@ impl Machine {
     }
 
     pub(crate) async fn renew_only(&self, fleet: &Fleet, held: Vec<Held>) -> Renewed {
+        self.renew_showing(fleet, held.into_iter().map(Holding::from).collect()).await
+    }
+
+    /// Renews, and shows what agents are doing.
+    pub(crate) async fn renew_showing(&self, fleet: &Fleet, held: Vec<Holding>) -> Renewed {
         let request = Renew { instance: self.instance, held, load: 0.0, disk_free_bytes: None };
         fleet.coordinator.renew(&self.who, &self.id, &request).await.unwrap()
     }
@@ -262,7 +271,8 @@ impl Machine {
     }
 
     pub(crate) async fn release(&self, fleet: &Fleet, grip: Grip) -> Result<StageAnswer, Error> {
-        let request = ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: None };
+        let request =
+            ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: None, insights: Default::default() };
         let released = fleet.coordinator.release(&self.who, grip.job, &request).await?;
         self.let_go(grip);
         Ok(released)

@@ -8,7 +8,7 @@ use crate::ids::Generation;
 use crate::lease::Lease;
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
-use crate::run::{Insights, Run, RunOutcome};
+use crate::run::{Insights, Run, RunOutcome, Spend};
 use crate::stage::{Account, Completion, KeepCheckpoint, StageEvent, StageName};
 use crate::time::Timestamp;
 
@@ -39,8 +39,16 @@ impl Job {
             E::Checkpointed { checkpoint, .. } => self.state.checkpoint = Some(checkpoint.clone()),
             E::Completed { completion, .. } => self.complete_run(completion, at),
             E::Asked { .. } => self.end_run(RunOutcome::Asked, None, at),
-            E::QuotaHit { .. } => self.end_run(RunOutcome::QuotaWindow, None, at),
-            E::Released { message, .. } => {
+            E::QuotaHit { window, account, .. } => {
+                let message = account.message.clone().unwrap_or_else(|| window.to_string());
+                self.state.message = Some(window.to_string());
+                self.charge_run(account);
+                self.end_run(RunOutcome::QuotaWindow, Some(message), at);
+            }
+            E::Released { message, insights, .. } => {
+                if let Some(run) = &mut self.state.run {
+                    run.insights = insights.clone();
+                }
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Released, message.clone(), at);
             }
@@ -136,11 +144,16 @@ impl Job {
     }
 
     fn fail_run(&mut self, reason: FailureReason, account: &Account, at: Timestamp) {
+        self.charge_run(account);
+        self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
+    }
+
+    /// What a run cost counts, however it ended.
+    fn charge_run(&mut self, account: &Account) {
         if let Some(run) = &mut self.state.run {
             run.insights = account.insights.clone();
             run.evidence.clone_from(&account.evidence);
         }
-        self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
     }
 
     fn errand_done(&mut self, at: Timestamp) {
@@ -156,6 +169,7 @@ impl Job {
             run.outcome.get_or_insert(outcome);
             run.message = run.message.or(message);
             run.ended_at = Some(at);
+            self.state.spent = self.state.spent.and(&run.insights);
             self.fresh_runs.push(run);
         }
     }
@@ -164,6 +178,7 @@ impl Job {
         self.state.attempts = 0;
         self.state.lost_leases = 0;
         self.state.unaccepted = 0;
+        self.state.spent = Spend::default();
         self.state.avoid = None;
         if checkpoint == KeepCheckpoint::Drop {
             self.state.checkpoint = None;
@@ -198,7 +213,10 @@ impl Job {
                 (EventKind::Completed, json!({ "sha": completion.sha, "insights": completion.insights }))
             }
             E::Asked { question, .. } => (EventKind::Asked, json!({ "question": question })),
-            E::QuotaHit { until, .. } => (EventKind::QuotaHit, json!({ "until": until })),
+            E::QuotaHit { window, account, .. } => {
+                let data = json!({ "engine": window.engine, "window": window.window, "until": window.until, "message": account.message, "insights": account.insights });
+                (EventKind::QuotaHit, data)
+            }
             E::Released { message, .. } => (EventKind::Released, json!({ "message": message })),
             E::AttemptFailed { reason, account, verdict, .. } => {
                 let kind = match verdict {

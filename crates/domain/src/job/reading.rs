@@ -6,7 +6,7 @@ use super::{Job, Submission};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
-use crate::run::Run;
+use crate::run::{Run, Spend};
 use crate::shape::{Shape, ShapeKey};
 use crate::spec::{Priority, Spec};
 use crate::stage::Stage;
@@ -71,6 +71,11 @@ impl Job {
     /// Failed attempts that counted.
     pub fn attempts(&self) -> u32 {
         self.state.attempts
+    }
+
+    /// What its ended runs have used up since it was submitted or an operator let it start over.
+    pub fn spent(&self) -> Spend {
+        self.state.spent
     }
 
     /// Leases that expired under it.

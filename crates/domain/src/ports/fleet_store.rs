@@ -37,11 +37,14 @@ pub enum Collection {
     Meta,
     /// The flags of the fleet.
     Flags,
+    /// Logins of engines whose usage window is used up.
+    Credentials,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Factories, Self::Products, Self::Tokens, Self::Flags, Self::Meta];
+    pub const ALL: [Self; 6] =
+        [Self::Factories, Self::Products, Self::Tokens, Self::Flags, Self::Credentials, Self::Meta];
 
     /// The name of its table or container.
     pub fn name(self) -> &'static str {
@@ -51,6 +54,7 @@ impl Collection {
             Self::Tokens => "fleet_tokens",
             Self::Meta => "fleet_meta",
             Self::Flags => "fleet_flags",
+            Self::Credentials => "fleet_credentials",
         }
     }
 }

@@ -15,4 +15,8 @@ pub trait LogStore: Send + Sync {
     async fn read(&self, job: JobId, epoch: Epoch, offset: u64, limit: u32) -> Result<Vec<u8>, StoreError>;
     /// The epochs that have a log, in order, with their lengths.
     async fn logs(&self, job: JobId) -> Result<Vec<(Epoch, u64)>, StoreError>;
+    /// Keeps what backs a run beside its log, in the place of what was kept for it before: the whole of it, or nothing.
+    async fn keep_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> Result<(), StoreError>;
+    /// What was kept for a run.
+    async fn evidence(&self, job: JobId, epoch: Epoch) -> Result<Option<Vec<u8>>, StoreError>;
 }

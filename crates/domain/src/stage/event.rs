@@ -7,6 +7,7 @@ use crate::reason::FailureReason;
 use crate::retry::Verdict;
 use crate::run::{Evidence, Insights};
 use crate::time::Timestamp;
+use crate::usage_window::UsageWindow;
 
 /// What a worker shows for its right to write: its epoch, and the factory that its token names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,10 +64,10 @@ pub enum StageEvent {
     Completed { holder: Holder, completion: Completion, promote_until: Timestamp },
     /// The agent asks a person.
     Asked { holder: Holder, question: String },
-    /// The engine's usage window is used up until then.
-    QuotaHit { holder: Holder, until: Timestamp },
+    /// The engine's usage window is used up. It is the login's: another one may take the job at once.
+    QuotaHit { holder: Holder, window: UsageWindow, account: Account },
     /// The holder gives the job back.
-    Released { holder: Holder, message: Option<String> },
+    Released { holder: Holder, message: Option<String>, insights: Insights },
     /// The holder's attempt failed; the coordinator's verdict says what follows.
     AttemptFailed { holder: Holder, reason: FailureReason, account: Account, verdict: Verdict },
     /// The holder was not heard of in time.
@@ -158,7 +159,7 @@ impl StageEvent {
             Self::Checkpointed { .. } => "checkpointed",
             Self::Completed { .. } => "completed",
             Self::Asked { .. } => "parked on a question",
-            Self::QuotaHit { .. } => "parked on a usage window",
+            Self::QuotaHit { .. } => "given back for a usage window",
             Self::Released { .. } => "released",
             Self::AttemptFailed { .. } => "failed by its holder",
             Self::Reaped { .. } => "reaped",

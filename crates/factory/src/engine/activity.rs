@@ -1,9 +1,9 @@
 //! What an agent is doing now, for people who wait for it.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use domain::Insights;
+use protocol::Progress;
 
 use super::stream::one_line;
 use super::{EngineEvent, EngineOutput, RateLimit, Target, WindowState};
@@ -16,8 +16,8 @@ pub struct Activity {
     pub doing: Option<String>,
     /// Tools used so far.
     pub tool_calls: u32,
-    /// Files changed so far, as far as the tools tell.
-    pub files: BTreeSet<String>,
+    /// Files changed so far, as far as the tools tell, the latest last.
+    pub files: Vec<String>,
     /// What it cost so far.
     pub insights: Insights,
     /// The engine's own session.
@@ -29,8 +29,8 @@ pub struct Activity {
 /// One line of a board.
 const DOING_CHARS_MAX: usize = 200;
 
-/// An agent that changes more files than this is not followed file by file.
-const FILES_MAX: usize = 1_000;
+/// The files that an agent changed last; the diff has them all.
+const FILES_MAX: usize = 20;
 
 /// A failing tool can say a whole build; the first lines tell what it is about.
 const FAILURE_LINES_MAX: usize = 5;
@@ -45,6 +45,21 @@ impl Activity {
     pub fn note(&mut self, output: &EngineOutput) -> Vec<String> {
         self.insights = output.insights.clone();
         output.events.iter().flat_map(|event| self.note_event(event)).collect()
+    }
+
+    /// What the coordinator is told about it.
+    pub fn progress(&self) -> Progress {
+        let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = self.insights;
+        Progress {
+            doing: self.doing.clone(),
+            tool_calls: Some(self.tool_calls).filter(|calls| *calls > 0),
+            files: self.files.clone(),
+            tokens_in,
+            tokens_out,
+            cost_usd,
+            turns,
+            session: self.session.clone(),
+        }
     }
 
     fn note_event(&mut self, event: &EngineEvent) -> Vec<String> {
@@ -87,8 +102,12 @@ impl Activity {
             Target::File(path) | Target::Edit(path) => self.below_worktree(path),
             Target::Command(text) | Target::Other(text) => one_line(text),
         };
-        if matches!(target, Target::Edit(_)) && self.files.len() < FILES_MAX {
-            self.files.insert(shown.clone());
+        if matches!(target, Target::Edit(_)) {
+            self.files.retain(|file| *file != shown);
+            if self.files.len() >= FILES_MAX {
+                self.files.remove(0);
+            }
+            self.files.push(shown.clone());
         }
         format!("{tool} {shown}")
     }
@@ -102,7 +121,7 @@ impl Activity {
     fn closing_line(&self) -> String {
         let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = &self.insights;
         let figures = [
-            turns.map(|turns| format!("{turns} turns")),
+            turns.map(|turns| if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }),
             tokens_in.map(|tokens| format!("{tokens} tokens in")),
             tokens_out.map(|tokens| format!("{tokens} out")),
             cost_usd.map(|cost| format!("${cost:.4}")),

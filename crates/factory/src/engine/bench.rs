@@ -210,7 +210,7 @@ mod tests {
             environment.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from)
         };
 
-        assert_eq!(folder(&[own.clone()]), Some(home.path().join(".claude")));
+        assert_eq!(folder(std::slice::from_ref(&own)), Some(home.path().join(".claude")));
         assert_eq!(folder(&[own, key]), None);
     }
 }

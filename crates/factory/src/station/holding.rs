@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{Epoch, JobId};
 use parking_lot::Mutex;
-use protocol::Held;
+use protocol::{Held, Holding, Progress};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Holdings {
     held: Mutex<HashMap<JobId, Entry>>,
     pub(super) changed: Notify,
+    /// An agent does something else than the coordinator knows.
+    pub(super) progressed: Notify,
 }
 
 struct Entry {
@@ -21,6 +23,10 @@ struct Entry {
     good_until: Duration,
     stop: CancellationToken,
     cause: Option<StopCause>,
+    /// What its agent is doing.
+    progress: Progress,
+    /// Whether the coordinator was told so.
+    is_told: bool,
 }
 
 /// Why a run has to stop.
@@ -40,7 +46,8 @@ impl Holdings {
     /// A lease begins; the token stops whatever is done under it.
     pub(super) fn begin(&self, job: JobId, epoch: Epoch, good_until: Duration) -> CancellationToken {
         let stop = CancellationToken::new();
-        let entry = Entry { epoch, good_until, stop: stop.clone(), cause: None };
+        let progress = Progress::default();
+        let entry = Entry { epoch, good_until, stop: stop.clone(), cause: None, progress, is_told: true };
         self.held.lock().insert(job, entry);
         self.changed.notify_one();
         stop
@@ -54,9 +61,38 @@ impl Holdings {
         }
     }
 
-    /// Everything held, for the renewal.
-    pub(super) fn list(&self) -> Vec<Held> {
-        self.held.lock().iter().map(|(job, entry)| Held { job_id: *job, lease_epoch: entry.epoch }).collect()
+    /// Everything held, for the renewal, with what the coordinator does not know yet.
+    pub(super) fn list(&self) -> Vec<Holding> {
+        let holding = |(job, entry): (&JobId, &Entry)| Holding {
+            held: Held { job_id: *job, lease_epoch: entry.epoch },
+            progress: (!entry.is_told).then(|| entry.progress.clone()),
+        };
+        self.held.lock().iter().map(holding).collect()
+    }
+
+    /// What the agent of a run is doing now.
+    pub(super) fn progressed(&self, job: JobId, epoch: Epoch, progress: Progress) {
+        if let Some(entry) = self.held.lock().get_mut(&job)
+            && entry.epoch == epoch
+            && entry.progress != progress
+        {
+            entry.progress = progress;
+            entry.is_told = false;
+            self.progressed.notify_one();
+        }
+    }
+
+    /// The coordinator knows what these agents do, unless they have done something else since.
+    pub(super) fn told(&self, told: &[Holding]) {
+        let mut held = self.held.lock();
+        for holding in told {
+            if let (Some(progress), Some(entry)) = (&holding.progress, held.get_mut(&holding.held.job_id))
+                && entry.epoch == holding.held.lease_epoch
+                && entry.progress == *progress
+            {
+                entry.is_told = true;
+            }
+        }
     }
 
     /// The leases of a renewal that succeeded are good for longer. Renewals may finish out of order: the later end counts.
@@ -161,5 +197,24 @@ mod tests {
         holdings.stop(job(1), Epoch(4), StopCause::Lost);
 
         assert!(!stop.is_cancelled());
+    }
+
+    #[test]
+    fn what_an_agent_does_is_told_once() {
+        let holdings = Holdings::default();
+        holdings.begin(job(1), Epoch(1), secs(30));
+        let doing = |what: &str| Progress { doing: Some(what.to_owned()), ..Progress::default() };
+        let untold = || holdings.list().into_iter().map(|holding| holding.progress).collect::<Vec<_>>();
+
+        holdings.progressed(job(1), Epoch(1), doing("Edit a"));
+        let first = holdings.list();
+        holdings.progressed(job(1), Epoch(1), doing("Edit b"));
+        holdings.told(&first);
+
+        assert_eq!(untold(), [Some(doing("Edit b"))], "the news that came meanwhile are still to be told");
+        holdings.told(&holdings.list());
+        holdings.progressed(job(1), Epoch(1), doing("Edit b"));
+        holdings.progressed(job(1), Epoch(0), doing("of an older run"));
+        assert_eq!(untold(), [None]);
     }
 }

@@ -1,5 +1,6 @@
 //! What an earlier process of this factory left behind: orphans, worktrees, reports [F6].
 
+use domain::Insights;
 use protocol::ReleaseWork;
 use tracing::{info, warn};
 
@@ -49,7 +50,12 @@ impl Station {
         let checkpoint = self.save_leftover(&record, run).await;
         let message = Some("the factory was restarted".to_owned());
         let is_saved = checkpoint.is_ok();
-        let request = ReleaseWork { lease_epoch: epoch, message, checkpoint: checkpoint.unwrap_or_default() };
+        let request = ReleaseWork {
+            lease_epoch: epoch,
+            message,
+            checkpoint: checkpoint.unwrap_or_default(),
+            insights: Insights::default(),
+        };
         let answered = self.report(reports::release(record.job, request)).await;
         info!(job.id = %record.job, killed, ?answered, "Gave job `{}` back after a restart", record.job);
         if is_saved {

@@ -8,6 +8,9 @@ use tracing::{debug, info, warn};
 use super::holding::StopCause;
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
 
+/// How often the coordinator is told at most what agents are doing, beyond the renewals that are due.
+const PROGRESS_EVERY: Duration = Duration::from_secs(3);
+
 impl Station {
     /// Renews and gives signs of life until the coordinator no longer wants this process.
     pub(super) async fn renew_for_ever(&self, mut terms: HeartbeatAnswer) -> Result<(), StationError> {
@@ -15,7 +18,7 @@ impl Station {
         let mut trouble = None;
         loop {
             let every = Duration::from_millis(terms.renew_every_ms);
-            self.clock.sleep(trouble.unwrap_or(every)).await;
+            self.until_next_renewal(trouble.unwrap_or(every)).await;
             if self.clock.monotonic().saturating_sub(looked_at) >= self.settings.detect_every {
                 looked_at = self.clock.monotonic();
                 if let Some(answer) = self.look_again().await? {
@@ -41,19 +44,34 @@ impl Station {
         }
     }
 
+    /// A renewal is due, or somebody may want to know what an agent is doing. That can wait a little: an agent does
+    /// many things in a second.
+    async fn until_next_renewal(&self, due: Duration) {
+        let news = async {
+            self.clock.sleep(PROGRESS_EVERY).await;
+            self.holdings.progressed.notified().await;
+        };
+        tokio::select! {
+            () = self.clock.sleep(due) => {}
+            () = news => {}
+        }
+    }
+
     async fn renew(&self) -> Result<(), ClientError> {
-        let held = self.holdings.list();
+        let holdings = self.holdings.list();
         let sent_at = self.clock.monotonic();
         let request = Renew {
             instance: self.instance,
-            held: held.clone(),
+            held: holdings.clone(),
             load: self.load(),
             disk_free_bytes: self.disk_free_bytes(),
         };
         let path = format!("/factories/{}/renew", self.settings.name);
         let answer: Renewed = self.client.post(&path, &request).await?;
         let good_until = self.good_until(sent_at, answer.lease_ttl_ms);
-        let kept: Vec<_> = held.into_iter().filter(|lease| !answer.lost.contains(lease)).collect();
+        self.holdings.told(&holdings);
+        let held = holdings.into_iter().map(|holding| holding.held);
+        let kept: Vec<_> = held.filter(|lease| !answer.lost.contains(lease)).collect();
         self.holdings.renewed(&kept, good_until);
         for lease in &answer.lost {
             let (job, epoch) = (lease.job_id, lease.lease_epoch);

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use domain::{Epoch, JobId};
-use protocol::{ClientError, Completed, ErrandReport, FailWork, Failed, ReleaseWork, StageAnswer};
+use protocol::{ClientError, Completed, ErrandReport, FailWork, Failed, QuotaAnswer, ReleaseWork, StageAnswer};
 use protocol::{CompleteWork, WorkOperation};
 use serde_json::Value;
 use tracing::info;
@@ -131,6 +131,9 @@ impl Station {
             WorkOperation::Promote { job_id, request } => {
                 self.post(job_id, "promote", request).await.map(taken::<StageAnswer>)
             }
+            WorkOperation::Quota { job_id, request } => {
+                self.post(job_id, "quota", request).await.map(taken::<QuotaAnswer>)
+            }
             WorkOperation::Release { job_id, request } => {
                 self.post(job_id, "lease/release", request).await.map(taken::<StageAnswer>)
             }
@@ -255,6 +258,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
         | WorkOperation::Complete { job_id, .. }
         | WorkOperation::Promote { job_id, .. }
         | WorkOperation::Fail { job_id, .. }
+        | WorkOperation::Quota { job_id, .. }
         | WorkOperation::Release { job_id, .. } => *job_id,
     }
 }
@@ -268,6 +272,7 @@ fn epoch_of(operation: &WorkOperation) -> Option<Epoch> {
         WorkOperation::Complete { request, .. } => Some(request.lease_epoch),
         WorkOperation::Promote { request, .. } => Some(request.lease_epoch),
         WorkOperation::Fail { request, .. } => Some(request.lease_epoch),
+        WorkOperation::Quota { request, .. } => Some(request.lease_epoch),
         WorkOperation::Release { request, .. } => Some(request.lease_epoch),
     }
 }
@@ -278,6 +283,7 @@ fn ends_a_run(operation: &WorkOperation) -> bool {
         WorkOperation::Complete { .. }
         | WorkOperation::Promote { .. }
         | WorkOperation::Fail { .. }
+        | WorkOperation::Quota { .. }
         | WorkOperation::Release { .. } => true,
         WorkOperation::Accept { .. } | WorkOperation::Start { .. } | WorkOperation::Patch { .. } => false,
     }

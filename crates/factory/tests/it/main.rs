@@ -4,8 +4,10 @@
 
 mod acp;
 mod engines;
+mod golden;
 mod guards;
 mod hostile;
+mod limits;
 mod mirrors;
 mod processes;
 mod promotion;
@@ -14,5 +16,6 @@ mod records;
 mod shipping;
 mod stage;
 mod stations;
+mod streams;
 mod verification;
 mod worktrees;

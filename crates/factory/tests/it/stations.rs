@@ -1,5 +1,6 @@
 //! Stations at work for a real coordinator: what they hold, what they report, and what they leave behind.
 
+mod agents;
 mod fleet;
 mod plant;
 mod polling;

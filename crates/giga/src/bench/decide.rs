@@ -175,6 +175,7 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
         seat_limit: SEATS,
         engine_seats: BTreeMap::new(),
         repo_seats: BTreeMap::new(),
+        engine_health: Vec::new(),
         cost: u8::try_from(n % 4 * 10).unwrap_or(0),
         draining: false,
         version: String::new(),
@@ -182,7 +183,8 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
     };
     let load = f64::from(n * 37 % 50) / 100.0;
     let health = if n.is_multiple_of(10) { 0.9 } else { 1.0 };
-    Ok(FactoryState { factory, products: BTreeSet::new(), presence: Presence::Live, load, health, disk_low: false })
+    let (products, resting) = (BTreeSet::new(), BTreeMap::new());
+    Ok(FactoryState { factory, products, presence: Presence::Live, load, health, disk_low: false, resting })
 }
 
 fn named<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {

@@ -44,6 +44,7 @@ impl Hand {
             engine_seats: BTreeMap::new(),
             repo_seats: BTreeMap::new(),
             cost: 0,
+            engines: Vec::new(),
             load: 0.0,
             disk_free_bytes: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),

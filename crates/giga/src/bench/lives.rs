@@ -179,6 +179,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
         | W::Complete { job_id, .. }
         | W::Promote { job_id, .. }
         | W::Fail { job_id, .. }
+        | W::Quota { job_id, .. }
         | W::Release { job_id, .. } => *job_id,
     }
 }
@@ -190,7 +191,7 @@ fn next_step(job_id: JobId, outcome: WorkOutcome) -> Result<Option<WorkOperation
             Some(WorkOperation::Start { job_id, request: started(accepted.lease_epoch)? })
         }
         WorkOutcome::Stage(answer) => Some(WorkOperation::Complete { job_id, request: completed(answer.lease_epoch) }),
-        WorkOutcome::Completed(_) | WorkOutcome::Failed(_) => None,
+        WorkOutcome::Completed(_) | WorkOutcome::Failed(_) | WorkOutcome::Quota(_) => None,
         WorkOutcome::Problem(problem) => {
             return Err(Failure::failed(format!("job {job_id} was refused: {problem}")));
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{EngineName, FactoryId};
 
 use super::{FactoryState, Presence, RepoId, Used};
+use crate::rest::Rest;
 
 /// Health counts in this many steps, so that its noise does not split factories that are alike.
 const HEALTH_STEPS: f64 = 20.0;
@@ -21,6 +22,8 @@ pub(crate) struct Standing {
     health: u8,
     /// Engines without a free seat, sorted.
     pub(crate) busy_engines: Vec<EngineName>,
+    /// Engines that get no work for now. Those of one login rest together, so this splits few that are alike.
+    pub(crate) resting: BTreeMap<EngineName, Rest>,
 }
 
 /// How busy a factory is: what it reports, or the share of its seats that are taken if that is more.
@@ -60,6 +63,7 @@ impl Standing {
             full: used.seats >= state.factory.seat_limit,
             health: (state.health.clamp(0.0, 1.0) * HEALTH_STEPS).round() as u8,
             busy_engines: busy.map(|(engine, _)| engine.clone()).collect(),
+            resting: state.resting.clone(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::{Capability, EngineName, FactoryId, JobId, Product, ProductId, RepoName};
-use scheduler::{FactoryState, Presence, Seat, Waiting};
+use scheduler::{FactoryState, Presence, Rest, Seat, Waiting};
 
 use crate::scenario::{NOW, Scenario};
 
@@ -95,7 +95,7 @@ impl<'a> Naive<'a> {
             let pinned = self.scenario.factories.iter().find(|state| state.factory.id == *pin);
             let Some(state) = pinned else { return "pinned_to_absent" };
             let (_, code) = self.gates(state, waiting).into_iter().find(|(open, _)| !open).unwrap();
-            let passing = ["warming", "all_busy", "engine_busy", "repo_busy"];
+            let passing = ["warming", "usage_window", "all_busy", "engine_busy", "repo_busy"];
             return if passing.contains(&code) { code } else { "pinned_to_unfit" };
         }
         let stops = |state| self.gates(state, waiting).iter().position(|(open, _)| !open).unwrap();
@@ -108,19 +108,9 @@ impl<'a> Naive<'a> {
         let (factory, shape) = (&state.factory, &waiting.shape);
         let repo_limit = |repo: &RepoName| self.product(&shape.product).repo_seats.get(repo).copied();
         let here = |seat: &&Seat| seat.factory == factory.id;
-        let offered = advertised(state);
-        let needed = shape.capabilities.iter().cloned().map(Capability::canonical);
-        vec![
-            (!self.product(&shape.product).paused, "product_paused"),
-            (shape.pin.as_ref().is_none_or(|pin| *pin == factory.id), "pinned_elsewhere"),
-            (needed.into_iter().all(|token| offered.contains(&token)), "no_factory_offers"),
-            (shape.engines.is_empty() || engines(state).any(|e| shape.engines.contains(&e)), "no_factory_runs_engine"),
-            (factory.clones || shape.repo.as_ref().is_none_or(|repo| has(state, repo)), "no_factory_has_repo"),
-            (state.products.is_empty() || state.products.contains(&shape.product), "out_of_scope"),
-            (!matches!(state.presence, Presence::Stale | Presence::Down), "away"),
-            (state.presence == Presence::Live, "warming"),
-            (!factory.draining, "draining"),
-            (!state.disk_low, "disk_low"),
+        let mut gates = self.graver_gates(state, waiting);
+        gates.extend([
+            (is_awake(state, waiting), self.rests_for(waiting)),
             (self.seats.iter().filter(here).count() < factory.seat_limit as usize, "all_busy"),
             (self.engine(state, waiting).is_some(), "engine_busy"),
             (
@@ -137,7 +127,43 @@ impl<'a> Naive<'a> {
                 }),
                 "repo_busy",
             ),
+        ]);
+        gates
+    }
+
+    /// What is in the way rather than that an engine rests.
+    fn graver_gates(&self, state: &FactoryState, waiting: &Waiting) -> Vec<(bool, &'static str)> {
+        let (factory, shape) = (&state.factory, &waiting.shape);
+        let offered = advertised(state);
+        let needed = shape.capabilities.iter().cloned().map(Capability::canonical);
+        vec![
+            (!self.product(&shape.product).paused, "product_paused"),
+            (shape.pin.as_ref().is_none_or(|pin| *pin == factory.id), "pinned_elsewhere"),
+            (needed.into_iter().all(|token| offered.contains(&token)), "no_factory_offers"),
+            (shape.engines.is_empty() || engines(state).any(|e| shape.engines.contains(&e)), "no_factory_runs_engine"),
+            (factory.clones || shape.repo.as_ref().is_none_or(|repo| has(state, repo)), "no_factory_has_repo"),
+            (state.products.is_empty() || state.products.contains(&shape.product), "out_of_scope"),
+            (!matches!(state.presence, Presence::Stale | Presence::Down), "away"),
+            (state.presence == Presence::Live, "warming"),
+            (!factory.draining, "draining"),
+            (!state.disk_low, "disk_low"),
         ]
+    }
+
+    /// The reason of a job whose engines all rest: that of the factory that nothing graver stops and whose rest is over
+    /// first.
+    fn rests_for(&self, waiting: &Waiting) -> &'static str {
+        let pinned = |state: &&FactoryState| waiting.shape.pin.as_ref().is_none_or(|pin| *pin == state.factory.id);
+        let stopped = self.scenario.factories.iter().filter(pinned).filter(|state| {
+            let before = self.graver_gates(state, waiting).iter().all(|(open, _)| *open);
+            before && !is_awake(state, waiting)
+        });
+        let rests = stopped.flat_map(|state| usable(state, waiting).filter_map(|e| state.resting.get(&e)));
+        let first = rests.filter_map(|rest| match rest {
+            Rest::Window(window) => window.until,
+            Rest::Unusable { .. } => None,
+        });
+        if first.min().is_some() { "usage_window" } else { "engine_unusable" }
     }
 
     /// The engine that the job gets: `None` if it cannot have one.
@@ -150,7 +176,8 @@ impl<'a> Naive<'a> {
         let free = |engine: &&EngineName| {
             let here = self.seats.iter().filter(|seat| seat.factory == state.factory.id);
             let used = here.filter(|seat| seat.engine.as_ref() == Some(engine)).count();
-            state.factory.engine_seats.get(engine).is_none_or(|limit| used < *limit as usize)
+            let has_seat = state.factory.engine_seats.get(engine).is_none_or(|limit| used < *limit as usize);
+            has_seat && !state.resting.contains_key(*engine)
         };
         let mut usable: Vec<&EngineName> = wanted.iter().filter(|engine| offered.contains(engine)).collect();
         if wanted.is_empty() {
@@ -212,4 +239,17 @@ fn has(state: &FactoryState, repo: &RepoName) -> bool {
 
 fn engines(state: &FactoryState) -> impl Iterator<Item = EngineName> {
     state.factory.engines()
+}
+
+/// The engines of a factory that would do.
+fn usable(state: &FactoryState, waiting: &Waiting) -> impl Iterator<Item = EngineName> {
+    let named = waiting.shape.engines.clone();
+    engines(state).filter(move |engine| named.is_empty() || named.contains(engine))
+}
+
+/// Whether the job needs no engine, or one of those that would do does not rest.
+fn is_awake(state: &FactoryState, waiting: &Waiting) -> bool {
+    let mut usable = usable(state, waiting).peekable();
+    let needs_none = waiting.shape.engines.is_empty() && usable.peek().is_none();
+    needs_none || usable.any(|engine| !state.resting.contains_key(&engine))
 }

@@ -1,10 +1,12 @@
 //! Why a job is left waiting, in words that help.
 
-use domain::Product;
-use scheduler::{FactoryState, Presence, Seat, Unplaced, Waiting};
+use std::time::Duration;
+
+use domain::{Product, UsageWindow};
+use scheduler::{FactoryState, Presence, Rest, Seat, Unplaced, Waiting};
 
 use crate::golden;
-use crate::scenario::{Scenario, factory, id, job, name, with_shape};
+use crate::scenario::{NOW, Scenario, factory, id, job, name, with_shape};
 
 fn why(scenario: &Scenario) -> Unplaced {
     let plan = scenario.plan();
@@ -32,6 +34,15 @@ fn taken(scenario: Scenario, repo: Option<&str>, engine: Option<&str>) -> Scenar
     Scenario { seats: vec![(id(99), seat)], ..scenario }
 }
 
+fn used_up(minutes: Option<u64>) -> Rest {
+    let until = minutes.map(|minutes| NOW.after(Duration::from_mins(minutes)));
+    Rest::Window(UsageWindow { engine: name("codex"), window: Some("five_hour".to_owned()), until })
+}
+
+fn rest(one: &mut FactoryState, rest: Rest) {
+    one.resting.insert(name("codex"), rest);
+}
+
 /// One scenario for each reason, in the order of the enum.
 fn every_reason() -> Vec<Scenario> {
     let pinned = |pin: &str| with_shape(job(1, &["has:xcode"]), |shape| shape.pin = Some(name(pin)));
@@ -52,6 +63,9 @@ fn every_reason() -> Vec<Scenario> {
         alone(|one| one.presence = Presence::Stale, job(1, &[])),
         alone(|one| one.factory.draining = true, job(1, &[])),
         alone(|one| one.disk_low = true, job(1, &[])),
+        alone(|one| rest(one, used_up(Some(300))), job(1, &[])),
+        alone(|one| rest(one, used_up(None)), job(1, &[])),
+        alone(|one| rest(one, Rest::Unusable { problem: "sign in with `codex login`".to_owned() }), job(1, &[])),
         alone(|_| {}, pinned("mac-9")),
         alone(|one| one.factory.draining = true, pinned("mac-1")),
         alone(|one| one.presence = Presence::Warming, job(1, &[])),
@@ -127,4 +141,19 @@ fn a_warming_factory_is_not_called_missing() {
     let scenario = alone(|one| one.presence = Presence::Warming, job(1, &["os:mac"]));
 
     assert_eq!(why(&scenario), Unplaced::Warming);
+}
+
+#[test]
+fn a_job_goes_to_the_engine_that_does_not_rest_and_waits_for_the_one_that_wakes_first() {
+    let mut scenario = alone(|one| rest(one, used_up(Some(300))), job(1, &[]));
+    scenario.factories.push(factory("mac-2", &["os:mac", "engine:claude", "engine:codex"]));
+    scenario.factories[1].resting.insert(name("codex"), used_up(Some(60)));
+
+    let placed = scenario.plan().placements;
+    assert_eq!((&placed[0].factory, &placed[0].engine), (&name("mac-2"), &Some(name("claude"))));
+
+    let unusable = Rest::Unusable { problem: "sign in".to_owned() };
+    scenario.factories[1].resting.insert(name("claude"), unusable);
+    let Rest::Window(window) = used_up(Some(60)) else { unreachable!("it is a window") };
+    assert_eq!(why(&scenario), Unplaced::UsageWindow { window });
 }

@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Factory, FactoryId, Flags, InstanceId, JobId, Priority, Product, ProductId, Shape, Timestamp};
+use domain::{
+    EngineName, Factory, FactoryId, Flags, InstanceId, JobId, Priority, Product, ProductId, Shape, Timestamp,
+    UsageWindow,
+};
 use proptest::prelude::*;
-use scheduler::{FactoryState, Fleet, FleetView, Placement, Plan, Presence, Queue, Seat, Waiting, Weights, plan};
+use scheduler::{FactoryState, Fleet, FleetView, Placement, Plan, Presence, Queue, Rest, Seat, Waiting, Weights, plan};
 
 /// Everything that a view is made of, in the order in which it is taken in.
 #[derive(Debug, Clone)]
@@ -111,6 +114,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
         seat_limit: 2,
         engine_seats: BTreeMap::new(),
         repo_seats: BTreeMap::new(),
+        engine_health: Vec::new(),
         cost: 0,
         draining: false,
         version: String::new(),
@@ -123,6 +127,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
         load: 0.0,
         health: 1.0,
         disk_low: false,
+        resting: BTreeMap::new(),
     }
 }
 
@@ -216,8 +221,9 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
         prop::sample::select(vec![0.0, 0.0, 0.1, 0.5, 0.5, 1.0, 3.0]),
         prop::sample::select(vec![1.0, 1.0, 0.5, 0.0]),
         prop::bool::weighted(0.1),
+        resting(),
     );
-    (what, how).prop_map(move |(what, (products, presence, load, health, disk_low))| {
+    (what, how).prop_map(move |(what, (products, presence, load, health, disk_low, resting))| {
         let (tokens, repos, clones, seat_limit, engine_seats, repo_seats, cost, draining) = what;
         let mut state = factory(id, &tokens);
         state.factory.repos = repos.into_iter().map(name).collect();
@@ -227,8 +233,25 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
         state.factory.repo_seats = repo_seats.into_iter().map(|(repo, limit)| (name(repo), limit)).collect();
         state.factory.cost = cost;
         state.factory.draining = draining;
-        FactoryState { products: products.into_iter().map(name).collect(), presence, load, health, disk_low, ..state }
+        let products = products.into_iter().map(name).collect();
+        FactoryState { products, presence, load, health, disk_low, resting, ..state }
     })
+}
+
+/// Engines that get no work for now, for different reasons.
+fn resting() -> impl Strategy<Value = BTreeMap<EngineName, Rest>> {
+    let window = |minutes: u64| {
+        let until = Some(NOW.after(Duration::from_mins(minutes)));
+        Rest::Window(UsageWindow { engine: name(ENGINES[0]), window: None, until })
+    };
+    let rests = vec![window(5), window(300), Rest::Unusable { problem: "sign in".to_owned() }];
+    let some = prop::collection::btree_map(
+        prop::sample::select(ENGINES.to_vec()),
+        prop::sample::select(rests),
+        1..=ENGINES.len(),
+    );
+    let some = some.prop_map(|some| some.into_iter().map(|(engine, rest)| (name(engine), rest)).collect());
+    prop_oneof![3 => Just(BTreeMap::new()), 1 => some]
 }
 
 fn limits(names: &'static [&'static str]) -> impl Strategy<Value = BTreeMap<&'static str, u32>> {

@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use domain::{Bookmark, JobId, Position};
-use protocol::{Dag, EventList, Explained, LeaseView, RunList};
+use protocol::{Dag, EventList, Explained, LeaseView, RunEvidence, RunList};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::extract::{Asked, Id};
+use crate::extract::{Asked, Id, RunNumber};
 use crate::problem::Problem;
 
 /// What a list shows unless asked for more.
@@ -26,6 +26,21 @@ pub(crate) async fn runs(
     Id(id): Id<JobId>,
 ) -> Result<Json<RunList>, Problem> {
     Ok(Json(app.coordinator.runs(&who, id).await?))
+}
+
+/// What backs one run: verify output, the change, the commits, the engine's own ending.
+#[utoipa::path(
+    get, path = "/jobs/{id}/runs/{n}/evidence", tag = "jobs",
+    params(("id" = JobId, Path, description = "The job"), ("n" = u32, Path, description = "The run's number, from 1")),
+    responses((status = 200, description = "As far as it was shown", body = RunEvidence)),
+)]
+pub(crate) async fn evidence(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    RunNumber(n): RunNumber,
+) -> Result<Json<RunEvidence>, Problem> {
+    Ok(Json(app.coordinator.evidence(&who, id, n).await?))
 }
 
 /// Which events a page shows.

@@ -6,6 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use coordinator::{Followed, Follower, Principal};
 use domain::{Bookmark, Generation, JobId, Position, Recorded, Scope};
 use http::HeaderMap;
+use protocol::ProgressEvent;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -32,7 +33,8 @@ pub(crate) struct StreamQuery {
 
 /// The events of all jobs that the caller may see, as they happen.
 ///
-/// Events named `job` carry the event as JSON, with its place in the log as `id`. `hello` says that the stream is open and, with
+/// Events named `job` carry the event as JSON, with its place in the log as `id`. `progress` says what the agent of a job is doing
+/// now: it has no place in the log, and only the latest of each job is told. `hello` says that the stream is open and, with
 /// its `id`, where it begins. `reset` says that events were missed, or that the store was put back from a backup and some never
 /// happened: read the state afresh, the stream goes on from its `id`.
 #[utoipa::path(
@@ -116,6 +118,7 @@ impl Source for Events {
         }
         Some(match self.follower.next().await? {
             Followed::Events(events) => frames(&events, self.generation),
+            Followed::Progress(news) => progress_frames(&news),
             Followed::Reset(to) => frame(Some(self.mark(to)), "reset", self.reason(to)),
         })
     }
@@ -135,6 +138,16 @@ fn frames(events: &[Recorded], generation: Generation) -> Bytes {
     for event in events {
         let mark = Bookmark { generation, position: event.position };
         write_frame(&mut text, Some(mark), "job", &event.json);
+    }
+    text.freeze()
+}
+
+/// What agents are doing now, without a position: a client that resumes does not miss it.
+fn progress_frames(news: &[ProgressEvent]) -> Bytes {
+    let mut text = BytesMut::new();
+    for event in news {
+        let json = serde_json::to_string(event).unwrap_or_default();
+        write_frame(&mut text, None, "progress", &json);
     }
     text.freeze()
 }

@@ -57,6 +57,7 @@ async fn outcome(app: &App, who: &Principal, operation: WorkOperation) -> Result
         W::Complete { job_id, request } => WorkOutcome::Completed(coordinator.complete(who, job_id, &request).await?),
         W::Promote { job_id, request } => WorkOutcome::Stage(coordinator.promote(who, job_id, &request).await?),
         W::Fail { job_id, request } => WorkOutcome::Failed(coordinator.fail(who, job_id, &request).await?),
+        W::Quota { job_id, request } => WorkOutcome::Quota(coordinator.quota(who, job_id, &request).await?),
         W::Release { job_id, request } => WorkOutcome::Stage(coordinator.release(who, job_id, &request).await?),
     })
 }

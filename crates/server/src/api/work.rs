@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};
 use protocol::{
-    Accept, Accepted, CompleteWork, Completed, ErrandReport, FailWork, Failed, Held, LeaseView, Patch, ReleaseWork,
-    StageAnswer, StartWork,
+    Accept, Accepted, CompleteWork, Completed, ErrandReport, EvidenceKept, EvidenceWork, FailWork, Failed, Held,
+    LeaseView, Patch, QuotaAnswer, QuotaWork, ReleaseWork, StageAnswer, StartWork,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -110,6 +110,36 @@ pub(crate) async fn fail(
     Sent(request): Sent<FailedAttempt, REPORT_LEN_MAX>,
 ) -> Result<Json<Failed>, Problem> {
     Ok(Json(app.coordinator.fail(&who, request.job_id, &request.failure).await?))
+}
+
+/// Says that the engine's usage window is used up. The job waits for whoever else can take it, or for the window.
+#[utoipa::path(
+    post, path = "/jobs/{id}/quota", tag = "work", request_body = QuotaWork,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "Where the job is now, and until when the login rests", body = QuotaAnswer)),
+)]
+pub(crate) async fn quota(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<QuotaWork>,
+) -> Result<Json<QuotaAnswer>, Problem> {
+    Ok(Json(app.coordinator.quota(&who, id, &request).await?))
+}
+
+/// Keeps what backs the run that is going on: the change, the commits, the engine's own ending.
+#[utoipa::path(
+    post, path = "/jobs/{id}/runs/evidence", tag = "work", request_body = EvidenceWork,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "How much is kept", body = EvidenceKept)),
+)]
+pub(crate) async fn keep_evidence(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<EvidenceWork, REPORT_LEN_MAX>,
+) -> Result<Json<EvidenceKept>, Problem> {
+    Ok(Json(app.coordinator.keep_evidence(&who, id, &request).await?))
 }
 
 /// Gives a job back.

@@ -203,6 +203,7 @@ impl Worker {
             engine_seats: Default::default(),
             repo_seats: Default::default(),
             cost: 0,
+            engines: Vec::new(),
             load: 0.0,
             disk_free_bytes: None,
             version: "story".to_owned(),

@@ -109,7 +109,7 @@ async fn a_lease_is_shown_renewed_and_released() {
 
     let renewal = Renew {
         instance: factory.instance,
-        held: vec![Held { job_id: id, lease_epoch: epoch }],
+        held: vec![Held { job_id: id, lease_epoch: epoch }.into()],
         load: 0.5,
         disk_free_bytes: None,
     };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use domain::{
     Account, Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
-    FactoryId, FailureReason, Generation, Holder, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId, Review,
-    Spec, StageEvent, Submission, Timestamp, Verdict,
+    FactoryId, FailureReason, Generation, Holder, Insights, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId,
+    Review, Spec, StageEvent, Submission, Timestamp, UsageWindow, Verdict,
 };
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -154,6 +154,12 @@ pub(super) fn failed(job: &Job, reason: FailureReason, verdict: Verdict) -> Stag
     StageEvent::AttemptFailed { holder: holder(job), reason, account: Account::default(), verdict }
 }
 
+pub(super) fn quota_hit(job: &Job) -> StageEvent {
+    let window = UsageWindow { engine: EngineName::command(), window: None, until: Some(later()) };
+    let insights = Insights { cost_usd: Some(0.25), ..Insights::default() };
+    StageEvent::QuotaHit { holder: holder(job), window, account: Account { insights, ..Account::default() } }
+}
+
 pub(super) const RETRY: Verdict = Verdict::Retry { not_before: None };
 pub(super) const EXHAUSTED: Verdict = Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
 
@@ -175,8 +181,8 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("completed with a commit", completed_with(job, Some(sha(1)))),
         ("completed without one", completed_with(job, None)),
         ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned() }),
-        ("quota hit", E::QuotaHit { holder: holder.clone(), until: later() }),
-        ("released", E::Released { holder: holder.clone(), message: None }),
+        ("quota hit", quota_hit(job)),
+        ("released", E::Released { holder: holder.clone(), message: None, insights: Insights::default() }),
         ("attempt failed, again", failed(job, FailureReason::Crash, RETRY)),
         ("attempt failed, enough", failed(job, FailureReason::Crash, EXHAUSTED)),
         (

@@ -196,7 +196,8 @@ impl ClaudeSession {
             None => (None, None),
         };
         let resets_at = resets_at.or_else(|| reset_time(text, self.clock.now()));
-        is_limit.then(|| Judgement::QuotaWindow { window, resets_at, message: one_line(text) })
+        let message = if text.is_empty() { "its usage window is used up".to_owned() } else { one_line(text) };
+        is_limit.then_some(Judgement::QuotaWindow { window, resets_at, message })
     }
 
     fn without_closing_word(&self, exit: Exit) -> Judgement {
@@ -218,7 +219,7 @@ impl ClaudeSession {
     }
 
     fn of_closing_word(&self, closing: &Closing, exit: Exit) -> Judgement {
-        let text = one_line(&closing.text);
+        let text = if closing.text.is_empty() { "it does not say why".to_owned() } else { one_line(&closing.text) };
         let failed = Judgement::may_pass;
         match closing.subtype.as_str() {
             "success" if !closing.is_error => self.of_success(closing, exit),
@@ -235,7 +236,7 @@ impl ClaudeSession {
                 Some(401 | 403) => Judgement::stays(FailureReason::EngineError, format!("it is not signed in: {text}")),
                 Some(status) => failed(FailureReason::EngineError, format!("the API answered {status}: {text}")),
                 None => {
-                    failed(FailureReason::EngineError, format!("it failed ({}): {text}", one_line(&closing.subtype)))
+                    failed(FailureReason::EngineError, format!("it failed (`{}`): {text}", one_line(&closing.subtype)))
                 }
             }),
         }

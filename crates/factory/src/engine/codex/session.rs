@@ -24,6 +24,8 @@ pub(super) struct CodexSession {
     turns: u32,
     end: TurnEnd,
     error: Option<String>,
+    /// What the turn went on after, as far as we know.
+    warning: Option<String>,
     last_words: String,
     on_standard_error: String,
 }
@@ -48,6 +50,7 @@ impl CodexSession {
             turns: 0,
             end: TurnEnd::NotYet,
             error: None,
+            warning: None,
             last_words: String::new(),
             on_standard_error: String::new(),
         }
@@ -108,7 +111,7 @@ impl CodexSession {
             // Often no more than a warning: what ended the turn says whether it was.
             "error" => {
                 let text = text_at(object, "/item/message").unwrap_or_default();
-                self.error = Some(one_line(&text));
+                self.warning = Some(one_line(&text));
                 for_people(&format!("! {text}"))
             }
             _ => Vec::new(),
@@ -174,7 +177,8 @@ impl CodexSession {
         if let Some(error) = self.error.as_deref().filter(|error| says_usage_limit(error)) {
             return self.of_failure(error);
         }
-        let words = [self.error.as_deref().unwrap_or_default(), &self.on_standard_error, &self.last_words];
+        let (error, warning) = (self.error.as_deref().unwrap_or_default(), self.warning.as_deref().unwrap_or_default());
+        let words = [error, &self.on_standard_error, &self.last_words, warning];
         let said = words.into_iter().find(|words| !words.is_empty()).unwrap_or("nothing");
         let said = one_line(said);
         match exit {
@@ -209,7 +213,7 @@ impl Session for CodexSession {
         match (&self.end, exit) {
             (TurnEnd::Completed, Exit::Code(0) | Exit::Lingered) => Judgement::EndedWell,
             (TurnEnd::Completed, Exit::Code(code)) => {
-                let error = self.error.as_deref().unwrap_or("it does not say why");
+                let error = self.error.as_deref().or(self.warning.as_deref()).unwrap_or("it does not say why");
                 Judgement::may_pass(
                     FailureReason::EngineError,
                     format!("it completed its turn, and ended with exit code {code}: {}", one_line(error)),

@@ -27,7 +27,7 @@ const WINDOW_UNKNOWN: Duration = Duration::from_mins(5);
 impl Station {
     /// The engine, then the proof, then the commit under the run's own ref.
     pub(super) async fn build(self: &Arc<Self>, run: &mut Run, place: &Place) -> Result<Verdict, Trouble> {
-        let engine = self.choose_engine(&run.assignment.spec.engines)?;
+        let engine = self.choose_engine(&run.assignment)?;
         run.engine = Some(engine.name().clone());
         let end = self.run_engine(&*engine, run, place).await?;
         let failed = |reason, message, insights| Verdict::Failed { reason, message, insights, evidence: Vec::new() };
@@ -100,10 +100,14 @@ impl Station {
         let (output, mut outputs) = mpsc::channel::<crate::engine::EngineOutput>(64);
         let forward = async move {
             while let Some(output) = outputs.recv().await {
-                let shown = run.activity.lock().note(&output);
+                let (shown, progress) = {
+                    let mut activity = run.activity.lock();
+                    (activity.note(&output), activity.progress())
+                };
                 for line in shown {
                     log.push(&line);
                 }
+                self.holdings.progressed(run.key.job, run.key.epoch, progress);
             }
         };
         let to_the_end = async { tokio::join!(engine_run.wait(output, &run.stop), forward) };
@@ -142,12 +146,12 @@ impl Station {
 
     /// What the engine is asked to do, and what it may use up.
     fn request(&self, engine: &EngineName, run: &Run, place: &Place) -> Result<EngineRequest, Trouble> {
-        let Assignment { spec, checkpoint, attempts, body_md, .. } = &run.assignment;
+        let Assignment { spec, checkpoint, attempts, spent, body_md, .. } = &run.assignment;
         let limits = &self.settings.limits;
         let allowance = Allowance {
             wall: spec.budget.wall_ms.map(Duration::from_millis),
-            usd: spec.budget.usd,
-            tokens: spec.budget.tokens,
+            usd: spec.budget.usd.map(|usd| usd - spent.usd),
+            tokens: spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens)),
             turns: self.settings.engines.get(engine).and_then(|config| config.turns_max),
             disk: Some(DiskAllowance {
                 growth_bytes_max: limits.worktree_growth_mib_max.saturating_mul(1024 * 1024),
@@ -176,9 +180,10 @@ impl Station {
         })
     }
 
-    /// The first engine that the job may have, that is here, and whose credential has something left. When all that are
-    /// here are used up, one of them all the same: its own word is newer than ours.
-    pub(super) fn choose_engine(&self, asked: &[EngineName]) -> Result<Arc<dyn Engine>, Trouble> {
+    /// The engine that the coordinator chose, if it is here. Otherwise the first that the job may have, that is here, and
+    /// whose credential has something left; when none has, one of them all the same: its own word is newer than ours.
+    pub(super) fn choose_engine(&self, assignment: &Assignment) -> Result<Arc<dyn Engine>, Trouble> {
+        let asked = assignment.engines();
         let named = |name: &EngineName| self.engines.iter().find(|engine| engine.name() == name);
         let wanted: Vec<&Arc<dyn Engine>> =
             if asked.is_empty() { self.engines.iter().collect() } else { asked.iter().filter_map(named).collect() };
@@ -187,8 +192,10 @@ impl Station {
             let is_here = |engine: &dyn Engine| detected.capabilities.contains(&Capability::engine(engine.name()));
             wanted.into_iter().filter(|engine| is_here(&***engine)).collect()
         };
-        let open = here.iter().find(|engine| !self.is_used_up(engine.credential()));
-        open.or(here.first()).map(|engine| Arc::clone(engine)).ok_or_else(|| {
+        let chosen = here.iter().find(|engine| assignment.engine.as_ref() == Some(engine.name()));
+        let open = || here.iter().find(|engine| !self.is_used_up(engine.credential()));
+        let found = chosen.or_else(open).or(here.first());
+        found.map(|engine| Arc::clone(engine)).ok_or_else(|| {
             Trouble::NoEngine(asked.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
         })
     }

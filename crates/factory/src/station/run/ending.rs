@@ -1,7 +1,7 @@
 //! The last report of a run, what is saved on the way out, and what is left behind.
 
 use domain::Checkpoint;
-use protocol::{CompleteWork, FailWork, ReleaseWork, WorkOperation};
+use protocol::{CompleteWork, FailWork, QuotaWork, ReleaseWork, WorkOperation};
 use tracing::{info, warn};
 
 use super::super::Station;
@@ -36,10 +36,17 @@ impl Station {
             }
             Verdict::Quota { engine, credential, spent, insights } => {
                 let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
-                let _ = (engine, credential, insights);
-                let message = Some(spent.message);
-                let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint };
-                self.report_end(&mut run, reports::release(job, request)).await
+                let request = QuotaWork {
+                    lease_epoch: run.key.epoch,
+                    engine,
+                    credential,
+                    window: spent.window,
+                    resets_at: spent.resets_at,
+                    message: Some(spent.message),
+                    checkpoint,
+                    insights,
+                };
+                self.report_end(&mut run, WorkOperation::Quota { job_id: job, request }).await
             }
             Verdict::Stopped => self.let_go(&mut run, place.as_ref()).await,
         };
@@ -61,6 +68,7 @@ impl Station {
     /// A stopped run saves its work and gives the job back; one that was taken from us has nothing to give.
     pub(super) async fn let_go(&self, run: &mut Run, place: Option<&Place>) -> Answered {
         let cause = self.holdings.cause(run.key.job, run.key.epoch);
+        let insights = run.activity.lock().insights.clone();
         let checkpoint = self.save_on_the_way_out(run, place).await;
         let message = match cause {
             Some(StopCause::Lost) => return Answered::Refused("the job is no longer ours".to_owned()),
@@ -70,7 +78,7 @@ impl Station {
             None => "the run was stopped",
         };
         let message = Some(message.to_owned());
-        let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint };
+        let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint, insights };
         self.report_end(run, reports::release(run.key.job, request)).await
     }
 

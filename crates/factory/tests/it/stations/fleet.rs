@@ -8,7 +8,7 @@ use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, JobId, Mode, Run, StageName};
-use protocol::{Client, Endpoint, Enroll, JobDetail, JobView, RunList, Submit, Submitted, Trust};
+use protocol::{Client, Endpoint, Enroll, JobDetail, JobView, Progress, RunList, Submit, Submitted, Trust};
 use server::{Options, Server};
 use store::{DirectoryLogs, Sqlite};
 use tempfile::TempDir;
@@ -97,6 +97,12 @@ impl Fleet {
     pub(crate) async fn job(&self, job: JobId) -> JobView {
         let detail: JobDetail = self.admin.get(&format!("/jobs/{job}")).await.unwrap();
         detail.job
+    }
+
+    /// What a job's agent is doing.
+    pub(crate) async fn progress(&self, job: JobId) -> Option<Progress> {
+        let detail: JobDetail = self.admin.get(&format!("/jobs/{job}")).await.unwrap();
+        detail.progress
     }
 
     /// Waits until a job is as described.

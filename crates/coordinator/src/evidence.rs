@@ -1,0 +1,103 @@
+//! What backs the claim that a run is done: the change, the commits, the engine's own ending [B4].
+
+use domain::{Epoch, JobId, Refusal, StoreError};
+use protocol::{CommitLine, EvidenceKept, EvidenceWork, RunEvidence};
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::principal::Principal;
+use crate::submit::invalid;
+use crate::words::{harmless, short};
+
+/// A change that is larger is read in the repository, not on a page.
+const DIFF_BYTES_MAX: usize = 1024 * 1024;
+
+/// Commits of one run: more than any agent makes.
+const COMMITS_MAX: usize = 1_000;
+
+/// A commit's first line.
+const SUBJECT_CHARS_MAX: usize = 300;
+
+/// An engine's last words: a few screens.
+const ENDING_CHARS_MAX: usize = 64 * 1024;
+
+impl Coordinator {
+    /// Keeps what a holder shows for its run, in the place of what it showed before. Fenced like every other write.
+    pub async fn keep_evidence(
+        &self,
+        who: &Principal,
+        id: JobId,
+        request: &EvidenceWork,
+    ) -> Result<EvidenceKept, Error> {
+        let factory = who.factory()?;
+        let job = self.look_up(id).await?;
+        who.work_on(job.value.product())?;
+        let epoch = request.lease_epoch;
+        // The run has its epoch until it ends, also when its job was completed and its branch is being moved.
+        if job.value.run().is_none_or(|run| run.epoch != epoch || run.factory != *factory) {
+            return Err(Refusal::StaleEpoch { shown: epoch, held: job.value.epoch() }.into());
+        }
+        let document = serde_json::to_vec(&bounded(request)).map_err(|error| invalid("evidence", error.to_string()))?;
+        self.ports.logs.keep_evidence(id, epoch, &document).await?;
+        Ok(EvidenceKept { length: document.len() as u64 })
+    }
+
+    /// Everything that backs one run of a job.
+    pub async fn evidence(&self, who: &Principal, id: JobId, n: u32) -> Result<RunEvidence, Error> {
+        let runs = self.runs(who, id).await?.items;
+        let Some(run) = runs.into_iter().find(|run| run.n == n) else { return Err(Error::NoSuchRun { job: id, n }) };
+        let shown = self.shown_for(id, run.epoch).await?;
+        Ok(RunEvidence {
+            run: run.n,
+            epoch: run.epoch,
+            engine: run.engine,
+            outcome: run.outcome,
+            sha: run.sha,
+            verify: run.evidence,
+            diff: shown.diff.as_deref().map(harmless),
+            diff_cut: shown.diff_cut,
+            commits: shown.commits.into_iter().map(harmless_line).collect(),
+            ending: shown.ending.or(run.message).as_deref().map(harmless),
+            insights: run.insights,
+        })
+    }
+
+    async fn shown_for(&self, id: JobId, epoch: Epoch) -> Result<EvidenceWork, Error> {
+        let Some(document) = self.ports.logs.evidence(id, epoch).await? else { return Ok(EvidenceWork::default()) };
+        let corrupt = |error: serde_json::Error| StoreError::Corrupt(format!("the evidence of job `{id}`: {error}"));
+        Ok(serde_json::from_slice(&document).map_err(corrupt)?)
+    }
+}
+
+fn harmless_line(line: CommitLine) -> CommitLine {
+    CommitLine { subject: harmless(&line.subject), ..line }
+}
+
+fn bounded(request: &EvidenceWork) -> EvidenceWork {
+    let diff = request.diff.as_deref().map(|diff| &diff[..diff.floor_char_boundary(DIFF_BYTES_MAX)]);
+    let is_cut = diff.map(str::len) != request.diff.as_ref().map(String::len);
+    let line = |line: &CommitLine| CommitLine { subject: short(&line.subject, SUBJECT_CHARS_MAX), ..line.clone() };
+    EvidenceWork {
+        lease_epoch: request.lease_epoch,
+        diff: diff.map(str::to_owned),
+        diff_cut: request.diff_cut || is_cut,
+        commits: request.commits.iter().take(COMMITS_MAX).map(line).collect(),
+        ending: request.ending.as_deref().map(|ending| short(ending, ENDING_CHARS_MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_is_too_large_is_cut_between_two_characters_and_said_to_be() {
+        let large = EvidenceWork { diff: Some("é".repeat(DIFF_BYTES_MAX)), ..EvidenceWork::default() };
+        let small = EvidenceWork { diff: Some("+é\n".to_owned()), ..EvidenceWork::default() };
+
+        let kept = bounded(&large);
+
+        assert_eq!((kept.diff.unwrap().len(), kept.diff_cut), (DIFF_BYTES_MAX, true));
+        assert_eq!(bounded(&small), small);
+    }
+}

@@ -1,0 +1,283 @@
+//! Logins whose usage window is used up, and when they get work again [B1].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::{EngineName, Epoch, JobId, Timestamp, UsageWindow, Versioned};
+use serde::{Deserialize, Serialize};
+
+/// No provider's window is longer; a later reset is a mistake, or malice.
+const RESET_MAX: Duration = Duration::from_hours(24 * 31);
+
+/// A window that is used up again this soon after it ended was not really over: the pauses go on growing.
+const AGAIN_WITHIN: Duration = Duration::from_hours(1);
+
+/// A login's usage window that is used up, as it is written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Window {
+    pub(crate) engine: EngineName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) window: Option<String>,
+    pub(crate) since: Timestamp,
+    /// What the engine said; absent when it did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) resets_at: Option<Timestamp>,
+    /// When the login gets work again; absent when a person has to let it go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<Timestamp>,
+    /// How often in a row.
+    pub(crate) hits: u32,
+    /// The run that found out: a repeated report of it says nothing new.
+    pub(crate) job: JobId,
+    pub(crate) epoch: Epoch,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
+}
+
+/// What an engine said about its limit.
+pub(crate) struct Hit {
+    pub(crate) engine: EngineName,
+    pub(crate) window: Option<String>,
+    pub(crate) resets_at: Option<Timestamp>,
+    pub(crate) job: JobId,
+    pub(crate) epoch: Epoch,
+    pub(crate) message: Option<String>,
+}
+
+/// How long logins rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowPolicy {
+    /// Whether a login gets work again by itself when its window begins anew.
+    pub reopen: bool,
+    /// The first pause where the engine does not say when; each further one is twice as long.
+    pub backoff: Duration,
+    /// No such pause is longer.
+    pub backoff_max: Duration,
+    /// Up to this much later than the engine says, so that not everybody asks in the same second.
+    pub spread: Duration,
+}
+
+impl Default for WindowPolicy {
+    fn default() -> Self {
+        Self {
+            reopen: true,
+            backoff: Duration::from_mins(5),
+            backoff_max: Duration::from_hours(1),
+            spread: Duration::from_secs(30),
+        }
+    }
+}
+
+impl WindowPolicy {
+    /// The window after a hit, if that is anything new. `jitter` is in [0, 1).
+    pub(crate) fn after(&self, known: Option<&Window>, hit: Hit, now: Timestamp, jitter: f64) -> Option<Window> {
+        if known.is_some_and(|known| known.job == hit.job && known.epoch == hit.epoch) {
+            return None;
+        }
+        let rests = known.filter(|known| known.until.is_none_or(|until| until > now));
+        let is_again = |known: &&Window| known.until.is_some_and(|until| now.since(until) < AGAIN_WITHIN);
+        let hits = known.filter(is_again).map_or(1, |known| known.hits.saturating_add(u32::from(rests.is_none())));
+        // One that lies behind us by our clock is as good as none.
+        let resets_at = hit.resets_at.filter(|at| *at > now).map(|at| at.min(now.after(RESET_MAX)));
+        let until = match resets_at {
+            Some(at) => at.after(self.spread.mul_f64(jitter)),
+            None => {
+                let doubled = self.backoff.saturating_mul(2_u32.saturating_pow(hits - 1)).min(self.backoff_max);
+                now.after(doubled.mul_f64(1.0 + 0.2 * jitter))
+            }
+        };
+        // Runs that were under way when the window was used up find out one after the other.
+        let is_covered = rests
+            .is_some_and(|known| known.until.is_none_or(|known_until| resets_at.is_none_or(|at| at <= known_until)));
+        (!is_covered).then(|| Window {
+            engine: hit.engine,
+            window: hit.window,
+            since: now,
+            resets_at,
+            until: self.reopen.then_some(until),
+            hits,
+            job: hit.job,
+            epoch: hit.epoch,
+            message: hit.message,
+        })
+    }
+}
+
+impl Window {
+    /// What is waited for, for people.
+    pub(crate) fn shown(&self) -> UsageWindow {
+        let until = self.until.map(|until| self.resets_at.unwrap_or(until));
+        UsageWindow { engine: self.engine.clone(), window: self.window.clone(), until }
+    }
+
+    /// Whether it ended so long ago that nothing follows from it any more.
+    pub(crate) fn is_history(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| now.since(until) >= AGAIN_WITHIN)
+    }
+}
+
+/// A point in time on both clocks: the wall's, which can be set, and the one that nobody sets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hour {
+    pub(crate) now: Timestamp,
+    pub(crate) monotonic: Duration,
+}
+
+/// The windows that are used up or were lately, by login.
+#[derive(Debug, Default)]
+pub(crate) struct Windows {
+    by_credential: BTreeMap<String, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    window: Versioned<Window>,
+    /// The end on the clock that nobody sets. A window is over when either clock says so: a wall clock that is set back
+    /// must not make anybody wait longer, and one that is set right only costs one more try.
+    ends: Option<Duration>,
+}
+
+impl Windows {
+    /// A window as it is written down.
+    pub(crate) fn know(&mut self, credential: String, window: Versioned<Window>, at: Hour) {
+        let ends = window.value.until.map(|until| at.monotonic + until.since(at.now));
+        self.by_credential.insert(credential, Known { window, ends });
+    }
+
+    /// A window that is no longer written down.
+    pub(crate) fn forget(&mut self, credential: &str) {
+        self.by_credential.remove(credential);
+    }
+
+    /// What is written down about a login, whether it is over or not.
+    pub(crate) fn get(&self, credential: &str) -> Option<&Versioned<Window>> {
+        self.by_credential.get(credential).map(|known| &known.window)
+    }
+
+    /// The window of a login that gets no work now.
+    pub(crate) fn resting(&self, credential: &str, at: Hour) -> Option<&Window> {
+        self.by_credential.get(credential).filter(|known| known.rests(at)).map(|known| &known.window.value)
+    }
+
+    /// Every login that gets no work now.
+    pub(crate) fn all_resting(&self, at: Hour) -> impl Iterator<Item = (&String, &Window)> {
+        let resting = self.by_credential.iter().filter(move |(_, known)| known.rests(at));
+        resting.map(|(credential, known)| (credential, &known.window.value))
+    }
+
+    /// Logins of which nothing follows any more.
+    pub(crate) fn history(&self, now: Timestamp) -> Vec<(String, Versioned<Window>)> {
+        let over = self.by_credential.iter().filter(|(_, known)| known.window.value.is_history(now));
+        over.map(|(credential, known)| (credential.clone(), known.window.clone())).collect()
+    }
+
+    /// How long it is until the next login gets work again.
+    pub(crate) fn next_end(&self, at: Hour) -> Option<Duration> {
+        let ends = self.by_credential.values().filter(|known| known.rests(at)).filter_map(|known| {
+            let by_wall = known.window.value.until?.since(at.now);
+            Some(by_wall.min(known.ends?.saturating_sub(at.monotonic)))
+        });
+        ends.min()
+    }
+}
+
+impl Known {
+    fn rests(&self, at: Hour) -> bool {
+        match (self.window.value.until, self.ends) {
+            (Some(until), Some(ends)) => until > at.now && ends > at.monotonic,
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Revision;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000_000_000);
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn hit(epoch: u64, resets_at: Option<Timestamp>) -> Hit {
+        Hit {
+            engine: "claude".parse().unwrap(),
+            window: Some("five_hour".to_owned()),
+            resets_at,
+            job: JobId::from_bytes([1; 16]),
+            epoch: Epoch(epoch),
+            message: None,
+        }
+    }
+
+    fn until(window: Option<Window>) -> Option<Timestamp> {
+        window.and_then(|window| window.until)
+    }
+
+    #[test]
+    fn a_known_reset_is_waited_for_and_a_little_longer_but_never_for_ever() {
+        let policy = WindowPolicy::default();
+        let after = |at, jitter| until(policy.after(None, hit(1, Some(at)), NOW, jitter));
+
+        assert_eq!(after(NOW.after(MINUTE), 0.5), Some(NOW.after(MINUTE + policy.spread / 2)));
+        assert_eq!(after(Timestamp::from_millis(i64::MAX), 0.0), Some(NOW.after(RESET_MAX)));
+    }
+
+    #[test]
+    fn an_unknown_or_passed_reset_is_waited_out_by_growing_pauses() {
+        let policy = WindowPolicy::default();
+        let mut known = None;
+        let mut now = NOW;
+        let mut pauses = Vec::new();
+        for epoch in 1..=6 {
+            let window = policy.after(known.as_ref(), hit(epoch, Some(NOW)), now, 0.0).unwrap();
+            pauses.push(window.until.unwrap().since(now).as_secs() / 60);
+            now = window.until.unwrap();
+            known = Some(window);
+        }
+        assert_eq!(pauses, vec![5, 10, 20, 40, 60, 60]);
+
+        let later = now.after(AGAIN_WITHIN);
+        assert_eq!(until(policy.after(known.as_ref(), hit(9, None), later, 0.0)), Some(later.after(policy.backoff)));
+    }
+
+    #[test]
+    fn runs_that_find_out_together_and_reports_that_are_repeated_say_nothing_new() {
+        let policy = WindowPolicy::default();
+        let reset = NOW.after(MINUTE * 60);
+        let known = policy.after(None, hit(1, Some(reset)), NOW, 0.0).unwrap();
+
+        assert_eq!(policy.after(Some(&known), hit(1, Some(reset.after(MINUTE))), NOW, 0.0), None);
+        assert_eq!(policy.after(Some(&known), hit(2, Some(reset)), NOW, 0.9), None);
+        assert_eq!(policy.after(Some(&known), hit(2, None), NOW, 0.0), None);
+        let longer = policy.after(Some(&known), hit(2, Some(reset.after(MINUTE))), NOW, 0.0);
+        assert_eq!(until(longer), Some(reset.after(MINUTE)));
+    }
+
+    #[test]
+    fn where_people_decide_a_window_has_no_end() {
+        let policy = WindowPolicy { reopen: false, ..WindowPolicy::default() };
+
+        let window = policy.after(None, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
+
+        assert_eq!((window.until, window.shown().until), (None, None));
+        assert!(!window.is_history(NOW.after(RESET_MAX * 9)));
+    }
+
+    #[test]
+    fn a_window_is_over_when_either_clock_says_so() {
+        let policy = WindowPolicy::default();
+        let window = policy.after(None, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
+        let mut windows = Windows::default();
+        let at = |now, monotonic| Hour { now, monotonic };
+        windows.know("a".to_owned(), Versioned { value: window, revision: Revision(1) }, at(NOW, MINUTE));
+        let rests = |at| windows.resting("a", at).is_some();
+
+        assert!(rests(at(NOW, MINUTE)) && rests(at(NOW.after(MINUTE / 2), MINUTE * 3 / 2)));
+        assert_eq!(windows.next_end(at(NOW, MINUTE * 3 / 2)), Some(MINUTE / 2));
+        assert!(!rests(at(NOW.after(MINUTE), MINUTE)), "the wall clock was set ahead");
+        assert!(!rests(at(Timestamp::default(), MINUTE * 2)), "the wall clock was set back");
+        assert!(windows.resting("b", at(NOW, MINUTE)).is_none(), "it is another login's");
+    }
+}

@@ -1,0 +1,60 @@
+//! Usage windows of engines: a limit that belongs to a login and passes by itself [B1].
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::names::EngineName;
+use crate::time::Timestamp;
+
+/// A usage window that is used up. Shown, it says what is waited for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageWindow {
+    /// The engine whose login it is.
+    pub engine: EngineName,
+    /// What the engine calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<String>,
+    /// When it begins anew, or is tried again; absent when a person has to let it go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+impl fmt::Display for UsageWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "waiting for {}", self.engine)?;
+        if let Some(window) = &self.window {
+            write!(f, "/{window}")?;
+        }
+        match self.until {
+            Some(until) => write!(f, " to reset at {}", until.to_the_minute()),
+            None => f.write_str(" to be let go on: `giga factories --reopen` does that"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_says_what_is_waited_for() {
+        let window = |window: Option<&str>, until| UsageWindow {
+            engine: "claude".parse().unwrap(),
+            window: window.map(str::to_owned),
+            until,
+        };
+        let at = "2026-11-16T14:05:59Z".parse().unwrap();
+
+        assert_eq!(
+            window(Some("five_hour"), Some(at)).to_string(),
+            "waiting for claude/five_hour to reset at 2026-11-16 14:05 UTC"
+        );
+        assert_eq!(
+            window(None, None).to_string(),
+            "waiting for claude to be let go on: `giga factories --reopen` does that"
+        );
+    }
+}

@@ -1,0 +1,296 @@
+//! Engines that talk back, that do not go, and that use up too much: real processes, each ended for its own reason.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{EngineName, FailureReason, Insights};
+use factory::{
+    Again, Allowance, Beginning, Bench, Bounds, ClaudeEngine, CommandEngine, DiskAllowance, Engine, EngineConfig,
+    EngineError, EngineEvent, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Line, Login, Presence,
+    Prices, Program, Read, Reads, Reply, Session, Source,
+};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::golden;
+use crate::stage::{PATIENCE, clock, environment, guarded, job, pid_in, roomy, run, runs};
+
+/// A folder with a program in it that plays an engine.
+struct Play {
+    folder: TempDir,
+}
+
+impl Play {
+    fn of(script: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("engine");
+        fs::write(&program, format!("#!/bin/sh\necho $$ > pid\ntrap 'touch told; exit 0' TERM\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The program as Claude Code.
+    fn claude(&self) -> ClaudeEngine {
+        let bench = Bench {
+            launcher: Launcher::unguarded(clock()),
+            clock: clock(),
+            sessions: self.path("sessions"),
+            prices: Prices::default(),
+            empty_home: self.folder.path().to_owned(),
+        };
+        let program = Some(self.path("engine").to_str().unwrap().to_owned());
+        let config = EngineConfig { program, ..EngineConfig::default() };
+        ClaudeEngine::new("claude".parse().unwrap(), &config, environment(), &bench)
+    }
+
+    /// The program as a command that says its figures.
+    fn command(&self) -> CommandEngine {
+        let reads = Reads {
+            cost_usd: Some(Read::Regex(r"spent \$([0-9.]+)".to_owned())),
+            turns: Some(Read::Regex(r"turn ([0-9]+)".to_owned())),
+            ..Reads::default()
+        };
+        let argv = vec![self.path("engine").to_str().unwrap().to_owned()];
+        let config = EngineConfig { argv, reads, ..EngineConfig::default() };
+        CommandEngine::new(EngineName::command(), &config, environment()).unwrap()
+    }
+
+    fn request(&self, allowance: Allowance) -> EngineRequest {
+        EngineRequest {
+            job: job(),
+            epoch: run(3).epoch,
+            attempt: 1,
+            title: "x".to_owned(),
+            prompt: "do it\n".to_owned(),
+            model: None,
+            session: None,
+            worktree: self.folder.path().to_owned(),
+            beginning: Beginning::Fresh,
+            allowance,
+        }
+    }
+
+    async fn run(&self, engine: &dyn Engine, allowance: Allowance, bounds: Bounds) -> EngineRunEnd {
+        let run = EngineRun::start(engine, &self.request(allowance), &guarded(), bounds).unwrap();
+        let (output, mut outputs) = mpsc::channel(8);
+        let never = CancellationToken::new();
+        let drain = async { while outputs.recv().await.is_some() {} };
+        let (end, ()) = tokio::join!(run.wait(output, &never), drain);
+        assert!(end.finished.took < PATIENCE, "{end:?}");
+        end
+    }
+
+    /// The program wrote its number down, was told to end, and is gone.
+    fn ended_politely(&self) {
+        assert!(self.path("told").exists(), "it was not told before it was killed");
+        assert!(!runs(pid_in(&self.path("pid")).unwrap()));
+    }
+}
+
+/// Does not go by itself. Every program of a play writes down that it was told to.
+const STAY: &str = "sleep 600 & wait";
+
+fn failed(reason: FailureReason, again: Again, message: &str) -> Judgement {
+    Judgement::Failed { reason, again, message: message.to_owned() }
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_go_after_its_result_is_ended_and_judged_by_the_result() {
+    let stream = golden::file("claude/real-ok.jsonl");
+    let play = Play::of(&format!("cat > prompt; cat '{}'; {STAY}", stream.display()));
+
+    let end = play.run(&play.claude(), Allowance::default(), roomy()).await;
+
+    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(fs::read_to_string(play.path("prompt")).unwrap(), "do it\n");
+    let figures = (end.insights.tokens_in, end.insights.tokens_out, end.insights.cost_usd, end.insights.turns);
+    assert_eq!(figures, (Some(200), Some(40), Some(0.002), Some(2)));
+    play.ended_politely();
+}
+
+#[tokio::test]
+async fn tokens_over_the_jobs_budget_end_the_engine() {
+    let stream = golden::file("claude/cut-off.jsonl");
+    let play = Play::of(&format!("cat > prompt; cat '{}'; {STAY}", stream.display()));
+    let allowance = Allowance { tokens: Some(1_000), ..Allowance::default() };
+
+    let end = play.run(&play.claude(), allowance, roomy()).await;
+
+    let message = "it used 1057 tokens, of 1000 left of the job's `budget.tokens`";
+    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
+    play.ended_politely();
+}
+
+#[tokio::test]
+async fn money_over_the_jobs_budget_ends_the_engine() {
+    let play = Play::of(&format!("echo 'spent $0.50'; echo 'spent $2.75'; {STAY}"));
+    let allowance = Allowance { usd: Some(2.5), ..Allowance::default() };
+
+    let end = play.run(&play.command(), allowance, roomy()).await;
+
+    let message = "it spent $2.7500, of $2.5000 left of the job's `budget.usd`";
+    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
+    assert_eq!(end.insights.cost_usd, Some(2.75), "what was spent is known although it was ended");
+    play.ended_politely();
+}
+
+#[tokio::test]
+async fn too_many_turns_end_the_engine() {
+    let play = Play::of(&format!("echo 'turn 1'; echo 'turn 2'; echo 'turn 3'; {STAY}"));
+    let allowance = Allowance { turns: Some(2), ..Allowance::default() };
+
+    let end = play.run(&play.command(), allowance, roomy()).await;
+
+    let message = "it took 3 turns, the limit `turns_max` is 2";
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    play.ended_politely();
+}
+
+#[tokio::test]
+async fn a_worktree_that_grows_too_much_ends_the_engine() {
+    let play = Play::of(&format!("head -c 6000000 /dev/urandom > big; {STAY}"));
+    let disk = DiskAllowance { growth_bytes_max: 4 << 20, free_bytes_min: 0, every: Duration::from_millis(20) };
+    let allowance = Allowance { disk: Some(disk), ..Allowance::default() };
+
+    let end = play.run(&play.command(), allowance, roomy()).await;
+
+    let Judgement::Failed { reason, message, .. } = end.judgement else { panic!("{end:?}") };
+    assert_eq!(reason, FailureReason::EngineError);
+    assert!(message.ends_with("MiB, the limit `worktree_growth_mib_max` is 4"), "{message}");
+}
+
+#[tokio::test]
+async fn a_disk_that_gets_full_ends_the_engine() {
+    let play = Play::of(STAY);
+    let disk = DiskAllowance { growth_bytes_max: 1 << 40, free_bytes_min: 1 << 62, every: Duration::from_millis(300) };
+    let allowance = Allowance { disk: Some(disk), ..Allowance::default() };
+
+    let end = play.run(&play.command(), allowance, roomy()).await;
+
+    let Judgement::Failed { reason, message, .. } = end.judgement else { panic!("{end:?}") };
+    assert_eq!(reason, FailureReason::Crash);
+    assert!(message.contains("the limit `disk_free_mib_min` is 4398046511104"), "{message}");
+}
+
+#[tokio::test]
+async fn a_wall_clock_is_the_hosts_limit_or_the_jobs_budget() {
+    let wall = Duration::from_millis(700);
+    let bounds = Bounds { wall, ..roomy() };
+    let play = Play::of(STAY);
+
+    let of_host = play.run(&play.command(), Allowance::default(), bounds.clone()).await;
+    let of_job = play.run(&play.command(), Allowance { wall: Some(wall), ..Allowance::default() }, bounds).await;
+
+    let message = "it ran for longer than 700ms, the limit `engine_wall_ms`";
+    assert_eq!(of_host.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    let message = "it ran for longer than 700ms, the job's `budget.wall`";
+    assert_eq!(of_job.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
+}
+
+#[tokio::test]
+async fn silence_ends_the_engine() {
+    let play = Play::of(STAY);
+    let bounds = Bounds { idle: Some(Duration::from_millis(700)), ..roomy() };
+
+    let end = play.run(&play.command(), Allowance::default(), bounds).await;
+
+    let message = "it said nothing for 700ms, the limit `engine_idle_ms`";
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+}
+
+/// An engine that is asked one thing after the other.
+struct Talker {
+    program: PathBuf,
+    name: EngineName,
+}
+
+#[derive(Default)]
+struct Talk {
+    heard: Vec<String>,
+    said: usize,
+}
+
+#[async_trait]
+impl Engine for Talker {
+    fn name(&self) -> &EngineName {
+        &self.name
+    }
+
+    async fn detect(&self) -> Presence {
+        Presence::Ready { version: None, login: Login::Unknown }
+    }
+
+    fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
+        let program = Program {
+            argv: vec![self.program.clone().into()],
+            dir: request.worktree.clone(),
+            environment: environment(),
+            stdin: request.prompt.clone().into_bytes(),
+        };
+        Ok((program, Box::new(Talk::default())))
+    }
+}
+
+impl Session for Talk {
+    fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
+        if line.source == Source::Out && line.text.starts_with("heard") {
+            self.heard.push(line.text.clone());
+        }
+        Vec::new()
+    }
+
+    fn reply(&mut self) -> Reply {
+        if self.said >= self.heard.len() {
+            return Reply::Wait;
+        }
+        self.said += 1;
+        if self.said > 3 { Reply::HangUp } else { Reply::Say(format!("answer {}\n", self.said).into_bytes()) }
+    }
+
+    fn judge(&mut self, exit: Exit) -> Judgement {
+        Judgement::Asked { question: format!("{:?} {exit:?}", self.heard) }
+    }
+
+    fn insights(&self) -> Insights {
+        Insights::default()
+    }
+}
+
+#[tokio::test]
+async fn an_engine_can_be_talked_with() {
+    let play = Play::of("while read line; do echo \"heard $line\"; done; echo over > over");
+    for launcher in [Launcher::unguarded(clock()), guarded()] {
+        let _ = fs::remove_file(play.path("over"));
+        let engine = Talker { program: play.path("engine"), name: "talker".parse().unwrap() };
+        let run = EngineRun::start(&engine, &play.request(Allowance::default()), &launcher, roomy()).unwrap();
+        let (output, mut outputs) = mpsc::channel(8);
+        let never = CancellationToken::new();
+
+        let drain = async { while outputs.recv().await.is_some() {} };
+        let (end, ()) = tokio::join!(run.wait(output, &never), drain);
+
+        let heard = ["heard do it", "heard answer 1", "heard answer 2", "heard answer 3"];
+        assert_eq!(end.judgement, Judgement::Asked { question: format!("{heard:?} Code(0)") });
+        assert!(play.path("over").exists(), "its input was closed");
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_never_listens_does_not_block_its_own_end() {
+    let play = Play::of(&format!("i=0; while [ $i -lt 300 ]; do echo \"heard $i\"; i=$((i+1)); done; {STAY}"));
+    let engine = Talker { program: play.path("engine"), name: "talker".parse().unwrap() };
+    let bounds = Bounds { idle: Some(Duration::from_millis(700)), ..roomy() };
+
+    let end = play.run(&engine, Allowance::default(), bounds).await;
+
+    let message = "it said nothing for 700ms, the limit `engine_idle_ms`";
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+}

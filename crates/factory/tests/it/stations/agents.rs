@@ -1,0 +1,145 @@
+//! Stations with an engine that plays Claude Code: windows that are used up, conversations that go on, and what people see.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use domain::{FailureReason, RunOutcome, StageName};
+use factory::{EngineConfig, EngineKind, StationSettings};
+
+use super::fleet::{Fleet, Line};
+use super::plant::{Plant, settings, wait_for};
+use super::{LONG, pr_branch};
+use crate::golden;
+use crate::stage::{Forge, PATIENCE, clock, eventually};
+
+/// A station whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
+fn playing(name: &str, forge: &Forge, script: &str) -> StationSettings {
+    let program = forge.path(&format!("{name}-claude"));
+    let opening = "[ \"$1\" = --version ] && { echo '2.1.197 (Claude Code)'; exit 0; }\n\
+        for arg in \"$@\"; do case \"$arg\" in --session-id=*) how=new; id=${arg#*=};; --resume=*) how=resumed; id=${arg#*=};; esac; done\n\
+        prompt=$(cat)\n";
+    fs::write(&program, format!("#!/bin/sh\n{opening}{script}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let engine = EngineConfig {
+        kind: Some(EngineKind::Claude),
+        program: Some(program.to_str().unwrap().to_owned()),
+        ..EngineConfig::default()
+    };
+    let mut settings = settings(name, forge, "exit 1");
+    settings.engines = [("claude".parse().unwrap(), engine)].into();
+    settings
+}
+
+/// Prints a recorded stream.
+fn stream(name: &str) -> String {
+    format!("cat '{}'", golden::file(&format!("claude/{name}.jsonl")).display())
+}
+
+#[tokio::test]
+async fn a_used_up_window_gives_the_job_back_and_counts_no_attempt() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let script = format!(
+        "echo half > half.md; {} | sed \"s/1794804129/$(($(date +%s) + 3600))/\"; exit 1",
+        stream("real-usage-limit")
+    );
+    let _plant = Plant::start(playing("spent", &forge, &script), fleet.enrol("spent", &line).await);
+    let job = fleet.submit("").await;
+
+    let run = fleet.first_run(job).await;
+
+    assert_eq!(run.outcome, Some(RunOutcome::QuotaWindow));
+    assert_eq!((run.insights.cost_usd, run.insights.turns), (Some(0.0), Some(1)));
+    let view = fleet.until_stage(job, StageName::Queued).await;
+    assert_eq!((view.attempts, view.reason), (0, None), "{view:?}");
+    assert!(view.checkpoint.is_some(), "what was done is kept");
+}
+
+#[tokio::test]
+async fn people_see_what_the_agent_is_doing_and_read_its_work_instead_of_json() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let gate = forge.path("gate");
+    let ok = stream("real-ok");
+    let script = format!("{ok} | head -n 3; {}; echo made > out.txt; {ok} | tail -n 2", wait_for(&gate));
+    let _plant = Plant::start(playing("seen", &forge, &script), fleet.enrol("seen", &line).await);
+    let job = fleet.submit("").await;
+
+    let clock = clock();
+    let progress = loop {
+        if let Some(progress) = fleet.progress(job).await.filter(|progress| progress.tool_calls.is_some()) {
+            break progress;
+        }
+        assert!(clock.monotonic() < PATIENCE, "no progress was told");
+        clock.sleep(Duration::from_millis(50)).await;
+    };
+    fs::write(&gate, "").unwrap();
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+
+    assert_eq!((progress.doing.as_deref(), progress.tool_calls), (Some("Write out.txt"), Some(1)));
+    assert_eq!((progress.files, progress.tokens_in), (vec!["out.txt".to_owned()], Some(100)));
+    let log = fleet.log(job).await;
+    assert_eq!(log, "● Write out.txt\nAll done.\n■ ended: 2 turns, 200 tokens in, 40 out, $0.0020\n");
+    let run = fleet.first_run(job).await;
+    assert_eq!((run.insights.tokens_in, run.insights.cost_usd), (Some(200), Some(0.002)));
+}
+
+/// Keeps its conversation as Claude Code does, and says whether it found it again.
+const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^a-zA-Z0-9]/-/g')\"\n\
+    [ $how = resumed ] && { echo \"$id\" | cmp -s - \"$project/$id.jsonl\" || { echo 'no conversation' >&2; exit 9; }; }\n\
+    mkdir -p \"$project\"; echo \"$id\" > \"$project/$id.jsonl\"\n\
+    echo \"$how\" >> history.txt\n\
+    echo \"$prompt\" | head -n 1 >> history.txt\n\
+    echo \"{\\\"type\\\":\\\"system\\\",\\\"subtype\\\":\\\"init\\\",\\\"session_id\\\":\\\"$id\\\"}\"";
+
+#[tokio::test]
+async fn a_conversation_goes_on_in_another_worktree_of_the_same_host_and_begins_anew_on_another() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let up = forge.path("up");
+    let waits = format!("{CONVERSES}; touch '{}'; sleep 600 & wait", up.display());
+    let ends = format!("{CONVERSES}; {} | tail -n 1", stream("real-ok"));
+    let client = fleet.enrol("home", &line).await;
+
+    let first = Plant::start(playing("home", &forge, &waits), client.clone());
+    let job = fleet.submit("").await;
+    eventually("the first run", || up.exists()).await;
+    first.stop().await;
+    fs::remove_file(&up).unwrap();
+    let second = Plant::start(playing("home", &forge, &waits), client);
+    eventually("the second run", || up.exists()).await;
+    second.stop().await;
+    let _third = Plant::start(playing("away", &forge, &ends), fleet.enrol("away", &line).await);
+
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    let sha = forge.shows(&pr_branch(job)).unwrap();
+    let history = forge.file_at(&sha, "history.txt").unwrap();
+    let expected = [
+        "new",
+        "Please.",
+        "resumed",
+        "You worked on this job before and were interrupted. The worktree holds your work as you left it, perhaps under \
+         another path. Carry on where you were.",
+        "new",
+        "An earlier attempt at this job was interrupted. The worktree holds its work, partly uncommitted: look at `git \
+         log` and `git status` first, keep what is good, and finish the rest.",
+    ];
+    assert_eq!(history.lines().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let script = format!("{}; exit 1", stream("real-max-budget"));
+    let _plant = Plant::start(playing("poor", &forge, &script), fleet.enrol("poor", &line).await);
+    let job = fleet.submit("budget: { usd: 0.0005 }\n").await;
+
+    let view = fleet.until_stage(job, StageName::Failed).await;
+
+    assert_eq!(view.reason, Some(FailureReason::BudgetExceeded));
+    let run = fleet.first_run(job).await;
+    assert_eq!(run.message.as_deref(), Some("it spent $0.0010, of $0.0005 left of the job's `budget.usd`"));
+    assert_eq!(run.insights.cost_usd, Some(0.001));
+}

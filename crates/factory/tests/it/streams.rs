@@ -1,0 +1,225 @@
+//! Recorded streams of the engines, replayed: what a person reads, what each run costs and what it comes to.
+//!
+//! Those called `real-…` were printed by the real programs; the others are cut or changed from them to hold a trap.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use ambient::ManualClock;
+use domain::{Clock, Insights};
+use factory::{
+    Activity, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineEvent, EngineOutput,
+    EngineRequest, Environment, Exit, Launcher, Line, Price, Prices, Source,
+};
+
+use crate::golden;
+use crate::stage::{job, run};
+
+/// One stream, and how its program ended.
+type Played = (&'static str, Exit);
+
+const CLAUDE: [Played; 27] = [
+    ("real-ok", Exit::Code(0)),
+    ("real-ok", Exit::Lingered),
+    ("real-ok", Exit::Code(143)),
+    ("real-resumed", Exit::Code(0)),
+    ("real-denied", Exit::Code(0)),
+    ("question", Exit::Code(0)),
+    ("real-api-error", Exit::Code(1)),
+    ("real-api-error", Exit::Code(0)),
+    ("real-overloaded", Exit::Code(1)),
+    ("real-bad-key", Exit::Code(1)),
+    ("real-session-lost", Exit::Code(1)),
+    ("error-during-execution", Exit::Code(1)),
+    ("real-max-turns", Exit::Code(1)),
+    ("real-max-budget", Exit::Code(1)),
+    ("real-usage-limit", Exit::Code(1)),
+    ("real-rate-limited-key", Exit::Code(1)),
+    ("usage-limit-words", Exit::Code(1)),
+    ("real-usage-warning", Exit::Code(0)),
+    ("warning-then-api-error", Exit::Code(1)),
+    ("rejected-then-done", Exit::Code(0)),
+    ("rejected-no-result", Exit::Code(143)),
+    ("no-result", Exit::Code(0)),
+    ("no-result", Exit::Code(143)),
+    ("cut-off", Exit::Code(1)),
+    ("broken", Exit::Code(0)),
+    ("broken", Exit::Code(1)),
+    ("nothing", Exit::Code(127)),
+];
+
+const CODEX: [Played; 18] = [
+    ("real-ok", Exit::Code(0)),
+    ("real-ok", Exit::Lingered),
+    ("real-ok", Exit::Code(1)),
+    ("real-resumed", Exit::Code(0)),
+    ("real-denied", Exit::Code(0)),
+    ("tools", Exit::Code(0)),
+    ("real-api-error", Exit::Code(1)),
+    ("real-bad-key", Exit::Code(1)),
+    ("turn-failed", Exit::Code(1)),
+    ("real-usage-limit", Exit::Code(1)),
+    ("usage-limit-resets-at", Exit::Code(1)),
+    ("usage-limit-resets-in", Exit::Code(1)),
+    ("usage-limit-days", Exit::Code(1)),
+    ("usage-limit-no-time", Exit::Code(1)),
+    ("limit-without-turn-end", Exit::Code(1)),
+    ("no-turn-end", Exit::Code(143)),
+    ("broken", Exit::Code(0)),
+    ("nothing", Exit::Code(1)),
+];
+
+fn bench(sessions: &Path) -> Bench {
+    // When the streams were recorded.
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at("2026-11-16T02:42:10Z".parse().unwrap()));
+    let price = Price { input: 1.0, output: 10.0, cached: Some(0.1) };
+    let prices = [("gpt-5", price), ("claude-opus", price)].map(|(model, price)| (model.to_owned(), price));
+    Bench {
+        launcher: Launcher::unguarded(crate::stage::clock()),
+        clock,
+        sessions: sessions.to_owned(),
+        prices: Prices::new(prices.into()),
+        empty_home: sessions.to_owned(),
+    }
+}
+
+fn claude(sessions: &Path) -> Box<dyn Engine> {
+    let config = EngineConfig { turns_max: Some(1), ..EngineConfig::default() };
+    Box::new(ClaudeEngine::new("claude".parse().unwrap(), &config, Environment::default(), &bench(sessions)))
+}
+
+fn codex(sessions: &Path) -> Box<dyn Engine> {
+    let config = EngineConfig { model: Some("gpt-5-codex".to_owned()), ..EngineConfig::default() };
+    Box::new(CodexEngine::new("codex".parse().unwrap(), &config, Environment::default(), &bench(sessions)))
+}
+
+fn request() -> EngineRequest {
+    EngineRequest {
+        job: job(),
+        epoch: run(3).epoch,
+        attempt: 1,
+        title: "x".to_owned(),
+        prompt: "do it".to_owned(),
+        model: None,
+        session: None,
+        worktree: "/w".into(),
+        beginning: Beginning::Fresh,
+        allowance: Allowance { usd: Some(0.0005), ..Allowance::default() },
+    }
+}
+
+/// What a run that printed this stream comes to, in words.
+fn play(engine: &dyn Engine, stream: &[u8], exit: Exit) -> String {
+    let (_, mut session) = engine.command(&request()).unwrap();
+    let mut activity = Activity::begin(Path::new("/w"));
+    let mut told = String::new();
+    for text in String::from_utf8_lossy(stream).lines() {
+        let line = Line { source: Source::Out, text: text.to_owned() };
+        let events = session.translate(&line);
+        let insights = session.insights();
+        for shown in activity.note(&EngineOutput { line, events, insights }) {
+            writeln!(told, "  | {shown}").unwrap();
+        }
+    }
+    let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = session.insights();
+    writeln!(told, "  tokens {tokens_in:?} in, {tokens_out:?} out; cost {cost_usd:?}; turns {turns:?}").unwrap();
+    writeln!(told, "  session {:?}; {:?}", activity.session, session.judge(exit)).unwrap();
+    told
+}
+
+fn play_all(name: &str, engine: impl Fn(&Path) -> Box<dyn Engine>, streams: &[Played]) {
+    let mut told = String::new();
+    for (stream, exit) in streams {
+        let sessions = tempfile::tempdir().unwrap();
+        let bytes = fs::read(golden::file(&format!("{name}/{stream}.jsonl"))).unwrap_or_default();
+        let played = play(&*engine(sessions.path()), &bytes, *exit);
+        writeln!(told, "{stream}, {exit:?}\n{played}").unwrap();
+    }
+    golden::check(&format!("{name}.txt"), &told);
+}
+
+#[test]
+fn claude_is_understood_and_judged() {
+    play_all("claude", claude, &CLAUDE);
+}
+
+#[test]
+fn codex_is_understood_and_judged() {
+    play_all("codex", codex, &CODEX);
+}
+
+#[test]
+fn every_recorded_stream_is_played() {
+    for (name, played) in [("claude", &CLAUDE[..]), ("codex", &CODEX[..])] {
+        for file in fs::read_dir(golden::file(name)).unwrap() {
+            let file = file.unwrap().path();
+            let stream = file.file_stem().unwrap().to_str().unwrap();
+            assert!(played.iter().any(|(name, _)| *name == stream), "{name}/{stream} is not played");
+        }
+    }
+}
+
+#[test]
+fn a_resumed_thread_pays_only_for_its_own_turn() {
+    let sessions = tempfile::tempdir().unwrap();
+    let engine = codex(sessions.path());
+    let stream = |name: &str| fs::read(golden::file(&format!("codex/{name}.jsonl"))).unwrap();
+
+    let first = play(&*engine, &stream("real-ok"), Exit::Code(0));
+    let second = play(&*engine, &stream("real-resumed"), Exit::Code(0));
+
+    let figures = |played: &str| played.lines().find(|line| line.contains("tokens ")).map(str::to_owned);
+    assert_eq!(figures(&first), figures(&second), "{second}");
+}
+
+#[test]
+fn a_huge_line_and_endless_noise_leave_nothing_behind() {
+    let sessions = tempfile::tempdir().unwrap();
+    let ok = fs::read_to_string(golden::file("claude/real-ok.jsonl")).unwrap();
+    let (_, mut session) = claude(sessions.path()).command(&request()).unwrap();
+    let mut hear = |text: String| session.translate(&Line { source: Source::Out, text });
+
+    for _ in 0..200 {
+        assert_eq!(hear(format!("{{\"type\":\"user\",\"x\":\"{}", "y".repeat(1 << 20))), []);
+        assert_eq!(hear("z\"}".to_owned()), [], "the end of a line that came in pieces");
+    }
+    for line in ok.lines() {
+        hear(line.to_owned());
+    }
+
+    let ended = session.judge(Exit::Code(0));
+    assert_eq!(ended, factory::Judgement::EndedWell);
+}
+
+#[test]
+fn no_prefix_of_a_stream_makes_a_session_panic() {
+    for (name, engine) in [("claude", claude as fn(&Path) -> Box<dyn Engine>), ("codex", codex)] {
+        let sessions = tempfile::tempdir().unwrap();
+        let engine = engine(sessions.path());
+        for file in fs::read_dir(golden::file(name)).unwrap() {
+            let text = String::from_utf8_lossy(&fs::read(file.unwrap().path()).unwrap()).into_owned();
+            for (at, _) in text.char_indices().step_by(97) {
+                let (_, mut session) = engine.command(&request()).unwrap();
+                for line in text[..at].lines() {
+                    session.translate(&Line { source: Source::Out, text: line.to_owned() });
+                }
+                session.judge(Exit::Code(0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_question_is_an_event_as_well() {
+    let sessions = tempfile::tempdir().unwrap();
+    let (_, mut session) = claude(sessions.path()).command(&request()).unwrap();
+    let stream = fs::read_to_string(golden::file("claude/question.jsonl")).unwrap();
+
+    let lines = stream.lines().map(|text| Line { source: Source::Out, text: text.to_owned() });
+    let events: Vec<EngineEvent> = lines.flat_map(|line| session.translate(&line)).collect();
+
+    let question = EngineEvent::Question { text: "Which database should it use?".to_owned() };
+    assert!(events.contains(&question), "{events:?}");
+}

@@ -1,0 +1,67 @@
+//! What an agent is doing now, while it does it.
+
+use domain::{Epoch, JobId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::work::Held;
+
+/// What an agent is doing now. A figure that is not known is absent, never 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Progress {
+    /// In a few words: the tool it uses and on what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doing: Option<String>,
+    /// Tools it has used so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u32>,
+    /// Files it has touched, the latest last; the earlier ones may be left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Tokens read by the model so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_in: Option<u64>,
+    /// Tokens written by the model so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_out: Option<u64>,
+    /// US dollars so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Turns of the conversation so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// The engine's own session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+/// One job that a process holds, as it renews it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Holding {
+    /// What is held.
+    #[serde(flatten)]
+    pub held: Held,
+    /// What the agent is doing, when that changed since the last renewal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+}
+
+impl From<Held> for Holding {
+    fn from(held: Held) -> Self {
+        Self { held, progress: None }
+    }
+}
+
+/// What the agent of a job is doing now: the event `progress` of the event streams. It has no position and is kept nowhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProgressEvent {
+    /// The job.
+    pub job_id: JobId,
+    /// The run.
+    pub lease_epoch: Epoch,
+    /// What it is doing.
+    pub progress: Progress,
+}

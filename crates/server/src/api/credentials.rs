@@ -1,0 +1,32 @@
+//! Logins of engines whose usage window is used up [B1].
+
+use axum::Json;
+use axum::extract::State;
+use protocol::{CredentialList, ResumeCredential};
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::Sent;
+use crate::problem::Problem;
+
+/// Logins whose usage window is used up.
+#[utoipa::path(
+    get, path = "/credentials", tag = "factories",
+    responses((status = 200, description = "In order of their ids", body = CredentialList)),
+)]
+pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<Json<CredentialList>, Problem> {
+    Ok(Json(app.coordinator.credentials(&who)?))
+}
+
+/// Lets a login go on before its usage window begins anew.
+#[utoipa::path(
+    post, path = "/credentials/reopen", tag = "factories", request_body = ResumeCredential,
+    responses((status = 200, description = "Those that still wait", body = CredentialList)),
+)]
+pub(crate) async fn reopen(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Sent(request): Sent<ResumeCredential>,
+) -> Result<Json<CredentialList>, Problem> {
+    Ok(Json(app.coordinator.reopen(&who, &request).await?))
+}
