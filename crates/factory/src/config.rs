@@ -86,7 +86,7 @@ impl EngineConfig {
     /// The program that the engine called `name` runs, if it has one.
     pub fn program(&self, name: &EngineName) -> Option<&str> {
         match self.kind(name) {
-            EngineKind::Command => self.argv.first().map(String::as_str),
+            EngineKind::Command | EngineKind::Acp if !self.argv.is_empty() => self.argv.first().map(String::as_str),
             kind => self.program.as_deref().or(kind.program()),
         }
     }
@@ -99,6 +99,7 @@ impl EngineKind {
             Self::Command => None,
             Self::Claude => Some("claude"),
             Self::Codex => Some("codex"),
+            Self::Devin | Self::Acp => Some("devin"),
         }
     }
 }

@@ -35,14 +35,18 @@ pub struct AcpEngine {
     environment: Environment,
 }
 
-/// The command line of an agent that needs no other.
-const DEVIN: [&str; 2] = ["devin", "acp"];
+/// What makes devin speak the protocol.
+const DEVIN: &str = "devin";
+const DEVIN_SPEAKS: &str = "acp";
 
 impl AcpEngine {
     /// The engine `name`, whose program finds `environment` and the names of its run.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment) -> Result<Self, TemplateError> {
-        let by_name = || if name.as_str() == DEVIN[0] { DEVIN.map(str::to_owned).to_vec() } else { Vec::new() };
-        let mut argv = if config.argv.is_empty() { by_name() } else { config.argv.clone() };
+        let mut argv = config.argv.clone();
+        if argv.is_empty() && name.as_str() == DEVIN {
+            let program = config.program.clone().unwrap_or_else(|| DEVIN.to_owned());
+            argv = vec![program, DEVIN_SPEAKS.to_owned()];
+        }
         if argv.is_empty() {
             return Err(TemplateError::Empty(name));
         }
