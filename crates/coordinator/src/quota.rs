@@ -68,6 +68,7 @@ impl Coordinator {
     pub fn credentials(&self, who: &Principal) -> Result<CredentialList, Error> {
         who.look()?;
         let at = self.hour();
+        let sees_all = who.products().is_empty();
         let desk = self.desk.lock();
         let view = |(credential, window): (&String, &Window)| CredentialView {
             credential: credential.clone(),
@@ -76,9 +77,9 @@ impl Coordinator {
             since: window.since,
             until: window.until,
             hits: window.hits,
-            job_id: window.job,
+            job_id: Some(window.job).filter(|_| sees_all),
             factories: users_of(&desk, credential),
-            message: window.message.clone(),
+            message: window.message.clone().filter(|_| sees_all),
         };
         Ok(CredentialList { items: desk.windows.all_resting(at).map(view).collect() })
     }
@@ -101,7 +102,6 @@ impl Coordinator {
     async fn use_up(&self, credential: &str, id: JobId, request: &QuotaWork) -> Result<Window, Error> {
         let jitter = self.ports.entropy.fraction();
         for _ in 0..ROUNDS_MAX {
-            let known = self.desk.lock().windows.get(credential).cloned();
             let hit = Hit {
                 engine: request.engine.clone(),
                 window: request.window.as_deref().map(cut),
@@ -110,8 +110,12 @@ impl Coordinator {
                 epoch: request.lease_epoch,
                 message: request.message.as_deref().map(cut),
             };
-            let policy = &self.settings.windows;
-            let next = policy.after(known.as_ref().map(|known| &known.value), hit, self.now(), jitter);
+            let at = self.hour();
+            let (known, next) = {
+                let desk = self.desk.lock();
+                let next = self.settings.windows.after(desk.windows.former(credential, at), hit, at.now, jitter);
+                (desk.windows.get(credential).cloned(), next)
+            };
             let window = match (next, known.as_ref()) {
                 (Some(window), _) => window,
                 (None, Some(known)) => return Ok(known.value.clone()),
@@ -158,11 +162,6 @@ impl Coordinator {
         for id in &woken {
             self.show_to_scheduler(&mut desk, id);
         }
-        // Whoever waits for the version to move has to hear of it.
-        let products: Vec<_> = desk.queue.products().cloned().collect();
-        for product in products {
-            desk.touch(&product);
-        }
         drop(desk);
         self.work.notify_one();
     }
@@ -207,7 +206,16 @@ impl Coordinator {
         let with_window = |health: EngineHealth| {
             let window = desk.windows.resting(&health.credential_at(&factory.id), at);
             let told = health.window_until.filter(|until| *until > at.now);
-            EngineHealth { window_until: window.map_or(told, |window| window.shown().until), ..health }
+            // One that a person has to end has no time to be told.
+            let ended_by_a_person =
+                window.filter(|window| window.until.is_none()).map(|window| window.shown().to_string());
+            let credential = Some(health.credential_at(&factory.id)).filter(|_| window.is_some()).or(health.credential);
+            EngineHealth {
+                window_until: window.map_or(told, |window| window.shown().until),
+                problem: health.problem.or(ended_by_a_person),
+                credential,
+                ..health
+            }
         };
         factory.engine_health.iter().cloned().chain(unnamed).map(with_window).collect()
     }

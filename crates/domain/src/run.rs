@@ -102,27 +102,39 @@ pub struct Insights {
     pub engine_ms: Option<u64>,
 }
 
-/// What the ended runs of a job have used up, as far as their engines told.
+/// What all ended runs of a job have cost together, whatever became of them. What is not known is absent, never 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Spend {
+pub struct Spent {
     /// US dollars.
-    pub usd: f64,
-    /// Tokens in and out together.
-    pub tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Tokens, read and written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
 }
 
-impl Spend {
-    /// Whether nothing is known to be used up.
+impl Spent {
+    /// Whether nothing is known to have been spent.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The same with one run more.
-    #[must_use]
-    pub fn and(self, run: &Insights) -> Self {
-        let tokens = run.tokens_in.unwrap_or(0).saturating_add(run.tokens_out.unwrap_or(0));
-        Self { usd: self.usd + run.cost_usd.unwrap_or(0.0), tokens: self.tokens.saturating_add(tokens) }
+    /// What was spent since `earlier`.
+    pub(crate) fn beyond(self, earlier: Self) -> Self {
+        Self {
+            cost_usd: self.cost_usd.map(|cost| (cost - earlier.cost_usd.unwrap_or(0.0)).max(0.0)),
+            tokens: self.tokens.map(|tokens| tokens.saturating_sub(earlier.tokens.unwrap_or(0))),
+        }
+    }
+
+    pub(crate) fn add(&mut self, insights: &Insights) {
+        if let Some(cost) = insights.cost_usd.filter(|cost| cost.is_finite()) {
+            self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost);
+        }
+        for tokens in [insights.tokens_in, insights.tokens_out].into_iter().flatten() {
+            self.tokens = Some(self.tokens.unwrap_or(0).saturating_add(tokens));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, Evidence, FactoryId,
-    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, Spend, StageName, Timestamp,
+    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, Spent, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -59,9 +59,9 @@ pub struct Assignment {
     pub engine: Option<EngineName>,
     /// How many attempts failed before.
     pub attempts: u32,
-    /// What earlier runs have used up of the job's budget.
-    #[serde(default, skip_serializing_if = "Spend::is_nothing")]
-    pub spent: Spend,
+    /// What earlier runs have cost: the job's budget is for all of them together.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent: Spent,
     /// What the job asks for.
     pub spec: Spec,
     /// The manifest; empty for an errand.

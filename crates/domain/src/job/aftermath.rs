@@ -8,7 +8,7 @@ use crate::ids::Generation;
 use crate::lease::Lease;
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
-use crate::run::{Insights, Run, RunOutcome, Spend};
+use crate::run::{Insights, Run, RunOutcome};
 use crate::stage::{Account, Completion, KeepCheckpoint, StageEvent, StageName};
 use crate::time::Timestamp;
 
@@ -169,7 +169,7 @@ impl Job {
             run.outcome.get_or_insert(outcome);
             run.message = run.message.or(message);
             run.ended_at = Some(at);
-            self.state.spent = self.state.spent.and(&run.insights);
+            self.state.spent.add(&run.insights);
             self.fresh_runs.push(run);
         }
     }
@@ -178,7 +178,7 @@ impl Job {
         self.state.attempts = 0;
         self.state.lost_leases = 0;
         self.state.unaccepted = 0;
-        self.state.spent = Spend::default();
+        self.state.forgiven = self.state.spent;
         self.state.avoid = None;
         if checkpoint == KeepCheckpoint::Drop {
             self.state.checkpoint = None;

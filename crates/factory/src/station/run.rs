@@ -61,13 +61,13 @@ enum Verdict {
     /// It failed.
     Failed { reason: FailureReason, message: String, insights: Insights, evidence: Vec<Evidence> },
     /// A usage window of its engine's credential is used up: nobody failed [B1].
-    Quota { engine: EngineName, credential: String, spent: Spent, insights: Insights },
+    Quota { engine: EngineName, credential: String, window: UsedUp, insights: Insights },
     /// It was stopped.
     Stopped,
 }
 
 /// A usage window that is used up, as the engine told it.
-struct Spent {
+struct UsedUp {
     window: Option<String>,
     resets_at: Option<Timestamp>,
     message: String,

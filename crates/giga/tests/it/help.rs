@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 18] = [
+const SCREENS: [(&str, &[&str]); 19] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
@@ -12,6 +12,7 @@ const SCREENS: [(&str, &[&str]); 18] = [
     ("submit", &["submit", "--help"]),
     ("wait", &["wait", "--help"]),
     ("jobs", &["jobs", "--help"]),
+    ("runs", &["runs", "--help"]),
     ("logs", &["logs", "--help"]),
     ("explain", &["explain", "--help"]),
     ("factories", &["factories", "--help"]),

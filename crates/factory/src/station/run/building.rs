@@ -13,7 +13,7 @@ use super::super::Station;
 use super::super::backlog::{LogBacklog, LogWriter};
 use super::super::holding::StopCause;
 use super::super::reports::Answered;
-use super::{Place, Run, Spent, Trouble, Verdict};
+use super::{Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
     Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
@@ -42,8 +42,8 @@ impl Station {
             Judgement::QuotaWindow { window, resets_at, message } => {
                 self.close_window(engine.credential(), resets_at);
                 let (engine, credential) = (engine.name().clone(), engine.credential().to_owned());
-                let spent = Spent { window, resets_at, message };
-                return Ok(Verdict::Quota { engine, credential, spent, insights: end.insights });
+                let window = UsedUp { window, resets_at, message };
+                return Ok(Verdict::Quota { engine, credential, window, insights: end.insights });
             }
         }
         run.record.stage = LocalStage::Verifying;
@@ -150,8 +150,8 @@ impl Station {
         let limits = &self.settings.limits;
         let allowance = Allowance {
             wall: spec.budget.wall_ms.map(Duration::from_millis),
-            usd: spec.budget.usd.map(|usd| usd - spent.usd),
-            tokens: spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens)),
+            usd: spec.budget.usd.map(|usd| usd - spent.cost_usd.unwrap_or(0.0)),
+            tokens: spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens.unwrap_or(0))),
             turns: self.settings.engines.get(engine).and_then(|config| config.turns_max),
             disk: Some(DiskAllowance {
                 growth_bytes_max: limits.worktree_growth_mib_max.saturating_mul(1024 * 1024),

@@ -34,15 +34,15 @@ impl Station {
                 let request = FailWork { lease_epoch: run.key.epoch, reason, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
             }
-            Verdict::Quota { engine, credential, spent, insights } => {
+            Verdict::Quota { engine, credential, window, insights } => {
                 let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
                 let request = QuotaWork {
                     lease_epoch: run.key.epoch,
                     engine,
                     credential,
-                    window: spent.window,
-                    resets_at: spent.resets_at,
-                    message: Some(spent.message),
+                    window: window.window,
+                    resets_at: window.resets_at,
+                    message: Some(window.message),
                     checkpoint,
                     insights,
                 };
