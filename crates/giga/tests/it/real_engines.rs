@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use ambient::SystemClock;
-use domain::Clock;
+use domain::{Clock, Timestamp};
 use rustix::process::Signal;
 use serde_json::Value;
 use standin::{Agent, Programs, StandIn, Turn, Usage};
@@ -177,6 +177,8 @@ fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_work
 
     assert_eq!(waiting["runs"][0]["outcome"], "quota_window", "{waiting:#}");
     assert_eq!((&waiting["job"]["stage"], &waiting["job"]["attempts"]), (&"queued".into(), &0.into()), "{waiting:#}");
+    let told = waiting["job"]["message"].as_str().unwrap();
+    assert!(told.starts_with("waiting for claude/five_hour to reset at"), "{told}");
     assert_eq!((&job["runs"][1]["outcome"], &job["job"]["attempts"]), (&"completed".into(), &0.into()), "{job:#}");
     assert_ne!(job["runs"][0]["epoch"], job["runs"][1]["epoch"], "another epoch is another worktree");
     assert!(shop.remembers(2), "{}", shop.model.requests()[2].body);
@@ -254,8 +256,8 @@ fn codex_says_in_words_when_its_window_opens_and_the_job_waits_for_that() {
 
     assert_eq!(job["runs"][0]["outcome"], "quota_window", "{job:#}");
     assert_eq!((&job["job"]["stage"], &job["job"]["attempts"]), (&"queued".into(), &0.into()), "{job:#}");
-    let told = job["runs"][0]["message"].as_str().unwrap_or_default();
-    assert!(told.contains("try again at"), "{job:#}");
+    let minute = Timestamp::from_millis(reset * 1000).to_the_minute();
+    assert_eq!(job["job"]["message"], format!("waiting for codex to reset at {minute}"), "{job:#}");
     shop.close();
 }
 
@@ -269,6 +271,8 @@ fn codex_goes_on_with_its_conversation_after_a_failure_and_pays_for_each_run_onc
 
     assert_eq!(job["runs"][0]["outcome"], serde_json::json!({ "failed": "engine_error" }), "{job:#}");
     assert_eq!(job["runs"][1]["outcome"], "completed", "{job:#}");
+    let spent = |run: usize| job["runs"][run]["insights"]["tokensIn"].as_u64();
+    assert_eq!((spent(0), spent(1)), (None, Some(200)), "a turn that fails tells no figures; the next tells them all");
     let last = shop.model.requests().len() - 1;
     assert!(shop.remembers(last), "{}", shop.model.requests()[last].body);
     assert_eq!(shop.on_branch(&id, "out.txt"), "made before the trouble\n");

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, ftruncate, mkdirat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, ftruncate, mkdirat, openat, statat};
 use rustix::io::Errno;
 
 /// The files of one worktree.
@@ -73,9 +73,8 @@ impl Files {
         let (folder, name) = self.find(path, Folders::Make)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = File::from(openat(&folder, &name, flags, Mode::from_raw_mode(0o644)).map_err(refused)?);
-        let links = ordinary(&file)?;
         // A second name may be one outside.
-        if links > 1 {
+        if ordinary(&file)?.st_nlink > 1 {
             return Err(FileError::Link);
         }
         ftruncate(&file, 0).map_err(refused)?;
@@ -124,13 +123,13 @@ enum Folders {
     Make,
 }
 
-/// How many names the file has, if it is an ordinary one.
-fn ordinary(file: &File) -> Result<u64, FileError> {
+/// What is known of a file, if it is an ordinary one.
+fn ordinary(file: &File) -> Result<Stat, FileError> {
     let found = fstat(file).map_err(refused)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err(FileError::NotAFile);
     }
-    Ok(u64::from(found.st_nlink))
+    Ok(found)
 }
 
 /// Why a folder on the way cannot be opened: a link shows as something that is no folder.
