@@ -19,6 +19,7 @@ mod init;
 mod local;
 mod pages;
 mod processes;
+mod real_engines;
 mod refusals;
 mod repository;
 mod secrets;
