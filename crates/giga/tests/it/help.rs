@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 19] = [
+const SCREENS: [(&str, &[&str]); 20] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),

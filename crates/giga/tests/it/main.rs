@@ -4,8 +4,8 @@
 
 mod archiving;
 mod bench;
-mod cleaning;
 mod capabilities;
+mod cleaning;
 mod coordinator;
 mod crash;
 mod doctor;
