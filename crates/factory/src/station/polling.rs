@@ -146,6 +146,7 @@ impl Station {
             repo: accepted.assignment.repo.clone(),
             guard: None,
             worktree: None,
+            session: None,
             stage: LocalStage::Preparing,
         };
         if self.stopping.is_cancelled() || !self.ledger.remember(&record).await {

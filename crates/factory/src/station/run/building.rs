@@ -19,7 +19,7 @@ use crate::engine::{
     Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
 use crate::process::Bounds;
-use crate::runs::LocalStage;
+use crate::runs::{LocalStage, RunRecord};
 use crate::verify::CommandsVerdict;
 
 /// How long another engine is preferred when a used-up window does not say when it opens again.
@@ -48,6 +48,7 @@ impl Station {
             }
         }
         run.record.stage = LocalStage::Verifying;
+        run.record.session = run.session();
         run.record.guard = None;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_ended", |_| Err(Trouble::Stopped));
@@ -77,6 +78,7 @@ impl Station {
         let bounds = Bounds::engine(&self.settings.limits, run.assignment.spec.budget.wall_ms);
         let engine_run = EngineRun::start(engine, &request, &place.launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
+        run.record.session = run.session();
         run.record.stage = LocalStage::Running;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_started", |_| Err(Trouble::Stopped));
@@ -99,6 +101,7 @@ impl Station {
         log: LogWriter,
     ) -> EngineRunEnd {
         let (output, mut outputs) = mpsc::channel::<crate::engine::EngineOutput>(64);
+        let mut written = run.record.session.clone();
         let forward = async move {
             while let Some(output) = outputs.recv().await {
                 let (shown, progress) = {
@@ -109,6 +112,12 @@ impl Station {
                     log.push(&line);
                 }
                 self.holdings.progressed(run.key.job, run.key.epoch, progress);
+                let session = run.session();
+                if session != written {
+                    // On disk at once: a factory that is killed gives the work back with its conversation.
+                    self.ledger.remember(&RunRecord { session: session.clone(), ..run.record.clone() }).await;
+                    written = session;
+                }
             }
         };
         let to_the_end = async { tokio::join!(engine_run.wait(output, &run.stop), forward) };

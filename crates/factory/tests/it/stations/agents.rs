@@ -94,7 +94,7 @@ const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's
     echo \"{\\\"type\\\":\\\"system\\\",\\\"subtype\\\":\\\"init\\\",\\\"session_id\\\":\\\"$id\\\"}\"";
 
 #[tokio::test]
-async fn a_conversation_goes_on_in_another_worktree_of_the_same_host_and_begins_anew_on_another() {
+async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on_another() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let up = forge.path("up");
@@ -105,7 +105,9 @@ async fn a_conversation_goes_on_in_another_worktree_of_the_same_host_and_begins_
     let first = Plant::start(playing("home", &forge, &waits), client.clone());
     let job = fleet.submit("").await;
     eventually("the first run", || up.exists()).await;
-    first.stop().await;
+    let is_written_down = || first.records().iter().any(|record| record.session.is_some());
+    eventually("the session being written down", is_written_down).await;
+    first.kill().await;
     fs::remove_file(&up).unwrap();
     let second = Plant::start(playing("home", &forge, &waits), client);
     eventually("the second run", || up.exists()).await;
