@@ -75,7 +75,7 @@ fn a_branch_without_the_jobs_id_is_refused_with_its_line() {
 
     let ran = machine.giga(&["doctor"]);
 
-    assert!(ran.stderr.contains("giga.toml:2") && ran.stderr.contains("ends in `{id}`"), "{ran:?}");
+    assert!(ran.stdout.contains("giga.toml:2") && ran.stdout.contains("ends in `{id}`"), "{ran:?}");
 }
 
 #[test]
