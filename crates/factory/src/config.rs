@@ -21,6 +21,12 @@ pub struct RepoConfig {
     /// Fetches the contents of files when they are needed, for a repository whose history is large.
     #[serde(default)]
     pub partial: bool,
+    /// Fetches the contents of files in large file storage, where `git-lfs` is installed.
+    #[serde(default = "yes")]
+    pub lfs: bool,
+    /// Checks submodules out too, for reading.
+    #[serde(default)]
+    pub submodules: bool,
     /// Folders that outlive worktrees, by the variable that tells programs where each is: `CARGO_TARGET_DIR = "target"`.
     /// Each product has its own.
     #[serde(default)]
@@ -30,7 +36,15 @@ pub struct RepoConfig {
 impl RepoConfig {
     /// A repository at `url` with nothing else to say about it.
     pub fn at(url: impl Into<String>, base: BranchName) -> Self {
-        Self { url: url.into(), base, setup: Vec::new(), partial: false, caches: BTreeMap::new() }
+        Self {
+            url: url.into(),
+            base,
+            setup: Vec::new(),
+            partial: false,
+            lfs: true,
+            submodules: false,
+            caches: BTreeMap::new(),
+        }
     }
 }
 
@@ -303,6 +317,10 @@ impl Default for Limits {
             git_network_ms: 10 * 60 * 1000,
         }
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn default_base() -> BranchName {

@@ -13,6 +13,7 @@ mod gc;
 mod git;
 pub mod guard;
 mod host;
+mod large_files;
 mod lock;
 mod merged_before;
 mod mirror;
@@ -29,6 +30,7 @@ mod ship;
 mod snapshot;
 mod state;
 mod station;
+mod submodules;
 mod verify;
 mod workspace;
 

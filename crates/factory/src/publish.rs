@@ -68,6 +68,7 @@ impl Mirror {
         let message = with_trailers("Work in progress", run);
         // One parent, the agent's last commit: whoever resumes finds both what was committed and what was not.
         let sha = self.commit_tree(&snapshot.tree, std::slice::from_ref(&snapshot.head), &message).await?;
+        self.push_large_files(worktree, &sha).await?;
         self.push_own(&sha, &name).await?;
         worktree.remember_saved(&LastSaved { head: snapshot.head, tree: snapshot.tree, sha: sha.clone() });
         Ok(pushed(sha))
@@ -101,6 +102,7 @@ impl Mirror {
     /// Pushes a commit to the run's own ref, and to nothing else.
     pub async fn push_run(&self, worktree: &Worktree, sha: &CommitSha) -> Result<RefName, Error> {
         let name = self.host.refs.run(worktree.run());
+        self.push_large_files(worktree, sha).await?;
         self.push_own(sha, &name).await?;
         Ok(name)
     }

@@ -78,7 +78,10 @@ impl Mirror {
         head: &CommitSha,
     ) -> Result<(CommitSha, Option<PathBuf>), Error> {
         let index = ScratchIndex::copied(worktree)?;
-        let call = |verb| self.call(verb).work_tree(worktree.path()).index(index.path());
+        let call = |verb| {
+            let call = self.call(verb).work_tree(worktree.path()).index(index.path());
+            if worktree.has_large_files() { call.large_files(self.remote()) } else { call }
+        };
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
         // Repositories inside the worktree are not entered: they show as folders here, and are left out.
         let changed =
@@ -100,7 +103,7 @@ impl Mirror {
     }
 
     /// Whether a file is neither ours nor the agent's: a link to something that only we can read, made to have us read it.
-    fn is_foreign(&self, found: &fs::Metadata) -> bool {
+    pub(crate) fn is_foreign(&self, found: &fs::Metadata) -> bool {
         self.host.account.as_ref().is_some_and(|account| found.is_file() && found.uid() != account.uid())
     }
 

@@ -51,6 +51,9 @@ struct Notes {
     fork: CommitSha,
     /// What was checked out, before the agent.
     start: CommitSha,
+    /// Whether some of its files are in large file storage.
+    #[serde(default)]
+    large_files: bool,
 }
 
 /// What was saved of a worktree last, so that nothing is pushed twice.
@@ -120,6 +123,11 @@ impl Worktree {
         &self.notes.start
     }
 
+    /// Whether some of its files are in large file storage.
+    pub(crate) fn has_large_files(&self) -> bool {
+        self.notes.large_files
+    }
+
     pub(crate) fn index(&self) -> PathBuf {
         self.desk.join("index")
     }
@@ -163,7 +171,9 @@ impl Mirror {
         self.host.remove_worktree(run).await?;
         self.seal()?;
         let layout = self.layout(run, base, start).await?;
-        let notes = Notes { v: 1, repo: self.repo.clone(), base: base.clone(), fork: layout.fork, start: layout.head };
+        let large_files = self.needs_large_files(&layout.content).await?;
+        let (repo, base) = (self.repo.clone(), base.clone());
+        let notes = Notes { v: 1, repo, base, fork: layout.fork, start: layout.head, large_files };
         let state = &self.host.state;
         let worktree = Worktree { run, path: state.worktree(run), desk: state.desk(run), notes };
         for folder in [&worktree.path, &worktree.desk] {
@@ -171,6 +181,7 @@ impl Mirror {
         }
         self.check_out(&worktree, &layout.content).await?;
         self.furnish(&worktree, &layout.content).await?;
+        self.check_out_submodules(&worktree, &layout.content).await?;
         self.move_in(&worktree)?;
         let written = serde_json::to_vec_pretty(&worktree.notes).unwrap_or_default();
         let path = worktree.desk.join(NOTES);
@@ -209,6 +220,11 @@ impl Mirror {
     async fn check_out(&self, worktree: &Worktree, content: &CommitSha) -> Result<(), Error> {
         let index = worktree.index();
         let check_out = self.call("read-tree").work_tree(&worktree.path).index(&index);
+        let check_out = if worktree.has_large_files() {
+            check_out.talking_to(self.remote()).large_files(self.remote())
+        } else {
+            check_out
+        };
         Ok(check_out.args(["--reset", "-u", content.as_str()]).done().await?)
     }
 
@@ -221,7 +237,7 @@ impl Mirror {
         let objects = self.path().join("objects");
         let files = [
             ("HEAD".to_owned(), format!("ref: {branch}\n")),
-            ("config".to_owned(), agent_config(self.host.git.identity())),
+            ("config".to_owned(), agent_config(self.host.git.identity(), worktree.has_large_files())),
             ("objects/info/alternates".to_owned(), format!("{}\n", objects.display())),
             ("info/exclude".to_owned(), format!("/{PR_BODY}\n")),
             (branch.as_str().to_owned(), format!("{head}\n")),
@@ -268,10 +284,12 @@ struct Layout {
     fork: CommitSha,
 }
 
-fn agent_config(identity: &Identity) -> String {
+fn agent_config(identity: &Identity, large_files: bool) -> String {
+    let filters = crate::large_files::FILTERS.map(|(key, value)| format!("\t{key} = {value}\n")).concat();
+    let filters = if large_files { format!("[filter \"lfs\"]\n{filters}") } else { String::new() };
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     format!(
-        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[user]\n\tname = \"{}\"\n\temail = \"{}\"\n",
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[user]\n\tname = \"{}\"\n\temail = \"{}\"\n{filters}",
         quoted(identity.name()),
         quoted(identity.email())
     )

@@ -28,7 +28,7 @@ const HOSTILE: [&str; 14] = [
     "\u{1b}]0;canary\u{7}",
 ];
 
-fn no_canary(folder: &Path) {
+pub(crate) fn no_canary(folder: &Path) {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
@@ -83,7 +83,7 @@ async fn hostile_addresses_branches_and_repositories_never_reach_git() {
 }
 
 /// A script that leaves the canary, and passes on what it is given so that nothing else fails.
-fn trap(forge: &Forge) -> String {
+pub(crate) fn trap(forge: &Forge) -> String {
     let script = forge.path("trap.sh");
     fs::write(&script, format!("#!/bin/sh\ntouch '{}'\ncat\n", forge.path("canary").display())).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
@@ -91,7 +91,7 @@ fn trap(forge: &Forge) -> String {
 }
 
 /// Every setting that makes git run a program.
-fn trapped_config(trap: &str) -> String {
+pub(crate) fn trapped_config(trap: &str) -> String {
     let ssh = format!("{trap} #");
     format!(
         "[core]\n\tfsmonitor = {trap}\n\tsshCommand = {ssh}\n\thooksPath = {trap}-hooks\n\tpager = {trap}\n\teditor = {trap}\n\
@@ -109,7 +109,7 @@ fn trapped_config(trap: &str) -> String {
     )
 }
 
-fn plant_hooks(folder: &Path, trap: &str) {
+pub(crate) fn plant_hooks(folder: &Path, trap: &str) {
     fs::create_dir_all(folder).unwrap();
     let hooks = [
         "pre-commit",
@@ -411,7 +411,7 @@ async fn a_repository_that_borrows_from_elsewhere_gives_its_own_commits_and_runs
 }
 
 #[tokio::test]
-async fn large_file_storage_that_a_repository_points_elsewhere_is_not_asked() {
+async fn large_file_storage_that_is_switched_off_runs_nothing() {
     let forge = Forge::new();
     let tools = forge.path("tools");
     fs::create_dir(&tools).unwrap();
@@ -420,13 +420,16 @@ async fn large_file_storage_that_a_repository_points_elsewhere_is_not_asked() {
     fs::write(forge.path("seed/.gitattributes"), "*.bin filter=lfs diff=lfs merge=lfs -text\n").unwrap();
     fs::write(forge.path("seed/.lfsconfig"), "[lfs]\n\turl = https://127.0.0.1:1/steal\n").unwrap();
     forge.commit("main", "model.bin", pointer);
-    let (mirror, worktree) = forge.worktree(&forge.host_with("host", &tools), run(1)).await;
+    let host = forge.host_with("host", &tools);
+    let config = RepoConfig { lfs: false, ..RepoConfig::at(forge.remote().to_str().unwrap(), main()) };
+    let mirror = host.mirror(&notes(), &config).unwrap();
+    mirror.refresh().await.unwrap();
+    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
     fs::write(worktree.path().join("new.bin"), "new").unwrap();
 
     let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
-    assert_eq!(fs::read_to_string(worktree.path().join("model.bin")).unwrap(), pointer);
     assert_eq!(forge.file_at(&sha, "model.bin").as_deref(), Some(pointer));
     no_canary(&forge.path(""));
 }

@@ -6,6 +6,7 @@ mod engines;
 mod golden;
 mod guards;
 mod hostile;
+mod large_files;
 mod limits;
 mod mirrors;
 mod processes;
