@@ -78,7 +78,7 @@ impl Gc {
             match self.judge_run(run).await? {
                 Judgement::Keep(why) => plan.keep(GcKind::Worktree, run.to_string(), why),
                 Judgement::Remove { why, rescue } => {
-                    let bytes = folder_bytes(&self.host.state.worktree(run)) + folder_bytes(&self.host.state.desk(run));
+                    let bytes = self.bytes_of(run);
                     plan.worktrees.push(DoomedWorktree { run, bytes, why, rescue });
                 }
             }
@@ -166,6 +166,11 @@ impl Gc {
         match mirror.checkpoint_anew(&worktree).await? {
             Saved::Pushed(_) | Saved::NothingToSave => Ok(()),
         }
+    }
+
+    fn bytes_of(&self, run: RunKey) -> u64 {
+        let state = &self.host.state;
+        [state.worktree(run), state.home(run), state.desk(run)].iter().map(|folder| folder_bytes(folder)).sum()
     }
 
     fn records_of(&self, run: RunKey) -> Result<Vec<RunRecord>, Error> {

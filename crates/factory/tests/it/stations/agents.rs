@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{FailureReason, RunOutcome, StageName};
-use factory::{Account, EngineConfig, EngineKind, StationSettings};
+use factory::{Account, EngineConfig, EngineKind, Gc, StationSettings};
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
@@ -168,4 +168,35 @@ async fn a_conversation_belongs_to_the_account_that_the_engine_runs_under() {
 
     let history = forge.file_at(&forge.shows(&pr_branch(job)).unwrap(), "history.txt").unwrap();
     assert_eq!(history.lines().next(), Some("new"));
+}
+
+#[tokio::test]
+async fn a_conversation_is_cleaned_up_once_nobody_goes_on_with_it() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let client = fleet.enrol("tidy", &line).await;
+    let gate = forge.path("gate");
+    let script = format!("{CONVERSES}; {}; {} | tail -n 1", wait_for(&gate), stream("real-ok"));
+    let settings = playing("tidy", &forge, &script);
+    let plant = Plant::start(settings.clone(), client.clone());
+    let job = fleet.submit("").await;
+    let conversation = settings.state.join(format!("sessions/claude/{job}/projects"));
+    let clean_up = |retention| {
+        let mut settings = settings.clone();
+        settings.housekeeping.retention = retention;
+        let gc = Gc::of(&settings, client.clone(), clock()).unwrap();
+        async move { gc.run().await.unwrap() }
+    };
+    eventually("the conversation", || conversation.exists()).await;
+
+    clean_up(Duration::ZERO).await;
+    assert!(conversation.exists(), "its run goes on");
+    fs::write(&gate, "").unwrap();
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    eventually("the end of the run", || plant.records().is_empty()).await;
+    clean_up(LONG).await;
+    assert!(conversation.exists(), "it may be gone on with");
+    clean_up(Duration::ZERO).await;
+
+    assert!(!conversation.exists());
 }

@@ -94,6 +94,27 @@ async fn what_an_engine_prints_of_the_factorys_secrets_reaches_nobody() {
 }
 
 #[tokio::test]
+async fn what_one_run_leaves_in_its_home_is_not_there_for_the_next() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let engine = "ls -A ~ > found-$GIGA_JOB_ID.md; echo '[core] fsmonitor = touch canary' > ~/.gitconfig";
+    let own = with_setup(settings("homely", &forge, engine), &["touch ~/by-setup"]);
+    let state = own.state.clone();
+    let plant = Plant::start(own, fleet.enrol("homely", &line).await);
+
+    for _ in 0..2 {
+        let job = fleet.submit("verify: ['test -e ~/.gitconfig']\n").await;
+        let promoted = fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+        let found = forge.file_at(&promoted.promoted_sha.unwrap(), &format!("found-{job}.md"));
+        assert_eq!(found.as_deref(), Some("by-setup\n"), "setup, engine and verify share one home, and nobody else");
+    }
+
+    eventually("the clean-up", || plant.records().is_empty()).await;
+    let left = |folder: &str| fs::read_dir(state.join(folder)).unwrap().count();
+    assert_eq!((left("homes"), left("worktrees")), (0, 0));
+}
+
+#[tokio::test]
 async fn a_setup_that_prints_a_secret_fails_without_telling_it() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
