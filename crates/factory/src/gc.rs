@@ -16,7 +16,7 @@ mod worktrees;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::RepoName;
+use domain::{RepoName, Timestamp};
 use protocol::Client;
 
 pub use report::{GcItem, GcKind, GcReport};
@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
+use crate::state::StateDir;
 use leftovers::Leftover;
 use mirrors::IdleMirror;
 use remote_refs::DoomedRef;
@@ -89,7 +90,8 @@ impl Gc {
     /// Proves everything once more, and removes what is still proved.
     pub async fn carry_out(&self, plan: GcPlan) -> Result<GcReport, Error> {
         let path = self.host.state.gc_lock();
-        let Some(_lock) = FileLock::try_take(&path)? else { return Err(Error::Locked { path }) };
+        let Some(lock) = FileLock::try_take(&path)? else { return Err(Error::Locked { path }) };
+        lock.sign().map_err(Error::disk("write", &path))?;
         let mut report = GcReport::default();
         let GcPlan { worktrees, refs, mirrors, leftovers, kept } = plan;
         report.kept.extend(kept.into_iter().map(GcItem::from));
@@ -104,6 +106,17 @@ impl Gc {
             self.remove_leftover(&doomed, &mut report);
         }
         Ok(report)
+    }
+
+    /// How long ago the last clean-up of a folder was; since its first start if there was none.
+    pub(crate) fn last_was(state: &StateDir, now: Timestamp) -> Duration {
+        let path = state.gc_lock();
+        if !path.exists() {
+            // Nothing is left in a new folder. A disk that refuses shows when there is something to clean up.
+            let _ = FileLock::try_take(&path);
+        }
+        let now = Duration::from_millis(u64::try_from(now.as_millis()).unwrap_or(0));
+        worktrees::modified(&path).map_or(Duration::ZERO, |last| now.saturating_sub(last))
     }
 
     /// The mirror of a repository that is configured here.

@@ -7,6 +7,7 @@
 mod shapes;
 mod spellings;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -23,7 +24,14 @@ const KNOWN_BYTES_MIN: usize = 8;
 /// Finds secrets. Clones share what it knows.
 #[derive(Clone, Default)]
 pub struct Scrubber {
-    known: Arc<Vec<Vec<u8>>>,
+    known: Arc<Known>,
+}
+
+/// All spellings of the known values, the longest first, and the bytes that one of them begins with.
+#[derive(Default)]
+struct Known {
+    values: Vec<Vec<u8>>,
+    beginnings: BTreeSet<u8>,
 }
 
 /// One stream of bytes being scrubbed.
@@ -67,7 +75,8 @@ impl Scrubber {
             .collect();
         known.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         known.dedup();
-        Self { known: Arc::new(known) }
+        let beginnings = known.iter().filter_map(|value| value.first().copied()).collect();
+        Self { known: Arc::new(Known { values: known, beginnings }) }
     }
 
     /// A whole text without its secrets.
@@ -95,7 +104,10 @@ impl Scrubber {
 
     /// The longest known value that begins here.
     fn known(&self, rest: &[u8], more: More) -> Sight {
-        for value in self.known.iter() {
+        if !self.known.beginnings.contains(&rest[0]) {
+            return Sight::Plain;
+        }
+        for value in &self.known.values {
             if rest.starts_with(value) {
                 return Sight::Secret { shown: 0, hidden: value.len(), within: None };
             }
@@ -111,7 +123,7 @@ impl Scrubber {
 /// How many values it knows, and none of them.
 impl std::fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Scrubber({} spellings)", self.known.len())
+        write!(f, "Scrubber({} spellings)", self.known.values.len())
     }
 }
 

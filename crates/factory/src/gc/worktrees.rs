@@ -145,6 +145,9 @@ impl Gc {
         };
         let Some(mirror) = self.mirror(worktree.repo()) else { return Ok(Holdings::Unknown) };
         let snapshot = mirror.snapshot(&worktree).await?;
+        if snapshot.giant.is_some() {
+            return Ok(Holdings::Work);
+        }
         if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree {
             return Ok(Holdings::Nothing);
         }
@@ -237,5 +240,72 @@ fn judge(facts: &Facts<'_>) -> Judgement {
             why: "its run was over long ago; its work is saved under its own ref",
             rescue: Rescue::First,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Epoch, StageName};
+    use serde_json::json;
+
+    use super::super::word::Known;
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    fn word(stage: StageName, epoch: u64) -> Word {
+        let job = json!({
+            "id": "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a", "productId": "default", "title": "t", "stage": stage,
+            "priority": "normal", "kind": "task", "rev": 7, "leaseEpoch": epoch, "dispatchSeq": 1, "attempts": 0,
+            "lostLeases": 0, "runs": 1, "seq": 1, "createdBy": "me",
+            "createdAt": "2026-01-01T00:00:00.000Z", "updatedAt": "2026-01-01T00:00:00.000Z"
+        });
+        Word::Known(Box::new(Known { job: serde_json::from_value(job).unwrap(), runs: Vec::new() }))
+    }
+
+    fn facts(word: &Word) -> Facts<'_> {
+        let run = RunKey { job: "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap(), epoch: Epoch(5) };
+        let (record, is_report_waiting, holdings) = (None, false, Holdings::Nothing);
+        Facts { run, record, is_report_waiting, age: 20 * DAY, retention: 14 * DAY, word, holdings }
+    }
+
+    fn is_kept(facts: &Facts<'_>) -> bool {
+        matches!(judge(facts), Judgement::Keep(_))
+    }
+
+    #[test]
+    fn a_folder_whose_run_may_still_need_it_stays_however_old_it_is() {
+        let over = word(StageName::Shipped, 6);
+        let stages = [
+            LocalStage::Accepting,
+            LocalStage::Preparing,
+            LocalStage::Running,
+            LocalStage::Verifying,
+            LocalStage::Finishing,
+        ];
+
+        for stage in stages {
+            assert!(is_kept(&Facts { record: Some(stage), ..facts(&over) }), "{stage:?}");
+        }
+        assert!(is_kept(&Facts { is_report_waiting: true, ..facts(&over) }));
+        for held in [StageName::Assigned, StageName::Building] {
+            assert!(is_kept(&facts(&word(held, 5))), "{held}");
+        }
+        assert!(is_kept(&facts(&word(StageName::Queued, 4))), "a fleet that was put back knows less than the folder");
+        assert!(is_kept(&facts(&Word::Unknown)) && is_kept(&facts(&Word::Silent("away".to_owned()))));
+        assert!(!is_kept(&facts(&over)), "and otherwise it goes");
+    }
+
+    #[test]
+    fn the_only_copy_of_something_is_saved_before_it_goes_and_stays_while_it_is_young() {
+        let over = word(StageName::Failed, 6);
+        let work = || Facts { holdings: Holdings::Work, ..facts(&over) };
+        let fenced = Some(LocalStage::Quarantined);
+
+        assert!(is_kept(&Facts { age: 13 * DAY, ..work() }));
+        assert!(is_kept(&Facts { age: 13 * DAY, record: fenced, ..facts(&over) }));
+        assert!(is_kept(&Facts { holdings: Holdings::Unknown, ..work() }));
+        assert!(matches!(judge(&work()), Judgement::Remove { rescue: Rescue::First, .. }));
+        assert!(matches!(judge(&Facts { record: fenced, ..work() }), Judgement::Remove { rescue: Rescue::First, .. }));
     }
 }

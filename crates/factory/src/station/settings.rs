@@ -103,16 +103,26 @@ impl StationSettings {
         found.chain(self.repos.clone()).collect()
     }
 
+    fn environments(&self) -> impl Iterator<Item = &EnvironmentConfig> {
+        self.engines.values().map(|engine| &engine.environment).chain([&self.environment])
+    }
+
     /// Every secret that these settings and this process's environment hold.
     pub(crate) fn known_secrets(&self) -> Vec<String> {
         let variables: Vec<(String, String)> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let environments = self.engines.values().map(|engine| &engine.environment).chain([&self.environment]);
-        let set = environments.flat_map(|environment| &environment.set);
+        let set = self.environments().flat_map(|environment| &environment.set);
         let variables = variables.iter().map(|(name, value)| (name, value));
         let named = variables.chain(set).map(|(name, value)| (name.as_str(), value.as_str()));
         let mut secrets = secret_variables(named);
+        // What an operator passes on is a credential more often than not, whatever its name is.
+        let is_passed =
+            |name: &str| self.environments().any(|environment| environment.pass.iter().any(|pass| pass == name));
+        let is_secret = |value: &str| value.len() >= 16 && !value.contains(['/', ' ']);
+        let passed =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        secrets.extend(passed.filter(|(name, value)| is_passed(name) && is_secret(value)).map(|(_, value)| value));
         secrets.extend(self.secrets.values().iter().cloned());
         secrets.extend(self.forge.known_token());
         let remotes = self.repos.values().filter_map(|repo| Remote::parse(&repo.url).ok());

@@ -40,18 +40,17 @@ impl Station {
     /// Cleans up on schedule and when space runs out, until the factory stops.
     pub(super) async fn keep_house(&self) {
         let every = self.settings.housekeeping.every;
-        let mut last = self.clock.monotonic();
         let mut last_when_short: Option<Duration> = None;
         loop {
             self.clock.sleep(every.map_or(LOOK_EVERY, |every| every.min(LOOK_EVERY))).await;
             let now = self.clock.monotonic();
-            let is_short = self.is_below_floor();
             let is_worth_it = last_when_short.is_none_or(|last| now.saturating_sub(last) >= GC_WHEN_SHORT_EVERY);
-            if is_short && is_worth_it {
+            // Counted from what is on the disk: a factory that is started anew every day cleans up all the same.
+            let is_due = || every.is_some_and(|every| Gc::last_was(&self.host.state, self.clock.now()) >= every);
+            if self.is_below_floor() && is_worth_it {
                 last_when_short = Some(now);
                 self.collect().await;
-            } else if every.is_some_and(|every| now.saturating_sub(last) >= every) {
-                last = now;
+            } else if is_due() {
                 self.collect().await;
             }
             self.say_whether_short(self.is_below_floor()).await;
