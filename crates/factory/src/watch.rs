@@ -34,7 +34,7 @@ impl FolderWatch {
         match Inotify::on(&folders) {
             Ok(inotify) => return Self { means: Means::Told(inotify), clock },
             Err(error) => {
-                tracing::warn!(%error, "Folders are looked at every {LOOK_EVERY:?}: the system does not tell")
+                tracing::warn!(%error, "Folders are looked at every {LOOK_EVERY:?}: the system does not tell");
             }
         }
         let times = folders.into_iter().map(|folder| (folder.clone(), changed_at(&folder))).collect();
