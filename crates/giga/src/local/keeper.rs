@@ -116,8 +116,12 @@ impl<'o> Keeper<'o> {
         // The stream first: whatever happens after the jobs were read is in it.
         self.feed.open().await;
         self.refresh().await;
-        let is_open = |(_, job): &(&JobId, &JobView)| !crate::command::rests(job);
-        self.session = self.jobs.iter().filter(is_open).map(|(id, _)| *id).collect();
+        // One that was taken and never submitted has no job yet.
+        let is_open = |record: &&Record| match self.jobs.get(&record.job) {
+            Some(job) => !crate::command::rests(job),
+            None => record.folder != Folder::Shipped,
+        };
+        self.session = self.files.values().filter(is_open).map(|record| record.job).collect();
         self.look().await;
     }
 

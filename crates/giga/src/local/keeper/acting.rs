@@ -50,6 +50,8 @@ impl Keeper<'_> {
                 Acted::Done
             }
         };
+        #[cfg(feature = "failpoints")]
+        fail::fail_point!("local::acted");
         if let (Acted::Done, Some(record)) = (acted, self.files.get_mut(&id)) {
             // From here on it is where the person put it; if its job is elsewhere, it is moved there as by any change.
             record.folder = to;

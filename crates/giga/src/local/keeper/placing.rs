@@ -39,6 +39,8 @@ impl Keeper<'_> {
         let (from, name) = (record.folder, record.name.clone());
         record.moving_to = Some(to);
         self.records.note(record)?;
+        #[cfg(feature = "failpoints")]
+        fail::fail_point!("local::moving");
         let mut moved = self.queue.shift((from, &name), (to, &name))?;
         if moved == Moved::Taken {
             let (names, files) = (self.queue.names()?, &self.files);
@@ -51,6 +53,8 @@ impl Keeper<'_> {
             moved = self.queue.shift((from, &name), (to, &record.name))?;
         }
         let Some(record) = self.files.get_mut(&id) else { return Ok(Moved::Missing) };
+        #[cfg(feature = "failpoints")]
+        fail::fail_point!("local::moved");
         if moved == Moved::Done {
             reports::remove(&self.queue, from, &name);
             record.folder = to;

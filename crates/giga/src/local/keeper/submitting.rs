@@ -64,6 +64,8 @@ impl Keeper<'_> {
                 return;
             }
         };
+        #[cfg(feature = "failpoints")]
+        fail::fail_point!("local::submitted");
         let forecasts = ids.len() <= FORECAST_MAX;
         for (id, outcome) in ids.into_iter().zip(outcomes) {
             self.submitted(id, outcome).await;

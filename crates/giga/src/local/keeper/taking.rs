@@ -151,6 +151,8 @@ impl Keeper<'_> {
             self.is_taking = true;
             return false;
         }
+        #[cfg(feature = "failpoints")]
+        fail::fail_point!("local::taken");
         self.session.insert(record.job);
         self.refused.remove(&record.name);
         let failed_before = self.queue.path(Folder::Failed, &record.name);

@@ -42,3 +42,55 @@ fn files_survive_kills_at_random_moments_and_each_is_one_job() {
     assert!(jobs.iter().all(|job| job["stage"] == "shipped"), "{jobs:?}");
     folder.end(Signal::TERM);
 }
+
+/// Starts a keeper that dies at a step, waits until it has, and lets the next one finish.
+#[cfg(feature = "failpoints")]
+fn dies_at(step: &str, prepare: impl FnOnce(&mut Folder)) -> Folder {
+    let mut folder = Folder::new();
+    prepare(&mut folder);
+    folder.start_to_die_at(step);
+    folder.until_dead();
+    let places = folder.places();
+    assert_eq!(places.len(), 2, "{step}: {places:?}");
+    folder
+}
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_death_at_any_step_between_two_effects_leaves_each_file_one_job_in_one_folder() {
+    for step in ["local::taken@1", "local::taken@2", "local::submitted@1", "local::moving@1", "local::moving@3"]
+        .into_iter()
+        .chain(["local::moved@1", "local::moved@2", "local::moved@3", "local::moved@4"])
+    {
+        let mut folder = dies_at(step, |folder| {
+            folder.drop_in("a.md", super::folder::JOB);
+            folder.drop_in("b.md", super::folder::JOB);
+        });
+
+        let ran = folder.once(&[]);
+
+        assert_eq!(ran.code, Some(0), "{step}: {}", ran.stderr);
+        assert_eq!(folder.names("testing"), ["a.md", "b.md"], "{step}");
+        folder.start();
+        assert_eq!(folder.jobs().len(), 2, "{step}");
+        folder.end(Signal::TERM);
+    }
+}
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_death_after_a_persons_wish_was_done_and_before_that_was_written_down_does_it_once() {
+    let mut folder = dies_at("local::acted@1", |folder| {
+        folder.drop_in("a.md", super::folder::JOB);
+        folder.drop_in("b.md", super::folder::JOB);
+        assert_eq!(folder.once(&[]).code, Some(0));
+        folder.shift("testing/a.md", "shipped/a.md");
+    });
+
+    folder.start();
+    folder.until("the merge", |folder| folder.merged() == 1);
+    folder.until_in("shipped", "a.md");
+
+    assert_eq!((folder.place_of("b.md"), folder.jobs().len(), folder.merged()), (vec!["testing"], 2, 1));
+    folder.end(Signal::TERM);
+}

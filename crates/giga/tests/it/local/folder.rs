@@ -139,6 +139,22 @@ impl Folder {
         self.running = Some(self.machine.start_into(LOG, &[&["local", "queue"], args].concat(), &[]));
     }
 
+    /// Starts a keeper that kills itself at a step.
+    #[cfg(feature = "failpoints")]
+    pub(super) fn start_to_die_at(&mut self, step: &str) {
+        self.running = Some(self.machine.start_into(LOG, &["local", "queue"], &[("GIGA_KILL_AT", step)]));
+    }
+
+    /// Waits until the keeper has ended by itself.
+    #[cfg(feature = "failpoints")]
+    pub(super) fn until_dead(&mut self) {
+        let mut child = self.running.take().unwrap();
+        let is_dead = processes::becomes_so(PATIENCE, || child.try_wait().unwrap().is_some());
+        let _ = child.kill();
+        let _ = child.wait();
+        assert!(is_dead, "it did not die at its step\n{}", self.log());
+    }
+
     /// Ends the keeper by a signal; its exit code, once nothing of it is left.
     pub(super) fn end(&mut self, signal: Signal) -> Option<i32> {
         let mut child = self.running.take().unwrap();
