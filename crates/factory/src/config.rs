@@ -20,6 +20,53 @@ pub struct RepoConfig {
     /// Commands that make a new worktree ready, run before the engine.
     #[serde(default)]
     pub setup: Vec<String>,
+    /// Fetches the contents of files when they are needed, for a repository whose history is large.
+    #[serde(default)]
+    pub partial: bool,
+    /// Folders that outlive worktrees, by the variable that tells programs where each is: `CARGO_TARGET_DIR = "target"`.
+    /// Each product has its own.
+    #[serde(default)]
+    pub caches: BTreeMap<String, String>,
+}
+
+impl RepoConfig {
+    /// A repository at `url` with nothing else to say about it.
+    pub fn at(url: impl Into<String>, base: BranchName) -> Self {
+        Self { url: url.into(), base, setup: Vec::new(), partial: false, caches: BTreeMap::new() }
+    }
+}
+
+/// A cache that cannot be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{variable} = \"{name}\"` is no cache: name a variable that no program is led astray by, and a plain folder name"
+)]
+pub struct CacheError {
+    variable: String,
+    name: String,
+}
+
+/// Variables that decide which programs run, or who they are.
+const NOT_FOR_CACHES: [&str; 7] = ["PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "TERM"];
+
+impl RepoConfig {
+    /// Refuses caches whose folder would lie elsewhere, or whose variable means something else.
+    pub(crate) fn check(&self) -> Result<(), CacheError> {
+        let plain = |text: &str, more: fn(char) -> bool| {
+            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more(c))
+        };
+        for (variable, name) in &self.caches {
+            let is_variable = plain(variable, |c| c == '_')
+                && !NOT_FOR_CACHES.contains(&variable.as_str())
+                && !["LD_", "DYLD_", "GIT_", "GIGA_", "AQ_"].iter().any(|prefix| variable.starts_with(prefix));
+            let is_name = plain(name, |c| matches!(c, '.' | '_' | '-')) && !name.starts_with(['.', '-']);
+            if !is_variable || !is_name {
+                let (variable, name) = (domain::printable(variable), domain::printable(name));
+                return Err(CacheError { variable, name });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// One engine that this factory offers.
@@ -284,12 +331,28 @@ mod tests {
     fn a_repository_needs_only_its_address() {
         let config: RepoConfig = serde_json::from_str(r#"{"url": "https://forge.example/notes.git"}"#).unwrap();
 
-        let expected = RepoConfig {
-            url: "https://forge.example/notes.git".to_owned(),
-            base: "main".parse().unwrap(),
-            setup: Vec::new(),
+        assert_eq!(config, RepoConfig::at("https://forge.example/notes.git", "main".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_cache_is_a_plain_folder_under_a_harmless_variable() {
+        let with = |variable: &str, name: &str| RepoConfig {
+            caches: [(variable.to_owned(), name.to_owned())].into(),
+            ..RepoConfig::at("/srv/notes", default_base())
         };
-        assert_eq!(config, expected);
+
+        assert_eq!(with("CARGO_TARGET_DIR", "target").check(), Ok(()));
+        for (variable, name) in [
+            ("PATH", "bin"),
+            ("LD_PRELOAD", "x"),
+            ("GIGA_TOKEN", "x"),
+            ("A B", "x"),
+            ("X", ".."),
+            ("X", "a/b"),
+            ("X", ""),
+        ] {
+            assert!(with(variable, name).check().is_err(), "{variable} {name}");
+        }
     }
 
     #[test]

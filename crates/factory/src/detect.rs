@@ -110,7 +110,7 @@ fn platform() -> Vec<Capability> {
 }
 
 /// Repositories directly under `base` whose names we allow.
-fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
+pub(crate) fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
     let Ok(entries) = fs::read_dir(base) else { return BTreeMap::new() };
     let mut repos = BTreeMap::new();
     for entry in entries.flatten() {

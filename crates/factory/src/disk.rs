@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Marks a file that is being written; a crash may leave one behind and nobody reads it.
@@ -59,6 +59,30 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The space that a folder and all that is in it take. Links are not followed; what vanishes meanwhile takes none.
+pub(crate) fn folder_bytes(path: &Path) -> u64 {
+    const BLOCK_BYTES: u64 = 512;
+    let Ok(found) = fs::symlink_metadata(path) else { return 0 };
+    let mut bytes = found.blocks() * BLOCK_BYTES;
+    let mut open = if found.is_dir() { vec![path.to_owned()] } else { Vec::new() };
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(found) = entry.metadata() else { continue };
+            bytes += found.blocks() * BLOCK_BYTES;
+            if found.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    bytes
+}
+
+/// The space that is left where `path` is, or `None` where the system does not tell.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
 /// Gives us back the right to change every folder below `path`. Links are not followed.
 fn open_up(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
@@ -98,6 +122,21 @@ mod tests {
         remove_folder(&folder.path().join("a")).unwrap();
 
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_size_of_a_folder_counts_what_is_in_it_and_not_where_links_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("big"), vec![7; 1 << 20]).unwrap();
+        fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        fs::write(folder.path().join("a/b/file"), vec![7; 64 * 1024]).unwrap();
+        std::os::unix::fs::symlink(outside.path(), folder.path().join("link")).unwrap();
+
+        let bytes = folder_bytes(folder.path());
+
+        assert!((64 * 1024..512 * 1024).contains(&bytes), "{bytes}");
+        assert_eq!(folder_bytes(&folder.path().join("nothing")), 0);
     }
 
     #[test]

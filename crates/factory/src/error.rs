@@ -64,6 +64,12 @@ pub enum Error {
         /// The branch.
         branch: BranchName,
     },
+    /// The work holds a file that no git host takes.
+    #[error("{path} is too large to be committed: delete it, or have git ignore it")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
     /// The worktree is not the folder that we made.
     #[error("the worktree {path} was replaced by something else")]
     NotOurWorktree {

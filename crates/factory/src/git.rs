@@ -16,7 +16,7 @@ pub use error::GitError;
 
 use crate::config::{GitConfig, Identity, Limits};
 use crate::process::Group;
-use crate::remote::Transport;
+use crate::remote::{Remote, Transport};
 
 /// Runs git commands.
 #[derive(Debug, Clone)]
@@ -56,6 +56,24 @@ const HARDENING: [&str; 18] = [
     "protocol.allow=never",
 ];
 
+/// The name that a partial mirror knows its remote by.
+pub(crate) const PROMISOR: &str = "origin";
+const PROMISED: &str = "remote.origin.promisor=true";
+const PROMISED_LATER: &str = "remote.origin.partialCloneFilter=blob:none";
+
+/// A login travels by environment, never by command line, which everybody on the machine can read.
+const LOGIN_USER: &str = "GIGAFACTORY_GIT_USER";
+const LOGIN_PASSWORD: &str = "GIGAFACTORY_GIT_PASSWORD";
+const LOGIN_HELPER: &str = "credential.helper=!printf 'username=%s\\npassword=%s\\n' \"$GIGAFACTORY_GIT_USER\" \"$GIGAFACTORY_GIT_PASSWORD\" #";
+
+fn allowed(transport: Transport) -> &'static [&'static str] {
+    match transport {
+        Transport::None => &[],
+        Transport::Network => &["protocol.https.allow=always", "protocol.ssh.allow=always"],
+        Transport::Folder => &["protocol.file.allow=always"],
+    }
+}
+
 impl Git {
     /// Git as found on `path`, with `empty_home` as its home folder unless the configuration names another.
     pub fn new(path: &OsStr, empty_home: &Path, access: GitConfig, identity: Identity, limits: &Limits) -> Self {
@@ -83,6 +101,9 @@ impl Git {
             work_tree: None,
             index: None,
             transport: Transport::None,
+            remote: None,
+            promisor: None,
+            trusted: None,
             args: Vec::new(),
             stdin: Vec::new(),
         }
@@ -98,6 +119,9 @@ pub(crate) struct Call<'a> {
     work_tree: Option<&'a Path>,
     index: Option<&'a Path>,
     transport: Transport,
+    remote: Option<&'a Remote>,
+    promisor: Option<&'a Remote>,
+    trusted: Option<&'a Path>,
     args: Vec<OsString>,
     stdin: Vec<u8>,
 }
@@ -122,8 +146,26 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Talks to `remote`, with its transport and its login.
+    pub(crate) fn talking_to(mut self, remote: &'a Remote) -> Self {
+        self.remote = Some(remote);
+        self.transport(remote.transport())
+    }
+
     pub(crate) fn transport(mut self, transport: Transport) -> Self {
         self.transport = transport;
+        self
+    }
+
+    /// Lets git ask `remote` for contents that a partial mirror does not have yet.
+    pub(crate) fn lazily(mut self, remote: &'a Remote) -> Self {
+        self.promisor = Some(remote);
+        self.transport(remote.transport())
+    }
+
+    /// Reads a repository of another account as a stranger; `settings` is the one file that says so.
+    pub(crate) fn trusting(mut self, settings: &'a Path) -> Self {
+        self.trusted = Some(settings);
         self
     }
 
@@ -208,13 +250,20 @@ impl<'a> Call<'a> {
         for setting in HARDENING {
             command.args(["-c", setting]);
         }
-        let allowed: &[&str] = match self.transport {
-            Transport::None => &[],
-            Transport::Network => &["protocol.https.allow=always", "protocol.ssh.allow=always"],
-            Transport::Folder => &["protocol.file.allow=always"],
-        };
-        for setting in allowed {
-            command.args(["-c", setting]);
+        let asked = self.promisor.map(Remote::transport);
+        for transport in std::iter::once(self.transport).chain(asked.filter(|asked| *asked != self.transport)) {
+            for setting in allowed(transport) {
+                command.args(["-c", setting]);
+            }
+        }
+        if let Some(remote) = self.promisor {
+            let url = format!("remote.{PROMISOR}.url={}", remote.url());
+            for setting in [PROMISED, PROMISED_LATER, url.as_str()] {
+                command.args(["-c", setting]);
+            }
+        }
+        if let Some(credential) = self.credential() {
+            command.args(["-c", credential]);
         }
         command.arg("--literal-pathspecs").arg(joined("--git-dir=", self.git_dir));
         if let Some(work_tree) = self.work_tree {
@@ -234,10 +283,10 @@ impl<'a> Call<'a> {
             ("HOME", git.home.clone().into()),
             ("LC_ALL", "C".into()),
             ("GIT_CONFIG_NOSYSTEM", "1".into()),
-            ("GIT_CONFIG_GLOBAL", "/dev/null".into()),
+            ("GIT_CONFIG_GLOBAL", self.trusted.unwrap_or(Path::new("/dev/null")).into()),
             ("GIT_ATTR_NOSYSTEM", "1".into()),
             ("GIT_TERMINAL_PROMPT", "0".into()),
-            ("GIT_NO_LAZY_FETCH", "1".into()),
+            ("GIT_NO_LAZY_FETCH", if self.promisor.is_some() { "0" } else { "1" }.into()),
             ("GIT_NO_REPLACE_OBJECTS", "1".into()),
             ("GIT_OPTIONAL_LOCKS", "0".into()),
             ("GIT_PROTOCOL_FROM_USER", "0".into()),
@@ -254,7 +303,19 @@ impl<'a> Call<'a> {
             let askpass = git.access.askpass.clone().map(|program| ("GIT_ASKPASS", program.into()));
             variables.extend(socket.into_iter().chain(askpass));
         }
+        if let Some((user, password)) = self.login() {
+            variables.extend([(LOGIN_USER, user.into()), (LOGIN_PASSWORD, password.into())]);
+        }
         variables
+    }
+
+    /// Who we are to the remote, where its address says so.
+    fn login(&self) -> Option<(&str, &str)> {
+        self.remote.or(self.promisor).and_then(Remote::login)
+    }
+
+    fn credential(&self) -> Option<&'static str> {
+        self.login().map(|_| LOGIN_HELPER)
     }
 }
 
@@ -319,6 +380,29 @@ fn joined(option: &str, path: &Path) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_login_never_stands_on_a_command_line() {
+        let git = Git::new(
+            OsStr::new("/bin"),
+            Path::new("/empty"),
+            GitConfig::default(),
+            Identity::default(),
+            &Limits::default(),
+        );
+        let remote = Remote::parse("https://me:hunter2@forge.example/a.git").unwrap();
+
+        let call = git.call(Path::new("/mirror"), "fetch").talking_to(&remote).arg(remote.url());
+        let command = call.command();
+        let partial = git.call(Path::new("/mirror"), "read-tree").lazily(&remote).command();
+
+        for command in [command, partial] {
+            let shown = command.as_std().get_args().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            assert!(!shown.contains("hunter2") && shown.contains("credential.helper=!"), "{shown}");
+            let given = command.as_std().get_envs().any(|(_, value)| value == Some(OsStr::new("hunter2")));
+            assert!(given, "git is told who we are");
+        }
+    }
 
     #[test]
     fn a_relative_folder_is_never_searched_for_programs() {

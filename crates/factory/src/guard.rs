@@ -18,7 +18,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{all_processes, exit_code};
+use crate::process::{Account, all_processes, exit_code};
 
 /// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
 pub const GUARD_FAILED: u8 = 125;
@@ -29,11 +29,12 @@ pub const PROGRAM_NOT_FOUND: u8 = 127;
 const STDIN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const LENGTH_BYTES: usize = 8;
 const GRACE_OPTION: &str = "--grace-ms";
+const ACCOUNT_OPTION: &str = "--as";
 
 /// Runs in the guard process: `args` are what followed the hidden subcommand. Gives the exit code to leave with.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(order) = Order::parse(args) else {
-        return failed(&"expected `--grace-ms <n> -- <program> …`");
+        return failed(&"expected `--grace-ms <n> [--as <uid>:<gid>] -- <program> …`");
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -44,9 +45,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     code
 }
 
-/// The command line that runs `argv` below `guard`.
-pub(crate) fn command_line(guard: &[OsString], grace: Duration, argv: &[OsString]) -> Vec<OsString> {
-    let options = [GRACE_OPTION.into(), grace.as_millis().to_string().into(), "--".into()];
+/// The command line that runs `argv` below `guard`. The guard itself stays who the factory is: a program under another
+/// account cannot end it.
+pub(crate) fn command_line(
+    guard: &[OsString],
+    grace: Duration,
+    account: Option<&Account>,
+    argv: &[OsString],
+) -> Vec<OsString> {
+    let mut options: Vec<OsString> = vec![GRACE_OPTION.into(), grace.as_millis().to_string().into()];
+    if let Some(account) = account {
+        options.extend([ACCOUNT_OPTION.into(), format!("{}:{}", account.uid(), account.gid()).into()]);
+    }
+    options.push("--".into());
     guard.iter().cloned().chain(options).chain(argv.iter().cloned()).collect()
 }
 
@@ -60,6 +71,8 @@ pub(crate) fn framed(piece: &[u8]) -> Vec<u8> {
 
 struct Order {
     grace: Duration,
+    /// User and group that the program runs under, when they are not the guard's own.
+    ids: Option<(u32, u32)>,
     argv: Vec<OsString>,
 }
 
@@ -68,9 +81,17 @@ impl Order {
         let mut args = args.into_iter();
         let option = args.next().filter(|option| option == OsStr::new(GRACE_OPTION));
         let grace = option.and_then(|_| args.next())?.to_str()?.parse().ok()?;
-        args.next().filter(|end| end == OsStr::new("--"))?;
+        let mut next = args.next()?;
+        let mut ids = None;
+        if next == OsStr::new(ACCOUNT_OPTION) {
+            let named = args.next()?;
+            let (uid, gid) = named.to_str()?.split_once(':')?;
+            ids = Some((uid.parse().ok()?, gid.parse().ok()?));
+            next = args.next()?;
+        }
         let argv: Vec<OsString> = args.collect();
-        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), argv })
+        let is_whole = next == OsStr::new("--") && !argv.is_empty();
+        is_whole.then_some(Self { grace: Duration::from_millis(grace), ids, argv })
     }
 }
 
@@ -102,7 +123,11 @@ async fn watch(order: &Order) -> io::Result<u8> {
 
 fn start(order: &Order) -> io::Result<Child> {
     let Some((name, args)) = order.argv.split_first() else { return Err(io::ErrorKind::InvalidInput.into()) };
-    Command::new(name).args(args).stdin(Stdio::piped()).spawn()
+    let mut command = Command::new(name);
+    if let Some((uid, gid)) = order.ids {
+        command.uid(uid).gid(gid);
+    }
+    command.args(args).stdin(Stdio::piped()).spawn()
 }
 
 async fn read_input(lifeline: &mut pipe::Receiver) -> io::Result<Vec<u8>> {
@@ -258,16 +283,22 @@ mod tests {
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
         let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
-        let line = command_line(&["giga".into(), "__guard".into()], Duration::from_millis(1500), &argv);
+        let line = command_line(&["giga".into(), "__guard".into()], Duration::from_millis(1500), None, &argv);
 
         let order = Order::parse(line.into_iter().skip(2)).unwrap();
 
-        assert_eq!((order.grace, order.argv), (Duration::from_millis(1500), argv));
+        assert_eq!((order.grace, order.ids, order.argv), (Duration::from_millis(1500), None, argv));
     }
 
     #[test]
     fn a_guard_without_a_program_is_a_mistake() {
-        for args in [&["--grace-ms", "5", "--"][..], &["--", "sh"], &["--grace-ms", "x", "--", "sh"], &[]] {
+        for args in [
+            &["--grace-ms", "5", "--"][..],
+            &["--", "sh"],
+            &["--grace-ms", "x", "--", "sh"],
+            &["--grace-ms", "5", "--as", "--", "sh"],
+            &[],
+        ] {
             assert!(Order::parse(args.iter().map(OsString::from)).is_none(), "{args:?}");
         }
     }

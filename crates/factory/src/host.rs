@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::{Clock, RepoName};
+use domain::{Clock, ProductId, RepoName};
 
 use crate::config::RepoConfig;
 use crate::disk::remove_folder;
 use crate::error::Error;
 use crate::git::Git;
 use crate::mirror::Mirror;
+use crate::process::{Account, AccountError};
 use crate::refs::RefNames;
 use crate::remote::Remote;
 use crate::run_key::RunKey;
@@ -24,18 +25,29 @@ pub struct Host {
     pub(crate) git: Git,
     pub(crate) refs: RefNames,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Who works in the worktrees, when it is not us.
+    pub(crate) account: Option<Account>,
 }
 
 impl Host {
     /// A host that keeps everything under `state`.
     pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>) -> Self {
-        Self { state, git, refs, clock }
+        Self { state, git, refs, clock, account: None }
+    }
+
+    /// The same, with worktrees that belong to another account of the machine.
+    pub fn for_account(mut self, account: Option<Account>) -> Result<Self, AccountError> {
+        if let Some(account) = &account {
+            self.state.open_to(account)?;
+        }
+        self.account = account;
+        Ok(self)
     }
 
     /// The local mirror of a repository. Nothing is fetched yet.
     pub fn mirror(&self, repo: &RepoName, config: &RepoConfig) -> Result<Mirror, Error> {
         let remote = Remote::parse(&config.url).map_err(|source| Error::Remote { repo: repo.clone(), source })?;
-        Ok(Mirror::new(self.clone(), repo.clone(), remote))
+        Ok(Mirror::new(self.clone(), repo.clone(), remote, config.partial))
     }
 
     /// The worktree of a run, or `None` if there is none or it was never finished.
@@ -47,7 +59,30 @@ impl Host {
     pub fn scratch(&self, run: RunKey) -> Result<PathBuf, Error> {
         let folder = self.state.worktree(run);
         crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        self.hand_over(&folder)?;
         Ok(folder)
+    }
+
+    /// A folder that outlives worktrees, of one product's work on one repository.
+    pub(crate) fn cache(&self, product: &ProductId, repo: &RepoName, name: &str) -> Result<PathBuf, Error> {
+        let folder = self.state.cache(product, repo, name);
+        crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        if let Some(account) = &self.account {
+            // The account walks to its cache through folders that it cannot list.
+            let above = folder.ancestors().skip(1).take_while(|above| *above != self.state.caches());
+            for path in above.chain([folder.as_path()]) {
+                account.own(path).map_err(Error::disk("hand over", path))?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Gives a folder to whoever works in it.
+    pub(crate) fn hand_over(&self, folder: &Path) -> Result<(), Error> {
+        match &self.account {
+            Some(account) => account.give(folder).map_err(Error::disk("hand over", folder)),
+            None => Ok(()),
+        }
     }
 
     /// Every run that left a worktree here, finished or not, for the sweep at start-up.

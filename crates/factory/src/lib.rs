@@ -9,6 +9,7 @@ mod detect;
 mod disk;
 mod engine;
 mod error;
+mod gc;
 mod git;
 pub mod guard;
 mod host;
@@ -23,6 +24,7 @@ mod refs;
 mod remote;
 mod run_key;
 mod runs;
+mod scrub;
 mod ship;
 mod snapshot;
 mod state;
@@ -31,8 +33,8 @@ mod verify;
 mod workspace;
 
 pub use config::{
-    EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, Read, Reads,
-    RepoConfig,
+    CacheError, EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, Read,
+    Reads, RepoConfig,
 };
 pub use detect::{DetectConfig, Detected, detect};
 pub use engine::{
@@ -42,13 +44,14 @@ pub use engine::{
     Usage, WindowState,
 };
 pub use error::Error;
+pub use gc::{Gc, GcItem, GcKind, GcPlan, GcReport};
 pub use git::{Git, GitError};
 pub use host::Host;
 pub use mirror::Mirror;
 pub use outbox::{Outbox, OutboxEntry, OutboxListing};
 pub use process::{
-    Bounds, End, Environment, Finished, Launcher, Line, ProcessMark, Program, Running, Source, StartError,
-    hide_from_siblings, kill_leftovers,
+    Account, AccountError, Bounds, End, Environment, Finished, Launcher, Line, ProcessMark, Program, Running, Source,
+    StartError, hide_from_siblings, kill_leftovers,
 };
 pub use promote::Promotion;
 pub use publish::{Committed, DiffSummary, Saved};
@@ -56,8 +59,11 @@ pub use refs::{RefName, RefNames};
 pub use remote::{Remote, RemoteError};
 pub use run_key::{RunKey, RunKeyError};
 pub use runs::{LocalStage, RunListing, RunRecord, Runs};
+pub use scrub::{ScrubStream, Scrubber, Secrets};
 pub use ship::{AfterShip, BranchEnd, ShipOrder, Shipped};
 pub use state::{StateDir, StateHold};
-pub use station::{Asking, Found, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken};
+pub use station::{
+    Asking, Found, Housekeeping, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken,
+};
 pub use verify::{CommandsVerdict, run_commands};
 pub use workspace::{Start, Worktree};

@@ -1,6 +1,7 @@
 //! A lock between processes of one host, which the operating system frees when its holder dies.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::error::Error;
 /// Holding it is holding the lock; dropping it, or dying, lets go.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    _file: File,
+    file: File,
 }
 
 /// How often a taken lock is tried again: short beside a fetch, long beside a system call.
@@ -28,10 +29,16 @@ impl FileLock {
             .open(path)
             .map_err(Error::disk("open the lock", path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(source)) => Err(Error::Disk { doing: "lock", path: PathBuf::from(path), source }),
         }
+    }
+
+    /// Writes the holder's number into the file, for people, and with it when it was taken.
+    pub(crate) fn sign(&self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        (&self.file).write_all(format!("{}\n", std::process::id()).as_bytes())
     }
 
     /// Takes the lock as soon as it is free, without holding up the threads that run everybody's tasks.

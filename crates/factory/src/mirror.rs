@@ -1,5 +1,6 @@
 //! A bare copy of a repository, shared by all worktrees of this host and touched only by the factory's own git.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,10 +9,10 @@ use domain::{BranchName, CommitSha, RepoName};
 
 use crate::disk::{make_private_folder, remove_file, remove_folder, replace_file};
 use crate::error::Error;
-use crate::git::{Call, GitError};
+use crate::git::{Call, GitError, PROMISOR};
 use crate::host::Host;
 use crate::lock::FileLock;
-use crate::refs::RefName;
+use crate::refs::{OurRef, RefName};
 use crate::remote::{Remote, Transport};
 
 /// The local mirror of one repository.
@@ -21,10 +22,16 @@ pub struct Mirror {
     pub(crate) repo: RepoName,
     path: PathBuf,
     remote: Remote,
+    /// Contents of files are fetched when they are needed.
+    partial: bool,
 }
 
 /// A mirror's whole configuration. It names no remote and no program, so there is nothing in it to trust.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n";
+
+/// The same where another account reads its objects: its group does, and nobody else.
+const SHARED_CONFIG: &str =
+    "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n\tsharedRepository = 0640\n";
 
 /// Files that would change what git does in a mirror. We make none of them, so whoever did is not one of us.
 const FOREIGN: [&str; 7] =
@@ -34,9 +41,9 @@ const FOREIGN: [&str; 7] =
 const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 impl Mirror {
-    pub(crate) fn new(host: Host, repo: RepoName, remote: Remote) -> Self {
+    pub(crate) fn new(host: Host, repo: RepoName, remote: Remote, partial: bool) -> Self {
         let path = host.state.mirror(&repo);
-        Self { host, repo, path, remote }
+        Self { host, repo, path, remote, partial }
     }
 
     /// The repository it mirrors.
@@ -53,12 +60,15 @@ impl Mirror {
     pub async fn refresh(&self) -> Result<(), Error> {
         let _lock = self.lock().await?;
         self.seal()?;
-        let mut fetch = self.fetch().arg("--prune").arg("--end-of-options").arg(self.remote.url());
+        let fetch = self.fetch().arg("--prune");
+        let fetch = if self.partial { fetch.arg("--filter=blob:none") } else { fetch };
+        let mut fetch = fetch.arg("--end-of-options").arg(self.address());
         fetch = fetch.arg("+refs/heads/*:refs/remotes/origin/*");
         for pattern in self.host.refs.per_run_patterns() {
             fetch = fetch.arg(format!("^{pattern}"));
         }
-        Ok(fetch.done().await?)
+        fetch.done().await?;
+        self.share()
     }
 
     /// Fetches one ref, and gives the commit it shows now or `None` if the remote has no such ref.
@@ -67,7 +77,7 @@ impl Mirror {
         if !self.has(&shown).await? {
             let _lock = self.lock().await?;
             let refspec = format!("+{name}:refs/remotes/origin/{}", name.short());
-            self.fetch().arg("--end-of-options").arg(self.remote.url()).arg(refspec).done().await?;
+            self.fetch().arg("--end-of-options").arg(self.address()).arg(refspec).done().await?;
         }
         Ok(Some(shown))
     }
@@ -89,6 +99,64 @@ impl Mirror {
         }
     }
 
+    /// All refs of ours that the remote shows at this moment.
+    pub(crate) async fn our_refs(&self) -> Result<Vec<(OurRef, RefName, CommitSha)>, Error> {
+        self.seal()?;
+        let mut list = self.remote_call("ls-remote").args(["--refs", "--end-of-options", self.remote.url()]);
+        for pattern in self.host.refs.patterns() {
+            list = list.arg(pattern);
+        }
+        let listing = String::from_utf8_lossy(&list.output().await?).into_owned();
+        let ours = listing.lines().filter_map(|line| {
+            let (sha, name) = line.split_once('\t')?;
+            let (ours, name) = self.host.refs.parse(name)?;
+            Some((ours, name, sha.parse().ok()?))
+        });
+        Ok(ours.collect())
+    }
+
+    /// Deletes those of `refs` that still show what is said here, and gives those that are left. Their commits stay in
+    /// the mirror for a while.
+    pub(crate) async fn delete_refs(&self, refs: &[(RefName, CommitSha)]) -> Result<BTreeSet<RefName>, Error> {
+        if refs.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let mut fetch = self.fetch().args(["--end-of-options", self.address()]);
+        for (name, _) in refs {
+            fetch = fetch.arg(name.as_str());
+        }
+        {
+            let _lock = self.lock().await?;
+            fetch.done().await?;
+        }
+        let mut push = self.push();
+        for (name, sha) in refs {
+            push = push.arg(format!("--force-with-lease={name}:{sha}"));
+        }
+        push = push.args(["--end-of-options", self.url()]);
+        for (name, _) in refs {
+            push = push.arg(format!(":{name}"));
+        }
+        // Some may be refused and others not; what the remote shows afterwards is what happened.
+        let pushed = push.done().await;
+        let left: BTreeSet<RefName> = self.our_refs().await?.into_iter().map(|(_, name, _)| name).collect();
+        let left: BTreeSet<RefName> =
+            refs.iter().map(|(name, _)| name).filter(|name| left.contains(name)).cloned().collect();
+        if let (Err(error), true) = (pushed, left.len() == refs.len()) {
+            return Err(error.into());
+        }
+        for (name, _) in refs.iter().filter(|(name, _)| !left.contains(name)) {
+            let local = format!("refs/remotes/origin/{}", name.short());
+            self.call("update-ref").args(["-d", &local]).done().await?;
+        }
+        Ok(left)
+    }
+
+    /// Shows a commit under a ref again, unless somebody else has made it meanwhile.
+    pub(crate) async fn put_back(&self, name: &RefName, sha: &CommitSha) -> Result<(), Error> {
+        self.push_leased(name, None, Some(sha)).await.map(drop)
+    }
+
     /// The head of a branch as last fetched.
     pub async fn head_of(&self, branch: &BranchName) -> Result<CommitSha, Error> {
         let name = format!("refs/remotes/origin/{branch}");
@@ -108,7 +176,7 @@ impl Mirror {
             return Ok(());
         }
         // Not every server gives out a commit by its name; if this one does not, some branch may still lead to it.
-        let by_name = self.fetch().args(["--end-of-options", self.remote.url(), sha.as_str()]).done().await;
+        let by_name = self.fetch().args(["--end-of-options", self.address(), sha.as_str()]).done().await;
         if by_name.is_err() {
             self.refresh().await?;
         }
@@ -125,7 +193,14 @@ impl Mirror {
 
     /// A git command on this mirror that talks to nobody.
     pub(crate) fn call(&self, verb: &'static str) -> Call<'_> {
-        self.host.git.call(&self.path, verb)
+        let call = self.host.git.call(&self.path, verb);
+        if self.partial { call.lazily(&self.remote) } else { call }
+    }
+
+    /// The repository on the command line of a fetch. A partial mirror knows the remote by a name, so that git knows from
+    /// whom it may ask for more later.
+    fn address(&self) -> &str {
+        if self.partial { PROMISOR } else { self.remote.url() }
     }
 
     /// A push to the remote; the caller adds options, then calls [`Mirror::url`] for the address.
@@ -139,7 +214,7 @@ impl Mirror {
 
     /// A fetch into the mirror from another folder of this host.
     pub(crate) fn fetch_from_folder(&self) -> Call<'_> {
-        self.quiet_fetch(Transport::Folder)
+        quiet(self.call("fetch").transport(Transport::Folder))
     }
 
     /// Puts back what an agent of the same user could have changed. Making the mirror is the same as repairing it.
@@ -148,7 +223,8 @@ impl Mirror {
             let folder = self.path.join(folder);
             make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
         }
-        for (name, content) in [("HEAD", "ref: refs/heads/none\n"), ("config", CONFIG)] {
+        let config = if self.host.account.is_some() { SHARED_CONFIG } else { CONFIG };
+        for (name, content) in [("HEAD", "ref: refs/heads/none\n"), ("config", config)] {
             let path = self.path.join(name);
             if fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
                 replace_file(&path, content.as_bytes()).map_err(Error::disk("write", &path))?;
@@ -166,25 +242,29 @@ impl Mirror {
         Ok(())
     }
 
-    async fn lock(&self) -> Result<FileLock, Error> {
-        FileLock::take(&self.host.state.mirror_lock(&self.repo), &*self.host.clock, LOCK_PATIENCE).await
+    /// Lets whoever works in the worktrees read the objects that they borrow.
+    pub(crate) fn share(&self) -> Result<(), Error> {
+        let Some(account) = &self.host.account else { return Ok(()) };
+        account.let_read(&self.path).map_err(Error::disk("share", &self.path))
+    }
+
+    pub(crate) async fn lock(&self) -> Result<FileLock, Error> {
+        let path = self.host.state.mirror_lock(&self.repo);
+        let lock = FileLock::take(&path, &*self.host.clock, LOCK_PATIENCE).await?;
+        // When a mirror was last in use is when its lock was last taken.
+        lock.sign().map_err(Error::disk("write", &path))?;
+        Ok(lock)
     }
 
     fn remote_call(&self, verb: &'static str) -> Call<'_> {
-        self.call(verb).transport(self.remote.transport())
+        self.call(verb).talking_to(&self.remote)
     }
 
     fn fetch(&self) -> Call<'_> {
-        self.quiet_fetch(self.remote.transport())
+        quiet(self.remote_call("fetch"))
     }
+}
 
-    fn quiet_fetch(&self, transport: Transport) -> Call<'_> {
-        self.call("fetch").transport(transport).args([
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-            "--no-auto-maintenance",
-        ])
-    }
+fn quiet(fetch: Call<'_>) -> Call<'_> {
+    fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"])
 }

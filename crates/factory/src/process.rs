@@ -1,9 +1,11 @@
 //! Runs programs that we do not trust to end: in a group of their own, within limits, and never left behind.
 
+mod account;
 mod environment;
 mod group;
 mod lines;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -17,6 +19,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub use account::{Account, AccountError};
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
@@ -24,6 +27,7 @@ pub(crate) use lines::LINE_BYTES_MAX;
 pub use lines::{Line, Source};
 
 use crate::config::Limits;
+use crate::scrub::Scrubber;
 use lines::Tap;
 
 /// What is to be run.
@@ -92,6 +96,9 @@ pub struct StartError {
 pub struct Launcher {
     guard: Option<Vec<OsString>>,
     clock: Arc<dyn Clock>,
+    account: Option<Account>,
+    scrubber: Scrubber,
+    variables: BTreeMap<String, OsString>,
 }
 
 /// A guard may need this long beyond the grace to end what its program left.
@@ -126,12 +133,43 @@ impl Launcher {
     ///
     /// `guard` is the command that calls [`crate::guard::run`] with the arguments that follow it.
     pub fn guarded(guard: Vec<OsString>, clock: Arc<dyn Clock>) -> Self {
-        Self { guard: Some(guard), clock }
+        Self { guard: Some(guard), ..Self::unguarded(clock) }
     }
 
     /// Starts programs directly. They outlive this process if it is killed.
     pub fn unguarded(clock: Arc<dyn Clock>) -> Self {
-        Self { guard: None, clock }
+        Self { guard: None, clock, account: None, scrubber: Scrubber::default(), variables: BTreeMap::new() }
+    }
+
+    /// The same, under another account of the machine.
+    #[must_use]
+    pub fn run_as(mut self, account: Option<Account>) -> Self {
+        self.account = account;
+        self
+    }
+
+    /// The same, for programs whose output is shown to others without these secrets.
+    #[must_use]
+    pub fn scrubbing(mut self, scrubber: Scrubber) -> Self {
+        self.scrubber = scrubber;
+        self
+    }
+
+    /// The same, with variables that every program finds in its environment.
+    #[must_use]
+    pub fn with_variables(mut self, variables: impl IntoIterator<Item = (String, OsString)>) -> Self {
+        self.variables.extend(variables);
+        self
+    }
+
+    /// What takes secrets out of the output of its programs.
+    pub(crate) fn scrubber(&self) -> &Scrubber {
+        &self.scrubber
+    }
+
+    /// The account that programs run under, if it is another.
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
     }
 
     /// The clock that programs are timed by.
@@ -144,7 +182,7 @@ impl Launcher {
         let shown = program.argv.first().map(|name| domain::printable(&name.to_string_lossy())).unwrap_or_default();
         let fail = |source| StartError { program: shown.clone(), source };
         let argv = match &self.guard {
-            Some(guard) => crate::guard::command_line(guard, bounds.grace, &program.argv),
+            Some(guard) => crate::guard::command_line(guard, bounds.grace, self.account.as_ref(), &program.argv),
             None => program.argv,
         };
         let Some((name, args)) = argv.split_first() else {
@@ -152,6 +190,10 @@ impl Launcher {
         };
         let mut command = Command::new(name);
         command.args(args).current_dir(&program.dir).env_clear().envs(program.environment.variables());
+        command.envs(&self.variables);
+        if let (None, Some(account)) = (&self.guard, &self.account) {
+            command.uid(account.uid()).gid(account.gid());
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(fail)?;
         let group = Group::of(&child);

@@ -7,6 +7,20 @@ use std::path::Path;
 pub struct Remote {
     url: String,
     transport: Transport,
+    login: Option<Login>,
+}
+
+/// A user and a password, which never stand on a command line.
+#[derive(Clone, PartialEq, Eq)]
+struct Login {
+    user: String,
+    password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Login(…)")
+    }
 }
 
 /// The transports that git may use, one call at a time. Everything else is off.
@@ -50,16 +64,53 @@ impl Remote {
         } else {
             return refuse("only https, ssh, `user@host:path` and absolute paths are known");
         };
-        Ok(Self { url: url.to_owned(), transport })
+        let (url, login) = without_login(url);
+        Ok(Self { url, transport, login })
     }
 
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
+    /// The user and the password that the address brought along.
+    pub(crate) fn login(&self) -> Option<(&str, &str)> {
+        self.login.as_ref().map(|login| (login.user.as_str(), login.password.as_str()))
+    }
+
     pub(crate) fn transport(&self) -> Transport {
         self.transport
     }
+}
+
+/// `https://user:password@host/…` as `https://host/…` and who it was for. A user alone is no secret, and stays.
+fn without_login(url: &str) -> (String, Option<Login>) {
+    let parts = || {
+        let rest = url.strip_prefix("https://")?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (userinfo, host) = authority.rsplit_once('@')?;
+        let (user, password) = userinfo.split_once(':')?;
+        let login = Login { user: decoded(user)?, password: decoded(password)? };
+        Some((format!("https://{host}{path}"), login))
+    };
+    parts().map_or_else(|| (url.to_owned(), None), |(url, login)| (url, Some(login)))
+}
+
+/// Without the `%2F` that an address writes for what it cannot hold. A line break would forge git's next line.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let (byte, taken) = match (first, after) {
+            (b'%', [high, low, ..]) => {
+                let digits = [*high, *low];
+                (u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?, 3)
+            }
+            _ => (*first, 1),
+        };
+        bytes.push(byte);
+        rest = &rest[taken..];
+    }
+    String::from_utf8(bytes).ok().filter(|text| text.chars().all(domain::is_harmless))
 }
 
 fn check_host(authority: &str) -> Result<(), RemoteError> {
@@ -111,6 +162,16 @@ mod tests {
         ] {
             assert_eq!(Remote::parse(url).map(|remote| remote.transport()), Ok(transport), "{url}");
         }
+    }
+
+    #[test]
+    fn a_password_leaves_the_address_and_a_user_alone_stays() {
+        let secret = Remote::parse("https://me:hunter%2F2@forge.example/a.git").unwrap();
+        let open = Remote::parse("ssh://git@forge.example/a.git").unwrap();
+
+        assert_eq!((secret.url(), secret.login()), ("https://forge.example/a.git", Some(("me", "hunter/2"))));
+        assert!(!format!("{secret:?}").contains("hunter"), "{secret:?}");
+        assert_eq!((open.url(), open.login()), ("ssh://git@forge.example/a.git", None));
     }
 
     #[test]

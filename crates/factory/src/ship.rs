@@ -95,7 +95,7 @@ impl Mirror {
         Err(Error::Contended { repo: self.repo.clone(), branch: order.base.clone() })
     }
 
-    async fn contains(&self, tip: &CommitSha, sha: &CommitSha) -> Result<bool, Error> {
+    pub(crate) async fn contains(&self, tip: &CommitSha, sha: &CommitSha) -> Result<bool, Error> {
         Ok(self.call("merge-base").args(["--is-ancestor", sha.as_str(), tip.as_str()]).holds().await?)
     }
 

@@ -1,6 +1,9 @@
 //! Reading what an agent left, without trusting anything it could have edited.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +26,12 @@ pub(crate) struct Snapshot {
     pub(crate) tree: CommitSha,
     /// The tree that the work started from.
     pub(crate) fork_tree: CommitSha,
+    /// A file that was left out because no forge would take it.
+    pub(crate) giant: Option<PathBuf>,
 }
+
+/// What git hosts refuse, with room to spare; a longer file is a core dump or a disk image.
+const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 impl Mirror {
     /// Takes the agent's commits into the mirror and its files into a tree. The worktree and its index stay untouched.
@@ -34,10 +42,10 @@ impl Mirror {
             return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
         }
         let head = self.adopt(worktree).await?;
-        let tree = self.tree_of_files(worktree, &head).await?;
+        let (tree, giant) = self.tree_of_files(worktree, &head).await?;
         let head_tree = self.tree_of(&head).await?;
         let fork_tree = self.tree_of(worktree.fork()).await?;
-        Ok(Snapshot { head, head_tree, tree, fork_tree })
+        Ok(Snapshot { head, head_tree, tree, fork_tree, giant })
     }
 
     pub(crate) async fn tree_of(&self, commit: &CommitSha) -> Result<CommitSha, Error> {
@@ -48,13 +56,11 @@ impl Mirror {
     /// Fetches the agent's head as from a stranger: git's serving side runs nothing that a repository asks for.
     async fn adopt(&self, worktree: &Worktree) -> Result<CommitSha, Error> {
         let head_ref = worktree.head_ref();
-        let fetched = self
-            .fetch_from_folder()
-            .arg("--end-of-options")
-            .arg(worktree.repository())
-            .arg(format!("+HEAD:{head_ref}"))
-            .done()
-            .await;
+        let trust = worktree.trust();
+        let fetch = self.fetch_from_folder();
+        let fetch = if self.host.account.is_some() { fetch.trusting(&trust) } else { fetch };
+        let fetched =
+            fetch.arg("--end-of-options").arg(worktree.repository()).arg(format!("+HEAD:{head_ref}")).done().await;
         match fetched {
             Ok(()) => {}
             // An agent that broke its repository loses its commits' messages, not its files.
@@ -66,7 +72,11 @@ impl Mirror {
         Ok(if related { head } else { worktree.start().clone() })
     }
 
-    async fn tree_of_files(&self, worktree: &Worktree, head: &CommitSha) -> Result<CommitSha, Error> {
+    async fn tree_of_files(
+        &self,
+        worktree: &Worktree,
+        head: &CommitSha,
+    ) -> Result<(CommitSha, Option<PathBuf>), Error> {
         let index = ScratchIndex::copied(worktree)?;
         let call = |verb| self.call(verb).work_tree(worktree.path()).index(index.path());
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
@@ -74,10 +84,24 @@ impl Mirror {
         let changed =
             call("diff-files").args(["--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all"]).output().await?;
         let untracked = call("ls-files").args(["--others", "--exclude-standard", "-z"]).output().await?;
-        let paths = paths_to_take(&changed, &untracked);
+        let mut giant = None;
+        let paths = paths_to_take(&changed, &untracked, |path| {
+            let path = worktree.path().join(OsStr::from_bytes(path));
+            let Ok(found) = fs::symlink_metadata(&path) else { return false };
+            if found.is_file() && found.len() > FILE_BYTES_MAX {
+                giant.get_or_insert(path);
+                return true;
+            }
+            self.is_foreign(&found)
+        });
         call("update-index").args(["--add", "--remove", "--replace", "-z", "--stdin"]).stdin(paths).done().await?;
         self.put_pr_body_back(worktree, &index).await?;
-        Ok(call("write-tree").object().await?)
+        Ok((call("write-tree").object().await?, giant))
+    }
+
+    /// Whether a file is neither ours nor the agent's: a link to something that only we can read, made to have us read it.
+    fn is_foreign(&self, found: &fs::Metadata) -> bool {
+        self.host.account.as_ref().is_some_and(|account| found.is_file() && found.uid() != account.uid())
     }
 
     /// An agent that committed the pull request's text did so by mistake: the tree has what the base has, mostly nothing.
@@ -91,11 +115,11 @@ impl Mirror {
     }
 }
 
-/// The names in both lists, but for nested repositories and the pull request's text.
-fn paths_to_take(changed: &[u8], untracked: &[u8]) -> Vec<u8> {
+/// The names in both lists, but for nested repositories, the pull request's text and what is refused.
+fn paths_to_take(changed: &[u8], untracked: &[u8], mut is_refused: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut taken = Vec::with_capacity(changed.len() + untracked.len());
     for path in changed.split(|byte| *byte == 0).chain(untracked.split(|byte| *byte == 0)) {
-        if path.is_empty() || path.ends_with(b"/") || path == PR_BODY.as_bytes() {
+        if path.is_empty() || path.ends_with(b"/") || path == PR_BODY.as_bytes() || is_refused(path) {
             continue;
         }
         taken.extend_from_slice(path);
@@ -134,7 +158,8 @@ mod tests {
 
     #[test]
     fn nested_repositories_and_the_request_text_are_left_out() {
-        let taken = paths_to_take(b"a\0.aq_pr.md\0", b"nested/\0b c\0sub/.aq_pr.md\0");
+        let taken =
+            paths_to_take(b"a\0.aq_pr.md\0", b"nested/\0b c\0sub/.aq_pr.md\0shadow\0", |path| path == b"shadow");
 
         assert_eq!(taken, b"a\0b c\0sub/.aq_pr.md\0");
     }

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::RepoName;
+use domain::{ProductId, RepoName};
 
 use crate::disk::make_private_folder;
 use crate::error::Error;
 use crate::lock::FileLock;
+use crate::process::{Account, AccountError};
 use crate::run_key::RunKey;
 
 /// The folder that belongs to one factory, and the one place that knows what is where in it.
@@ -34,6 +35,17 @@ impl StateDir {
         Ok(state)
     }
 
+    /// Lets an account reach what its programs need, and nothing else: tokens, records and notes stay closed.
+    pub(crate) fn open_to(&self, account: &Account) -> Result<(), AccountError> {
+        let caches = self.caches();
+        // What cannot be made is told by the next line, which cannot open it.
+        let _ = make_private_folder(&caches);
+        account.let_through(&self.root, &[self.worktrees(), self.mirrors(), caches])?;
+        let home = self.account_home();
+        let made = make_private_folder(&home).and_then(|()| account.give(&home));
+        made.map_err(|source| account.refused(&home, source))
+    }
+
     /// Takes the folder for this process, or `None` if another process has it.
     pub fn hold(&self) -> Result<Option<StateHold>, Error> {
         Ok(FileLock::try_take(&self.root.join("factory.lock"))?.map(|lock| StateHold { _lock: lock }))
@@ -52,6 +64,35 @@ impl StateDir {
     /// What engines keep between the runs of a job: their conversations, by engine and job.
     pub fn sessions(&self) -> PathBuf {
         self.root.join("sessions")
+    }
+
+    /// The home folder of programs that run under another account.
+    pub(crate) fn account_home(&self) -> PathBuf {
+        self.root.join("account-home")
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Folders that outlive worktrees.
+    pub(crate) fn caches(&self) -> PathBuf {
+        self.root.join("caches")
+    }
+
+    /// One of them. No two products share one: what an agent of the one leaves there would run in the other's work.
+    pub(crate) fn cache(&self, product: &ProductId, repo: &RepoName, name: &str) -> PathBuf {
+        self.caches().join(product.as_str()).join(flat(repo)).join(name)
+    }
+
+    /// Held by whoever cleans up.
+    pub(crate) fn gc_lock(&self) -> PathBuf {
+        self.root.join("gc.lock")
+    }
+
+    /// The repository whose mirror has this folder name.
+    pub(crate) fn mirrored(name: &str) -> Option<RepoName> {
+        name.strip_suffix(".git")?.replace('+', "/").parse().ok()
     }
 
     pub(crate) fn mirrors(&self) -> PathBuf {

@@ -14,6 +14,7 @@ mod renewal;
 mod reports;
 mod run;
 mod settings;
+mod upkeep;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -27,23 +28,23 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 pub use pace::{Asking, Found, Pace, Woken};
-pub use settings::{PollWhen, Polling, StationSettings};
+pub use settings::{Housekeeping, PollWhen, Polling, StationSettings};
 
-use crate::config::RepoConfig;
+use crate::config::{CacheError, RepoConfig};
 use crate::detect::{DetectConfig, Detected, detect};
 use crate::engine::{self, Bench, Engine, Prices, TemplateError};
 use crate::error::Error;
-use crate::git::Git;
 use crate::host::Host;
 use crate::mirror::Mirror;
 use crate::outbox::Outbox;
-use crate::process::{Environment, Launcher};
-use crate::refs::RefNames;
+use crate::process::{AccountError, Environment, Launcher};
 use crate::runs::Runs;
+use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
 use holding::Holdings;
 use ledger::Ledger;
 use nonce::Nonce;
+use upkeep::Upkeep;
 
 /// A coordinator that is away is asked again after this; doubled each time up to the maximum.
 const RECONNECT_FIRST: Duration = Duration::from_millis(200);
@@ -64,6 +65,8 @@ pub struct Station {
     instance: InstanceId,
     host: Host,
     launcher: Launcher,
+    /// Takes secrets out of everything that leaves this process.
+    scrubber: Scrubber,
     environment: Environment,
     engines: Vec<Arc<dyn Engine>>,
     /// Credentials whose usage windows are used up, and until when [B1].
@@ -78,6 +81,7 @@ pub struct Station {
     /// How work reaches this factory, as the coordinator said last.
     modes: watch::Sender<Flags>,
     nonce: Nonce,
+    upkeep: Upkeep,
     tasks: TaskTracker,
     stopping: CancellationToken,
     _hold: StateHold,
@@ -89,6 +93,12 @@ pub enum StationError {
     /// The host is at fault.
     #[error(transparent)]
     Host(#[from] Error),
+    /// Programs cannot be run under the account that was asked for.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    /// A cache is not one.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// An engine's command line is not one.
     #[error(transparent)]
     Engine(#[from] TemplateError),
@@ -113,15 +123,18 @@ impl Station {
     ) -> Result<Arc<Self>, StationError> {
         let state = StateDir::new(&settings.state)?;
         let hold = state.hold()?.ok_or(StationError::StateTaken)?;
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let git =
-            Git::new(&path, &state.empty_home(), settings.git.clone(), settings.identity.clone(), &settings.limits);
-        let host = Host::new(state.clone(), git, RefNames::under(settings.ref_prefix.clone()), Arc::clone(&clock));
+        for config in settings.repos.values() {
+            config.check()?;
+        }
+        let host = settings.host(&state, Arc::clone(&clock))?;
+        let account = host.account.clone();
+        let scrubber = Scrubber::new(settings.known_secrets());
         let launcher = match &settings.guard {
             Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),
             None => Launcher::unguarded(Arc::clone(&clock)),
         };
-        let home = state.empty_home();
+        let launcher = launcher.run_as(account.clone()).scrubbing(scrubber.clone());
+        let home = if account.is_some() { state.account_home() } else { state.empty_home() };
         let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
         let bench = Bench {
             launcher: launcher.clone(),
@@ -149,6 +162,8 @@ impl Station {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             host,
+            scrubber,
+            upkeep: Upkeep::default(),
             settings,
             clock,
             entropy,
@@ -171,6 +186,7 @@ impl Station {
             () = self.watch_leases() => Ok(()),
             () = self.claim_for_ever() => Ok(()),
             () = self.replay_for_ever() => Ok(()),
+            () = self.keep_house() => Ok(()),
             () = stop.cancelled() => Ok(()),
         };
         self.say_farewell().await;
@@ -212,7 +228,7 @@ impl Station {
             capabilities: detected.capabilities,
             repos: detected.repos,
             clones: false,
-            seat_limit: self.settings.seats,
+            seat_limit: self.seats_offered(),
             engine_seats: self.settings.engine_seats.clone(),
             repo_seats: BTreeMap::new(),
             cost: self.settings.cost,
@@ -246,7 +262,7 @@ impl Station {
                 let detected = self.detected.lock();
                 let path = detected.found_repos.get(repo).ok_or_else(|| NoRepo::NotHere(repo.clone()))?;
                 let base = self.settings.default_base.clone();
-                RepoConfig { url: path.to_string_lossy().into_owned(), base, setup: Vec::new() }
+                RepoConfig::at(path.to_string_lossy(), base)
             }
         };
         let mirror = self.host.mirror(repo, &config).map_err(NoRepo::Unusable)?;
@@ -263,8 +279,7 @@ impl Station {
     }
 
     fn disk_free_bytes(&self) -> Option<u64> {
-        let stat = rustix::fs::statvfs(&self.settings.state).ok()?;
-        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+        crate::disk::free_bytes(&self.settings.state)
     }
 
     /// Every run saves its work and lets go, within limits.

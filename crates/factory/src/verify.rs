@@ -7,7 +7,8 @@ use domain::Evidence;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
+use crate::process::{Bounds, End, Environment, Launcher, Line, Program, Source};
+use crate::scrub::Scrubber;
 
 /// What came of a list of commands, with the evidence of those that ran [B4].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +79,7 @@ async fn run_one(
         }
     };
     let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
-    let (finished, output) = tokio::join!(running.wait(sender, cancel), last_lines(lines));
+    let (finished, output) = tokio::join!(running.wait(sender, cancel), last_lines(lines, launcher.scrubber()));
     let exit = match finished.end {
         End::Exited(code) => Some(code),
         End::TimedOut | End::FellSilent | End::Cancelled => None,
@@ -87,19 +88,30 @@ async fn run_one(
     (Evidence { command: command.to_owned(), exit, output, took_ms }, finished.end)
 }
 
-/// The end of the output, safe to show.
-async fn last_lines(mut lines: mpsc::Receiver<Line>) -> String {
+/// The end of the output, safe to show. Scrubbed before it is cut: half a secret is still one.
+async fn last_lines(mut lines: mpsc::Receiver<Line>, scrubber: &Scrubber) -> String {
+    let mut scrub = [scrubber.stream(), scrubber.stream()];
     let mut kept = String::new();
     while let Some(line) = lines.recv().await {
-        kept.extend(line.text.chars().map(|c| if c == '\t' || domain::is_harmless(c) { c } else { '\u{fffd}' }));
-        kept.push('\n');
+        let stream = &mut scrub[usize::from(line.source == Source::Err)];
+        let mut decided = stream.push(line.text.as_bytes());
+        decided.extend(stream.push(b"\n"));
+        keep(&mut kept, &decided);
         // Cut rarely, to a half, so that a talkative command costs no more than its output.
         if kept.len() > 2 * EVIDENCE_BYTES_MAX {
             cut_front(&mut kept, EVIDENCE_BYTES_MAX);
         }
     }
+    for stream in scrub {
+        keep(&mut kept, &stream.finish());
+    }
     cut_front(&mut kept, EVIDENCE_BYTES_MAX);
     kept
+}
+
+fn keep(kept: &mut String, bytes: &[u8]) {
+    let is_safe = |c: char| matches!(c, '\t' | '\n') || domain::is_harmless(c);
+    kept.extend(String::from_utf8_lossy(bytes).chars().map(|c| if is_safe(c) { c } else { '\u{fffd}' }));
 }
 
 /// Keeps the ends of the last commands' output, where a failure is, and says what was cut from the others.

@@ -53,6 +53,17 @@ struct Notes {
     start: CommitSha,
 }
 
+/// What was saved of a worktree last, so that nothing is pushed twice.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastSaved {
+    pub(crate) head: CommitSha,
+    pub(crate) tree: CommitSha,
+    pub(crate) sha: CommitSha,
+}
+
+/// Where that is written down.
+const LAST_SAVED: &str = "saved.json";
+
 /// Written last: a worktree without it was never finished.
 const NOTES: &str = "start.json";
 
@@ -117,6 +128,21 @@ impl Worktree {
         &self.desk
     }
 
+    pub(crate) fn last_saved(&self) -> Option<LastSaved> {
+        serde_json::from_slice(&fs::read(self.desk.join(LAST_SAVED)).ok()?).ok()
+    }
+
+    /// Remembers what is on the remote now. If it cannot, the next time pushes once more.
+    pub(crate) fn remember_saved(&self, saved: &LastSaved) {
+        let written = serde_json::to_vec(saved).unwrap_or_default();
+        let _ = replace_file(&self.desk.join(LAST_SAVED), &written);
+    }
+
+    /// Git settings that say no more than that this worktree may be read although it belongs to another account.
+    pub(crate) fn trust(&self) -> PathBuf {
+        self.desk.join("trust.gitconfig")
+    }
+
     /// The agent's own repository. Only ever read through git's server side, which trusts nothing in it.
     pub(crate) fn repository(&self) -> PathBuf {
         self.path.join(".git")
@@ -145,6 +171,7 @@ impl Mirror {
         }
         self.check_out(&worktree, &layout.content).await?;
         self.furnish(&worktree, &layout.content).await?;
+        self.move_in(&worktree)?;
         let written = serde_json::to_vec_pretty(&worktree.notes).unwrap_or_default();
         let path = worktree.desk.join(NOTES);
         replace_file(&path, &written).map_err(Error::disk("write", &path))?;
@@ -161,11 +188,16 @@ impl Mirror {
             }
             Start::Checkpoint(saved) => {
                 // The name is made here, not taken from the message: what we were sent is a commit to look for.
-                self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
-                self.require(&saved.sha).await?;
-                let parent = format!("{}^1", saved.sha);
+                let shown = self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
+                let sha = match (self.require(&saved.sha).await, shown) {
+                    (Ok(()), _) => saved.sha.clone(),
+                    // The run saved once more and died before it could say so. Nobody else writes to its ref.
+                    (Err(Error::NoSuchCommit { .. }), Some(later)) => later,
+                    (Err(error), _) => return Err(error),
+                };
+                let parent = format!("{sha}^1");
                 let head = self.call("rev-parse").args(["--verify", "--end-of-options", &parent]).object().await?;
-                (head, saved.sha.clone())
+                (head, sha)
             }
         };
         let shared = self.call("merge-base").args([base_head.as_str(), head.as_str()]).object().await;
@@ -209,6 +241,22 @@ impl Mirror {
             unstage.args(["-m", "-i", head.as_str()]).done().await?;
         }
         Ok(())
+    }
+}
+
+impl Mirror {
+    /// Gives the worktree to whoever works in it, and writes down that we may still read it: git reads no repository of
+    /// another account unless a file of our own says so.
+    fn move_in(&self, worktree: &Worktree) -> Result<(), Error> {
+        if self.host.account.is_none() {
+            return Ok(());
+        }
+        self.share()?;
+        let folders = [worktree.path.clone(), worktree.repository()];
+        let lines = folders.map(|folder| format!("\tdirectory = \"{}\"\n", folder.display()));
+        let path = worktree.trust();
+        replace_file(&path, format!("[safe]\n{}", lines.concat()).as_bytes()).map_err(Error::disk("write", &path))?;
+        self.host.hand_over(&worktree.path)
     }
 }
 

@@ -11,9 +11,9 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Overrides;
 
 pub(crate) use arguments::{
-    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, JobsArgs, LogsArgs, ModeArgs, ProductSetArgs,
-    RequeueArgs, RestoreArgs, RoleName, RunsArgs, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until, UpArgs,
-    WaitArgs,
+    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, GcArgs, JobsArgs, LogsArgs, ModeArgs,
+    ProductSetArgs, RequeueArgs, RestoreArgs, RoleName, RunsArgs, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs,
+    Until, UpArgs, WaitArgs,
 };
 pub(crate) use bench::{
     BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchStore,
@@ -142,6 +142,8 @@ pub(crate) enum Command {
     },
     /// Show what happens in the fleet
     Events(EventsArgs),
+    /// Remove what finished jobs left on this machine and in its repositories
+    Gc(GcArgs),
     /// Measure what the fleet can do on this machine
     Bench(BenchArgs),
     /// Copy everything that the coordinator knows into one file, while it works

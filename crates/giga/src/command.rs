@@ -12,6 +12,7 @@ mod explain;
 mod factories;
 mod follow;
 mod forecast;
+mod gc;
 mod init;
 mod job;
 mod job_id;
@@ -101,6 +102,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,
         Command::Events(args) => events::events(context, args).await,
+        Command::Gc(args) => gc::gc(context, &args).await,
         Command::Bench(args) => bench::bench(context, args).await,
         Command::Backup(args) => backup::backup(context, args).await,
         Command::Restore(args) => restore::restore(context, args).await,

@@ -6,6 +6,7 @@ mod data;
 mod environment;
 mod factory;
 mod file;
+mod housekeeping;
 mod log;
 mod overrides;
 mod polling;

@@ -20,6 +20,7 @@ use crate::output::Output;
 
 use coordinator::Coordination;
 pub(crate) use coordinator::make_private_folder;
+pub(crate) use factory::clean_ups;
 pub(crate) use signals::stop_on_signal;
 use workers::{Current, Worker};
 

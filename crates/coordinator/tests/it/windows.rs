@@ -156,6 +156,20 @@ async fn an_engine_with_two_logins_goes_on_with_the_other_and_rests_when_both_ar
     assert_eq!(listed, vec!["login-1", "login-2"]);
 }
 
+#[tokio::test]
+async fn a_report_that_names_no_login_is_about_one_that_could_be_used_until_then() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1"), by("claude", "login-2")]).await;
+    let job = fleet.submit(PLAIN).await;
+
+    runs_into_its_window(&fleet, &mac, job, "").await;
+    runs_into_its_window(&fleet, &mac, job, "").await;
+
+    assert_eq!(fleet.dispatch().await, 0);
+    let listed: Vec<String> = credentials(&fleet).into_iter().map(|view| view.credential).collect();
+    assert_eq!(listed, vec!["login-1", "login-2"]);
+}
+
 fn credentials(fleet: &Fleet) -> Vec<CredentialView> {
     fleet.coordinator.credentials(&fleet.admin).unwrap().items
 }
@@ -191,21 +205,26 @@ async fn a_window_outlives_the_coordinator() {
 }
 
 #[tokio::test]
-async fn a_coordinator_that_dies_between_window_and_job_is_told_again() {
-    let fleet = Fleet::warm(quick().with(|settings| settings.windows.spread = Duration::ZERO)).await;
+async fn a_report_that_got_as_far_as_the_window_is_made_again_and_counts_once() {
+    let fleet = Fleet::warm(exact(lasting())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.take(&fleet, job).await;
     mac.start_by(&fleet, grip, "claude").await.unwrap();
     let report = used_up(grip, "login-1", None);
-    mac.quota(&fleet, report.clone(), job).await.unwrap();
+    fleet.store().set(|faults| faults.unwritable = [job].into());
+    let failed = mac.quota(&fleet, report.clone(), job).await;
     let window = credentials(&fleet);
+    fleet.store().heal();
 
-    let repeated = mac.quota(&fleet, report, job).await;
+    let fleet = fleet.restarted().await;
+    mac.quota(&fleet, report.clone(), job).await.unwrap();
+    let again = mac.quota(&fleet, report, job).await;
 
-    assert!(matches!(repeated, Err(Error::Refused(Refusal::StaleEpoch { .. }))));
-    assert_eq!(credentials(&fleet), window, "the pause does not grow by a repeated report");
-    assert_eq!(fleet.count(job, EventKind::QuotaHit).await, 1);
+    assert!(matches!(failed, Err(Error::Store(_))));
+    assert!(matches!(again, Err(Error::Refused(Refusal::StaleEpoch { .. }))));
+    assert_eq!((window.len(), credentials(&fleet)), (1, window), "the pause does not grow by a repeated report");
+    assert_eq!((fleet.stage(job).await, fleet.count(job, EventKind::QuotaHit).await), (StageName::Queued, 1));
 }
 
 #[tokio::test]

@@ -122,6 +122,7 @@ impl Engine for ClaudeEngine {
             Some(session) => (session.to_owned(), Memory::Resumed),
             None => (session_of(request.job, request.epoch), Memory::New),
         };
+        self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, &session, memory));
         let run = RunKey { job: request.job, epoch: request.epoch };

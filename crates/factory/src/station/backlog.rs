@@ -5,6 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::scrub::{ScrubStream, Scrubber};
+
 /// Output that waits for a slow coordinator, or one that is away.
 const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -17,6 +19,7 @@ pub(super) struct LogBacklog {
 
 #[derive(Default)]
 struct State {
+    scrub: Option<ScrubStream>,
     bytes: Vec<u8>,
     left_out: u64,
     is_closed: bool,
@@ -30,6 +33,14 @@ pub(super) struct LogWriter(Arc<LogBacklog>);
 pub(super) enum More {
     MayCome,
     No,
+}
+
+impl LogBacklog {
+    /// A log that shows none of the secrets that `scrubber` finds.
+    pub(super) fn scrubbed(scrubber: &Scrubber) -> Self {
+        let state = State { scrub: Some(scrubber.stream()), ..State::default() };
+        Self { state: Mutex::new(state), changed: Notify::default() }
+    }
 }
 
 impl LogWriter {
@@ -47,7 +58,7 @@ impl LogWriter {
 impl Drop for LogWriter {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        state.mark_what_is_missing();
+        state.end();
         state.is_closed = true;
         self.0.changed.notify_one();
     }
@@ -82,8 +93,24 @@ impl State {
             return;
         }
         self.mark_what_is_missing();
-        self.bytes.extend_from_slice(line.as_bytes());
-        self.bytes.push(b'\n');
+        match &mut self.scrub {
+            Some(scrub) => {
+                // A secret may go on in the next line: the stream decides what can be shown.
+                self.bytes.extend(scrub.push(line.as_bytes()));
+                self.bytes.extend(scrub.push(b"\n"));
+            }
+            None => {
+                self.bytes.extend_from_slice(line.as_bytes());
+                self.bytes.push(b'\n');
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(scrub) = &mut self.scrub {
+            self.bytes.extend(scrub.flush());
+        }
+        self.mark_what_is_missing();
     }
 
     fn mark_what_is_missing(&mut self) {

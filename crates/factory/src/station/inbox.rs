@@ -61,7 +61,8 @@ impl Station {
     /// Takes an offer, in a task of its own. A message that comes twice is taken once.
     fn take(self: &Arc<Self>, message: &Message) {
         let (job, seq) = (message.job_id, message.dispatch_seq);
-        if self.stopping.is_cancelled() || !self.taking.lock().insert((job, seq)) {
+        let takes_nothing = self.stopping.is_cancelled() || self.seats_offered() == 0;
+        if takes_nothing || !self.taking.lock().insert((job, seq)) {
             return;
         }
         let station = Arc::clone(self);
@@ -88,6 +89,7 @@ impl Station {
             repo: None,
             guard: None,
             worktree: None,
+            session: None,
             stage: LocalStage::Accepting,
         };
         if !self.ledger.remember(&record).await {

@@ -146,6 +146,7 @@ impl Station {
             repo: accepted.assignment.repo.clone(),
             guard: None,
             worktree: None,
+            session: None,
             stage: LocalStage::Preparing,
         };
         if self.stopping.is_cancelled() || !self.ledger.remember(&record).await {
@@ -228,7 +229,7 @@ impl Station {
     /// Seats that nothing here has taken, as far as this process knows; the coordinator decides.
     fn free_seats(&self) -> u32 {
         let taken = u32::try_from(self.taking.lock().len()).unwrap_or(u32::MAX);
-        self.settings.seats.saturating_sub(taken)
+        self.seats_offered().saturating_sub(taken)
     }
 
     fn chance(&self) -> f64 {

@@ -62,6 +62,7 @@ impl Station {
         operation: WorkOperation,
         is_worth_it: impl Fn() -> bool + Send + Sync,
     ) -> Answered {
+        let operation = self.scrubbed(operation);
         let lane = self.ledger.lane(job_of(&operation));
         // Numbered under the lane's lock, so that a job's reports are numbered in the order in which they are made.
         let mut turn = lane.lock().await;
@@ -89,6 +90,13 @@ impl Station {
             self.ledger.hand_over(number);
         }
         Answered::Waiting
+    }
+
+    /// A report in which no text holds a secret: messages quote what programs said.
+    fn scrubbed(&self, operation: WorkOperation) -> WorkOperation {
+        let Ok(mut document) = serde_json::to_value(&operation) else { return operation };
+        self.scrubber.document(&mut document);
+        serde_json::from_value(document).unwrap_or(operation)
     }
 
     /// The job's older reports first, then this one: a completion that overtakes its start is refused. Only for whoever
@@ -227,10 +235,22 @@ impl Station {
         }
     }
 
+    /// Whether a run's worktree holds what could not be saved when it ended, and cannot be saved now either.
+    async fn is_only_copy(&self, run: RunKey) -> bool {
+        let Ok(Some(worktree)) = self.host.worktree(run) else { return false };
+        match self.mirror(&worktree.repo().clone()) {
+            Ok((mirror, _)) => mirror.checkpoint(&worktree).await.is_err(),
+            Err(_) => true,
+        }
+    }
+
     /// The worktree was kept for as long as its report was on the way. Other runs of the same job keep theirs [I11].
     async fn finish_late(&self, run: RunKey) {
         let Ok(listing) = self.ledger.records().await else { return };
         for record in listing.records.into_iter().filter(|record| record.is_of(run)) {
+            if self.is_only_copy(run).await {
+                continue;
+            }
             self.clear(run).await;
             self.ledger.forget(&record).await;
         }

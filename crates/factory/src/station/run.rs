@@ -21,6 +21,7 @@ use crate::config::RepoConfig;
 use crate::engine::Activity;
 use crate::error::Error;
 use crate::mirror::Mirror;
+use crate::process::Launcher;
 use crate::run_key::RunKey;
 use crate::runs::RunRecord;
 use crate::workspace::Worktree;
@@ -37,6 +38,8 @@ struct Run {
     engine: Option<EngineName>,
     /// What the engine has done so far.
     activity: Mutex<Activity>,
+    /// Its work could not be saved on the way out: the worktree is the only copy.
+    is_unsaved: bool,
 }
 
 impl Run {
@@ -51,6 +54,8 @@ impl Run {
 /// Where a run works.
 struct Place {
     dir: PathBuf,
+    /// Starts programs that find the run's caches.
+    launcher: Launcher,
     repo: Option<(Mirror, RepoConfig, Worktree)>,
 }
 
@@ -119,6 +124,7 @@ impl Station {
             log: None,
             engine: None,
             activity: Mutex::default(),
+            is_unsaved: false,
         };
         let (job, epoch) = (key.job, key.epoch);
         info!(job.id = %job, lease.epoch = %epoch, "Working on job `{job}`");

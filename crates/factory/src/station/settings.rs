@@ -3,12 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
+use domain::{BranchName, Capability, Clock, EngineName, FactoryId, RepoName};
 
 use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, Price, RepoConfig};
+use crate::git::Git;
+use crate::host::Host;
+use crate::process::{Account, AccountError};
+use crate::refs::RefNames;
+use crate::remote::Remote;
+use crate::scrub::{Secrets, secret_variables};
 use crate::ship::AfterShip;
+use crate::state::StateDir;
 
 /// What a factory is told. Whoever wires it reads these from somewhere.
 #[derive(Debug, Clone)]
@@ -53,12 +61,76 @@ pub struct StationSettings {
     pub detect_every: Duration,
     /// How it asks for work by itself.
     pub polling: Polling,
+    /// How its disk is kept in order.
+    pub housekeeping: Housekeeping,
+    /// The account that engines, setup and verify commands run under; its own when absent.
+    pub run_as: Option<String>,
+    /// What must never be seen in a log, a report or a message, beyond what it finds by itself.
+    pub secrets: Secrets,
     /// The command line that runs a program under guard; without one a killed factory leaves orphans.
     pub guard: Option<Vec<OsString>>,
 }
 
 /// How often a factory that has to ask for work does so, unless somebody says otherwise.
 const POLL_EVERY: Duration = Duration::from_secs(15);
+
+/// A day's leftovers are few, and looking for them costs a question per job.
+const GC_EVERY: Duration = Duration::from_hours(24);
+/// Long enough to come back from a holiday and look at what went wrong.
+const RETENTION: Duration = Duration::from_hours(14 * 24);
+/// A worktree and its build fit into what this leaves.
+const DISK_FLOOR_BYTES: u64 = 1024 * 1024 * 1024;
+
+impl StationSettings {
+    /// The machine's share of the fleet that these settings describe.
+    pub(crate) fn host(&self, state: &StateDir, clock: Arc<dyn Clock>) -> Result<Host, AccountError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let git = Git::new(&path, &state.empty_home(), self.git.clone(), self.identity.clone(), &self.limits);
+        let host = Host::new(state.clone(), git, RefNames::under(self.ref_prefix.clone()), clock);
+        host.for_account(self.run_as.as_deref().map(Account::named).transpose()?)
+    }
+
+    /// Repositories that are configured, and those that were found.
+    pub(crate) fn all_repos(&self, found: &BTreeMap<RepoName, PathBuf>) -> BTreeMap<RepoName, RepoConfig> {
+        let found = found
+            .iter()
+            .map(|(repo, path)| (repo.clone(), RepoConfig::at(path.to_string_lossy(), self.default_base.clone())));
+        found.chain(self.repos.clone()).collect()
+    }
+
+    /// Every secret that these settings and this process's environment hold.
+    pub(crate) fn known_secrets(&self) -> Vec<String> {
+        let variables: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let environments = self.engines.values().map(|engine| &engine.environment).chain([&self.environment]);
+        let set = environments.flat_map(|environment| &environment.set);
+        let variables = variables.iter().map(|(name, value)| (name, value));
+        let named = variables.chain(set).map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut secrets = secret_variables(named);
+        secrets.extend(self.secrets.values().iter().cloned());
+        let remotes = self.repos.values().filter_map(|repo| Remote::parse(&repo.url).ok());
+        secrets.extend(remotes.filter_map(|remote| remote.login().map(|(_, password)| password.to_owned())));
+        secrets
+    }
+}
+
+/// How a factory keeps its disk in order [F7][B10].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Housekeeping {
+    /// How often it cleans up; never by itself when absent.
+    pub every: Option<Duration>,
+    /// How long what failed, or was fenced, is kept for a person.
+    pub retention: Duration,
+    /// With less free space it takes nothing new.
+    pub disk_floor_bytes: u64,
+}
+
+impl Default for Housekeeping {
+    fn default() -> Self {
+        Self { every: Some(GC_EVERY), retention: RETENTION, disk_floor_bytes: DISK_FLOOR_BYTES }
+    }
+}
 
 /// How a factory asks for work by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -132,3 +132,35 @@ async fn a_worktree_that_continues_an_earlier_commit_still_counts_from_the_base_
     assert_eq!(git(worktree.path(), &["rev-parse", "HEAD"]), promoted.as_str());
     assert_eq!(Some(worktree.fork().clone()), forge.shows("refs/heads/main"));
 }
+
+#[tokio::test]
+async fn work_that_was_saved_once_more_before_a_crash_is_found_under_its_ref() {
+    let forge = Forge::new();
+    let (mirror, worktree) = forge.worktree(&forge.host("first"), run(1)).await;
+    fs::write(worktree.path().join("work.txt"), "later").unwrap();
+    let Saved::Pushed(later) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let forgotten = Checkpoint { sha: "1234567890123456789012345678901234567890".parse().unwrap(), ..later };
+
+    let elsewhere = forge.mirror(&forge.host("second")).await;
+    let resumed = elsewhere.create(run(2), &main(), &Start::Checkpoint(forgotten)).await.unwrap();
+
+    assert_eq!(fs::read_to_string(resumed.path().join("work.txt")).unwrap(), "later");
+}
+
+#[tokio::test]
+async fn saving_what_has_not_changed_pushes_nothing() {
+    let forge = Forge::new();
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    let wip = format!("refs/heads/aq/wip/{}", run(1));
+    fs::write(worktree.path().join("work.txt"), "one").unwrap();
+    let first = mirror.checkpoint(&worktree).await.unwrap();
+    git(&forge.remote(), &["update-ref", "-d", &wip]);
+
+    let same = mirror.checkpoint(&worktree).await.unwrap();
+    let pushed_meanwhile = forge.shows(&wip);
+    fs::write(worktree.path().join("work.txt"), "two").unwrap();
+    let Saved::Pushed(changed) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+
+    assert_eq!((same, pushed_meanwhile), (first, None));
+    assert_eq!(forge.shows(&wip), Some(changed.sha));
+}

@@ -346,6 +346,14 @@ pub(crate) struct EventsArgs {
     pub(crate) limit: usize,
 }
 
+/// Arguments of `gc`.
+#[derive(Debug, Args)]
+pub(crate) struct GcArgs {
+    /// Say what would go, and why the rest stays, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 
 use super::data::DataDir;
 use super::file;
+use super::housekeeping::HousekeepingConfig;
 use super::overrides::Overrides;
 use super::polling::PollingConfig;
 use super::resolver::{Ask, Resolver};
@@ -56,6 +57,10 @@ pub(crate) struct FactoryConfig {
     pub(crate) checkpoint_every: Setting<Span>,
     /// How it asks for work by itself.
     pub(crate) polling: PollingConfig,
+    /// How it keeps its disk in order.
+    pub(crate) housekeeping: HousekeepingConfig,
+    /// The account that its programs run under.
+    pub(crate) run_as: Setting<Option<String>>,
     /// Engines that it offers, beside those that it finds.
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
     /// What a million tokens of a model cost.
@@ -102,6 +107,12 @@ impl FactoryConfig {
         let ref_prefix = Ask::new("factory.ref_prefix").env(&["GIGA_REF_PREFIX"]).file(file.ref_prefix);
         let delete_branch = Ask::new("factory.delete_branch").env(&["GIGA_DELETE_BRANCH"]).file(file.delete_branch);
         let polling = file::Polling { route: file.route, gate: file.gate, poll_every: file.poll_every };
+        let housekeeping = file::Housekeeping {
+            gc_every: file.gc_every,
+            gc_retention: file.gc_retention,
+            disk_floor_mib: file.disk_floor_mib,
+        };
+        let run_as = Ask::new("factory.run_as").env(&["GIGA_RUN_AS"]).file(file.run_as);
         Ok(Self {
             name: resolver.setting(name, machine_name)?,
             seats: resolver.setting(seats, || SEATS)?,
@@ -115,6 +126,8 @@ impl FactoryConfig {
             capabilities: resolver.setting(capabilities, Vec::new)?,
             checkpoint_every: resolver.setting(checkpoint, || CHECKPOINT_EVERY)?,
             polling: PollingConfig::resolve(resolver, polling)?,
+            housekeeping: HousekeepingConfig::resolve(resolver, housekeeping)?,
+            run_as: resolver.optional(run_as)?,
             engines: resolver.table("factory.engines", file.engines, Shown::shown),
             prices: resolver.table("factory.prices", file.prices, Shown::shown),
             repos: resolver.table("factory.repos", file.repos, Shown::shown),

@@ -102,6 +102,10 @@ pub(super) struct Factory {
     pub(super) route: Option<Spanned<bool>>,
     pub(super) gate: Option<Spanned<bool>>,
     pub(super) poll_every: Option<Spanned<Span>>,
+    pub(super) gc_every: Option<Spanned<Span>>,
+    pub(super) gc_retention: Option<Spanned<Span>>,
+    pub(super) disk_floor_mib: Option<Spanned<u32>>,
+    pub(super) run_as: Option<Spanned<String>>,
     pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
     pub(super) prices: Option<BTreeMap<String, factory::Price>>,
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,
@@ -117,6 +121,14 @@ pub(super) struct Polling {
     pub(super) route: Option<Spanned<bool>>,
     pub(super) gate: Option<Spanned<bool>>,
     pub(super) poll_every: Option<Spanned<Span>>,
+}
+
+/// The part of `[factory]` that is about its disk.
+#[derive(Debug, Default)]
+pub(super) struct Housekeeping {
+    pub(super) gc_every: Option<Spanned<Span>>,
+    pub(super) gc_retention: Option<Spanned<Span>>,
+    pub(super) disk_floor_mib: Option<Spanned<u32>>,
 }
 
 /// `[log]`

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ambient::{SystemClock, SystemEntropy};
 use anyhow::Context;
 use domain::{ClaimNonce, Entropy, FactoryId};
-use factory::{AfterShip, Station, StationError, StationSettings};
+use factory::{AfterShip, Gc, Secrets, Station, StationError, StationSettings};
 use protocol::{Client, ClientError, Endpoint, Enroll, Enrolled};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -31,9 +31,10 @@ pub(super) async fn run(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     factory::hide_from_siblings();
-    let settings = settings(config)?;
+    let mut settings = settings(config)?;
     super::coordinator::make_private_folder(&settings.state)?;
     let token = token(config, &settings, join, &stop).await?;
+    settings.secrets = Secrets::new([token.clone()]);
     let client = Client::new(endpoint(config, token)?)?;
     let token_file = token_path(&settings.state);
     let station = Station::open(settings, client, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?;
@@ -75,6 +76,9 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         checkpoint_every: own.checkpoint_every.value.0,
         detect_every: DETECT_EVERY,
         polling,
+        housekeeping: own.housekeeping.reconciled(),
+        run_as: own.run_as.value.clone(),
+        secrets: Secrets::default(),
         guard: Some(vec![exe.into_os_string(), OsString::from("__guard")]),
     })
 }
@@ -127,6 +131,23 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
 
 fn endpoint(config: &Config, token: String) -> anyhow::Result<Endpoint> {
     Ok(Endpoint { base: config.client.api.value.clone(), token, product: None, trust: crate::api::trust(config)? })
+}
+
+/// The clean-ups of all factories that have a state folder on this machine, each with the folder.
+pub(crate) fn clean_ups(config: &Config, fallback: &Client) -> anyhow::Result<Vec<(PathBuf, Gc)>> {
+    let local = std::fs::read_dir(config.data.path().join("factories"));
+    let local = local.into_iter().flatten().flatten().map(|entry| entry.path());
+    let states = std::iter::once(config.factory.state.value.clone()).chain(local).filter(|state| state.is_dir());
+    let clean_up = |state: PathBuf| {
+        let own = StationSettings { state: state.clone(), ..settings(config)? };
+        // Its own token sees no more than its own jobs; without one a person's does.
+        let client = match std::fs::read_to_string(token_path(&state)) {
+            Ok(token) => Client::new(endpoint(config, token.trim().to_owned())?)?,
+            Err(_) => fallback.clone(),
+        };
+        Ok((state, Gc::of(&own, client, Arc::new(SystemClock::new()))?))
+    };
+    states.map(clean_up).collect()
 }
 
 /// Whether a factory with this state folder has a token of its own.

@@ -4,6 +4,7 @@
 
 mod archiving;
 mod bench;
+mod cleaning;
 mod coordinator;
 mod crash;
 mod doctor;

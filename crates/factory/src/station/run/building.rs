@@ -18,7 +18,7 @@ use crate::engine::{
     Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
 use crate::process::Bounds;
-use crate::runs::LocalStage;
+use crate::runs::{LocalStage, RunRecord};
 use crate::verify::CommandsVerdict;
 
 /// How long another engine is preferred when a used-up window does not say when it opens again.
@@ -47,6 +47,7 @@ impl Station {
             }
         }
         run.record.stage = LocalStage::Verifying;
+        run.record.session = run.session();
         run.record.guard = None;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_ended", |_| Err(Trouble::Stopped));
@@ -74,12 +75,13 @@ impl Station {
             return Err(Trouble::Stopped);
         }
         let bounds = Bounds::engine(&self.settings.limits, run.assignment.spec.budget.wall_ms);
-        let engine_run = EngineRun::start(engine, &request, &self.launcher, bounds)?;
+        let engine_run = EngineRun::start(engine, &request, &place.launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
+        run.record.session = run.session();
         run.record.stage = LocalStage::Running;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_started", |_| Err(Trouble::Stopped));
-        let backlog = Arc::new(LogBacklog::default());
+        let backlog = Arc::new(LogBacklog::scrubbed(&self.scrubber));
         let log = LogWriter::new(&backlog);
         let (station, key) = (Arc::clone(self), run.key);
         // The log's last lines may take a while to deliver; the run goes on meanwhile.
@@ -98,6 +100,7 @@ impl Station {
         log: LogWriter,
     ) -> EngineRunEnd {
         let (output, mut outputs) = mpsc::channel::<crate::engine::EngineOutput>(64);
+        let mut written = run.record.session.clone();
         let forward = async move {
             while let Some(output) = outputs.recv().await {
                 let (shown, progress) = {
@@ -108,6 +111,12 @@ impl Station {
                     log.push(&line);
                 }
                 self.holdings.progressed(run.key.job, run.key.epoch, progress);
+                let session = run.session();
+                if session != written {
+                    // On disk at once: a factory that is killed gives the work back with its conversation.
+                    self.ledger.remember(&RunRecord { session: session.clone(), ..run.record.clone() }).await;
+                    written = session;
+                }
             }
         };
         let to_the_end = async { tokio::join!(engine_run.wait(output, &run.stop), forward) };
@@ -119,16 +128,24 @@ impl Station {
 
     /// Saves work in progress on a timer while the engine runs [F4].
     pub(super) async fn save_now_and_then(&self, run: &Run, place: &Place) -> std::convert::Infallible {
+        let mut reported = None;
         loop {
             self.clock.sleep(self.settings.checkpoint_every).await;
             let Ok(Some(checkpoint)) = self.save(run, place).await else { continue };
+            if reported.as_ref() == Some(&checkpoint.sha) {
+                continue;
+            }
             fail_point!("factory::checkpoint_pushed");
+            let sha = checkpoint.sha.clone();
             let request = Patch { lease_epoch: run.key.epoch, stage: None, engine: None, checkpoint: Some(checkpoint) };
             let path = format!("/jobs/{}", run.key.job);
             let patched: Result<protocol::StageAnswer, _> =
                 self.client.call(http::Method::PATCH, &path, Some(&request)).await;
-            if let Err(error) = patched {
-                warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
+            match patched {
+                Ok(_) => reported = Some(sha),
+                Err(error) => {
+                    warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
+                }
             }
         }
     }

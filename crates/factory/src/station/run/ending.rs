@@ -29,13 +29,13 @@ impl Station {
                 answered
             }
             Verdict::Failed { reason, message, insights, evidence } => {
-                let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
+                let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
                 let message = Some(message);
                 let request = FailWork { lease_epoch: run.key.epoch, reason, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
             }
             Verdict::Quota { engine, credential, window, insights } => {
-                let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
+                let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
                 let request = QuotaWork {
                     lease_epoch: run.key.epoch,
                     engine,
@@ -82,11 +82,12 @@ impl Station {
         self.report_end(run, reports::release(run.key.job, request)).await
     }
 
-    pub(super) async fn save_on_the_way_out(&self, run: &Run, place: Option<&Place>) -> Option<Checkpoint> {
+    pub(super) async fn save_on_the_way_out(&self, run: &mut Run, place: Option<&Place>) -> Option<Checkpoint> {
         match self.save(run, place?).await {
             Ok(checkpoint) => checkpoint,
             Err(error) => {
-                warn!(job.id = %run.key.job, %error, "The work of job `{}` could not be saved", run.key.job);
+                warn!(job.id = %run.key.job, %error, "The work of job `{}` could not be saved: its worktree is kept", run.key.job);
+                run.is_unsaved = true;
                 None
             }
         }
@@ -114,6 +115,9 @@ impl Station {
             }
             Answered::Waiting => {
                 // The report is in the outbox; until it was answered the worktree is the only copy we can be sure of.
+                self.ledger.remember(&quarantined(run.record)).await;
+            }
+            Answered::Completed(_) | Answered::Taken if run.is_unsaved => {
                 self.ledger.remember(&quarantined(run.record)).await;
             }
             Answered::Completed(_) | Answered::Taken => {

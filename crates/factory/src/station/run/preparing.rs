@@ -1,5 +1,7 @@
 //! Before the engine: a worktree of its own, made ready.
 
+use std::ffi::OsString;
+
 use domain::RepoName;
 use fail::fail_point;
 use tracing::warn;
@@ -9,7 +11,7 @@ use super::{Place, Run, Trouble};
 use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
-use crate::process::Bounds;
+use crate::process::{Bounds, Launcher};
 use crate::verify::{CommandsVerdict, run_commands};
 use crate::workspace::{Start, Worktree};
 
@@ -18,15 +20,16 @@ impl Station {
     pub(super) async fn prepare(&self, run: &mut Run) -> Result<Place, Trouble> {
         let Some(repo) = run.assignment.repo.clone() else {
             let dir = self.host.scratch(run.key)?;
-            return Ok(Place { dir, repo: None });
+            return Ok(Place { dir, launcher: self.launcher.clone(), repo: None });
         };
         let (mirror, config) = self.mirror(&repo)?;
         let worktree = self.check_out(run, &repo, &mirror, &config).await?;
         run.record.worktree = Some(worktree.path().to_owned());
         self.ledger.remember(&run.record).await;
         fail_point!("factory::prepared", |_| Err(Trouble::Stopped));
-        self.set_up(run, &config, &worktree).await?;
-        Ok(Place { dir: worktree.path().to_owned(), repo: Some((mirror, config, worktree)) })
+        let launcher = self.launcher.clone().with_variables(self.caches(run, &repo, &config)?);
+        self.set_up(run, &config, &worktree, &launcher).await?;
+        Ok(Place { dir: worktree.path().to_owned(), launcher, repo: Some((mirror, config, worktree)) })
     }
 
     pub(super) async fn check_out(
@@ -53,11 +56,27 @@ impl Station {
         }
     }
 
-    pub(super) async fn set_up(&self, run: &Run, config: &RepoConfig, worktree: &Worktree) -> Result<(), Trouble> {
+    /// The folders that outlive worktrees, by the variables that name them.
+    fn caches(&self, run: &Run, repo: &RepoName, config: &RepoConfig) -> Result<Vec<(String, OsString)>, Trouble> {
+        let product = &run.assignment.product_id;
+        let caches = config.caches.iter();
+        let found = caches.map(|(variable, name)| {
+            let folder = self.host.cache(product, repo, name)?;
+            Ok((variable.clone(), folder.into_os_string()))
+        });
+        found.collect()
+    }
+
+    pub(super) async fn set_up(
+        &self,
+        run: &Run,
+        config: &RepoConfig,
+        worktree: &Worktree,
+        launcher: &Launcher,
+    ) -> Result<(), Trouble> {
         let environment = self.environment.clone().of_run(run.key, run.assignment.attempts + 1);
         let bounds = Bounds::commands(&self.settings.limits);
-        let verdict =
-            run_commands(&config.setup, worktree.path(), &environment, &self.launcher, &bounds, &run.stop).await;
+        let verdict = run_commands(&config.setup, worktree.path(), &environment, launcher, &bounds, &run.stop).await;
         match verdict {
             CommandsVerdict::Passed(_) => Ok(()),
             CommandsVerdict::Cancelled(_) => Err(Trouble::Stopped),

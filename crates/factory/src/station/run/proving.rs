@@ -15,7 +15,7 @@ impl Station {
         let environment = self.environment.clone().of_run(run.key, run.assignment.attempts + 1);
         let bounds = Bounds::commands(&self.settings.limits);
         let commands = &run.assignment.spec.verify;
-        run_commands(commands, &place.dir, &environment, &self.launcher, &bounds, &run.stop).await
+        run_commands(commands, &place.dir, &environment, &place.launcher, &bounds, &run.stop).await
     }
 
     /// Commits and pushes the run's own ref. Nothing else moves before the coordinator said so.

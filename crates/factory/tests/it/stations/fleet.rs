@@ -8,7 +8,9 @@ use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, JobId, Mode, Run, StageName};
-use protocol::{Client, Endpoint, Enroll, JobDetail, JobView, Progress, RunList, Submit, Submitted, Trust};
+use protocol::{
+    Client, Endpoint, Enroll, FactoryView, JobDetail, JobView, Progress, RunList, Submit, Submitted, Trust,
+};
 use server::{Options, Server};
 use store::{DirectoryLogs, Sqlite};
 use tempfile::TempDir;
@@ -120,6 +122,19 @@ impl Fleet {
 
     pub(crate) async fn until_stage(&self, job: JobId, stage: StageName) -> JobView {
         self.until(job, &format!("stage {stage}"), |view| view.stage == stage).await
+    }
+
+    /// Waits until a factory offers so many seats.
+    pub(crate) async fn until_seats(&self, factory: &str, seats: u32) {
+        let clock = SystemClock::new();
+        loop {
+            let view: Result<FactoryView, _> = self.admin.get(&format!("/factories/{factory}")).await;
+            if view.is_ok_and(|view| view.seat_limit == seats) {
+                return;
+            }
+            assert!(clock.monotonic() < PATIENCE, "`{factory}` never offered {seats} seats");
+            clock.sleep(Duration::from_millis(20)).await;
+        }
     }
 
     pub(crate) async fn runs(&self, job: JobId) -> Vec<Run> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ambient::SystemEntropy;
 use factory::{
-    AfterShip, EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, LocalStage, Polling, RepoConfig,
-    RunRecord, Runs, StateDir, Station, StationError, StationSettings,
+    AfterShip, EngineConfig, EnvironmentConfig, GitConfig, Housekeeping, Identity, Limits, LocalStage, Polling,
+    RepoConfig, RunRecord, Runs, Secrets, StateDir, Station, StationError, StationSettings,
 };
 use protocol::Client;
 use tokio::runtime::Runtime;
@@ -91,7 +91,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         engine_seats: BTreeMap::new(),
         cost: 0,
         state: forge.path(name),
-        repos: [(notes(), RepoConfig { url, base: main(), setup: Vec::new() })].into(),
+        repos: [(notes(), RepoConfig::at(url, main()))].into(),
         repo_base: None,
         default_base: main(),
         engines: [("command".parse().unwrap(), engine)].into(),
@@ -106,6 +106,9 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         checkpoint_every: Duration::from_secs(600),
         detect_every: Duration::from_secs(600),
         polling: Polling::default(),
+        housekeeping: Housekeeping { every: None, disk_floor_bytes: 0, ..Housekeeping::default() },
+        run_as: None,
+        secrets: Secrets::default(),
         guard: None,
     }
 }

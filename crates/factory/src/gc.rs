@@ -1,0 +1,130 @@
+//! Cleaning up: refs on the remotes, and worktrees, mirrors and leftovers on this host [F7].
+//!
+//! Nothing is removed that could be somebody's only copy [I11]. First everything is proved: what the coordinator says of
+//! the job, what git says of the commits, what the disk says of the run. Then, one after the other, each proof is made
+//! again and the thing removed. A ref goes only if the remote still shows the commit of the proof, and comes back if its
+//! job woke up meanwhile. What cannot be proved stays, and the report says why.
+
+mod leftovers;
+mod merged;
+mod mirrors;
+mod remote_refs;
+mod report;
+mod word;
+mod worktrees;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::RepoName;
+use protocol::Client;
+
+pub use report::{GcItem, GcKind, GcReport};
+
+use crate::config::RepoConfig;
+use crate::error::Error;
+use crate::host::Host;
+use crate::lock::FileLock;
+use crate::mirror::Mirror;
+use leftovers::Leftover;
+use mirrors::IdleMirror;
+use remote_refs::DoomedRef;
+use report::Kept;
+use worktrees::DoomedWorktree;
+
+/// One clean-up of one host. Safe beside a factory that works there, and beside other clean-ups.
+pub struct Gc {
+    host: Host,
+    repos: BTreeMap<RepoName, RepoConfig>,
+    client: Client,
+    retention: Duration,
+}
+
+/// What can go, and what stays and why. It is only a proposal: [`Gc::carry_out`] proves each of them again.
+#[derive(Debug, Default)]
+pub struct GcPlan {
+    worktrees: Vec<DoomedWorktree>,
+    refs: Vec<DoomedRef>,
+    mirrors: Vec<IdleMirror>,
+    leftovers: Vec<Leftover>,
+    kept: Vec<Kept>,
+}
+
+impl Gc {
+    /// A clean-up of `host`, which works on `repos`; `client` is asked about jobs. What failed or was fenced stays for
+    /// `retention`.
+    pub fn new(host: Host, repos: BTreeMap<RepoName, RepoConfig>, client: Client, retention: Duration) -> Self {
+        Self { host, repos, client, retention }
+    }
+
+    /// Cleans up.
+    pub async fn run(&self) -> Result<GcReport, Error> {
+        let plan = self.plan().await?;
+        self.carry_out(plan).await
+    }
+
+    /// Says what a clean-up would do, and does nothing.
+    pub async fn dry_run(&self) -> Result<GcReport, Error> {
+        Ok(self.plan().await?.into_report())
+    }
+
+    /// Proves what can go.
+    pub async fn plan(&self) -> Result<GcPlan, Error> {
+        let mut plan = GcPlan::default();
+        self.plan_worktrees(&mut plan).await?;
+        for (repo, config) in &self.repos {
+            let mirror = self.host.mirror(repo, config)?;
+            if !mirror.path().is_dir() {
+                continue;
+            }
+            if let Err(error) = self.plan_refs(&mirror, config, &mut plan).await {
+                plan.keep(GcKind::Ref, format!("{repo}: all refs"), format!("they cannot be looked at: {error}"));
+            }
+        }
+        self.plan_mirrors(&mut plan)?;
+        self.plan_leftovers(&mut plan)?;
+        Ok(plan)
+    }
+
+    /// Proves everything once more, and removes what is still proved.
+    pub async fn carry_out(&self, plan: GcPlan) -> Result<GcReport, Error> {
+        let path = self.host.state.gc_lock();
+        let Some(_lock) = FileLock::try_take(&path)? else { return Err(Error::Locked { path }) };
+        let mut report = GcReport::default();
+        let GcPlan { worktrees, refs, mirrors, leftovers, kept } = plan;
+        report.kept.extend(kept.into_iter().map(GcItem::from));
+        for doomed in worktrees {
+            self.remove_worktree(doomed, &mut report).await;
+        }
+        self.remove_refs(refs, &mut report).await;
+        for doomed in mirrors {
+            self.tidy_mirror(doomed, &mut report).await;
+        }
+        for doomed in leftovers {
+            self.remove_leftover(&doomed, &mut report);
+        }
+        Ok(report)
+    }
+
+    /// The mirror of a repository that is configured here.
+    fn mirror(&self, repo: &RepoName) -> Option<Mirror> {
+        let config = self.repos.get(repo)?;
+        self.host.mirror(repo, config).ok()
+    }
+}
+
+impl GcPlan {
+    /// The plan as the report of a clean-up that did nothing.
+    pub fn into_report(self) -> GcReport {
+        let removed = self.worktrees.iter().map(DoomedWorktree::item).chain(self.refs.iter().map(DoomedRef::item));
+        let removed = removed.chain(self.mirrors.iter().map(IdleMirror::item));
+        let removed: Vec<GcItem> = removed.chain(self.leftovers.iter().map(Leftover::item)).collect();
+        let freed_bytes = removed.iter().map(|item| item.bytes).sum();
+        let kept = self.kept.into_iter().map(GcItem::from).collect();
+        GcReport { dry_run: true, freed_bytes, removed, kept }
+    }
+
+    fn keep(&mut self, kind: GcKind, name: impl Into<String>, why: impl Into<String>) {
+        self.kept.push(Kept { kind, name: name.into(), why: why.into() });
+    }
+}

@@ -1,0 +1,83 @@
+//! Whether work is in a branch, however it came there.
+
+use std::collections::BTreeSet;
+
+use domain::CommitSha;
+
+use crate::error::Error;
+use crate::mirror::Mirror;
+
+/// How work came into a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Merged {
+    /// The branch holds the very commit.
+    Itself,
+    /// The branch holds one commit that makes the same change: it was squashed.
+    Squashed,
+    /// It does not, as far as can be told.
+    No,
+}
+
+/// A change of more files is compared by nobody; whoever squashed it deletes its branches.
+const FILES_MAX: usize = 500;
+/// How many commits of the branch are compared, those that touch the same files only.
+const CANDIDATES_MAX: &str = "--max-count=64";
+
+impl Mirror {
+    /// Whether `tip` holds what `sha` made.
+    pub(super) async fn merged_into(&self, tip: &CommitSha, sha: &CommitSha) -> Result<Merged, Error> {
+        self.require(sha).await?;
+        if self.contains(tip, sha).await? {
+            return Ok(Merged::Itself);
+        }
+        let Ok(fork) = self.call("merge-base").args([tip.as_str(), sha.as_str()]).object().await else {
+            return Ok(Merged::No);
+        };
+        let files = self.files_between(&fork, sha).await?;
+        if files.is_empty() || files.len() > FILES_MAX {
+            return Ok(Merged::No);
+        }
+        let wanted = self.patch_id(&fork, sha, &files).await?;
+        let range = format!("{fork}..{tip}");
+        let mut list =
+            self.call("rev-list").args(["--first-parent", "--no-merges", CANDIDATES_MAX, "--end-of-options"]);
+        list = list.arg(range).arg("--");
+        for file in &files {
+            list = list.arg(file);
+        }
+        let listing = String::from_utf8_lossy(&list.output().await?).into_owned();
+        for candidate in listing.lines().filter_map(|line| line.parse::<CommitSha>().ok()) {
+            let parent = format!("{candidate}^1");
+            let parent = self.call("rev-parse").args(["--verify", "--end-of-options", &parent]).object().await?;
+            if wanted.is_some() && self.patch_id(&parent, &candidate, &files).await? == wanted {
+                return Ok(Merged::Squashed);
+            }
+        }
+        Ok(Merged::No)
+    }
+
+    async fn files_between(&self, from: &CommitSha, to: &CommitSha) -> Result<BTreeSet<String>, Error> {
+        let options = ["-r", "-z", "--name-only", "--no-renames"];
+        let listing = self.call("diff-tree").args(options).args([from.as_str(), to.as_str()]).output().await?;
+        // A name that is not UTF-8 cannot be asked for here; the comparison then finds nothing.
+        let names = String::from_utf8_lossy(&listing).into_owned();
+        Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// What a change does to these files, wherever in them and whatever their blanks are.
+    async fn patch_id(
+        &self,
+        from: &CommitSha,
+        to: &CommitSha,
+        files: &BTreeSet<String>,
+    ) -> Result<Option<String>, Error> {
+        let options = ["-r", "-p", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", "--binary"];
+        let mut diff = self.call("diff-tree").args(options).args([from.as_str(), to.as_str(), "--"]);
+        for file in files {
+            diff = diff.arg(file);
+        }
+        let patch = diff.output().await?;
+        let answer = self.call("patch-id").arg("--stable").stdin(patch).output().await?;
+        Ok(String::from_utf8_lossy(&answer).split_whitespace().next().map(str::to_owned))
+    }
+}

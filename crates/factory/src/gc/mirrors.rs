@@ -1,0 +1,133 @@
+//! Local copies of repositories: those that nobody works on any more, and those that need packing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use domain::RepoName;
+
+use super::report::{GcItem, GcKind, GcReport};
+use super::worktrees::modified;
+use super::{Gc, GcPlan};
+use crate::disk::{folder_bytes, remove_file, remove_folder};
+use crate::error::Error;
+use crate::lock::FileLock;
+use crate::state::StateDir;
+
+/// A mirror that can go, or be packed.
+#[derive(Debug)]
+pub(super) struct IdleMirror {
+    repo: RepoName,
+    bytes: u64,
+    fate: Fate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Nobody works on the repository here any more.
+    Remove,
+    /// It holds many single objects.
+    Pack,
+}
+
+/// Each takes a file of its own; git packs by itself beyond this many.
+const LOOSE_MAX: usize = 6_700;
+
+impl IdleMirror {
+    pub(super) fn item(&self) -> GcItem {
+        let (bytes, why) = match self.fate {
+            Fate::Remove => (self.bytes, "its repository is not configured here any more"),
+            Fate::Pack => (0, "it was packed"),
+        };
+        GcItem { kind: GcKind::Mirror, name: self.repo.to_string(), bytes, why: why.to_owned() }
+    }
+}
+
+impl Gc {
+    pub(super) fn plan_mirrors(&self, plan: &mut GcPlan) -> Result<(), Error> {
+        for repo in self.mirrored()? {
+            match self.fate_of(&repo)? {
+                Ok(fate) => {
+                    let bytes = folder_bytes(&self.host.state.mirror(&repo));
+                    plan.mirrors.push(IdleMirror { repo, bytes, fate });
+                }
+                Err(why) => plan.keep(GcKind::Mirror, repo.to_string(), why),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes or packs a mirror, while nobody else uses it.
+    pub(super) async fn tidy_mirror(&self, idle: IdleMirror, report: &mut GcReport) {
+        let (item, repo) = (idle.item(), &idle.repo);
+        let state = &self.host.state;
+        let lock = match FileLock::try_take(&state.mirror_lock(repo)) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return report.spared(item, "it is in use"),
+            Err(error) => return report.spared(item, error.to_string()),
+        };
+        if !matches!(self.fate_of(repo), Ok(Ok(fate)) if fate == idle.fate) {
+            return report.spared(item, "it came into use while it was looked at");
+        }
+        let path = state.mirror(repo);
+        let done = match idle.fate {
+            Fate::Remove => remove_folder(&path).map_err(Error::disk("remove", &path)),
+            // Packs what refs lead to; what no ref leads to is left for two weeks, as git has it.
+            Fate::Pack => self.host.git.call(&path, "gc").args(["--quiet"]).done().await.map_err(Error::from),
+        };
+        drop(lock);
+        if let Err(error) = done {
+            return report.spared(item, format!("it cannot be tidied: {error}"));
+        }
+        if idle.fate == Fate::Remove {
+            // Whoever waits for it holds it open, and makes the mirror again.
+            let _ = remove_file(&state.mirror_lock(repo));
+        }
+        let bytes = idle.bytes.saturating_sub(folder_bytes(&path));
+        report.removed(GcItem { bytes, ..item });
+    }
+
+    /// What can be done about a mirror, or why nothing.
+    fn fate_of(&self, repo: &RepoName) -> Result<Result<Fate, String>, Error> {
+        if self.borrowed()?.contains(repo) {
+            return Ok(Err("worktrees borrow from it".to_owned()));
+        }
+        let path = self.host.state.mirror(repo);
+        if self.repos.contains_key(repo) {
+            let loose = fs::read_dir(path.join("objects")).map_or(0, |fans| {
+                fans.flatten()
+                    .filter(|fan| fan.file_name().len() == 2)
+                    .map(|fan| fs::read_dir(fan.path()).map_or(0, Iterator::count))
+                    .sum()
+            });
+            return Ok(if loose > LOOSE_MAX { Ok(Fate::Pack) } else { Err("its repository is configured".to_owned()) });
+        }
+        let now = Duration::from_millis(u64::try_from(self.host.clock.now().as_millis()).unwrap_or(0));
+        let used = [self.host.state.mirror_lock(repo), path].iter().filter_map(|path| modified(path)).max();
+        let idle_for = used.map_or(Duration::ZERO, |used| now.saturating_sub(used));
+        Ok(if idle_for >= self.retention { Ok(Fate::Remove) } else { Err("it was in use not long ago".to_owned()) })
+    }
+
+    /// Repositories of which a worktree is here. A folder that does not say which keeps them all.
+    fn borrowed(&self) -> Result<BTreeSet<RepoName>, Error> {
+        let mut borrowed = BTreeSet::new();
+        for run in self.host.worktrees()? {
+            match self.host.worktree(run)? {
+                Some(worktree) => drop(borrowed.insert(worktree.repo().clone())),
+                None => borrowed.extend(self.mirrored()?),
+            }
+        }
+        Ok(borrowed)
+    }
+
+    fn mirrored(&self) -> Result<Vec<RepoName>, Error> {
+        let folder = self.host.state.mirrors();
+        let mut repos = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(Error::disk("list", &folder))? {
+            let name = entry.map_err(Error::disk("list", &folder))?.file_name();
+            repos.extend(name.to_str().and_then(StateDir::mirrored));
+        }
+        repos.sort();
+        Ok(repos)
+    }
+}

@@ -1,0 +1,234 @@
+//! Our branches on the remotes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use domain::{BranchName, CommitSha, JobId, RepoName, Revision, StageName, Timestamp};
+
+use super::merged::Merged;
+use super::report::{GcItem, GcKind, GcReport};
+use super::word::{Known, Word};
+use super::{Gc, GcPlan};
+use crate::config::RepoConfig;
+use crate::error::Error;
+use crate::mirror::Mirror;
+use crate::refs::{OurRef, RefName};
+
+/// A branch that nobody needs any more.
+#[derive(Debug, Clone)]
+pub(super) struct DoomedRef {
+    repo: RepoName,
+    name: RefName,
+    sha: CommitSha,
+    job: JobId,
+    rev: Revision,
+    why: String,
+}
+
+/// One push deletes this many: its command line stays short, and what is proved anew stays fresh.
+const BATCH: usize = 50;
+
+impl DoomedRef {
+    pub(super) fn item(&self) -> GcItem {
+        let name = format!("{}: {}", self.repo, self.name.short());
+        GcItem { kind: GcKind::Ref, name, bytes: 0, why: self.why.clone() }
+    }
+}
+
+impl Gc {
+    pub(super) async fn plan_refs(&self, mirror: &Mirror, config: &RepoConfig, plan: &mut GcPlan) -> Result<(), Error> {
+        let shown = mirror.our_refs().await?;
+        if shown.is_empty() {
+            return Ok(());
+        }
+        mirror.refresh().await?;
+        let mut by_job: BTreeMap<JobId, Vec<(OurRef, RefName, CommitSha)>> = BTreeMap::new();
+        for (ours, name, sha) in shown {
+            by_job.entry(ours.job()).or_default().push((ours, name, sha));
+        }
+        for (job, refs) in by_job {
+            let word = self.ask(job).await;
+            let merge = match &word {
+                Word::Known(known) if !known.is_open() => self.merge_of(mirror, config, known).await,
+                _ => Merged::No,
+            };
+            for (ours, name, sha) in refs {
+                let held = match &word {
+                    Word::Known(known) => held_in_base(mirror, config, known, &sha).await,
+                    Word::Unknown | Word::Silent(_) => false,
+                };
+                let facts = Facts {
+                    ours,
+                    sha: &sha,
+                    word: &word,
+                    merge,
+                    held,
+                    now: self.host.clock.now(),
+                    retention: self.retention,
+                };
+                let shown = format!("{}: {}", mirror.repo(), name.short());
+                match (judge(&facts), &word) {
+                    (Judgement::Remove(why), Word::Known(known)) => {
+                        let (repo, rev) = (mirror.repo().clone(), known.job.rev);
+                        plan.refs.push(DoomedRef { repo, name, sha, job, rev, why });
+                    }
+                    (Judgement::Remove(why) | Judgement::Keep(why), _) => plan.keep(GcKind::Ref, shown, why),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How the commit that a job shipped came into its base.
+    async fn merge_of(&self, mirror: &Mirror, config: &RepoConfig, known: &Known) -> Merged {
+        let Some(sha) = &known.job.completed_sha else { return Merged::No };
+        let Ok(tip) = mirror.head_of(base_of(known, config)).await else { return Merged::No };
+        // What cannot be found out is not proved.
+        mirror.merged_into(&tip, sha).await.unwrap_or(Merged::No)
+    }
+
+    pub(super) async fn remove_refs(&self, doomed: Vec<DoomedRef>, report: &mut GcReport) {
+        let mut by_repo: BTreeMap<RepoName, Vec<DoomedRef>> = BTreeMap::new();
+        for doomed in doomed {
+            by_repo.entry(doomed.repo.clone()).or_default().push(doomed);
+        }
+        for (repo, doomed) in by_repo {
+            let Some(mirror) = self.mirror(&repo) else { continue };
+            for batch in doomed.chunks(BATCH) {
+                self.remove_batch(&mirror, batch, report).await;
+            }
+        }
+    }
+
+    async fn remove_batch(&self, mirror: &Mirror, batch: &[DoomedRef], report: &mut GcReport) {
+        let woken = self.changed_jobs(batch).await;
+        let (spared, doomed): (Vec<_>, Vec<_>) = batch.iter().cloned().partition(|it| woken.contains(&it.job));
+        for it in spared {
+            report.spared(it.item(), "its job changed while it was looked at");
+        }
+        let refs: Vec<(RefName, CommitSha)> = doomed.iter().map(|it| (it.name.clone(), it.sha.clone())).collect();
+        let left = match mirror.delete_refs(&refs).await {
+            Ok(left) => left,
+            Err(error) => {
+                for it in doomed {
+                    report.spared(it.item(), format!("it cannot be removed: {error}"));
+                }
+                return;
+            }
+        };
+        // Between the question and the push a person may have sent a job round again, to go on from what is gone now.
+        let woken = self.changed_jobs(&doomed).await;
+        for it in doomed {
+            if left.contains(&it.name) {
+                report.spared(it.item(), "it moved, or the remote refused");
+            } else if woken.contains(&it.job) {
+                match mirror.put_back(&it.name, &it.sha).await {
+                    Ok(()) => report.spared(it.item(), "its job changed meanwhile: it was put back"),
+                    Err(error) => report.spared(
+                        it.item(),
+                        format!("its job changed meanwhile, and {} could not be put back: {error}", it.sha),
+                    ),
+                }
+            } else {
+                report.removed(it.item());
+            }
+        }
+    }
+
+    /// Jobs that are not as they were when the proof was made, or of which nobody can tell.
+    async fn changed_jobs(&self, doomed: &[DoomedRef]) -> BTreeSet<JobId> {
+        let jobs: BTreeMap<JobId, Revision> = doomed.iter().map(|it| (it.job, it.rev)).collect();
+        let mut changed = BTreeSet::new();
+        for (job, rev) in jobs {
+            if !self.is_unchanged(job, rev).await {
+                changed.insert(job);
+            }
+        }
+        changed
+    }
+}
+
+fn base_of<'a>(known: &'a Known, config: &'a RepoConfig) -> &'a BranchName {
+    known.job.base.as_ref().unwrap_or(&config.base)
+}
+
+async fn held_in_base(mirror: &Mirror, config: &RepoConfig, known: &Known, sha: &CommitSha) -> bool {
+    if known.is_open() {
+        return false;
+    }
+    let Ok(tip) = mirror.head_of(base_of(known, config)).await else { return false };
+    matches!(mirror.has(sha).await, Ok(true)) && matches!(mirror.contains(&tip, sha).await, Ok(true))
+}
+
+/// Everything that decides about one branch.
+struct Facts<'a> {
+    ours: OurRef,
+    sha: &'a CommitSha,
+    word: &'a Word,
+    /// How the commit that the job completed with came into the base branch.
+    merge: Merged,
+    /// Whether the base branch holds the very commit that this branch shows.
+    held: bool,
+    now: Timestamp,
+    retention: Duration,
+}
+
+enum Judgement {
+    Remove(String),
+    Keep(String),
+}
+
+/// The rule. Whatever it does not name stays.
+fn judge(facts: &Facts<'_>) -> Judgement {
+    let keep = |why: &str| Judgement::Keep(why.to_owned());
+    let known = match facts.word {
+        Word::Known(known) => known,
+        Word::Unknown => return keep("the coordinator does not know its job"),
+        Word::Silent(why) => return Judgement::Keep(format!("the coordinator cannot be asked: {why}")),
+    };
+    let is_old = facts.now.since(known.job.updated_at) >= facts.retention;
+    match known.job.stage {
+        StageName::Shipped if facts.merge == Merged::No => {
+            keep("its job shipped, but the commit is not in its base branch")
+        }
+        StageName::Shipped => shipped(facts, known, is_old),
+        StageName::Failed | StageName::DeadLetter => over(facts, is_old),
+        StageName::Queued
+        | StageName::Blocked
+        | StageName::Assigned
+        | StageName::Building
+        | StageName::Review
+        | StageName::Testing => Judgement::Keep(format!("its job is {}", known.job.stage)),
+    }
+}
+
+fn shipped(facts: &Facts<'_>, known: &Known, is_old: bool) -> Judgement {
+    let how = if facts.merge == Merged::Squashed { "squashed into" } else { "in" };
+    let is_completed = known.job.completed_sha.as_ref() == Some(facts.sha);
+    if facts.held || is_completed {
+        return Judgement::Remove(format!("its job shipped, and its commit is {how} the base branch"));
+    }
+    match facts.ours {
+        OurRef::Job(_) => Judgement::Keep("it shows a commit that was not merged".to_owned()),
+        OurRef::Wip(run) if known.ended_orderly(run.epoch) => {
+            Judgement::Remove("its job shipped, and the work that it saved was taken up".to_owned())
+        }
+        OurRef::Wip(_) | OurRef::Run(_) if is_old => {
+            Judgement::Remove("its job shipped long ago without it".to_owned())
+        }
+        OurRef::Wip(_) | OurRef::Run(_) => {
+            Judgement::Keep("it is kept for a person for a while: its run was cut off".to_owned())
+        }
+    }
+}
+
+fn over(facts: &Facts<'_>, is_old: bool) -> Judgement {
+    match facts.ours {
+        _ if !is_old => Judgement::Keep("its job failed, and may be sent round again".to_owned()),
+        OurRef::Run(_) | OurRef::Wip(_) => Judgement::Remove("its job failed long ago".to_owned()),
+        OurRef::Job(_) if facts.held => {
+            Judgement::Remove("its job failed long ago, and its commit is in the base branch".to_owned())
+        }
+        OurRef::Job(_) => Judgement::Keep("it shows a commit that was not merged".to_owned()),
+    }
+}

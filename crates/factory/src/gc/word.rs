@@ -1,0 +1,75 @@
+//! What the coordinator says of a job.
+
+use domain::{Epoch, JobId, Revision, Run, RunOutcome, StageName};
+use protocol::{ClientError, JobDetail, JobView, RunList};
+
+use super::Gc;
+
+/// What the coordinator says of a job.
+#[derive(Debug, Clone)]
+pub(super) enum Word {
+    /// It knows the job.
+    Known(Box<Known>),
+    /// It knows no such job, or we may not see it.
+    Unknown,
+    /// It does not answer.
+    Silent(String),
+}
+
+/// A job as the coordinator knows it.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) job: JobView,
+    /// Its runs; asked for only when it has shipped.
+    pub(super) runs: Vec<Run>,
+}
+
+impl Known {
+    /// Whether somebody works on it, or may do so without being asked again.
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self.job.stage, StageName::Shipped | StageName::Failed | StageName::DeadLetter)
+    }
+
+    /// Whether the run of this epoch holds it now.
+    pub(super) fn is_held_under(&self, epoch: Epoch) -> bool {
+        self.job.lease_epoch == epoch && matches!(self.job.stage, StageName::Assigned | StageName::Building)
+    }
+
+    /// Whether the run of this epoch told its own end while it held the job: then nothing of it was cut off.
+    pub(super) fn ended_orderly(&self, epoch: Epoch) -> bool {
+        let run = self.runs.iter().find(|run| run.epoch == epoch);
+        run.and_then(|run| run.outcome).is_some_and(|outcome| match outcome {
+            RunOutcome::Completed
+            | RunOutcome::Failed(_)
+            | RunOutcome::Released
+            | RunOutcome::Preempted
+            | RunOutcome::Asked
+            | RunOutcome::QuotaWindow => true,
+            RunOutcome::LeaseLost | RunOutcome::Cancelled | RunOutcome::Restored => false,
+        })
+    }
+}
+
+impl Gc {
+    pub(super) async fn ask(&self, job: JobId) -> Word {
+        let answer: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{job}")).await;
+        let job = match answer {
+            Ok(detail) => detail.job,
+            Err(error) if error.code() == Some("no_such_job") => return Word::Unknown,
+            Err(error) => return Word::Silent(error.to_string()),
+        };
+        if job.stage != StageName::Shipped {
+            return Word::Known(Box::new(Known { job, runs: Vec::new() }));
+        }
+        let runs: Result<RunList, ClientError> = self.client.get(&format!("/jobs/{}/runs", job.id)).await;
+        match runs {
+            Ok(runs) => Word::Known(Box::new(Known { job, runs: runs.items })),
+            Err(error) => Word::Silent(error.to_string()),
+        }
+    }
+
+    /// Whether a job is still exactly as it was when the proof was made.
+    pub(super) async fn is_unchanged(&self, job: JobId, rev: Revision) -> bool {
+        matches!(self.ask(job).await, Word::Known(known) if known.job.rev == rev)
+    }
+}

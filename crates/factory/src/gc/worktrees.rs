@@ -1,0 +1,236 @@
+//! Folders of runs that are over.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use super::report::{GcItem, GcKind, GcReport};
+use super::word::Word;
+use super::{Gc, GcPlan};
+use crate::disk::folder_bytes;
+use crate::error::Error;
+use crate::outbox::Outbox;
+use crate::publish::Saved;
+use crate::run_key::RunKey;
+use crate::runs::{LocalStage, RunRecord, Runs};
+
+/// The folder of a run that nobody needs any more.
+#[derive(Debug)]
+pub(super) struct DoomedWorktree {
+    run: RunKey,
+    bytes: u64,
+    why: &'static str,
+    rescue: Rescue,
+}
+
+/// Whether something is only there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rescue {
+    /// What it holds is on the remote, or nothing.
+    Needless,
+    /// What it holds goes to the remote first.
+    First,
+}
+
+/// Everything that decides about a run's folder.
+#[derive(Debug)]
+struct Facts<'a> {
+    run: RunKey,
+    record: Option<LocalStage>,
+    is_report_waiting: bool,
+    age: Duration,
+    retention: Duration,
+    word: &'a Word,
+    holdings: Holdings,
+}
+
+/// What a run's folder holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holdings {
+    /// Nothing that is not elsewhere.
+    Nothing,
+    /// Work that is nowhere else.
+    Work,
+    /// Nobody can tell: its repository is not configured, or cannot be reached.
+    Unknown,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Judgement {
+    Remove { why: &'static str, rescue: Rescue },
+    Keep(String),
+}
+
+impl DoomedWorktree {
+    pub(super) fn item(&self) -> GcItem {
+        let (name, why) = (self.run.to_string(), self.why.to_owned());
+        GcItem { kind: GcKind::Worktree, name, bytes: self.bytes, why }
+    }
+}
+
+impl Gc {
+    pub(super) async fn plan_worktrees(&self, plan: &mut GcPlan) -> Result<(), Error> {
+        // In this order: a run is written down before it has a folder, so whoever is found here and still runs is
+        // found there too.
+        for run in self.host.worktrees()? {
+            match self.judge_run(run).await? {
+                Judgement::Keep(why) => plan.keep(GcKind::Worktree, run.to_string(), why),
+                Judgement::Remove { why, rescue } => {
+                    let bytes = folder_bytes(&self.host.state.worktree(run)) + folder_bytes(&self.host.state.desk(run));
+                    plan.worktrees.push(DoomedWorktree { run, bytes, why, rescue });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn remove_worktree(&self, doomed: DoomedWorktree, report: &mut GcReport) {
+        let (item, run) = (doomed.item(), doomed.run);
+        match self.judge_run(run).await {
+            Ok(Judgement::Remove { rescue, .. }) if rescue == doomed.rescue => {}
+            Ok(Judgement::Remove { .. }) => return report.spared(item, "it changed while it was looked at"),
+            Ok(Judgement::Keep(why)) => return report.spared(item, why),
+            Err(error) => return report.spared(item, error.to_string()),
+        }
+        let removed = async {
+            if doomed.rescue == Rescue::First {
+                self.rescue(run).await?;
+            }
+            self.host.remove_worktree(run).await?;
+            let runs = Runs::under(&self.host.state);
+            for record in self.records_of(run)? {
+                runs.remove(record.job, record.dispatch_seq)?;
+            }
+            Ok::<(), Error>(())
+        };
+        match removed.await {
+            Ok(()) => report.removed(item),
+            Err(error) => report.spared(item, format!("it cannot be removed: {error}")),
+        }
+    }
+
+    async fn judge_run(&self, run: RunKey) -> Result<Judgement, Error> {
+        let record = self.records_of(run)?.into_iter().next();
+        let stage = record.as_ref().map(|record| record.stage);
+        let is_report_waiting = self.is_report_waiting(run)?;
+        if stage.is_some_and(|stage| stage != LocalStage::Quarantined) || is_report_waiting {
+            // Not worth a question, and its files may change while they are read.
+            let word = Word::Unknown;
+            let (age, retention, holdings) = (Duration::ZERO, self.retention, Holdings::Unknown);
+            return Ok(judge(&Facts { run, record: stage, is_report_waiting, age, retention, word: &word, holdings }));
+        }
+        let word = self.ask(run.job).await;
+        let holdings = match self.holdings(run).await {
+            Ok(holdings) => holdings,
+            Err(_) => Holdings::Unknown,
+        };
+        let facts = Facts {
+            run,
+            record: stage,
+            is_report_waiting,
+            age: self.age(run),
+            retention: self.retention,
+            word: &word,
+            holdings,
+        };
+        Ok(judge(&facts))
+    }
+
+    async fn holdings(&self, run: RunKey) -> Result<Holdings, Error> {
+        let Some(worktree) = self.host.worktree(run)? else {
+            // Without notes nothing ran in it but a job that has no repository, whose files nobody asked for.
+            return Ok(Holdings::Nothing);
+        };
+        let Some(mirror) = self.mirror(worktree.repo()) else { return Ok(Holdings::Unknown) };
+        let snapshot = mirror.snapshot(&worktree).await?;
+        if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree {
+            return Ok(Holdings::Nothing);
+        }
+        for name in [self.host.refs.run(run), self.host.refs.wip(run)] {
+            let Some(shown) = mirror.fetch_ref(&name).await? else { continue };
+            if mirror.tree_of(&shown).await? == snapshot.tree && mirror.contains(&shown, &snapshot.head).await? {
+                return Ok(Holdings::Nothing);
+            }
+        }
+        Ok(Holdings::Work)
+    }
+
+    /// Saves what a folder holds where the next one finds it: under the run's own ref, which nothing ships from.
+    async fn rescue(&self, run: RunKey) -> Result<(), Error> {
+        let Some(worktree) = self.host.worktree(run)? else { return Ok(()) };
+        let Some(mirror) = self.mirror(worktree.repo()) else {
+            return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
+        };
+        match mirror.checkpoint_anew(&worktree).await? {
+            Saved::Pushed(_) | Saved::NothingToSave => Ok(()),
+        }
+    }
+
+    fn records_of(&self, run: RunKey) -> Result<Vec<RunRecord>, Error> {
+        let listing = Runs::under(&self.host.state).list()?;
+        Ok(listing.records.into_iter().filter(|record| record.is_of(run)).collect())
+    }
+
+    fn is_report_waiting(&self, run: RunKey) -> Result<bool, Error> {
+        let (job, epoch) = (Value::from(run.job.to_string()), Value::from(run.epoch.0));
+        let waiting = Outbox::open(&self.host.state)?.list()?;
+        Ok(waiting.entries.iter().any(|entry| entry.report["jobId"] == job && entry.report["leaseEpoch"] == epoch))
+    }
+
+    /// How long nothing was written down about a run.
+    fn age(&self, run: RunKey) -> Duration {
+        let state = &self.host.state;
+        let record = self.records_of(run).ok().and_then(|records| records.into_iter().next());
+        let record = record.map(|record| Runs::under(state).path_of(&record));
+        let desk = state.desk(run);
+        let paths = [Some(state.worktree(run)), Some(desk.join("start.json")), record];
+        let now = Duration::from_millis(u64::try_from(self.host.clock.now().as_millis()).unwrap_or(0));
+        let latest = paths.iter().flatten().filter_map(|path| modified(path)).max();
+        // What cannot be dated is as young as can be.
+        latest.map_or(Duration::ZERO, |latest| now.saturating_sub(latest))
+    }
+}
+
+/// When a file was last written, since 1970.
+pub(super) fn modified(path: &Path) -> Option<Duration> {
+    fs::symlink_metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()
+}
+
+/// The rule. Whatever it does not name stays.
+fn judge(facts: &Facts<'_>) -> Judgement {
+    let keep = |why: &str| Judgement::Keep(why.to_owned());
+    if facts.is_report_waiting {
+        return keep("its last report is still on the way");
+    }
+    if facts.record.is_some_and(|stage| stage != LocalStage::Quarantined) {
+        return keep("its run goes on");
+    }
+    let known = match facts.word {
+        Word::Known(known) => known,
+        Word::Unknown => return keep("the coordinator does not know its job"),
+        Word::Silent(why) => return Judgement::Keep(format!("the coordinator cannot be asked: {why}")),
+    };
+    if known.is_held_under(facts.run.epoch) {
+        return keep("its run holds the job");
+    }
+    if known.job.lease_epoch < facts.run.epoch {
+        return keep("the coordinator was put back to a time before its run");
+    }
+    let is_young = facts.age < facts.retention;
+    if facts.record == Some(LocalStage::Quarantined) && is_young {
+        return keep("it is kept for a person for a while: its run was fenced");
+    }
+    match facts.holdings {
+        Holdings::Nothing => {
+            Judgement::Remove { why: "its run is over, and nothing is only there", rescue: Rescue::Needless }
+        }
+        Holdings::Unknown => keep("nobody can tell whether its work is elsewhere"),
+        Holdings::Work if is_young => keep("it holds work that is nowhere else"),
+        Holdings::Work => Judgement::Remove {
+            why: "its run was over long ago; its work is saved under its own ref",
+            rescue: Rescue::First,
+        },
+    }
+}

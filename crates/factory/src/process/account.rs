@@ -1,0 +1,177 @@
+//! Another account of this machine, under which programs that are not trusted run [T8].
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
+use std::path::{Path, PathBuf};
+
+/// The account that engines, setup and verify commands run under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    name: String,
+    uid: u32,
+    gid: u32,
+}
+
+/// An account that programs cannot be run under.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// The machine does not know it.
+    #[error("there is no account `{0}` on this machine: make one, or leave `run_as` out")]
+    Unknown(String),
+    /// It would be no wall at all.
+    #[error("account `{0}` is this factory's own, or root: give `run_as` another")]
+    NoWall(String),
+    /// Only root may run programs under another account.
+    #[error("`run_as` needs a factory that runs as root: this one cannot become `{0}`")]
+    NotRoot(String),
+    /// It could not even enter the folder that it works in.
+    #[error("account `{name}` cannot reach {path}: keep the factory's `state` elsewhere, or `chmod o+x` it")]
+    Unreachable {
+        /// The account.
+        name: String,
+        /// The first folder that it cannot enter.
+        path: PathBuf,
+    },
+    /// The disk refused.
+    #[error("cannot open {path} to account `{name}`")]
+    Disk {
+        /// The account.
+        name: String,
+        /// What was to be opened.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Where accounts are written down.
+const PASSWD: &str = "/etc/passwd";
+
+/// Entering without looking around.
+const ENTER_ONLY: u32 = 0o710;
+
+impl Account {
+    /// The account of this name, if programs can be run under it.
+    pub fn named(name: &str) -> Result<Self, AccountError> {
+        let passwd = fs::read_to_string(PASSWD).unwrap_or_default();
+        let (uid, gid) = ids_of(&passwd, name).ok_or_else(|| AccountError::Unknown(domain::printable(name)))?;
+        let own = rustix::process::geteuid();
+        if uid == 0 || uid == own.as_raw() {
+            return Err(AccountError::NoWall(name.to_owned()));
+        }
+        if !own.is_root() {
+            return Err(AccountError::NotRoot(name.to_owned()));
+        }
+        Ok(Self { name: name.to_owned(), uid, gid })
+    }
+
+    /// Its number.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The number of its group.
+    pub fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// Lets it walk through `folders`, which lie in `root`, without listing them. Whoever else could not still cannot.
+    pub(crate) fn let_through(&self, root: &Path, folders: &[PathBuf]) -> Result<(), AccountError> {
+        for folder in std::iter::once(root).chain(folders.iter().map(PathBuf::as_path)) {
+            let opened = chown(folder, None, Some(self.gid))
+                .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(ENTER_ONLY)));
+            opened.map_err(|source| self.refused(folder, source))?;
+        }
+        let closed = root.ancestors().skip(1).find(|above| !self.can_enter(above));
+        match closed {
+            Some(path) => Err(AccountError::Unreachable { name: self.name.clone(), path: path.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives it a folder with all that is in it. Links are given, not followed.
+    pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
+        lchown(path, Some(self.uid), Some(self.gid))?;
+        if fs::symlink_metadata(path)?.is_dir() {
+            for entry in fs::read_dir(path)? {
+                self.give(&entry?.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives it one folder, without what is in it.
+    pub(crate) fn own(&self, path: &Path) -> io::Result<()> {
+        lchown(path, Some(self.uid), Some(self.gid))
+    }
+
+    /// Lets it read a folder with all that is in it, and what is put there later. Only its group changes.
+    pub(crate) fn let_read(&self, path: &Path) -> io::Result<()> {
+        let found = fs::symlink_metadata(path)?;
+        if found.is_symlink() {
+            return Ok(());
+        }
+        if found.gid() != self.gid {
+            lchown(path, None, Some(self.gid))?;
+        }
+        let mode = found.mode() & 0o7777;
+        let wanted = if found.is_dir() { (mode & 0o700) | 0o2050 } else { (mode & 0o700) | 0o040 };
+        if mode != wanted {
+            fs::set_permissions(path, fs::Permissions::from_mode(wanted))?;
+        }
+        if found.is_dir() {
+            for entry in fs::read_dir(path)? {
+                self.let_read(&entry?.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of a disk that does not let `path` be opened to it.
+    pub(crate) fn refused(&self, path: &Path, source: io::Error) -> AccountError {
+        AccountError::Disk { name: self.name.clone(), path: path.to_owned(), source }
+    }
+
+    fn can_enter(&self, folder: &Path) -> bool {
+        fs::metadata(folder).is_ok_and(|found| {
+            let bit = match () {
+                () if found.uid() == self.uid => 0o100,
+                () if found.gid() == self.gid => 0o010,
+                () => 0o001,
+            };
+            found.mode() & bit != 0
+        })
+    }
+}
+
+/// User and group of a line `name:password:uid:gid:…`.
+fn ids_of(passwd: &str, name: &str) -> Option<(u32, u32)> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let is_it = fields.next() == Some(name) && !name.is_empty();
+        let (_, uid, gid) = (fields.next()?, fields.next()?, fields.next()?);
+        is_it.then(|| Some((uid.parse().ok()?, gid.parse().ok()?)))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_found_by_its_whole_name() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nagent:x:1001:1002::/home/agent:/bin/sh\n";
+
+        assert_eq!(ids_of(passwd, "agent"), Some((1001, 1002)));
+        assert_eq!(ids_of(passwd, "agen"), None);
+        assert_eq!(ids_of(passwd, ""), None);
+    }
+
+    #[test]
+    fn root_is_no_wall_and_a_stranger_is_no_account() {
+        assert!(matches!(Account::named("root"), Err(AccountError::NoWall(_))));
+        assert!(matches!(Account::named("no such account"), Err(AccountError::Unknown(_))));
+    }
+}
