@@ -36,6 +36,7 @@ async fn everything_that_backs_a_run_is_told_in_one_answer() {
         insights: insights.clone(),
         evidence: vec![verify.clone()],
         message: Some("done".to_owned()),
+        ..CompleteWork::default()
     };
     fleet.coordinator.complete(&mac.who, job, &done).await.unwrap();
     // The branch is still being moved: the run goes on, and may still show something.
