@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use domain::{BranchName, EngineName};
 use serde::Deserialize;
 
+use crate::engine::Permissions;
+
 /// One repository that this factory can work on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -101,8 +103,11 @@ pub struct EngineConfig {
     pub model: Option<String>,
     /// Whose usage windows it uses up: an opaque id, the engine's name when absent.
     pub credential: Option<String>,
-    /// What claude may do without asking: `acceptEdits` with any shell command when absent.
+    /// What claude may do without asking: `acceptEdits` with any shell command when absent. For other agents the mode they
+    /// are put in.
     pub permission_mode: Option<String>,
+    /// How an agent that speaks the Agent Client Protocol is answered when it asks for permission.
+    pub permissions: Permissions,
     /// What codex may change: `workspace-write` when absent.
     pub sandbox: Option<String>,
     /// Turns of the conversation in one run.
@@ -121,6 +126,10 @@ pub enum EngineKind {
     Claude,
     /// Codex.
     Codex,
+    /// Devin in its simple mode.
+    Devin,
+    /// Any agent that speaks the Agent Client Protocol.
+    Acp,
 }
 
 impl EngineConfig {
@@ -129,6 +138,7 @@ impl EngineConfig {
         let by_name = match name.as_str() {
             "claude" => EngineKind::Claude,
             "codex" => EngineKind::Codex,
+            "devin" => EngineKind::Acp,
             _ => EngineKind::Command,
         };
         self.kind.unwrap_or(if self.argv.is_empty() { by_name } else { EngineKind::Command })
@@ -137,7 +147,7 @@ impl EngineConfig {
     /// The program that the engine called `name` runs, if it has one.
     pub fn program(&self, name: &EngineName) -> Option<&str> {
         match self.kind(name) {
-            EngineKind::Command => self.argv.first().map(String::as_str),
+            EngineKind::Command | EngineKind::Acp if !self.argv.is_empty() => self.argv.first().map(String::as_str),
             kind => self.program.as_deref().or(kind.program()),
         }
     }
@@ -150,6 +160,7 @@ impl EngineKind {
             Self::Command => None,
             Self::Claude => Some("claude"),
             Self::Codex => Some("codex"),
+            Self::Devin | Self::Acp => Some("devin"),
         }
     }
 }

@@ -40,9 +40,10 @@ pub use config::{
 };
 pub use detect::{DetectConfig, Detected, detect};
 pub use engine::{
-    Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine,
-    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Login, Memory,
-    Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens, Usage, WindowState,
+    AcpEngine, Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine,
+    DiskAllowance, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit,
+    Judgement, Login, Memory, Permissions, Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens,
+    Usage, WindowState,
 };
 pub use error::Error;
 pub use gc::{Gc, GcItem, GcKind, GcPlan, GcReport};

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+mod acp;
+mod devin;
 mod engines;
 mod golden;
 mod guards;

@@ -17,6 +17,7 @@ mod hygiene;
 mod init;
 mod pages;
 mod processes;
+mod real_engines;
 mod refusals;
 mod repository;
 mod settings;
