@@ -72,8 +72,7 @@ impl Gc {
         let path = state.mirror(repo);
         let done = match idle.fate {
             Fate::Remove => remove_folder(&path).map_err(Error::disk("remove", &path)),
-            // Packs what refs lead to; what no ref leads to is left for two weeks, as git has it.
-            Fate::Pack => self.host.git.call(&path, "gc").args(["--quiet"]).done().await.map_err(Error::from),
+            Fate::Pack => self.pack(repo).await,
         };
         drop(lock);
         if let Err(error) = done {
@@ -85,6 +84,14 @@ impl Gc {
         }
         let bytes = idle.bytes.saturating_sub(folder_bytes(&path));
         report.removed(GcItem { bytes, ..item });
+    }
+
+    /// Packs what refs lead to; what no ref leads to is left for two weeks, as git has it.
+    async fn pack(&self, repo: &RepoName) -> Result<(), Error> {
+        let Some(mirror) = self.mirror(repo) else { return Ok(()) };
+        // Its settings could name a program that is asked what to keep.
+        mirror.seal()?;
+        Ok(mirror.call("gc").args(["--quiet"]).done().await?)
     }
 
     /// What can be done about a mirror, or why nothing.

@@ -353,6 +353,24 @@ async fn mirrors_and_caches_of_repositories_that_nobody_configured_go_once_they_
 }
 
 #[tokio::test]
+async fn a_station_cleans_up_by_itself_on_schedule() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let mut own = keeping_branches("daily", &forge, "echo done > done.md");
+    own.housekeeping.every = Some(Duration::from_millis(200));
+    let _plant = Plant::start(own, fleet.enrol("daily", &line).await);
+    let job = fleet.submit("").await;
+
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    let while_open = our_refs(&forge);
+    fleet.act(job, "ship").await;
+    fleet.until_stage(job, StageName::Shipped).await;
+
+    assert_eq!(while_open.len(), 2);
+    eventually("a clean remote", || our_refs(&forge).is_empty()).await;
+}
+
+#[tokio::test]
 async fn a_station_whose_disk_is_too_full_cleans_up_first_and_takes_nothing_new() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
