@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
 TEST_FEATURES := --features giga/failpoints
 
-.PHONY: up build test check fmt lint unit tools
+.PHONY: up build test test-engines check fmt lint unit tools
 
 up: tools
 	@$(CARGO) run --release --locked -p giga -- up --demo
@@ -23,14 +23,19 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked $(TEST_FEATURES) -- -D warnings
 
 # nextest runs each test in a process of its own, several at a time; plain `cargo test` does when it is not there. The
-# tests start a PostgreSQL of their own; `with-postgres` sees to its programs, or says loudly that they are missing.
+# tests start a PostgreSQL of their own, and run the real claude and codex; `with-postgres` and `with-engines` see to the
+# programs, or say loudly that they are missing.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  scripts/with-postgres $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	  scripts/with-postgres scripts/with-engines $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
 	else \
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
-	  scripts/with-postgres $(CARGO) test --workspace --locked $(TEST_FEATURES); \
+	  scripts/with-postgres scripts/with-engines $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
+
+# The real claude and codex through a whole fleet, against our stand-in of their APIs. Part of `unit` too.
+test-engines: tools
+	scripts/with-engines $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
 
 # What cannot be had from Cargo, named clearly.
 tools:

@@ -71,7 +71,7 @@ impl Coordinator {
         self.desk.lock().leases.renew(request.job_id, epoch, request.instance, expires);
     }
 
-    /// What may have changed since the offer was made: process, drain, pause, seats, dependencies (rows 6, 16, 17, 20).
+    /// What may have changed since the offer was made: process, drain, pause, logins, seats, dependencies (rows 6, 16, 17, 20).
     /// A seat is kept until the answer stands.
     async fn check_can_start<'a>(
         &'a self,
@@ -100,6 +100,9 @@ impl Coordinator {
                 return Err(Error::NotNow(format!("product `{}` is paused", job.product())));
             }
             let seats = known.value.seat_limit;
+            if let Some(rest) = desk.rest_of(job, factory) {
+                return Err(Error::NotNow(format!("factory `{factory}` cannot run it: {rest}")));
+            }
             if !desk.leases.reserve(request.job_id, request.instance, seats as usize) {
                 return Err(Error::NotNow(format!("all {seats} seats of factory `{factory}` are taken")));
             }
@@ -129,6 +132,7 @@ impl Coordinator {
             base: job.spec().base.clone(),
             engine: self.desk.lock().engine_of(job),
             attempts: job.attempts(),
+            spent: job.spent_of_budget(),
             spec: job.spec().clone(),
             body_md,
             checkpoint: job.checkpoint().cloned(),

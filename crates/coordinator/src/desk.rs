@@ -12,7 +12,7 @@ use domain::{
     EngineName, Factory, FactoryId, Flags, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage, StageName,
     Timestamp, Versioned,
 };
-use scheduler::{Fleet, FleetView, Queue, Seat, Waiting, Weights};
+use scheduler::{Fleet, FleetView, Queue, Rest, Seat, Waiting, Weights};
 
 use crate::closed::Closed;
 use crate::deadlines::Deadlines;
@@ -205,6 +205,17 @@ impl Desk {
         self.engines.get(&job.id()).cloned().or_else(|| self.likely_engine(&lease.factory, &job.spec().engines))
     }
 
+    /// Why a factory cannot run a job although it has an engine for it: all of them rest.
+    pub(crate) fn rest_of(&self, job: &Job, factory: &FactoryId) -> Option<String> {
+        let resting = &self.fleet.get(factory)?.resting;
+        let wanted = &job.spec().engines;
+        let offered = self.factories.get(factory)?.value.engines();
+        let mut usable = offered.filter(|engine| wanted.is_empty() || wanted.contains(engine)).peekable();
+        usable.peek()?;
+        let rests: Option<Vec<String>> = usable.map(|engine| Some(told(resting.get(&engine)?))).collect();
+        rests.map(|rests| rests.join(", "))
+    }
+
     /// A plan gives a job a seat of this engine.
     pub(crate) fn expect_engine(&mut self, id: JobId, engine: Option<EngineName>) {
         match engine {
@@ -330,6 +341,13 @@ impl Desk {
     pub(crate) fn queue_version(&self, product: &ProductId) -> (u64, u64) {
         let read = |counts: &BTreeMap<ProductId, u64>| counts.get(product).copied().unwrap_or(0);
         (read(&self.versions), read(&self.pending))
+    }
+}
+
+fn told(rest: &Rest) -> String {
+    match rest {
+        Rest::Window(window) => window.to_string(),
+        Rest::Unusable { problem } => problem.clone(),
     }
 }
 

@@ -35,6 +35,7 @@ mod quota;
 mod registry;
 mod renewal;
 mod report;
+mod rests;
 mod settings;
 mod start;
 mod steer;

@@ -282,6 +282,8 @@ impl Coordinator {
         let pulse = desk.pulses.get(id);
         let presence = self.presence(pulse);
         let resting = self.resting(desk, &factory);
+        let woken =
+            desk.fleet.get(id).is_some_and(|state| state.resting.keys().any(|engine| !resting.contains_key(engine)));
         let free = pulse.and_then(|pulse| pulse.disk_free_bytes);
         let state = FactoryState {
             factory,
@@ -293,6 +295,10 @@ impl Coordinator {
             resting,
         };
         desk.fleet.upsert(state);
+        if woken {
+            // Whoever waits for a version to move has to ask again.
+            desk.touch_waiting();
+        }
     }
 
     pub(crate) fn presence(&self, pulse: Option<&Pulse>) -> scheduler::Presence {

@@ -160,7 +160,11 @@ impl Coordinator {
         let message = request.message.as_deref().map(cut);
         self.move_on(id, |job, now| {
             let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
-            let released = StageEvent::Released { holder: holder.clone(), message: message.clone() };
+            let released = StageEvent::Released {
+                holder: holder.clone(),
+                message: message.clone(),
+                insights: request.insights.clone(),
+            };
             job.apply(released, now, who.actor()).map(Decision::Write)
         })
         .await

@@ -45,6 +45,17 @@ pub(crate) struct Hit {
     pub(crate) message: Option<String>,
 }
 
+/// What is known of a login before a hit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Former<'a> {
+    /// Nothing.
+    Unknown,
+    /// It rests already.
+    Resting(&'a Window),
+    /// It rested, and that is over.
+    Over(&'a Window),
+}
+
 /// How long logins rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowPolicy {
@@ -71,15 +82,20 @@ impl Default for WindowPolicy {
 
 impl WindowPolicy {
     /// The window after a hit, if that is anything new. `jitter` is in [0, 1).
-    pub(crate) fn after(&self, known: Option<&Window>, hit: Hit, now: Timestamp, jitter: f64) -> Option<Window> {
-        if known.is_some_and(|known| known.job == hit.job && known.epoch == hit.epoch) {
-            return None;
-        }
-        let rests = known.filter(|known| known.until.is_none_or(|until| until > now));
-        let is_again = |known: &&Window| known.until.is_some_and(|until| now.since(until) < AGAIN_WITHIN);
-        let hits = known.filter(is_again).map_or(1, |known| known.hits.saturating_add(u32::from(rests.is_none())));
+    pub(crate) fn after(&self, former: Former<'_>, hit: Hit, now: Timestamp, jitter: f64) -> Option<Window> {
         // One that lies behind us by our clock is as good as none.
         let resets_at = hit.resets_at.filter(|at| *at > now).map(|at| at.min(now.after(RESET_MAX)));
+        let is_told = |known: &Window| known.job == hit.job && known.epoch == hit.epoch;
+        // Runs that were under way when the window was used up find out one after the other.
+        let is_covered = |known: &Window| known.until.is_none_or(|until| resets_at.is_none_or(|at| at <= until));
+        let is_again = |known: &Window| known.until.is_some_and(|until| now.since(until) < AGAIN_WITHIN);
+        let hits = match former {
+            Former::Resting(known) if is_told(known) || is_covered(known) => return None,
+            Former::Resting(known) => known.hits,
+            Former::Over(known) if is_again(known) && !is_told(known) => known.hits.saturating_add(1),
+            Former::Over(known) if is_again(known) => known.hits,
+            Former::Over(_) | Former::Unknown => 1,
+        };
         let until = match resets_at {
             Some(at) => at.after(self.spread.mul_f64(jitter)),
             None => {
@@ -87,10 +103,7 @@ impl WindowPolicy {
                 now.after(doubled.mul_f64(1.0 + 0.2 * jitter))
             }
         };
-        // Runs that were under way when the window was used up find out one after the other.
-        let is_covered = rests
-            .is_some_and(|known| known.until.is_none_or(|known_until| resets_at.is_none_or(|at| at <= known_until)));
-        (!is_covered).then(|| Window {
+        Some(Window {
             engine: hit.engine,
             window: hit.window,
             since: now,
@@ -153,6 +166,15 @@ impl Windows {
     /// What is written down about a login, whether it is over or not.
     pub(crate) fn get(&self, credential: &str) -> Option<&Versioned<Window>> {
         self.by_credential.get(credential).map(|known| &known.window)
+    }
+
+    /// What a hit on a login comes after.
+    pub(crate) fn former(&self, credential: &str, at: Hour) -> Former<'_> {
+        match self.by_credential.get(credential) {
+            Some(known) if known.rests(at) => Former::Resting(&known.window.value),
+            Some(known) => Former::Over(&known.window.value),
+            None => Former::Unknown,
+        }
     }
 
     /// The window of a login that gets no work now.
@@ -218,7 +240,7 @@ mod tests {
     #[test]
     fn a_known_reset_is_waited_for_and_a_little_longer_but_never_for_ever() {
         let policy = WindowPolicy::default();
-        let after = |at, jitter| until(policy.after(None, hit(1, Some(at)), NOW, jitter));
+        let after = |at, jitter| until(policy.after(Former::Unknown, hit(1, Some(at)), NOW, jitter));
 
         assert_eq!(after(NOW.after(MINUTE), 0.5), Some(NOW.after(MINUTE + policy.spread / 2)));
         assert_eq!(after(Timestamp::from_millis(i64::MAX), 0.0), Some(NOW.after(RESET_MAX)));
@@ -231,7 +253,9 @@ mod tests {
         let mut now = NOW;
         let mut pauses = Vec::new();
         for epoch in 1..=6 {
-            let window = policy.after(known.as_ref(), hit(epoch, Some(NOW)), now, 0.0).unwrap();
+            let window = policy
+                .after(known.as_ref().map_or(Former::Unknown, Former::Over), hit(epoch, Some(NOW)), now, 0.0)
+                .unwrap();
             pauses.push(window.until.unwrap().since(now).as_secs() / 60);
             now = window.until.unwrap();
             known = Some(window);
@@ -239,19 +263,21 @@ mod tests {
         assert_eq!(pauses, vec![5, 10, 20, 40, 60, 60]);
 
         let later = now.after(AGAIN_WITHIN);
-        assert_eq!(until(policy.after(known.as_ref(), hit(9, None), later, 0.0)), Some(later.after(policy.backoff)));
+        let known = known.unwrap();
+        let fresh = policy.after(Former::Over(&known), hit(9, None), later, 0.0);
+        assert_eq!(until(fresh), Some(later.after(policy.backoff)));
     }
 
     #[test]
     fn runs_that_find_out_together_and_reports_that_are_repeated_say_nothing_new() {
         let policy = WindowPolicy::default();
         let reset = NOW.after(MINUTE * 60);
-        let known = policy.after(None, hit(1, Some(reset)), NOW, 0.0).unwrap();
+        let known = policy.after(Former::Unknown, hit(1, Some(reset)), NOW, 0.0).unwrap();
 
-        assert_eq!(policy.after(Some(&known), hit(1, Some(reset.after(MINUTE))), NOW, 0.0), None);
-        assert_eq!(policy.after(Some(&known), hit(2, Some(reset)), NOW, 0.9), None);
-        assert_eq!(policy.after(Some(&known), hit(2, None), NOW, 0.0), None);
-        let longer = policy.after(Some(&known), hit(2, Some(reset.after(MINUTE))), NOW, 0.0);
+        assert_eq!(policy.after(Former::Resting(&known), hit(1, Some(reset.after(MINUTE))), NOW, 0.0), None);
+        assert_eq!(policy.after(Former::Resting(&known), hit(2, Some(reset)), NOW, 0.9), None);
+        assert_eq!(policy.after(Former::Resting(&known), hit(2, None), NOW, 0.0), None);
+        let longer = policy.after(Former::Resting(&known), hit(2, Some(reset.after(MINUTE))), NOW, 0.0);
         assert_eq!(until(longer), Some(reset.after(MINUTE)));
     }
 
@@ -259,7 +285,7 @@ mod tests {
     fn where_people_decide_a_window_has_no_end() {
         let policy = WindowPolicy { reopen: false, ..WindowPolicy::default() };
 
-        let window = policy.after(None, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
+        let window = policy.after(Former::Unknown, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
 
         assert_eq!((window.until, window.shown().until), (None, None));
         assert!(!window.is_history(NOW.after(RESET_MAX * 9)));
@@ -268,7 +294,7 @@ mod tests {
     #[test]
     fn a_window_is_over_when_either_clock_says_so() {
         let policy = WindowPolicy::default();
-        let window = policy.after(None, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
+        let window = policy.after(Former::Unknown, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
         let mut windows = Windows::default();
         let at = |now, monotonic| Hour { now, monotonic };
         windows.know("a".to_owned(), Versioned { value: window, revision: Revision(1) }, at(NOW, MINUTE));

@@ -46,7 +46,7 @@ pub use ports::{
 pub use reason::FailureReason;
 pub use refusal::Refusal;
 pub use retry::{RetryPolicy, Verdict};
-pub use run::{Evidence, Insights, Run, RunOutcome};
+pub use run::{Evidence, Insights, Run, RunOutcome, Spent};
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
 pub use stage::{Account, Completion, Holder, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, UnknownStage};

@@ -102,6 +102,42 @@ pub struct Insights {
     pub engine_ms: Option<u64>,
 }
 
+/// What all ended runs of a job have cost together, whatever became of them. What is not known is absent, never 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Spent {
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Tokens, read and written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+}
+
+impl Spent {
+    /// Whether nothing is known to have been spent.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What was spent since `earlier`.
+    pub(crate) fn beyond(self, earlier: Self) -> Self {
+        Self {
+            cost_usd: self.cost_usd.map(|cost| (cost - earlier.cost_usd.unwrap_or(0.0)).max(0.0)),
+            tokens: self.tokens.map(|tokens| tokens.saturating_sub(earlier.tokens.unwrap_or(0))),
+        }
+    }
+
+    pub(crate) fn add(&mut self, insights: &Insights) {
+        if let Some(cost) = insights.cost_usd.filter(|cost| cost.is_finite()) {
+            self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost);
+        }
+        for tokens in [insights.tokens_in, insights.tokens_out].into_iter().flatten() {
+            self.tokens = Some(self.tokens.unwrap_or(0).saturating_add(tokens));
+        }
+    }
+}
+
 /// One verify command and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

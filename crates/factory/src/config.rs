@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use domain::{BranchName, EngineName};
 use serde::Deserialize;
 
+use crate::engine::Permissions;
+
 /// One repository that this factory can work on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -21,6 +23,12 @@ pub struct RepoConfig {
     /// Fetches the contents of files when they are needed, for a repository whose history is large.
     #[serde(default)]
     pub partial: bool,
+    /// Fetches the contents of files in large file storage, where `git-lfs` is installed.
+    #[serde(default = "yes")]
+    pub lfs: bool,
+    /// Checks submodules out too, for reading.
+    #[serde(default)]
+    pub submodules: bool,
     /// Folders that outlive worktrees, by the variable that tells programs where each is: `CARGO_TARGET_DIR = "target"`.
     /// Each product has its own.
     #[serde(default)]
@@ -30,7 +38,15 @@ pub struct RepoConfig {
 impl RepoConfig {
     /// A repository at `url` with nothing else to say about it.
     pub fn at(url: impl Into<String>, base: BranchName) -> Self {
-        Self { url: url.into(), base, setup: Vec::new(), partial: false, caches: BTreeMap::new() }
+        Self {
+            url: url.into(),
+            base,
+            setup: Vec::new(),
+            partial: false,
+            lfs: true,
+            submodules: false,
+            caches: BTreeMap::new(),
+        }
     }
 }
 
@@ -87,8 +103,11 @@ pub struct EngineConfig {
     pub model: Option<String>,
     /// Whose usage windows it uses up: an opaque id, the engine's name when absent.
     pub credential: Option<String>,
-    /// What claude may do without asking: `acceptEdits` with any shell command when absent.
+    /// What claude may do without asking: `acceptEdits` with any shell command when absent. For other agents the mode they
+    /// are put in.
     pub permission_mode: Option<String>,
+    /// How an agent that speaks the Agent Client Protocol is answered when it asks for permission.
+    pub permissions: Permissions,
     /// What codex may change: `workspace-write` when absent.
     pub sandbox: Option<String>,
     /// Turns of the conversation in one run.
@@ -107,6 +126,10 @@ pub enum EngineKind {
     Claude,
     /// Codex.
     Codex,
+    /// Devin in its simple mode.
+    Devin,
+    /// Any agent that speaks the Agent Client Protocol.
+    Acp,
 }
 
 impl EngineConfig {
@@ -115,9 +138,30 @@ impl EngineConfig {
         let by_name = match name.as_str() {
             "claude" => EngineKind::Claude,
             "codex" => EngineKind::Codex,
+            "devin" => EngineKind::Acp,
             _ => EngineKind::Command,
         };
         self.kind.unwrap_or(if self.argv.is_empty() { by_name } else { EngineKind::Command })
+    }
+
+    /// The program that the engine called `name` runs, if it has one.
+    pub fn program(&self, name: &EngineName) -> Option<&str> {
+        match self.kind(name) {
+            EngineKind::Command | EngineKind::Acp if !self.argv.is_empty() => self.argv.first().map(String::as_str),
+            kind => self.program.as_deref().or(kind.program()),
+        }
+    }
+}
+
+impl EngineKind {
+    /// The program that such an engine is, where its configuration names no other.
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Command => None,
+            Self::Claude => Some("claude"),
+            Self::Codex => Some("codex"),
+            Self::Devin | Self::Acp => Some("devin"),
+        }
     }
 }
 
@@ -284,6 +328,10 @@ impl Default for Limits {
             git_network_ms: 10 * 60 * 1000,
         }
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn default_base() -> BranchName {

@@ -4,11 +4,13 @@
 //! and judges its end. [`EngineRun`] does what all of them have in common: it starts the program, carries lines both
 //! ways, holds the run to its limits and asks the session for its judgement. One file for each engine.
 
+mod acp;
 mod activity;
 mod bench;
 mod claude;
 mod codex;
 mod command;
+mod devin;
 mod event;
 mod figures;
 mod judgement;
@@ -23,12 +25,14 @@ mod stream;
 use async_trait::async_trait;
 use domain::{EngineName, Insights};
 
+pub use acp::{AcpEngine, Permissions};
 pub use activity::Activity;
 pub use bench::Bench;
 pub(crate) use bench::make_all;
 pub use claude::ClaudeEngine;
 pub use codex::CodexEngine;
 pub use command::{CommandEngine, TemplateError};
+pub use devin::DevinEngine;
 pub use event::{EngineEvent, RateLimit, Target, Usage, WindowState};
 pub use judgement::{Again, Exit, Judgement};
 pub use prices::{Prices, Tokens};
@@ -63,6 +67,10 @@ pub trait Session: Send {
     /// program that reads only its prompt hears nothing else.
     fn reply(&mut self) -> Reply {
         Reply::HangUp
+    }
+    /// What is said to a program that is to stop, before it is made to. Nothing to one that is not spoken with.
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        None
     }
     /// What the run came to, when no limit of ours ended it. An engine that says "done" has only claimed so.
     fn judge(&mut self, exit: Exit) -> Judgement;

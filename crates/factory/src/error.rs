@@ -64,6 +64,20 @@ pub enum Error {
         /// The branch.
         branch: BranchName,
     },
+    /// A submodule lies where none may lie, or comes from where nothing may come from.
+    #[error("submodule `{path}` of repository `{repo}` is refused: its path or its address is not one that we follow")]
+    Submodule {
+        /// The repository.
+        repo: RepoName,
+        /// The path of the submodule.
+        path: String,
+    },
+    /// The work holds a file that no git host takes.
+    #[error("{path} is too large to be committed: delete it, or have git ignore it")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
     /// The worktree is not the folder that we made.
     #[error("the worktree {path} was replaced by something else")]
     NotOurWorktree {

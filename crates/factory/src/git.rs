@@ -15,6 +15,7 @@ use tokio::process::Command;
 pub use error::GitError;
 
 use crate::config::{GitConfig, Identity, Limits};
+use crate::large_files;
 use crate::process::Group;
 use crate::remote::{Remote, Transport};
 
@@ -87,6 +88,11 @@ impl Git {
         }
     }
 
+    /// Where its programs are looked for.
+    pub(crate) fn path(&self) -> &OsStr {
+        &self.path
+    }
+
     /// Who our commits are by.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
@@ -104,6 +110,7 @@ impl Git {
             remote: None,
             promisor: None,
             trusted: None,
+            large_files: None,
             args: Vec::new(),
             stdin: Vec::new(),
         }
@@ -122,6 +129,7 @@ pub(crate) struct Call<'a> {
     remote: Option<&'a Remote>,
     promisor: Option<&'a Remote>,
     trusted: Option<&'a Path>,
+    large_files: Option<&'a Remote>,
     args: Vec<OsString>,
     stdin: Vec<u8>,
 }
@@ -166,6 +174,12 @@ impl<'a> Call<'a> {
     /// Reads a repository of another account as a stranger; `settings` is the one file that says so.
     pub(crate) fn trusting(mut self, settings: &'a Path) -> Self {
         self.trusted = Some(settings);
+        self
+    }
+
+    /// Lets git ask the large file storage of `remote` for contents, and give it some.
+    pub(crate) fn large_files(mut self, remote: &'a Remote) -> Self {
+        self.large_files = Some(remote);
         self
     }
 
@@ -262,6 +276,9 @@ impl<'a> Call<'a> {
                 command.args(["-c", setting]);
             }
         }
+        for setting in self.large_files.map(large_files::settings).unwrap_or_default() {
+            command.args(["-c", &setting]);
+        }
         if let Some(credential) = self.credential() {
             command.args(["-c", credential]);
         }
@@ -311,7 +328,7 @@ impl<'a> Call<'a> {
 
     /// Who we are to the remote, where its address says so.
     fn login(&self) -> Option<(&str, &str)> {
-        self.remote.or(self.promisor).and_then(Remote::login)
+        self.remote.or(self.promisor).or(self.large_files).and_then(Remote::login)
     }
 
     fn credential(&self) -> Option<&'static str> {
@@ -380,6 +397,29 @@ fn joined(option: &str, path: &Path) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_login_never_stands_on_a_command_line() {
+        let git = Git::new(
+            OsStr::new("/bin"),
+            Path::new("/empty"),
+            GitConfig::default(),
+            Identity::default(),
+            &Limits::default(),
+        );
+        let remote = Remote::parse("https://me:hunter2@forge.example/a.git").unwrap();
+
+        let call = git.call(Path::new("/mirror"), "fetch").talking_to(&remote).arg(remote.url());
+        let command = call.command();
+        let partial = git.call(Path::new("/mirror"), "read-tree").lazily(&remote).command();
+
+        for command in [command, partial] {
+            let shown = command.as_std().get_args().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            assert!(!shown.contains("hunter2") && shown.contains("credential.helper=!"), "{shown}");
+            let given = command.as_std().get_envs().any(|(_, value)| value == Some(OsStr::new("hunter2")));
+            assert!(given, "git is told who we are");
+        }
+    }
 
     #[test]
     fn a_relative_folder_is_never_searched_for_programs() {

@@ -47,7 +47,7 @@ impl Host {
     /// The local mirror of a repository. Nothing is fetched yet.
     pub fn mirror(&self, repo: &RepoName, config: &RepoConfig) -> Result<Mirror, Error> {
         let remote = Remote::parse(&config.url).map_err(|source| Error::Remote { repo: repo.clone(), source })?;
-        Ok(Mirror::new(self.clone(), repo.clone(), remote, config.partial))
+        Ok(Mirror::new(self.clone(), repo.clone(), remote, config))
     }
 
     /// The worktree of a run, or `None` if there is none or it was never finished.
@@ -58,6 +58,14 @@ impl Host {
     /// An empty folder for a run without a repository. It is removed like a worktree.
     pub fn scratch(&self, run: RunKey) -> Result<PathBuf, Error> {
         let folder = self.state.worktree(run);
+        crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        self.hand_over(&folder)?;
+        Ok(folder)
+    }
+
+    /// A home folder for one run, which goes with its worktree.
+    pub(crate) fn home(&self, run: RunKey) -> Result<PathBuf, Error> {
+        let folder = self.state.home(run);
         crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
         self.hand_over(&folder)?;
         Ok(folder)
@@ -88,7 +96,7 @@ impl Host {
     /// Every run that left a worktree here, finished or not, for the sweep at start-up.
     pub fn worktrees(&self) -> Result<Vec<RunKey>, Error> {
         let mut found = BTreeSet::new();
-        for folder in [self.state.worktrees(), self.state.desks()] {
+        for folder in [self.state.worktrees(), self.state.homes(), self.state.desks()] {
             found.extend(runs_named_in(&folder)?);
         }
         Ok(found.into_iter().collect())
@@ -97,10 +105,10 @@ impl Host {
     /// Removes a run's worktree and our notes on it. Doing it twice, or half before a crash, is the same.
     pub async fn remove_worktree(&self, run: RunKey) -> Result<(), Error> {
         let known = self.worktree(run)?;
-        let (tree, desk) = (self.state.worktree(run), self.state.desk(run));
+        let folders = [self.state.worktree(run), self.state.home(run), self.state.desk(run)];
         let removed = tokio::task::spawn_blocking(move || {
             // The notes go last: until then a crash leaves something that the listing finds.
-            for folder in [tree, desk] {
+            for folder in folders {
                 remove_folder(&folder).map_err(Error::disk("remove", &folder))?;
             }
             Ok(())

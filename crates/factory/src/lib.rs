@@ -13,6 +13,7 @@ mod gc;
 mod git;
 pub mod guard;
 mod host;
+mod large_files;
 mod lock;
 mod merged_before;
 mod mirror;
@@ -29,6 +30,7 @@ mod ship;
 mod snapshot;
 mod state;
 mod station;
+mod submodules;
 mod verify;
 mod watch;
 mod workspace;
@@ -39,9 +41,10 @@ pub use config::{
 };
 pub use detect::{DetectConfig, Detected, detect};
 pub use engine::{
-    Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine,
-    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Login, Memory,
-    Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens, Usage, WindowState,
+    AcpEngine, Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine,
+    DiskAllowance, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit,
+    Judgement, Login, Memory, Permissions, Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens,
+    Usage, WindowState,
 };
 pub use error::Error;
 pub use gc::{Gc, GcItem, GcKind, GcPlan, GcReport};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use domain::{BranchName, CommitSha, RepoName};
 
+use crate::config::RepoConfig;
 use crate::disk::{make_private_folder, remove_file, remove_folder, replace_file};
 use crate::error::Error;
 use crate::git::{Call, GitError, PROMISOR};
@@ -24,6 +25,10 @@ pub struct Mirror {
     remote: Remote,
     /// Contents of files are fetched when they are needed.
     partial: bool,
+    /// Contents of files in large file storage are fetched too.
+    pub(crate) large_files: bool,
+    /// Submodules are checked out too.
+    pub(crate) submodules: bool,
 }
 
 /// A mirror's whole configuration. It names no remote and no program, so there is nothing in it to trust.
@@ -41,9 +46,17 @@ const FOREIGN: [&str; 7] =
 const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 impl Mirror {
-    pub(crate) fn new(host: Host, repo: RepoName, remote: Remote, partial: bool) -> Self {
+    pub(crate) fn new(host: Host, repo: RepoName, remote: Remote, config: &RepoConfig) -> Self {
         let path = host.state.mirror(&repo);
-        Self { host, repo, path, remote, partial }
+        Self {
+            host,
+            repo,
+            path,
+            remote,
+            partial: config.partial,
+            large_files: config.lfs,
+            submodules: config.submodules,
+        }
     }
 
     /// The repository it mirrors.
@@ -208,6 +221,10 @@ impl Mirror {
         self.remote_call("push").args(["--quiet", "--no-verify", "--no-signed", "--no-recurse-submodules"])
     }
 
+    pub(crate) fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
     pub(crate) fn url(&self) -> &str {
         self.remote.url()
     }
@@ -265,6 +282,7 @@ impl Mirror {
     }
 }
 
-fn quiet(fetch: Call<'_>) -> Call<'_> {
+/// A fetch that takes no more than it is asked for.
+pub(crate) fn quiet(fetch: Call<'_>) -> Call<'_> {
     fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"])
 }

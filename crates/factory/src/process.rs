@@ -99,6 +99,14 @@ pub struct Launcher {
     account: Option<Account>,
     scrubber: Scrubber,
     variables: BTreeMap<String, OsString>,
+    home: Option<Home>,
+}
+
+/// A home folder in the place of another.
+#[derive(Clone)]
+struct Home {
+    shared: PathBuf,
+    own: PathBuf,
 }
 
 /// A guard may need this long beyond the grace to end what its program left.
@@ -138,7 +146,21 @@ impl Launcher {
 
     /// Starts programs directly. They outlive this process if it is killed.
     pub fn unguarded(clock: Arc<dyn Clock>) -> Self {
-        Self { guard: None, clock, account: None, scrubber: Scrubber::default(), variables: BTreeMap::new() }
+        Self {
+            guard: None,
+            clock,
+            account: None,
+            scrubber: Scrubber::default(),
+            variables: BTreeMap::new(),
+            home: None,
+        }
+    }
+
+    /// The same, with a home folder of its own for every program that would have the `shared` one.
+    #[must_use]
+    pub fn at_home(mut self, shared: PathBuf, own: PathBuf) -> Self {
+        self.home = Some(Home { shared, own });
+        self
     }
 
     /// The same, under another account of the machine.
@@ -167,6 +189,11 @@ impl Launcher {
         &self.scrubber
     }
 
+    /// The account that programs run under, if it is another.
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
     /// The clock that programs are timed by.
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
@@ -186,6 +213,11 @@ impl Launcher {
         let mut command = Command::new(name);
         command.args(args).current_dir(&program.dir).env_clear().envs(program.environment.variables());
         command.envs(&self.variables);
+        let home =
+            self.home.as_ref().filter(|home| program.environment.variable("HOME") == Some(home.shared.as_os_str()));
+        if let Some(home) = home {
+            command.env("HOME", &home.own);
+        }
         if let (None, Some(account)) = (&self.guard, &self.account) {
             command.uid(account.uid()).gid(account.gid());
         }

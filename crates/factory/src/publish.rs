@@ -8,7 +8,7 @@ use crate::mirror::Mirror;
 use crate::refs::RefName;
 use crate::run_key::RunKey;
 use crate::snapshot::Snapshot;
-use crate::workspace::{PR_BODY, Worktree};
+use crate::workspace::{LastSaved, PR_BODY, Worktree};
 
 /// What came of saving work in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,19 +40,38 @@ pub struct DiffSummary {
 }
 
 impl Mirror {
-    /// Saves committed, changed and untracked files to the run's wip ref. Safe while the agent still works.
+    /// Saves committed, changed and untracked files to the run's wip ref. Safe while the agent still works. What was
+    /// saved before and has not changed is not pushed again.
     pub async fn checkpoint(&self, worktree: &Worktree) -> Result<Saved, Error> {
+        self.save(worktree, worktree.last_saved()).await
+    }
+
+    /// Like [`Mirror::checkpoint`], although the remote should have it already.
+    pub(crate) async fn checkpoint_anew(&self, worktree: &Worktree) -> Result<Saved, Error> {
+        self.save(worktree, None).await
+    }
+
+    async fn save(&self, worktree: &Worktree, last: Option<LastSaved>) -> Result<Saved, Error> {
         let snapshot = self.snapshot(worktree).await?;
         if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree {
             return Ok(Saved::NothingToSave);
         }
         let run = worktree.run();
+        let name = self.host.refs.wip(run);
+        let pushed = |sha| {
+            let git_ref = name.as_str().to_owned();
+            Saved::Pushed(Checkpoint { git_ref, sha, session: None, epoch: run.epoch })
+        };
+        if let Some(last) = last.filter(|last| last.head == snapshot.head && last.tree == snapshot.tree) {
+            return Ok(pushed(last.sha));
+        }
         let message = with_trailers("Work in progress", run);
         // One parent, the agent's last commit: whoever resumes finds both what was committed and what was not.
         let sha = self.commit_tree(&snapshot.tree, std::slice::from_ref(&snapshot.head), &message).await?;
-        let name = self.host.refs.wip(run);
+        self.push_large_files(worktree, &sha).await?;
         self.push_own(&sha, &name).await?;
-        Ok(Saved::Pushed(Checkpoint { git_ref: name.as_str().to_owned(), sha, session: None, epoch: run.epoch }))
+        worktree.remember_saved(&LastSaved { head: snapshot.head, tree: snapshot.tree, sha: sha.clone() });
+        Ok(pushed(sha))
     }
 
     /// Commits everything that the work left, with the trailers that name the job and the epoch.
@@ -60,6 +79,9 @@ impl Mirror {
     /// Commits of the agent are kept. Where it left nothing uncommitted its last commit is made again, with the trailers.
     pub async fn commit_all(&self, worktree: &Worktree, message: &str) -> Result<Committed, Error> {
         let snapshot = self.snapshot(worktree).await?;
+        if let Some(path) = snapshot.giant {
+            return Err(Error::TooLarge { path });
+        }
         if snapshot.tree == snapshot.fork_tree {
             return Ok(Committed::Empty);
         }
@@ -80,6 +102,7 @@ impl Mirror {
     /// Pushes a commit to the run's own ref, and to nothing else.
     pub async fn push_run(&self, worktree: &Worktree, sha: &CommitSha) -> Result<RefName, Error> {
         let name = self.host.refs.run(worktree.run());
+        self.push_large_files(worktree, sha).await?;
         self.push_own(sha, &name).await?;
         Ok(name)
     }

@@ -72,6 +72,25 @@ impl Remote {
         &self.url
     }
 
+    /// The remote at a relative address, `../other.git`, with the same login.
+    pub(crate) fn beside(&self, relative: &str) -> Option<Self> {
+        let mut base = self.url.trim_end_matches('/').to_owned();
+        let mut rest = relative;
+        loop {
+            if let Some(after) = rest.strip_prefix("./") {
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix("../") {
+                let cut = base.rfind(['/', ':'])?;
+                base.truncate(cut);
+                rest = after;
+            } else {
+                break;
+            }
+        }
+        let whole = Self::parse(&format!("{base}/{rest}")).ok()?;
+        (!rest.contains("..")).then_some(Self { login: self.login.clone(), ..whole })
+    }
+
     /// The user and the password that the address brought along.
     pub(crate) fn login(&self) -> Option<(&str, &str)> {
         self.login.as_ref().map(|login| (login.user.as_str(), login.password.as_str()))
@@ -172,6 +191,17 @@ mod tests {
         assert_eq!((secret.url(), secret.login()), ("https://forge.example/a.git", Some(("me", "hunter/2"))));
         assert!(!format!("{secret:?}").contains("hunter"), "{secret:?}");
         assert_eq!((open.url(), open.login()), ("ssh://git@forge.example/a.git", None));
+    }
+
+    #[test]
+    fn an_address_beside_another_keeps_its_login_and_climbs_no_higher_than_its_host() {
+        let remote = Remote::parse("https://me:x@forge.example/acme/notes.git").unwrap();
+
+        let beside = remote.beside("../other.git").unwrap();
+
+        assert_eq!((beside.url(), beside.login()), ("https://forge.example/acme/other.git", Some(("me", "x"))));
+        assert_eq!(remote.beside("../../../../../etc"), None);
+        assert_eq!(remote.beside("../a/../b"), None);
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub struct RunRecord {
     /// Where the engine works.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub worktree: Option<PathBuf>,
+    /// The engine's own session with the engine's name before it, once it has one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session: Option<String>,
     /// How far the run is.
     pub stage: LocalStage,
 }

@@ -26,7 +26,12 @@ pub(crate) struct Snapshot {
     pub(crate) tree: CommitSha,
     /// The tree that the work started from.
     pub(crate) fork_tree: CommitSha,
+    /// A file that was left out because no forge would take it.
+    pub(crate) giant: Option<PathBuf>,
 }
+
+/// What git hosts refuse, with room to spare; a longer file is a core dump or a disk image.
+const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 impl Mirror {
     /// Takes the agent's commits into the mirror and its files into a tree. The worktree and its index stay untouched.
@@ -37,10 +42,10 @@ impl Mirror {
             return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
         }
         let head = self.adopt(worktree).await?;
-        let tree = self.tree_of_files(worktree, &head).await?;
+        let (tree, giant) = self.tree_of_files(worktree, &head).await?;
         let head_tree = self.tree_of(&head).await?;
         let fork_tree = self.tree_of(worktree.fork()).await?;
-        Ok(Snapshot { head, head_tree, tree, fork_tree })
+        Ok(Snapshot { head, head_tree, tree, fork_tree, giant })
     }
 
     pub(crate) async fn tree_of(&self, commit: &CommitSha) -> Result<CommitSha, Error> {
@@ -67,25 +72,39 @@ impl Mirror {
         Ok(if related { head } else { worktree.start().clone() })
     }
 
-    async fn tree_of_files(&self, worktree: &Worktree, head: &CommitSha) -> Result<CommitSha, Error> {
+    async fn tree_of_files(
+        &self,
+        worktree: &Worktree,
+        head: &CommitSha,
+    ) -> Result<(CommitSha, Option<PathBuf>), Error> {
         let index = ScratchIndex::copied(worktree)?;
-        let call = |verb| self.call(verb).work_tree(worktree.path()).index(index.path());
+        let call = |verb| {
+            let call = self.call(verb).work_tree(worktree.path()).index(index.path());
+            if worktree.has_large_files() { call.large_files(self.remote()) } else { call }
+        };
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
         // Repositories inside the worktree are not entered: they show as folders here, and are left out.
         let changed =
             call("diff-files").args(["--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all"]).output().await?;
         let untracked = call("ls-files").args(["--others", "--exclude-standard", "-z"]).output().await?;
-        let paths = paths_to_take(&changed, &untracked, |path| self.is_foreign(worktree, path));
+        let mut giant = None;
+        let paths = paths_to_take(&changed, &untracked, |path| {
+            let path = worktree.path().join(OsStr::from_bytes(path));
+            let Ok(found) = fs::symlink_metadata(&path) else { return false };
+            if found.is_file() && found.len() > FILE_BYTES_MAX {
+                giant.get_or_insert(path);
+                return true;
+            }
+            self.is_foreign(&found)
+        });
         call("update-index").args(["--add", "--remove", "--replace", "-z", "--stdin"]).stdin(paths).done().await?;
         self.put_pr_body_back(worktree, &index).await?;
-        Ok(call("write-tree").object().await?)
+        Ok((call("write-tree").object().await?, giant))
     }
 
     /// Whether a file is neither ours nor the agent's: a link to something that only we can read, made to have us read it.
-    fn is_foreign(&self, worktree: &Worktree, path: &[u8]) -> bool {
-        let Some(account) = &self.host.account else { return false };
-        let found = fs::symlink_metadata(worktree.path().join(OsStr::from_bytes(path)));
-        found.is_ok_and(|found| found.is_file() && found.uid() != account.uid())
+    pub(crate) fn is_foreign(&self, found: &fs::Metadata) -> bool {
+        self.host.account.as_ref().is_some_and(|account| found.is_file() && found.uid() != account.uid())
     }
 
     /// An agent that committed the pull request's text did so by mistake: the tree has what the base has, mostly nothing.
@@ -99,11 +118,11 @@ impl Mirror {
     }
 }
 
-/// The names in both lists, but for nested repositories and the pull request's text.
-fn paths_to_take(changed: &[u8], untracked: &[u8], is_foreign: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+/// The names in both lists, but for nested repositories, the pull request's text and what is refused.
+fn paths_to_take(changed: &[u8], untracked: &[u8], mut is_refused: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut taken = Vec::with_capacity(changed.len() + untracked.len());
     for path in changed.split(|byte| *byte == 0).chain(untracked.split(|byte| *byte == 0)) {
-        if path.is_empty() || path.ends_with(b"/") || path == PR_BODY.as_bytes() || is_foreign(path) {
+        if path.is_empty() || path.ends_with(b"/") || path == PR_BODY.as_bytes() || is_refused(path) {
             continue;
         }
         taken.extend_from_slice(path);

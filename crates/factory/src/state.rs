@@ -27,8 +27,15 @@ impl StateDir {
     pub fn new(root: &Path) -> Result<Self, Error> {
         let root = std::path::absolute(root).map_err(Error::disk("find", root))?;
         let state = Self { root };
-        let folders =
-            [state.mirrors(), state.worktrees(), state.desks(), state.runs(), state.outbox(), state.empty_home()];
+        let folders = [
+            state.mirrors(),
+            state.worktrees(),
+            state.desks(),
+            state.homes(),
+            state.runs(),
+            state.outbox(),
+            state.empty_home(),
+        ];
         for folder in folders {
             make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
         }
@@ -37,13 +44,11 @@ impl StateDir {
 
     /// Lets an account reach what its programs need, and nothing else: tokens, records and notes stay closed.
     pub(crate) fn open_to(&self, account: &Account) -> Result<(), AccountError> {
-        let caches = self.caches();
-        // What cannot be made is told by the next line, which cannot open it.
-        let _ = make_private_folder(&caches);
-        account.let_through(&self.root, &[self.worktrees(), self.mirrors(), caches])?;
-        let home = self.account_home();
-        let made = make_private_folder(&home).and_then(|()| account.give(&home));
-        made.map_err(|source| account.refused(&home, source))
+        let folders = [self.worktrees(), self.mirrors(), self.caches(), self.homes(), self.empty_home()];
+        for folder in &folders {
+            make_private_folder(folder).map_err(|source| account.refused(folder, source))?;
+        }
+        account.let_through(&self.root, &folders)
     }
 
     /// Takes the folder for this process, or `None` if another process has it.
@@ -66,9 +71,14 @@ impl StateDir {
         self.root.join("sessions")
     }
 
-    /// The home folder of programs that run under another account.
-    pub(crate) fn account_home(&self) -> PathBuf {
-        self.root.join("account-home")
+    /// The home folders of runs.
+    pub(crate) fn homes(&self) -> PathBuf {
+        self.root.join("homes")
+    }
+
+    /// The home folder of one run, so that what its agent leaves there waits for nobody else's.
+    pub(crate) fn home(&self, run: RunKey) -> PathBuf {
+        self.homes().join(run.to_string())
     }
 
     pub(crate) fn root(&self) -> &Path {

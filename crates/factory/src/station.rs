@@ -137,8 +137,8 @@ impl Station {
             Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),
             None => Launcher::unguarded(Arc::clone(&clock)),
         };
-        let launcher = launcher.run_as(account.clone()).scrubbing(scrubber.clone());
-        let home = if account.is_some() { state.account_home() } else { state.empty_home() };
+        let launcher = launcher.run_as(account).scrubbing(scrubber.clone());
+        let home = state.empty_home();
         let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
         let bench = Bench {
             launcher: launcher.clone(),

@@ -51,7 +51,21 @@ struct Notes {
     fork: CommitSha,
     /// What was checked out, before the agent.
     start: CommitSha,
+    /// Whether some of its files are in large file storage.
+    #[serde(default)]
+    large_files: bool,
 }
+
+/// What was saved of a worktree last, so that nothing is pushed twice.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastSaved {
+    pub(crate) head: CommitSha,
+    pub(crate) tree: CommitSha,
+    pub(crate) sha: CommitSha,
+}
+
+/// Where that is written down.
+const LAST_SAVED: &str = "saved.json";
 
 /// Written last: a worktree without it was never finished.
 const NOTES: &str = "start.json";
@@ -109,12 +123,27 @@ impl Worktree {
         &self.notes.start
     }
 
+    /// Whether some of its files are in large file storage.
+    pub(crate) fn has_large_files(&self) -> bool {
+        self.notes.large_files
+    }
+
     pub(crate) fn index(&self) -> PathBuf {
         self.desk.join("index")
     }
 
     pub(crate) fn desk(&self) -> &Path {
         &self.desk
+    }
+
+    pub(crate) fn last_saved(&self) -> Option<LastSaved> {
+        serde_json::from_slice(&fs::read(self.desk.join(LAST_SAVED)).ok()?).ok()
+    }
+
+    /// Remembers what is on the remote now. If it cannot, the next time pushes once more.
+    pub(crate) fn remember_saved(&self, saved: &LastSaved) {
+        let written = serde_json::to_vec(saved).unwrap_or_default();
+        let _ = replace_file(&self.desk.join(LAST_SAVED), &written);
     }
 
     /// Git settings that say no more than that this worktree may be read although it belongs to another account.
@@ -142,7 +171,9 @@ impl Mirror {
         self.host.remove_worktree(run).await?;
         self.seal()?;
         let layout = self.layout(run, base, start).await?;
-        let notes = Notes { v: 1, repo: self.repo.clone(), base: base.clone(), fork: layout.fork, start: layout.head };
+        let large_files = self.needs_large_files(&layout.content).await?;
+        let (repo, base) = (self.repo.clone(), base.clone());
+        let notes = Notes { v: 1, repo, base, fork: layout.fork, start: layout.head, large_files };
         let state = &self.host.state;
         let worktree = Worktree { run, path: state.worktree(run), desk: state.desk(run), notes };
         for folder in [&worktree.path, &worktree.desk] {
@@ -150,6 +181,7 @@ impl Mirror {
         }
         self.check_out(&worktree, &layout.content).await?;
         self.furnish(&worktree, &layout.content).await?;
+        self.check_out_submodules(&worktree, &layout.content).await?;
         self.move_in(&worktree)?;
         let written = serde_json::to_vec_pretty(&worktree.notes).unwrap_or_default();
         let path = worktree.desk.join(NOTES);
@@ -167,11 +199,16 @@ impl Mirror {
             }
             Start::Checkpoint(saved) => {
                 // The name is made here, not taken from the message: what we were sent is a commit to look for.
-                self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
-                self.require(&saved.sha).await?;
-                let parent = format!("{}^1", saved.sha);
+                let shown = self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
+                let sha = match (self.require(&saved.sha).await, shown) {
+                    (Ok(()), _) => saved.sha.clone(),
+                    // The run saved once more and died before it could say so. Nobody else writes to its ref.
+                    (Err(Error::NoSuchCommit { .. }), Some(later)) => later,
+                    (Err(error), _) => return Err(error),
+                };
+                let parent = format!("{sha}^1");
                 let head = self.call("rev-parse").args(["--verify", "--end-of-options", &parent]).object().await?;
-                (head, saved.sha.clone())
+                (head, sha)
             }
         };
         let shared = self.call("merge-base").args([base_head.as_str(), head.as_str()]).object().await;
@@ -183,6 +220,11 @@ impl Mirror {
     async fn check_out(&self, worktree: &Worktree, content: &CommitSha) -> Result<(), Error> {
         let index = worktree.index();
         let check_out = self.call("read-tree").work_tree(&worktree.path).index(&index);
+        let check_out = if worktree.has_large_files() {
+            check_out.talking_to(self.remote()).large_files(self.remote())
+        } else {
+            check_out
+        };
         Ok(check_out.args(["--reset", "-u", content.as_str()]).done().await?)
     }
 
@@ -195,7 +237,7 @@ impl Mirror {
         let objects = self.path().join("objects");
         let files = [
             ("HEAD".to_owned(), format!("ref: {branch}\n")),
-            ("config".to_owned(), agent_config(self.host.git.identity())),
+            ("config".to_owned(), agent_config(self.host.git.identity(), worktree.has_large_files())),
             ("objects/info/alternates".to_owned(), format!("{}\n", objects.display())),
             ("info/exclude".to_owned(), format!("/{PR_BODY}\n")),
             (branch.as_str().to_owned(), format!("{head}\n")),
@@ -242,10 +284,12 @@ struct Layout {
     fork: CommitSha,
 }
 
-fn agent_config(identity: &Identity) -> String {
+fn agent_config(identity: &Identity, large_files: bool) -> String {
+    let filters = crate::large_files::FILTERS.map(|(key, value)| format!("\t{key} = {value}\n")).concat();
+    let filters = if large_files { format!("[filter \"lfs\"]\n{filters}") } else { String::new() };
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     format!(
-        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[user]\n\tname = \"{}\"\n\temail = \"{}\"\n",
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[user]\n\tname = \"{}\"\n\temail = \"{}\"\n{filters}",
         quoted(identity.name()),
         quoted(identity.email())
     )

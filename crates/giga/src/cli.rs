@@ -12,8 +12,8 @@ use crate::config::Overrides;
 
 pub(crate) use arguments::{
     BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, GcArgs, JobsArgs, LocalArgs, LogsArgs, ModeArgs,
-    ProductSetArgs, RequeueArgs, RestoreArgs, RoleName, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs, Until,
-    UpArgs, WaitArgs,
+    ProductSetArgs, RequeueArgs, RestoreArgs, RoleName, RunsArgs, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs,
+    Until, UpArgs, WaitArgs,
 };
 pub(crate) use bench::{
     BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchStore,
@@ -109,6 +109,8 @@ pub(crate) enum Command {
         /// The job's id, or its first characters (at least 8)
         id: String,
     },
+    /// List a job's runs, or show what backs one of them
+    Runs(RunsArgs),
     /// Show what a job's engine prints
     Logs(LogsArgs),
     /// Say why a job is where it is, and which factories could run it

@@ -6,6 +6,7 @@ mod backup;
 mod completions;
 mod dead_letters;
 mod doctor;
+mod doing;
 mod events;
 mod explain;
 mod factories;
@@ -21,6 +22,7 @@ mod mode;
 mod products;
 mod query;
 mod restore;
+mod runs;
 mod submit;
 mod token;
 mod wait;
@@ -90,6 +92,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Wait(args) => wait::wait(context, args).await,
         Command::Jobs(args) => jobs::jobs(context, args).await,
         Command::Job { id } => job::job(context, &id).await,
+        Command::Runs(args) => runs::runs(context, args).await,
         Command::Logs(args) => logs::logs(context, args).await,
         Command::Explain { id } => explain::explain(context, &id).await,
         Command::Factories(args) => factories::factories(context, args).await,

@@ -2,8 +2,8 @@
 
 use domain::{
     BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq, FactoryId,
-    FailureReason, Job, JobEvent, JobId, Kind, Priority, ProductId, RepoName, Revision, Run, Spec, Stage, StageName,
-    Tag, Timestamp,
+    FailureReason, Job, JobEvent, JobId, Kind, Priority, ProductId, RepoName, Revision, Run, Spec, Spent, Stage,
+    StageName, Tag, Timestamp,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
@@ -157,6 +157,9 @@ pub struct JobView {
     pub run: Option<Run>,
     /// How many runs it had.
     pub runs: u32,
+    /// What those that ended have cost together.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent: Spent,
     /// The key it was submitted under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -207,6 +210,7 @@ impl JobView {
             pin: job.pin().cloned(),
             run: job.run().cloned(),
             runs: job.runs(),
+            spent: job.spent(),
             idempotency_key: job.submission().idempotency_key.clone(),
             seq: job.seq(),
             created_by: job.submission().by.clone(),

@@ -61,11 +61,12 @@ pub struct CredentialView {
     pub until: Option<Timestamp>,
     /// How often in a row it was used up.
     pub hits: u32,
-    /// The job that found out.
-    pub job_id: JobId,
+    /// The job that found out; not told to those who see only some products.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<JobId>,
     /// The factories that use the login.
     pub factories: Vec<FactoryId>,
-    /// The engine's own words.
+    /// The engine's own words; not told to those who see only some products.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

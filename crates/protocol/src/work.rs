@@ -2,7 +2,7 @@
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, Evidence, FactoryId,
-    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, StageName, Timestamp,
+    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, RepoName, Spec, Spent, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -59,6 +59,9 @@ pub struct Assignment {
     pub engine: Option<EngineName>,
     /// How many attempts failed before.
     pub attempts: u32,
+    /// What earlier runs have cost: the job's budget is for all of them together.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent: Spent,
     /// What the job asks for.
     pub spec: Spec,
     /// The manifest; empty for an errand.
@@ -199,7 +202,7 @@ pub struct Failed {
 }
 
 /// Gives a job back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseWork {
     /// The fence.
@@ -210,6 +213,9 @@ pub struct ReleaseWork {
     /// Work saved on the way out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
+    /// What it cost until then.
+    #[serde(default)]
+    pub insights: Insights,
 }
 
 /// A fenced change of a job by its holder: to `building`, or saved work.

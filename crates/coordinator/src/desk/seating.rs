@@ -63,6 +63,14 @@ impl Desk {
         self.queue.products().any(|product| self.flags.mode_of(product) == Mode::Push)
     }
 
+    /// Something has changed that the jobs of those who wait do not show.
+    pub(crate) fn touch_waiting(&mut self) {
+        let products: Vec<_> = self.queue.products().cloned().collect();
+        for product in products {
+            self.touch(&product);
+        }
+    }
+
     /// Something about a product has changed that its jobs do not show.
     pub(crate) fn touch(&mut self, product: &ProductId) {
         *self.versions.entry(product.clone()).or_default() += 1;

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{EventKind, Mode, Scope, StageName};
+use domain::{Clock as _, EventKind, Mode, Scope, StageName};
 use futures_util::future::join_all;
-use protocol::{Action, Presence};
+use protocol::{Action, Presence, QuotaWork};
 
 use super::lasting;
 use crate::fleet::{Fleet, PLAIN};
 use crate::following::hear;
 use crate::idle::{RENEW_EVERY, settle};
-use crate::machine::Machine;
+use crate::machine::{Machine, Offers};
 
 const FOLLOWERS: usize = 20;
 const NOISE: usize = 50;
@@ -112,4 +112,43 @@ async fn asking_an_empty_queue_costs_no_store_operation() {
     }
 
     assert_eq!(sqlite.operations(), before);
+}
+
+#[tokio::test]
+async fn a_login_that_rests_costs_no_store_operation_nor_does_its_reset() {
+    let fleet = Fleet::warm(lasting()).await;
+    let capabilities = ["engine:command".parse().unwrap()].into();
+    let mac = Machine::join_with(&fleet, "mac", Offers { capabilities, ..Offers::default() }).await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    let resets_at = Some(fleet.bench.clock.now().after(Duration::from_mins(30)));
+    let used_up = QuotaWork {
+        lease_epoch: grip.epoch,
+        engine: domain::EngineName::command(),
+        credential: String::new(),
+        window: None,
+        resets_at,
+        message: None,
+        checkpoint: None,
+        insights: domain::Insights::default(),
+    };
+    mac.quota(&fleet, used_up, job).await.unwrap();
+    fleet.act(job, Action::Cancel).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+    settle().await;
+    let sqlite = fleet.bench.sqlite_file();
+    let before = sqlite.operations();
+
+    for _ in 0..120 {
+        fleet.bench.clock.advance(RENEW_EVERY);
+        mac.renew(&fleet).await;
+        settle().await;
+    }
+
+    assert_eq!(sqlite.operations(), before);
+    assert_eq!(fleet.coordinator.credentials(&fleet.admin).unwrap().items, vec![]);
+    fleet.coordinator.stop();
+    tasks.join_all().await;
 }

@@ -11,8 +11,8 @@ use domain::{
 use parking_lot::Mutex;
 use protocol::{
     Accept, Accepted, Claim, CompleteWork, Completed, Directive, Enroll, ErrandOutcome, ErrandReport, FailWork, Failed,
-    Heartbeat, HeartbeatAnswer, Held, Holding, InboxEvent, NewToken, Patch, ReleaseWork, Renew, Renewed, StageAnswer,
-    StartWork,
+    Heartbeat, HeartbeatAnswer, Held, Holding, InboxEvent, NewToken, Patch, QuotaAnswer, QuotaWork, ReleaseWork, Renew,
+    Renewed, StageAnswer, StartWork,
 };
 
 use crate::fleet::Fleet;
@@ -233,6 +233,19 @@ impl Machine {
         fleet.coordinator.start(&self.who, grip.job, &request).await
     }
 
+    /// [`Machine::start`] by this engine.
+    pub(crate) async fn start_by(&self, fleet: &Fleet, grip: Grip, engine: &str) -> Result<StageAnswer, Error> {
+        let request = StartWork { lease_epoch: grip.epoch, engine: engine.parse().unwrap() };
+        fleet.coordinator.start(&self.who, grip.job, &request).await
+    }
+
+    /// The engine has used up its window.
+    pub(crate) async fn quota(&self, fleet: &Fleet, request: QuotaWork, job: JobId) -> Result<QuotaAnswer, Error> {
+        let answer = fleet.coordinator.quota(&self.who, job, &request).await?;
+        self.let_go(Grip { job, epoch: request.lease_epoch });
+        Ok(answer)
+    }
+
     pub(crate) async fn save(&self, fleet: &Fleet, grip: Grip, sha: &CommitSha) -> Result<StageAnswer, Error> {
         let request =
             Patch { lease_epoch: grip.epoch, stage: None, engine: None, checkpoint: Some(checkpoint(grip, sha)) };
@@ -271,7 +284,8 @@ impl Machine {
     }
 
     pub(crate) async fn release(&self, fleet: &Fleet, grip: Grip) -> Result<StageAnswer, Error> {
-        let request = ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: None };
+        let request =
+            ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: None, insights: Default::default() };
         let released = fleet.coordinator.release(&self.who, grip.job, &request).await?;
         self.let_go(grip);
         Ok(released)

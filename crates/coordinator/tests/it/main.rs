@@ -21,6 +21,7 @@ mod cutting;
 mod depending;
 mod dispatching;
 mod errands;
+mod failing;
 mod feeding;
 mod following;
 mod idle;
@@ -29,11 +30,14 @@ mod leading;
 mod leasing;
 mod modes;
 mod placing;
+mod proving;
 mod racing;
 mod restoring;
 mod seats;
+mod showing;
 mod steering;
 mod turning;
+mod windows;
 
 /// Stories again, on the stores of a module of `stores`.
 macro_rules! stories_on {
@@ -48,12 +52,12 @@ macro_rules! stories_on {
 }
 
 stories_on!(
-    weak: accepting, claiming, cutting, depending, dispatching, errands, following, idle, joining, leading, leasing, modes,
-    placing, racing, seats, steering, turning
+    weak: accepting, claiming, cutting, depending, dispatching, errands, failing, following, idle, joining, leading,
+    leasing, modes, placing, racing, seats, steering, turning, windows
 );
 
 // Those in which the store decides something. Not those that count the turns of the only thread: an answer from a server
 // takes any number of them.
 stories_on!(
-    postgres: accepting, claiming, depending, dispatching, errands, following, leading, leasing, racing, seats, steering
+    postgres: accepting, claiming, depending, dispatching, errands, following, leading, leasing, racing, seats, steering, windows
 );

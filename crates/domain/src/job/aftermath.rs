@@ -45,7 +45,10 @@ impl Job {
                 self.charge_run(account);
                 self.end_run(RunOutcome::QuotaWindow, Some(message), at);
             }
-            E::Released { message, .. } => {
+            E::Released { message, insights, .. } => {
+                if let Some(run) = &mut self.state.run {
+                    run.insights = insights.clone();
+                }
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Released, message.clone(), at);
             }
@@ -166,6 +169,7 @@ impl Job {
             run.outcome.get_or_insert(outcome);
             run.message = run.message.or(message);
             run.ended_at = Some(at);
+            self.state.spent.add(&run.insights);
             self.fresh_runs.push(run);
         }
     }
@@ -174,6 +178,7 @@ impl Job {
         self.state.attempts = 0;
         self.state.lost_leases = 0;
         self.state.unaccepted = 0;
+        self.state.forgiven = self.state.spent;
         self.state.avoid = None;
         if checkpoint == KeepCheckpoint::Drop {
             self.state.checkpoint = None;

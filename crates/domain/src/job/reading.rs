@@ -6,7 +6,7 @@ use super::{Job, Submission};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
-use crate::run::Run;
+use crate::run::{Run, Spent};
 use crate::shape::{Shape, ShapeKey};
 use crate::spec::{Priority, Spec};
 use crate::stage::Stage;
@@ -91,6 +91,16 @@ impl Job {
     /// How many runs it had, the current one included.
     pub fn runs(&self) -> u32 {
         self.state.runs
+    }
+
+    /// What its ended runs have cost together.
+    pub fn spent(&self) -> Spent {
+        self.state.spent
+    }
+
+    /// The part of it that counts against the job's budget: what was spent before an operator let it start over does not.
+    pub fn spent_of_budget(&self) -> Spent {
+        self.state.spent.beyond(self.state.forgiven)
     }
 
     /// Saved work to resume from.

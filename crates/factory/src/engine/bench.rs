@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ClaudeEngine, CodexEngine, CommandEngine, Engine, EngineError, EngineRequest, Presence, Prices, Session,
-    TemplateError,
+    AcpEngine, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineError, EngineRequest, Presence,
+    Prices, Session, TemplateError,
 };
 use crate::config::{EngineConfig, EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
@@ -75,6 +75,8 @@ fn make(
         EngineKind::Command => Arc::new(CommandEngine::new(name.clone(), config, environment)?),
         EngineKind::Claude => Arc::new(ClaudeEngine::new(name.clone(), config, environment, bench)),
         EngineKind::Codex => Arc::new(CodexEngine::new(name.clone(), config, environment, bench)),
+        EngineKind::Devin => Arc::new(DevinEngine::new(name.clone(), config, environment, bench)),
+        EngineKind::Acp => Arc::new(AcpEngine::new(name.clone(), config, environment)?),
     })
 }
 
@@ -114,7 +116,7 @@ fn environment(
     empty_home: &Path,
 ) -> Environment {
     let login = match kind {
-        EngineKind::Command => None,
+        EngineKind::Command | EngineKind::Devin | EngineKind::Acp => None,
         EngineKind::Claude => Some(&super::claude::LOGIN),
         EngineKind::Codex => Some(&super::codex::LOGIN),
     };
@@ -208,7 +210,7 @@ mod tests {
             environment.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from)
         };
 
-        assert_eq!(folder(&[own.clone()]), Some(home.path().join(".claude")));
+        assert_eq!(folder(std::slice::from_ref(&own)), Some(home.path().join(".claude")));
         assert_eq!(folder(&[own, key]), None);
     }
 }

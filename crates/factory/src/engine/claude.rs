@@ -11,7 +11,7 @@ use domain::EngineName;
 use super::bench::{self, Bench};
 use super::room::{Room, session_of};
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, EngineKind};
 use crate::process::{End, Environment, Program};
 use crate::run_key::RunKey;
 use session::ClaudeSession;
@@ -25,9 +25,6 @@ pub struct ClaudeEngine {
     room: Room,
     bench: Bench,
 }
-
-/// The program, unless another is configured.
-const PROGRAM: &str = "claude";
 
 /// The tool that waits for a person. Nobody is there.
 const ASKS_A_PERSON: &str = "AskUserQuestion";
@@ -52,7 +49,7 @@ impl ClaudeEngine {
     }
 
     fn program(&self) -> &str {
-        self.config.program.as_deref().unwrap_or(PROGRAM)
+        self.config.program.as_deref().or(EngineKind::Claude.program()).unwrap_or_default()
     }
 
     fn login(&self) -> Login {
@@ -125,6 +122,7 @@ impl Engine for ClaudeEngine {
             Some(session) => (session.to_owned(), Memory::Resumed),
             None => (session_of(request.job, request.epoch), Memory::New),
         };
+        self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, &session, memory));
         let run = RunKey { job: request.job, epoch: request.epoch };

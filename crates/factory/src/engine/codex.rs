@@ -12,7 +12,7 @@ use super::bench::{self, Bench};
 use super::room::Room;
 use super::stream::one_line;
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, EngineKind};
 use crate::process::{End, Environment, Program};
 use crate::run_key::RunKey;
 use session::CodexSession;
@@ -27,9 +27,6 @@ pub struct CodexEngine {
     room: Room,
     bench: Bench,
 }
-
-/// The program, unless another is configured.
-const PROGRAM: &str = "codex";
 
 /// How somebody signs in to it.
 pub(super) const LOGIN: bench::Login = bench::Login {
@@ -51,7 +48,7 @@ impl CodexEngine {
     }
 
     fn program(&self) -> &str {
-        self.config.program.as_deref().unwrap_or(PROGRAM)
+        self.config.program.as_deref().or(EngineKind::Codex.program()).unwrap_or_default()
     }
 
     fn login(&self) -> Login {
@@ -114,6 +111,7 @@ impl Engine for CodexEngine {
         let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
         let resumed = request.session.as_deref().filter(|thread| threads::is_here(&folder, thread));
         let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
+        self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, resumed));
         let run = RunKey { job: request.job, epoch: request.epoch };

@@ -49,7 +49,7 @@ fn span(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut parts = 0;
     loop {
-        rest = rest.trim_start_matches(|c: char| c == ' ' || c == ',').trim_start_matches("and ");
+        rest = rest.trim_start_matches([' ', ',']).trim_start_matches("and ");
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let Ok(number) = rest[..digits].parse::<u32>() else { break };
         let unit_and_more = rest[digits..].trim_start();

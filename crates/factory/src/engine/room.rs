@@ -8,7 +8,7 @@ use domain::{Epoch, JobId};
 
 use crate::config::EnvironmentConfig;
 use crate::disk::make_private_folder;
-use crate::process::Environment;
+use crate::process::{Account, Environment};
 
 /// An engine's own folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,16 @@ impl Room {
         };
         make_private_folder(&folder)?;
         Ok(folder)
+    }
+
+    /// Lets the account that the engine runs under have a job's folder, with what we have put there. An operator's folder
+    /// is the operator's to open.
+    pub(super) fn hand_over(&self, folder: &Path, account: Option<&Account>) -> io::Result<()> {
+        let (Self::PerJob(below), Some(account)) = (self, account) else { return Ok(()) };
+        let sessions = below.parent().unwrap_or(below);
+        let state = sessions.parent().unwrap_or(sessions);
+        account.let_through(state, &[sessions.to_owned(), below.clone()]).map_err(io::Error::other)?;
+        account.give(folder)
     }
 
     /// Whether a file is there before any job came.

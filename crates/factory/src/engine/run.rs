@@ -1,6 +1,7 @@
 //! One run of one engine.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::{Clock, Insights};
@@ -64,6 +65,9 @@ pub struct EngineRun {
 /// Lines on their way from the program to whoever listens. More would only hide that the listener is slow.
 const LINES_IN_FLIGHT_MAX: usize = 64;
 
+/// How long a program that is spoken with has to end its turn by itself, before it is told by a signal.
+const FAREWELL_MAX: Duration = Duration::from_secs(2);
+
 impl EngineRun {
     /// Starts the engine's program.
     pub fn start(
@@ -86,23 +90,25 @@ impl EngineRun {
     /// Follows the engine to its end. What it says goes to `output`; `cancel` stops it.
     pub async fn wait(self, output: mpsc::Sender<EngineOutput>, cancel: &CancellationToken) -> EngineRunEnd {
         let Self { running, mut session, bounds, allowance, disk, clock } = self;
-        let stop = Stop::below(cancel);
+        let stop = Stop::default();
         let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
         let (say, input) = mpsc::channel(LINES_IN_FLIGHT_MAX);
-        let translate = follow(&mut *session, lines, say, &output, &allowance, &stop);
+        let translate = follow(&mut *session, lines, say, &output, &allowance, &stop, cancel);
         let followed = async { tokio::join!(running.converse(sender, input, &stop.token), translate) };
         let (finished, ()) = tokio::select! {
             ended = followed => ended,
+            never = stop.when_told(&*clock, cancel) => match never {},
             never = stop.after_closing_word(&*clock, bounds.grace) => match never {},
             never = stop.when_disk_is_full(&*clock, disk) => match never {},
         };
-        let mut insights = session.insights();
-        insights.engine_ms = u64::try_from(finished.took.as_millis()).ok();
         let judgement = match stop.why(&finished, &bounds, &allowance, cancel) {
             Over::Exit(exit) => session.judge(exit),
             Over::Limit(limit) => limit.judgement(),
             Over::Told => Judgement::Stopped,
         };
+        // Some engines tell what they cost only when they are judged.
+        let mut insights = session.insights();
+        insights.engine_ms = u64::try_from(finished.took.as_millis()).ok();
         EngineRunEnd { judgement, finished, insights }
     }
 }
@@ -115,10 +121,23 @@ async fn follow(
     output: &mpsc::Sender<EngineOutput>,
     allowance: &Allowance,
     stop: &Stop,
+    cancel: &CancellationToken,
 ) {
     let mut mouth = Some(say);
     answer(session, &mut mouth).await;
-    while let Some(line) = lines.recv().await {
+    stop.spoken_with.store(mouth.is_some(), Ordering::Relaxed);
+    loop {
+        let next = tokio::select! {
+            line = lines.recv() => line,
+            () = cancel.cancelled(), if mouth.is_some() && !stop.bidden.load(Ordering::Relaxed) => {
+                stop.bidden.store(true, Ordering::Relaxed);
+                if let (Some(words), Some(say)) = (session.farewell(), &mouth) {
+                    let _ = say.send(words).await;
+                }
+                continue;
+            }
+        };
+        let Some(line) = next else { return };
         let events = session.translate(&line);
         answer(session, &mut mouth).await;
         let insights = session.insights();
@@ -144,10 +163,15 @@ async fn answer(session: &mut dyn Session, mouth: &mut Option<mpsc::Sender<Vec<u
 }
 
 /// What ends a program from within its run.
+#[derive(Default)]
 struct Stop {
     token: CancellationToken,
     cause: Mutex<Option<Cause>>,
     closing: Notify,
+    /// Whether the program is one that listens after its prompt.
+    spoken_with: AtomicBool,
+    /// Whether it was bidden farewell.
+    bidden: AtomicBool,
 }
 
 enum Cause {
@@ -164,10 +188,6 @@ enum Over {
 }
 
 impl Stop {
-    fn below(cancel: &CancellationToken) -> Self {
-        Self { token: cancel.child_token(), cause: Mutex::new(None), closing: Notify::new() }
-    }
-
     /// From here on the engine only has to go. Limits are no longer its own: the work is done.
     fn closing_word(&self) {
         self.cause.lock().get_or_insert(Cause::Lingered);
@@ -180,6 +200,16 @@ impl Stop {
             *cause = Some(Cause::Limit(limit));
             self.token.cancel();
         }
+    }
+
+    /// Passes on that the run is to end: at once, or once a program that is spoken with has had time to go.
+    async fn when_told(&self, clock: &dyn Clock, cancel: &CancellationToken) -> std::convert::Infallible {
+        cancel.cancelled().await;
+        if self.spoken_with.load(Ordering::Relaxed) {
+            clock.sleep(FAREWELL_MAX).await;
+        }
+        self.token.cancel();
+        std::future::pending().await
     }
 
     async fn after_closing_word(&self, clock: &dyn Clock, grace: Duration) -> std::convert::Infallible {
@@ -199,6 +229,7 @@ impl Stop {
 
     fn why(self, finished: &Finished, bounds: &Bounds, allowance: &Allowance, cancel: &CancellationToken) -> Over {
         match (finished.end, self.cause.into_inner()) {
+            (End::Exited(_), _) if self.bidden.load(Ordering::Relaxed) => Over::Told,
             (End::Exited(code), _) => Over::Exit(Exit::Code(code)),
             (End::Cancelled, _) if cancel.is_cancelled() => Over::Told,
             (_, Some(Cause::Lingered)) => Over::Exit(Exit::Lingered),

@@ -9,6 +9,7 @@ use super::worktrees::modified;
 use super::{Gc, GcPlan};
 use crate::disk::{UNFINISHED_SUFFIX, folder_bytes, remove_file, remove_folder};
 use crate::error::Error;
+use crate::runs::Runs;
 use crate::state::StateDir;
 
 /// A file or folder that nobody reads any more.
@@ -27,6 +28,7 @@ impl Leftover {
     pub(super) fn item(&self) -> GcItem {
         let why = match self.kind {
             GcKind::Cache => "its repository is not configured here any more",
+            GcKind::Conversation => "nobody has gone on with it for as long as things are kept",
             _ => "a crash left it half written",
         };
         GcItem { kind: self.kind, name: self.name.clone(), bytes: self.bytes, why: why.to_owned() }
@@ -39,10 +41,14 @@ impl Gc {
         for folder in [state.root().to_owned(), state.runs(), state.outbox()] {
             for path in entries(&folder)? {
                 let is_unfinished = path.to_string_lossy().ends_with(UNFINISHED_SUFFIX);
-                if is_unfinished && self.is_idle_for(&path, UNFINISHED_FOR) {
+                if is_unfinished && self.is_idle(GcKind::File, &path) {
                     plan.leftovers.push(self.leftover(GcKind::File, path));
                 }
             }
+        }
+        for engine in entries(&state.sessions())? {
+            let idle = entries(&engine)?.into_iter().filter(|path| self.is_idle(GcKind::Conversation, path));
+            plan.leftovers.extend(idle.map(|path| self.leftover(GcKind::Conversation, path)));
         }
         let caches = state.caches();
         if !caches.is_dir() {
@@ -53,7 +59,7 @@ impl Gc {
                 let name = path.file_name().map(|name| format!("{}.git", name.to_string_lossy()));
                 let repo = name.as_deref().and_then(StateDir::mirrored);
                 let is_configured = repo.is_none_or(|repo| self.repos.contains_key(&repo));
-                if !is_configured && self.is_idle_for(&path, self.retention) {
+                if !is_configured && self.is_idle(GcKind::Cache, &path) {
                     plan.leftovers.push(self.leftover(GcKind::Cache, path));
                 }
             }
@@ -63,12 +69,11 @@ impl Gc {
 
     pub(super) fn remove_leftover(&self, doomed: &Leftover, report: &mut GcReport) {
         let item = doomed.item();
-        let idle_for = if doomed.kind == GcKind::Cache { self.retention } else { UNFINISHED_FOR };
-        if !self.is_idle_for(&doomed.path, idle_for) {
+        if !self.is_idle(doomed.kind, &doomed.path) {
             return report.spared(item, "somebody wrote to it meanwhile");
         }
         let removed = match doomed.kind {
-            GcKind::Cache => remove_folder(&doomed.path),
+            GcKind::Cache | GcKind::Conversation => remove_folder(&doomed.path),
             _ => remove_file(&doomed.path),
         };
         match removed {
@@ -77,15 +82,40 @@ impl Gc {
         }
     }
 
+    /// Whether a run of the job whose conversation this is goes on, or cannot be ruled out.
+    fn is_at_work(&self, conversation: &Path) -> bool {
+        let name = conversation.file_name().unwrap_or_default().to_string_lossy();
+        match Runs::under(&self.host.state).list() {
+            Ok(listing) => listing.records.iter().any(|record| name.starts_with(&record.job.to_string())),
+            Err(_) => true,
+        }
+    }
+
     fn leftover(&self, kind: GcKind, path: PathBuf) -> Leftover {
         let name = path.strip_prefix(self.host.state.root()).unwrap_or(&path).display().to_string();
         Leftover { kind, bytes: folder_bytes(&path), name, path }
     }
 
-    fn is_idle_for(&self, path: &Path, span: Duration) -> bool {
+    /// Whether nobody has written to something for as long as its kind is kept, nor may do so soon.
+    fn is_idle(&self, kind: GcKind, path: &Path) -> bool {
+        if kind == GcKind::Conversation && self.is_at_work(path) {
+            return false;
+        }
+        let (written_at, idle_for) = match kind {
+            GcKind::Conversation => (last_written(path), self.retention),
+            GcKind::Cache => (modified(path), self.retention),
+            _ => (modified(path), UNFINISHED_FOR),
+        };
         let now = Duration::from_millis(u64::try_from(self.host.clock.now().as_millis()).unwrap_or(0));
-        modified(path).is_some_and(|at| now.saturating_sub(at) >= span)
+        written_at.is_some_and(|at| now.saturating_sub(at) >= idle_for)
     }
+}
+
+/// When something in a folder was written to last. Links are not followed.
+fn last_written(path: &Path) -> Option<Duration> {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    let inside = if is_folder { entries(path).unwrap_or_default() } else { Vec::new() };
+    inside.iter().filter_map(|path| last_written(path)).chain(modified(path)).max()
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {

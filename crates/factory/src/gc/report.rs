@@ -42,6 +42,8 @@ pub enum GcKind {
     Mirror,
     /// A folder that outlives worktrees.
     Cache,
+    /// What an engine remembers of a job.
+    Conversation,
     /// A file that a crash left.
     File,
 }
@@ -54,6 +56,7 @@ impl GcKind {
             Self::Ref => "ref",
             Self::Mirror => "mirror",
             Self::Cache => "cache",
+            Self::Conversation => "conversation",
             Self::File => "file",
         }
     }

@@ -78,7 +78,7 @@ impl Gc {
             match self.judge_run(run).await? {
                 Judgement::Keep(why) => plan.keep(GcKind::Worktree, run.to_string(), why),
                 Judgement::Remove { why, rescue } => {
-                    let bytes = folder_bytes(&self.host.state.worktree(run)) + folder_bytes(&self.host.state.desk(run));
+                    let bytes = self.bytes_of(run);
                     plan.worktrees.push(DoomedWorktree { run, bytes, why, rescue });
                 }
             }
@@ -163,9 +163,14 @@ impl Gc {
         let Some(mirror) = self.mirror(worktree.repo()) else {
             return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
         };
-        match mirror.checkpoint(&worktree).await? {
+        match mirror.checkpoint_anew(&worktree).await? {
             Saved::Pushed(_) | Saved::NothingToSave => Ok(()),
         }
+    }
+
+    fn bytes_of(&self, run: RunKey) -> u64 {
+        let state = &self.host.state;
+        [state.worktree(run), state.home(run), state.desk(run)].iter().map(|folder| folder_bytes(folder)).sum()
     }
 
     fn records_of(&self, run: RunKey) -> Result<Vec<RunRecord>, Error> {

@@ -89,6 +89,7 @@ impl Station {
             repo: None,
             guard: None,
             worktree: None,
+            session: None,
             stage: LocalStage::Accepting,
         };
         if !self.ledger.remember(&record).await {

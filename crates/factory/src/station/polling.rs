@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{ClaimNonce, Flags, Mode, ProductId};
+use domain::{ClaimNonce, Flags, Insights, Mode, ProductId};
 use fail::fail_point;
 use protocol::{Claim, Claimed, ClientError, Granted, ReleaseWork};
 use tracing::{debug, info};
@@ -146,6 +146,7 @@ impl Station {
             repo: accepted.assignment.repo.clone(),
             guard: None,
             worktree: None,
+            session: None,
             stage: LocalStage::Preparing,
         };
         if self.stopping.is_cancelled() || !self.ledger.remember(&record).await {
@@ -186,7 +187,12 @@ impl Station {
     }
 
     async fn give_back_unbegun(&self, job: domain::JobId, epoch: domain::Epoch, why: &str) {
-        let request = ReleaseWork { lease_epoch: epoch, message: Some(why.to_owned()), checkpoint: None };
+        let request = ReleaseWork {
+            lease_epoch: epoch,
+            message: Some(why.to_owned()),
+            checkpoint: None,
+            insights: Insights::default(),
+        };
         self.report(reports::release(job, request)).await;
     }
 

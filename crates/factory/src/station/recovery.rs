@@ -1,5 +1,6 @@
 //! What an earlier process of this factory left behind: orphans, worktrees, reports [F6].
 
+use domain::{Checkpoint, Insights};
 use protocol::ReleaseWork;
 use tracing::{info, warn};
 
@@ -49,7 +50,12 @@ impl Station {
         let checkpoint = self.save_leftover(&record, run).await;
         let message = Some("the factory was restarted".to_owned());
         let is_saved = checkpoint.is_ok();
-        let request = ReleaseWork { lease_epoch: epoch, message, checkpoint: checkpoint.unwrap_or_default() };
+        let request = ReleaseWork {
+            lease_epoch: epoch,
+            message,
+            checkpoint: checkpoint.unwrap_or_default(),
+            insights: Insights::default(),
+        };
         let answered = self.report(reports::release(record.job, request)).await;
         info!(job.id = %record.job, killed, ?answered, "Gave job `{}` back after a restart", record.job);
         if is_saved {
@@ -60,16 +66,12 @@ impl Station {
         }
     }
 
-    async fn save_leftover(
-        &self,
-        record: &RunRecord,
-        run: RunKey,
-    ) -> Result<Option<domain::Checkpoint>, super::run::Trouble> {
+    async fn save_leftover(&self, record: &RunRecord, run: RunKey) -> Result<Option<Checkpoint>, super::run::Trouble> {
         let Some(repo) = &record.repo else { return Ok(None) };
         let Some(worktree) = self.host.worktree(run)? else { return Ok(None) };
         let (mirror, _) = self.mirror(repo)?;
-        match mirror.checkpoint(&worktree).await {
-            Ok(Saved::Pushed(checkpoint)) => Ok(Some(checkpoint)),
+        match mirror.checkpoint_anew(&worktree).await {
+            Ok(Saved::Pushed(checkpoint)) => Ok(Some(Checkpoint { session: record.session.clone(), ..checkpoint })),
             Ok(Saved::NothingToSave) => Ok(None),
             Err(error) => {
                 warn!(job.id = %record.job, %error, "Cannot save what job `{}` left: it is kept for a person", record.job);

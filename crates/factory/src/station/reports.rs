@@ -235,10 +235,22 @@ impl Station {
         }
     }
 
+    /// Whether a run's worktree holds what could not be saved when it ended, and cannot be saved now either.
+    async fn is_only_copy(&self, run: RunKey) -> bool {
+        let Ok(Some(worktree)) = self.host.worktree(run) else { return false };
+        match self.mirror(&worktree.repo().clone()) {
+            Ok((mirror, _)) => mirror.checkpoint(&worktree).await.is_err(),
+            Err(_) => true,
+        }
+    }
+
     /// The worktree was kept for as long as its report was on the way. Other runs of the same job keep theirs [I11].
     async fn finish_late(&self, run: RunKey) {
         let Ok(listing) = self.ledger.records().await else { return };
         for record in listing.records.into_iter().filter(|record| record.is_of(run)) {
+            if self.is_only_copy(run).await {
+                continue;
+            }
             self.clear(run).await;
             self.ledger.forget(&record).await;
         }

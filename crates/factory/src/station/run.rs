@@ -38,6 +38,8 @@ struct Run {
     engine: Option<EngineName>,
     /// What the engine has done so far.
     activity: Mutex<Activity>,
+    /// Its work could not be saved on the way out: the worktree is the only copy.
+    is_unsaved: bool,
 }
 
 impl Run {
@@ -64,13 +66,13 @@ enum Verdict {
     /// It failed.
     Failed { reason: FailureReason, message: String, insights: Insights, evidence: Vec<Evidence> },
     /// A usage window of its engine's credential is used up: nobody failed [B1].
-    Quota { engine: EngineName, credential: String, spent: Spent, insights: Insights },
+    Quota { engine: EngineName, credential: String, window: UsedUp, insights: Insights },
     /// It was stopped.
     Stopped,
 }
 
 /// A usage window that is used up, as the engine told it.
-struct Spent {
+struct UsedUp {
     window: Option<String>,
     resets_at: Option<Timestamp>,
     message: String,
@@ -122,6 +124,7 @@ impl Station {
             log: None,
             engine: None,
             activity: Mutex::default(),
+            is_unsaved: false,
         };
         let (job, epoch) = (key.job, key.epoch);
         info!(job.id = %job, lease.epoch = %epoch, "Working on job `{job}`");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Fails unless the golden file says exactly `actual`.
 pub(crate) fn check(name: &str, actual: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(file(name), actual).expect("the golden file can be written");
+        fs::write(file(name), actual).unwrap();
     }
     let expected = fs::read_to_string(file(name)).unwrap_or_default();
     assert!(expected == actual, "golden/{name} is stale; UPDATE_GOLDEN=1 writes it anew. Actual text:\n{actual}");

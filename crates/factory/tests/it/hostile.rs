@@ -28,7 +28,7 @@ const HOSTILE: [&str; 14] = [
     "\u{1b}]0;canary\u{7}",
 ];
 
-fn no_canary(folder: &Path) {
+pub(crate) fn no_canary(folder: &Path) {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
@@ -83,7 +83,7 @@ async fn hostile_addresses_branches_and_repositories_never_reach_git() {
 }
 
 /// A script that leaves the canary, and passes on what it is given so that nothing else fails.
-fn trap(forge: &Forge) -> String {
+pub(crate) fn trap(forge: &Forge) -> String {
     let script = forge.path("trap.sh");
     fs::write(&script, format!("#!/bin/sh\ntouch '{}'\ncat\n", forge.path("canary").display())).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
@@ -91,7 +91,7 @@ fn trap(forge: &Forge) -> String {
 }
 
 /// Every setting that makes git run a program.
-fn trapped_config(trap: &str) -> String {
+pub(crate) fn trapped_config(trap: &str) -> String {
     let ssh = format!("{trap} #");
     format!(
         "[core]\n\tfsmonitor = {trap}\n\tsshCommand = {ssh}\n\thooksPath = {trap}-hooks\n\tpager = {trap}\n\teditor = {trap}\n\
@@ -109,7 +109,7 @@ fn trapped_config(trap: &str) -> String {
     )
 }
 
-fn plant_hooks(folder: &Path, trap: &str) {
+pub(crate) fn plant_hooks(folder: &Path, trap: &str) {
     fs::create_dir_all(folder).unwrap();
     let hooks = [
         "pre-commit",
@@ -297,4 +297,155 @@ async fn a_request_text_that_is_a_link_is_not_followed() {
     std::os::unix::fs::symlink(forge.path("secret"), worktree.path().join(".aq_pr.md")).unwrap();
 
     assert_eq!(worktree.pr_body(100), None);
+}
+
+/// A commit on the remote's `main` whose tree has these entries: mode, name, and a text to put there.
+fn plant_tree(forge: &Forge, entries: &[(&str, &str, &str)]) {
+    let seed = forge.path("seed");
+    let mut listing = String::new();
+    for (mode, name, text) in entries {
+        fs::write(seed.join("content"), text).unwrap();
+        let blob = git(&seed, &["hash-object", "-w", "--no-filters", "content"]);
+        if let Some((folder, file)) = name.split_once('/') {
+            let inner = made_tree(&seed, &format!("{mode} blob {blob}\t{file}\0"));
+            listing.push_str(&format!("040000 tree {inner}\t{folder}\0"));
+        } else {
+            listing.push_str(&format!("{mode} blob {blob}\t{name}\0"));
+        }
+    }
+    let tree = made_tree(&seed, &listing);
+    let commit = git(&seed, &["commit-tree", "-m", "Hostile", "-p", "HEAD", &tree]);
+    git(&seed, &["push", "--quiet", "--force", "../remote.git", &format!("{commit}:refs/heads/main")]);
+}
+
+fn made_tree(seed: &Path, listing: &str) -> String {
+    let file = seed.join("listing");
+    fs::write(&file, listing).unwrap();
+    let made = std::process::Command::new("git")
+        .current_dir(seed)
+        .args(["mktree", "-z"])
+        .stdin(fs::File::open(file).unwrap())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
+}
+
+#[tokio::test]
+async fn a_tree_that_would_write_outside_of_its_folder_or_into_a_repository_is_harmless() {
+    let hook = "#!/bin/sh\ntouch canary\n";
+    let trees: [&[(&str, &str, &str)]; 7] = [
+        &[("100755", ".git/hooks", hook)],
+        &[("100644", ".git", "gitdir: ../evil\n")],
+        &[("100755", ".GIT/config", "[core]\n\tfsmonitor = touch canary\n")],
+        &[("100644", "..", "x")],
+        &[("100644", "../canary", "x")],
+        &[("120000", "link", "../.."), ("100644", "link/canary", "x")],
+        &[("100644", ".gitmodules", "[submodule \"a\"]\n\tpath = -u./canary\n\turl = -u./canary\n")],
+    ];
+    for entries in trees {
+        let forge = Forge::new();
+        plant_tree(&forge, entries);
+        let host = forge.host("host");
+        let mirror = forge.mirror(&host).await;
+
+        // Git refuses some of them and makes plain files of others; the factory survives either.
+        if let Ok(worktree) = mirror.create(run(1), &main(), &Start::Base).await {
+            fs::write(worktree.path().join("work.txt"), "work").unwrap();
+            let Ok(Committed::Made(sha)) = mirror.commit_all(&worktree, "Work").await else { continue };
+            mirror.push_run(&worktree, &sha).await.unwrap();
+            let message = "Merge".to_owned();
+            let order = ShipOrder { job: job(), sha, base: main(), message, after: AfterShip::KeepBranch };
+            mirror.ship(&order).await.unwrap();
+        }
+        host.remove_worktree(run(1)).await.unwrap();
+
+        no_canary(&forge.path(""));
+        let beside: Vec<_> = fs::read_dir(forge.path("host/worktrees")).unwrap().collect();
+        assert_eq!(beside.len(), 0, "{entries:?}");
+    }
+}
+
+#[tokio::test]
+async fn branches_of_the_remote_whose_names_are_options_are_only_names() {
+    let forge = Forge::new();
+    let tip = forge.shows("refs/heads/main").unwrap();
+    for name in ["--upload-pack=touch", "-c", "--output=canary", "-"] {
+        git(&forge.remote(), &["update-ref", &format!("refs/heads/{name}"), tip.as_str()]);
+        git(&forge.remote(), &["update-ref", &format!("refs/heads/aq/job/{name}"), tip.as_str()]);
+    }
+
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    fs::write(worktree.path().join("work.txt"), "x").unwrap();
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+
+    assert_eq!(mirror.promote(job(), &sha, &[]).await.unwrap(), Promotion::Promoted);
+    no_canary(&forge.path(""));
+}
+
+#[tokio::test]
+async fn a_repository_that_borrows_from_elsewhere_gives_its_own_commits_and_runs_nothing() {
+    let forge = Forge::new();
+    let trap = trap(&forge);
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    let evil = forge.path("evil.git");
+    git(&forge.path(""), &["init", "--quiet", "--bare", "evil.git"]);
+    fs::write(evil.join("config"), fs::read_to_string(evil.join("config")).unwrap() + &trapped_config(&trap)).unwrap();
+    plant_hooks(&evil.join("hooks"), &trap);
+    let info = worktree.path().join(".git/objects/info");
+    let own = fs::read_to_string(info.join("alternates")).unwrap();
+    let borrowed = format!("{own}{}\n\"$(touch canary)\"\n", evil.join("objects").display());
+    fs::write(info.join("alternates"), &borrowed).unwrap();
+    fs::write(info.join("http-alternates"), "https://127.0.0.1:1/\n").unwrap();
+    fs::write(worktree.path().join(".git/commondir"), format!("{}\n", evil.display())).unwrap();
+    fs::write(mirror.path().join("objects/info/alternates"), &borrowed).unwrap();
+    fs::write(worktree.path().join("work.txt"), "x").unwrap();
+
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+
+    assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
+    assert!(!mirror.path().join("objects/info/alternates").exists());
+    no_canary(&forge.path(""));
+}
+
+#[tokio::test]
+async fn large_file_storage_that_is_switched_off_runs_nothing() {
+    let forge = Forge::new();
+    let tools = forge.path("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::copy(trap(&forge), tools.join("git-lfs")).unwrap();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+    fs::write(forge.path("seed/.gitattributes"), "*.bin filter=lfs diff=lfs merge=lfs -text\n").unwrap();
+    fs::write(forge.path("seed/.lfsconfig"), "[lfs]\n\turl = https://127.0.0.1:1/steal\n").unwrap();
+    forge.commit("main", "model.bin", pointer);
+    let host = forge.host_with("host", &tools);
+    let config = RepoConfig { lfs: false, ..RepoConfig::at(forge.remote().to_str().unwrap(), main()) };
+    let mirror = host.mirror(&notes(), &config).unwrap();
+    mirror.refresh().await.unwrap();
+    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+    fs::write(worktree.path().join("new.bin"), "new").unwrap();
+
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+
+    assert_eq!(forge.file_at(&sha, "model.bin").as_deref(), Some(pointer));
+    no_canary(&forge.path(""));
+}
+
+#[tokio::test]
+async fn pipes_devices_and_files_beyond_all_measure_neither_hang_nor_fill_the_mirror() {
+    let forge = Forge::new();
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    let made = std::process::Command::new("mkfifo").arg(worktree.path().join("pipe")).status().unwrap();
+    assert!(made.success());
+    fs::File::create(worktree.path().join("giant.img")).unwrap().set_len(1 << 40).unwrap();
+    fs::write(worktree.path().join("work.txt"), "x").unwrap();
+
+    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let committed = mirror.commit_all(&worktree, "Work").await;
+
+    assert_eq!(forge.files_at(&saved.sha), ["readme.md", "work.txt"], "what can be saved is saved");
+    assert!(matches!(&committed, Err(Error::TooLarge { path }) if path.ends_with("giant.img")), "{committed:?}");
 }

@@ -2,10 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+mod acp;
+mod devin;
 mod engines;
 mod golden;
 mod guards;
 mod hostile;
+mod large_files;
 mod limits;
 mod mirrors;
 mod processes;

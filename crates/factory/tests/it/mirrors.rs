@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use factory::{Error, RefNames, Start};
+use factory::{AfterShip, Committed, Error, RefNames, RepoConfig, Saved, ShipOrder, Shipped, Start};
 
-use crate::stage::{Forge, PATIENCE, eventually, git, main, myself_as, role_arguments, run, runs};
+use crate::stage::{Forge, PATIENCE, eventually, git, job, main, myself_as, notes, role_arguments, run, runs};
 
 #[tokio::test]
 async fn a_refresh_shows_the_remotes_branches_and_forgets_deleted_ones() {
@@ -94,4 +94,46 @@ fn plays_the_holder_of_a_lock() {
     loop {
         std::thread::park();
     }
+}
+
+#[tokio::test]
+async fn a_partial_mirror_fetches_contents_when_they_are_needed_and_does_all_the_work() {
+    let forge = Forge::new();
+    for setting in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
+        git(&forge.remote(), &["config", setting, "true"]);
+    }
+    forge.commit("main", "old.txt", &"old\n".repeat(1000));
+    forge.commit("main", "old.txt", "new\n");
+    let host = forge.host("host");
+    let config = RepoConfig { partial: true, ..RepoConfig::at(forge.remote().to_str().unwrap(), main()) };
+    let mirror = host.mirror(&notes(), &config).unwrap();
+
+    mirror.refresh().await.unwrap();
+    let missing = || git(mirror.path(), &["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count();
+    let missing_at_first = missing();
+    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+    let missing_then = missing();
+    fs::write(worktree.path().join("work.txt"), "work\n").unwrap();
+    git(worktree.path(), &["add", "-A"]);
+    git(worktree.path(), &["commit", "--quiet", "-m", "A step"]);
+    let saved = mirror.checkpoint(&worktree).await.unwrap();
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+    forge.commit("main", "other.txt", "other\n");
+    let order = ShipOrder {
+        job: job(),
+        sha: sha.clone(),
+        base: main(),
+        message: "Merge".to_owned(),
+        after: AfterShip::KeepBranch,
+    };
+    let shipped = mirror.ship(&order).await.unwrap();
+
+    assert_eq!((missing_at_first, missing_then), (3, 1), "only what is checked out is fetched");
+    assert_eq!(fs::read_to_string(worktree.path().join("old.txt")).unwrap(), "new\n");
+    assert!(matches!(saved, Saved::Pushed(_)), "{saved:?}");
+    assert!(matches!(shipped, Shipped::Merged { .. }), "{shipped:?}");
+    assert_eq!(forge.file_at(&sha, "work.txt").as_deref(), Some("work\n"));
+    let config = fs::read_to_string(mirror.path().join("config")).unwrap();
+    assert!(!config.contains("remote"), "the mirror's own settings still name nobody: {config}");
 }

@@ -18,6 +18,7 @@ fn record(seq: u64, stage: LocalStage) -> RunRecord {
         repo: Some("notes".parse().unwrap()),
         guard: Some(factory::ProcessMark { pid: 42, started: Some(7) }),
         worktree: None,
+        session: None,
         stage,
     }
 }

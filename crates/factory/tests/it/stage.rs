@@ -81,14 +81,16 @@ impl Forge {
 
     /// A machine that knows this remote as `notes`.
     pub(crate) fn host(&self, name: &str) -> Host {
+        self.host_with(name, Path::new("/nonexistent"))
+    }
+
+    /// The same, with programs in `tools` before all others.
+    pub(crate) fn host_with(&self, name: &str, tools: &Path) -> Host {
         let state = StateDir::new(&self.path(name)).unwrap();
-        let git = Git::new(
-            &std::env::var_os("PATH").unwrap(),
-            &state.empty_home(),
-            GitConfig::default(),
-            Identity::default(),
-            &Limits::default(),
-        );
+        let mut path = OsString::from(tools);
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap());
+        let git = Git::new(&path, &state.empty_home(), GitConfig::default(), Identity::default(), &Limits::default());
         Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock())
     }
 

@@ -3,6 +3,7 @@
 mod agents;
 mod cleaning;
 mod fleet;
+mod isolation;
 mod plant;
 mod polling;
 
@@ -299,4 +300,47 @@ async fn a_failed_verify_keeps_its_output_as_evidence() {
         (run.outcome, forge.shows(&pr_branch(job))),
         (Some(RunOutcome::Failed(FailureReason::VerifyFailed)), None)
     );
+}
+
+#[tokio::test]
+async fn work_that_cannot_be_saved_on_the_way_out_stays_where_it_is() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (begun, gate) = (forge.path("begun"), forge.path("gate"));
+    let engine = format!("echo dear > dear.md; touch '{}'; {}", begun.display(), wait_for(&gate));
+    let plant = Plant::start(settings("stranded", &forge, &engine), fleet.enrol("stranded", &line).await);
+    let job = fleet.submit("retry: {max: 1}\n").await;
+    eventually("the beginning", || begun.exists()).await;
+
+    fs::rename(forge.remote(), forge.path("gone.git")).unwrap();
+    fs::write(&gate, "").unwrap();
+
+    let run = fleet.first_run(job).await;
+    let kept = plant.quarantined().await;
+    assert_eq!(run.outcome, Some(RunOutcome::Failed(FailureReason::Crash)));
+    assert_eq!(fs::read_to_string(kept.worktree.unwrap().join("dear.md")).unwrap(), "dear\n");
+}
+
+#[tokio::test]
+async fn work_in_progress_is_saved_on_a_timer_while_the_engine_runs() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (first, second) = (forge.path("first"), forge.path("second"));
+    let engine = format!("echo half > half.md; {}; echo more > more.md; {}", wait_for(&first), wait_for(&second));
+    let mut own = settings("careful", &forge, &engine);
+    own.checkpoint_every = Duration::from_millis(100);
+    let _plant = Plant::start(own, fleet.enrol("careful", &line).await);
+    let job = fleet.submit("").await;
+
+    let half = fleet.until(job, "a checkpoint", |view| view.checkpoint.is_some()).await.checkpoint.unwrap();
+    fs::write(&first, "").unwrap();
+    let is_later = |view: &protocol::JobView| view.checkpoint.as_ref().is_some_and(|saved| saved.sha != half.sha);
+    let more = fleet.until(job, "a later checkpoint", is_later).await;
+
+    let later = more.checkpoint.unwrap();
+    assert_eq!((more.stage, later.git_ref), (StageName::Building, half.git_ref.clone()));
+    assert_eq!(forge.files_at(&half.sha), ["half.md", "readme.md"]);
+    assert_eq!(forge.files_at(&later.sha), ["half.md", "more.md", "readme.md"]);
+    fs::write(&second, "").unwrap();
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
 }

@@ -3,9 +3,9 @@
 use std::fs;
 
 use domain::Checkpoint;
-use factory::{Saved, Start};
+use factory::{Committed, Error, Mirror, RepoConfig, Saved, Start};
 
-use crate::stage::{Forge, git, main, run};
+use crate::stage::{Forge, git, main, notes, run};
 
 #[tokio::test]
 async fn a_worktree_holds_the_base_branch_and_is_clean_for_its_agent() {
@@ -131,4 +131,89 @@ async fn a_worktree_that_continues_an_earlier_commit_still_counts_from_the_base_
 
     assert_eq!(git(worktree.path(), &["rev-parse", "HEAD"]), promoted.as_str());
     assert_eq!(Some(worktree.fork().clone()), forge.shows("refs/heads/main"));
+}
+
+#[tokio::test]
+async fn work_that_was_saved_once_more_before_a_crash_is_found_under_its_ref() {
+    let forge = Forge::new();
+    let (mirror, worktree) = forge.worktree(&forge.host("first"), run(1)).await;
+    fs::write(worktree.path().join("work.txt"), "later").unwrap();
+    let Saved::Pushed(later) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let forgotten = Checkpoint { sha: "1234567890123456789012345678901234567890".parse().unwrap(), ..later };
+
+    let elsewhere = forge.mirror(&forge.host("second")).await;
+    let resumed = elsewhere.create(run(2), &main(), &Start::Checkpoint(forgotten)).await.unwrap();
+
+    assert_eq!(fs::read_to_string(resumed.path().join("work.txt")).unwrap(), "later");
+}
+
+#[tokio::test]
+async fn saving_what_has_not_changed_pushes_nothing() {
+    let forge = Forge::new();
+    let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    let wip = format!("refs/heads/aq/wip/{}", run(1));
+    fs::write(worktree.path().join("work.txt"), "one").unwrap();
+    let first = mirror.checkpoint(&worktree).await.unwrap();
+    git(&forge.remote(), &["update-ref", "-d", &wip]);
+
+    let same = mirror.checkpoint(&worktree).await.unwrap();
+    let pushed_meanwhile = forge.shows(&wip);
+    fs::write(worktree.path().join("work.txt"), "two").unwrap();
+    let Saved::Pushed(changed) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+
+    assert_eq!((same, pushed_meanwhile), (first, None));
+    assert_eq!(forge.shows(&wip), Some(changed.sha));
+}
+
+/// A repository with another one inside, recorded under `url`; and its mirror on a machine that is told to follow.
+async fn with_submodule(forge: &Forge, path: &str, url: &str) -> Mirror {
+    git(&forge.path(""), &["clone", "--quiet", "--bare", "remote.git", "other.git"]);
+    let seed = forge.path("seed");
+    let linked = git(&seed, &["rev-parse", "HEAD"]);
+    std::fs::write(seed.join(".gitmodules"), format!("[submodule \"s\"]\n\tpath = {path}\n\turl = {url}\n")).unwrap();
+    git(&seed, &["add", ".gitmodules"]);
+    git(&seed, &["update-index", "--add", "--cacheinfo", &format!("160000,{linked},{path}")]);
+    git(&seed, &["commit", "--quiet", "-m", "A submodule"]);
+    git(&seed, &["push", "--quiet", "../remote.git", "HEAD:main"]);
+    let config = RepoConfig { submodules: true, ..RepoConfig::at(forge.remote().to_str().unwrap(), main()) };
+    let mirror = forge.host("host").mirror(&notes(), &config).unwrap();
+    mirror.refresh().await.unwrap();
+    mirror
+}
+
+#[tokio::test]
+async fn submodules_are_checked_out_where_the_configuration_asks_for_them_and_never_committed() {
+    let forge = Forge::new();
+    let mirror = with_submodule(&forge, "vendor/other", "../other.git").await;
+
+    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+    let inside = worktree.path().join("vendor/other");
+    let found = fs::read_to_string(inside.join("readme.md")).unwrap();
+    let status = git(worktree.path(), &["status", "--porcelain"]);
+    fs::write(inside.join("readme.md"), "changed\n").unwrap();
+    fs::write(worktree.path().join("work.txt"), "x").unwrap();
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+
+    assert_eq!((found.as_str(), status.as_str()), ("hello\n", ""));
+    let kept = git(&forge.remote(), &["diff", "--name-only", worktree.fork().as_str(), sha.as_str()]);
+    assert_eq!(kept, "work.txt");
+}
+
+#[tokio::test]
+async fn a_submodule_that_would_run_something_or_leave_its_place_is_refused() {
+    for (path, url) in [
+        ("sub", "ext::sh -c touch% canary"),
+        ("sub", "--upload-pack=touch canary"),
+        ("sub", "../../../../../../../../etc"),
+        ("-c", "../other.git"),
+    ] {
+        let forge = Forge::new();
+        let mirror = with_submodule(&forge, path, url).await;
+
+        let refused = mirror.create(run(1), &main(), &Start::Base).await;
+
+        assert!(matches!(refused, Err(Error::Submodule { .. } | Error::Git(_))), "{path} {url}: {refused:?}");
+        crate::hostile::no_canary(&forge.path(""));
+    }
 }

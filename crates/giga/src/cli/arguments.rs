@@ -263,6 +263,22 @@ pub(crate) struct FactoriesArgs {
     /// Forget factories that have gone silent
     #[arg(long)]
     pub(crate) prune: bool,
+    /// Give this login's engines work again before its usage window resets
+    #[arg(long, value_name = "LOGIN")]
+    pub(crate) reopen: Option<String>,
+}
+
+/// Arguments of `runs`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsArgs {
+    /// The job's id, or its first characters (at least 8)
+    pub(crate) id: String,
+    /// Show what backs this run: verify output, commits, the engine's own ending
+    #[arg(value_name = "RUN")]
+    pub(crate) run: Option<u32>,
+    /// Show the change as well
+    #[arg(long, requires = "run")]
+    pub(crate) diff: bool,
 }
 
 /// Arguments of `cancel`.

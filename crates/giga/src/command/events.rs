@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use domain::{Actor, Bookmark, EventKind, Generation, JobEvent, JobId, Position};
-use protocol::{Client, EventList};
+use domain::{Actor, Bookmark, EventKind, Generation, JobEvent, JobId, Position, StageName};
+use protocol::{Client, EventList, ProgressEvent};
 use serde_json::Value;
 
 use crate::cli::EventsArgs;
@@ -12,7 +12,7 @@ use crate::output::{Tint, clean};
 
 use super::follow::{Follower, News};
 use super::query::Query;
-use super::{Context, job_id};
+use super::{Context, doing, job_id};
 
 /// The last events may be about jobs that we may not see: a replay is also over when nothing has come for this long.
 const REPLAY_SILENCE: Duration = Duration::from_secs(1);
@@ -44,6 +44,7 @@ async fn follow(context: &Context<'_>, client: &Client, path: String) -> Result<
     loop {
         match stream.next().await? {
             News::Happened { json, event } => show(context, &json, event.as_deref())?,
+            News::Doing(news) => show_doing(context, &news)?,
             News::Reset => context.out.note("reset: events may be missing here"),
         }
     }
@@ -62,6 +63,7 @@ async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usi
                 is_empty = false;
                 show(context, &json, event.as_deref())?;
             }
+            News::Doing(_) => {}
             News::Reset => break,
         }
     }
@@ -106,6 +108,15 @@ fn show(context: &Context<'_>, json: &Value, event: Option<&JobEvent>) -> Result
         Some(event) => context.out.line(&line(context, event)),
         None => context.out.line(&clean(&json.to_string())),
     }
+}
+
+fn show_doing(context: &Context<'_>, news: &ProgressEvent) -> Result<(), Failure> {
+    if context.out.is_json() {
+        return context.out.document(news);
+    }
+    let stage = context.out.palette().paint(&format!("{:<11}", StageName::Building.as_str()), Tint::Faint);
+    let words = clean(&doing::line(&news.progress));
+    context.out.line(&format!("{}  {}  {stage}  {words}", context.now(), news.job_id))
 }
 
 fn line(context: &Context<'_>, event: &JobEvent) -> String {

@@ -1,11 +1,11 @@
 //! `giga factories`
 
-use domain::{EngineHealth, FactoryId, Timestamp};
-use protocol::{Drain, FactoryList, FactoryView, Presence, Pruned};
+use domain::{EngineHealth, FactoryId};
+use protocol::{CredentialList, Drain, FactoryList, FactoryView, Presence, Pruned, ResumeCredential};
 
 use crate::cli::FactoriesArgs;
 use crate::failure::Failure;
-use crate::output::{Cell, Table, Tint, age, clock_time};
+use crate::output::{Cell, Table, Tint, age, clean};
 
 use super::Context;
 
@@ -15,6 +15,7 @@ pub(super) async fn factories(context: &Context<'_>, args: FactoriesArgs) -> Res
         FactoriesArgs { drain: Some(factory), .. } => drain(context, &factory, Drain { draining: true }).await,
         FactoriesArgs { resume: Some(factory), .. } => drain(context, &factory, Drain { draining: false }).await,
         FactoriesArgs { prune: true, .. } => prune(context).await,
+        FactoriesArgs { reopen: Some(login), .. } => reopen(context, login).await,
         FactoriesArgs { .. } => list(context).await,
     }
 }
@@ -43,22 +44,33 @@ async fn prune(context: &Context<'_>) -> Result<(), Failure> {
     pruned.factories.iter().try_for_each(|factory| context.out.line(factory.as_str()))
 }
 
+async fn reopen(context: &Context<'_>, credential: String) -> Result<(), Failure> {
+    let request = ResumeCredential { credential };
+    let left: CredentialList = context.client()?.post("/credentials/reopen", &request).await?;
+    if context.out.is_json() {
+        return context.out.document(&left);
+    }
+    context.out.line(&format!("{} gets work again", clean(&request.credential)))
+}
+
 async fn list(context: &Context<'_>) -> Result<(), Failure> {
     let factories: FactoryList = context.client()?.get("/factories").await?;
     if context.out.is_json() {
         return context.out.document(&factories);
     }
-    let mut table = Table::new(&["FACTORY", "PRESENCE", "SEEN", "SEATS", "WORKS ON", "ENGINES", "OFFERS"], "OFFERS");
+    let columns = ["FACTORY", "PRESENCE", "SEEN", "SEATS", "WORKS ON", "ENGINES", "OFFERS"];
+    let mut table = Table::new(&columns, "OFFERS");
     for factory in &factories.items {
         let seen = factory.last_heartbeat_at.map_or_else(String::new, |at| age(context.now(), at));
-        let offers: Vec<&str> = factory.capabilities.iter().map(domain::Capability::as_str).collect();
+        let offers = factory.capabilities.iter().map(domain::Capability::as_str);
+        let offers: Vec<&str> = offers.filter(|token| !token.starts_with("engine:")).collect();
         table.row(vec![
             factory.id.as_str().into(),
             presence(factory),
             seen.into(),
             format!("{}/{}", factory.seats.len(), factory.seat_limit).into(),
             works_on(factory).into(),
-            engines(factory, context.now()).into(),
+            engines(factory),
             offers.join(" ").into(),
         ]);
     }
@@ -71,6 +83,25 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
     context.out.table(&table)
 }
 
+/// Each engine, and why it gets no work.
+fn engines(factory: &FactoryView) -> Cell {
+    let said = |engine: &EngineHealth| {
+        let version = engine.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
+        let why = match (&engine.problem, engine.signed_in, engine.window_until) {
+            (Some(problem), ..) => problem.clone(),
+            (None, Some(false), _) => "not signed in".to_owned(),
+            (None, _, Some(until)) => format!("resets at {}", until.to_the_minute()),
+            (None, _, None) => return format!("{}{version}", engine.name),
+        };
+        // Whoever wants it to go on earlier has to name the login.
+        let login = engine.credential.as_ref().map_or_else(String::new, |login| format!("; login {login}"));
+        format!("{}{version} ({why}{login})", engine.name)
+    };
+    let is_resting = factory.engines.iter().any(|engine| !engine.is_usable() || engine.window_until.is_some());
+    let text = factory.engines.iter().map(said).collect::<Vec<_>>().join(", ");
+    if is_resting { Cell::tinted(text, Tint::Warn) } else { text.into() }
+}
+
 fn presence(factory: &FactoryView) -> Cell {
     match factory.presence {
         Presence::Live if factory.draining => Cell::tinted("draining", Tint::Warn),
@@ -78,20 +109,6 @@ fn presence(factory: &FactoryView) -> Cell {
         Presence::Warming => Cell::tinted("warming", Tint::Warn),
         Presence::Stale => Cell::tinted("stale", Tint::Bad),
     }
-}
-
-/// Each engine with its version, and what keeps it from being used.
-fn engines(factory: &FactoryView, now: Timestamp) -> String {
-    let engine = |engine: &EngineHealth| {
-        let version = engine.version.as_deref().map_or_else(String::new, |version| format!(" {version}"));
-        let state = match (engine.signed_in, engine.window_until) {
-            (Some(false), _) => " (signed out)".to_owned(),
-            (_, Some(until)) if until > now => format!(" (used up until {})", clock_time(until)),
-            _ => String::new(),
-        };
-        format!("{}{version}{state}", engine.name)
-    };
-    factory.engines.iter().map(engine).collect::<Vec<_>>().join(", ")
 }
 
 fn works_on(factory: &FactoryView) -> String {

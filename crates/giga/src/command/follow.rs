@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::JobEvent;
-use protocol::{Client, ClientError, EventStream, SseEvent};
+use protocol::{Client, ClientError, EventStream, ProgressEvent, SseEvent};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -27,6 +27,8 @@ pub(super) enum News {
         /// As we understand it; `None` when it is newer than we are.
         event: Option<Box<JobEvent>>,
     },
+    /// An agent does something else. Whoever does not care misses nothing.
+    Doing(Box<ProgressEvent>),
     /// Something may have been missed: read the state afresh.
     Reset,
 }
@@ -84,6 +86,7 @@ impl<'c> Follower<'c> {
         match event.event.as_str() {
             "hello" => return None,
             "reset" => return Some(News::Reset),
+            "progress" => return serde_json::from_str(&event.data).ok().map(|news| News::Doing(Box::new(news))),
             _ => {}
         }
         let json: Value = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{Table, Tint, age, clean, clock_time, span};
 
-use super::{Context, events, job_id};
+use super::{Context, doing, events, job_id};
 
 /// The latest events, as many as fit below the facts.
 const EVENTS_SHOWN: usize = 10;
@@ -31,6 +31,9 @@ pub(super) async fn job(context: &Context<'_>, id: &str) -> Result<(), Failure> 
         return context.out.document(&page);
     }
     facts(context, &page.job)?;
+    if !page.runs.is_empty() {
+        context.out.line("")?;
+    }
     runs_table(context, &page.runs)?;
     events_table(context, &page.events)?;
     next_steps(context, &page.job.job)
@@ -47,7 +50,8 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         true => format!("{sha}, on the pull request's branch"),
         false => sha.to_string(),
     });
-    let counts = format!("runs {}, failed attempts {}, lost leases {}", job.runs, job.attempts, job.lost_leases);
+    let spent = job.spent.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.2} spent"));
+    let counts = format!("runs {}, failed attempts {}, lost leases {}{spent}", job.runs, job.attempts, job.lost_leases);
     let rows = [
         ("id", Some(job.id.to_string())),
         ("stage", Some(format!("{}{reason}{errand}", job.stage))),
@@ -60,6 +64,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("needs", some_list(&job.capabilities)),
         ("engines", some_list(&job.engines)),
         ("factory", job.holder_factory_id.as_ref().map(|id| format!("{id}, epoch {}{until}", job.lease_epoch))),
+        ("doing", detail.progress.as_ref().map(doing::line)),
         ("offered to", job.target_factory_id.as_ref().map(ToString::to_string)),
         ("pinned to", job.pin.as_ref().map(ToString::to_string)),
         ("commit", commit),
@@ -82,7 +87,7 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-fn runs_table(context: &Context<'_>, runs: &[Run]) -> Result<(), Failure> {
+pub(super) fn runs_table(context: &Context<'_>, runs: &[Run]) -> Result<(), Failure> {
     let mut table = Table::new(&["RUN", "EPOCH", "FACTORY", "ENGINE", "TOOK", "COST", "OUTCOME", "MESSAGE"], "MESSAGE");
     for run in runs {
         let cost = run.insights.cost_usd.map_or_else(String::new, |usd| format!("${usd:.2}"));
@@ -93,14 +98,13 @@ fn runs_table(context: &Context<'_>, runs: &[Run]) -> Result<(), Failure> {
             run.engine.as_ref().map_or("", domain::EngineName::as_str).into(),
             took(run, context.now()).into(),
             cost.into(),
-            outcome(run).into(),
+            outcome(run.outcome).into(),
             run.message.as_deref().unwrap_or_default().into(),
         ]);
     }
     if table.is_empty() {
         return Ok(());
     }
-    context.out.line("")?;
     context.out.table(&table)
 }
 
@@ -109,8 +113,8 @@ fn took(run: &Run, now: Timestamp) -> String {
     span(run.ended_at.unwrap_or(now).since(began))
 }
 
-fn outcome(run: &Run) -> String {
-    match run.outcome {
+pub(super) fn outcome(outcome: Option<RunOutcome>) -> String {
+    match outcome {
         None => "going on".to_owned(),
         Some(RunOutcome::Completed) => "completed".to_owned(),
         Some(RunOutcome::Failed(reason)) => format!("failed ({reason})"),

@@ -61,6 +61,7 @@ impl Reader<'_> {
                 job = match changes.next().await? {
                     News::Happened { event: Some(event), .. } => read_behind(self.context, self.client, &event).await?,
                     News::Happened { event: None, .. } | News::Reset => read(self.client, self.id).await?,
+                    News::Doing(_) => continue,
                 };
             }
         }

@@ -57,6 +57,8 @@ pub(super) async fn watch(
                     jobs.insert(event.job_id, read_behind(context, client, &event).await?);
                 }
             }
+            News::Doing(news) if jobs.contains_key(&news.job_id) => progress.is_doing(&news),
+            News::Doing(_) => {}
             News::Happened { event: None, .. } | News::Reset => {
                 jobs = read_all(client, ids).await?;
                 jobs.values().for_each(|job| progress.found(job));

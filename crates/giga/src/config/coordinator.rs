@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use coordinator::Settings;
+use coordinator::{Settings, WindowPolicy};
 use domain::RetryPolicy;
 
 use crate::failure::Failure;
@@ -54,6 +54,8 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) token_overlap: Setting<Span>,
     /// Free space below which a factory gets no new work, in MiB.
     pub(crate) disk_free_min_mib: Setting<u32>,
+    /// Whether an engine's login gets work again by itself when its usage window resets.
+    pub(crate) quota_resume: Setting<bool>,
     /// What follows failures.
     pub(crate) retry: RetryConfig,
 }
@@ -111,6 +113,7 @@ impl CoordinatorConfig {
         let overlap = Ask::new("coordinator.token_overlap").env(&["GIGA_TOKEN_OVERLAP"]).file(file.token_overlap);
         let disk_free =
             Ask::new("coordinator.disk_free_min_mib").env(&["GIGA_DISK_FREE_MIN_MIB"]).file(file.disk_free_min_mib);
+        let resume = Ask::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
         Ok(Self {
             store: resolver.setting(store, || StoreChoice::Sqlite)?,
             listen: resolver.setting(listen, || LISTEN)?,
@@ -127,6 +130,7 @@ impl CoordinatorConfig {
             sweep_every: resolver.setting(sweep, || Span(default.sweep_every))?,
             token_overlap: resolver.setting(overlap, || Span(default.token_overlap))?,
             disk_free_min_mib: resolver.setting(disk_free, || DISK_FREE_MIN_MIB)?,
+            quota_resume: resolver.setting(resume, || default.windows.reopen)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
         })
     }
@@ -151,6 +155,7 @@ impl CoordinatorConfig {
             token_overlap: self.token_overlap.value.0,
             disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
             retry,
+            windows: WindowPolicy { reopen: self.quota_resume.value, ..WindowPolicy::default() },
             ..Settings::default()
         }
     }

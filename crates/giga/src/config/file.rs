@@ -69,6 +69,7 @@ pub(super) struct Coordinator {
     pub(super) sweep_every: Option<Spanned<Span>>,
     pub(super) token_overlap: Option<Spanned<Span>>,
     pub(super) disk_free_min_mib: Option<Spanned<u32>>,
+    pub(super) quota_resume: Option<Spanned<bool>>,
     pub(super) retry: Retry,
 }
 

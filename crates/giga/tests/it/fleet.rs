@@ -59,7 +59,7 @@ impl Fleet {
         fleet
     }
 
-    fn start_up(&mut self) {
+    pub(crate) fn start_up(&mut self) {
         self.start(&["up"], &[]);
         self.until_connected();
     }

@@ -128,3 +128,34 @@ fn events_that_are_newer_than_the_program_are_shown_all_the_same() {
     assert_eq!(kinds, ["submitted", "blessed"]);
     assert_eq!(ran.code, Some(6), "a revoked token ends it");
 }
+
+fn progress(doing: &str, tool_calls: u32) -> String {
+    let event = json!({"jobId": ID, "leaseEpoch": 1, "progress": {"doing": doing, "toolCalls": tool_calls}});
+    format!("event: progress\ndata: {event}\n\n")
+}
+
+#[test]
+fn what_an_agent_does_is_told_while_waiting_and_a_stream_resumes_behind_the_last_event() {
+    let coordinator = Coordinator::start();
+    let job = format!("GET /jobs/{ID}");
+    let news = [
+        event(7, "started", "building"),
+        progress("Read README.md", 1),
+        progress("Read README.md", 2),
+        progress("Edit \u{1b}[2Jsrc/lib.rs", 3),
+    ];
+    coordinator
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(news.concat()))
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(event(8, "completed", "testing")))
+        .expect(&job, Answer::json(200, &detail("queued", &json!({}))))
+        .expect(&job, Answer::json(200, &detail("building", &json!({}))))
+        .expect(&job, Answer::json(200, &detail("testing", &json!({"seq": 8}))));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
+
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let told: Vec<&str> = ran.stderr.lines().filter_map(|line| Some(line.split_once("building     ")?.1)).collect();
+    assert_eq!(told, ["started", "Read README.md (1 tool call)", "Edit src/lib.rs (3 tool calls)"], "{}", ran.stderr);
+    let resumed = format!("GET /api/fleet/jobs/{ID}/events/stream after 7");
+    assert!(coordinator.seen().contains(&resumed), "{:?}", coordinator.seen());
+}

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 19] = [
+const SCREENS: [(&str, &[&str]); 20] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
@@ -13,6 +13,7 @@ const SCREENS: [(&str, &[&str]); 19] = [
     ("submit", &["submit", "--help"]),
     ("wait", &["wait", "--help"]),
     ("jobs", &["jobs", "--help"]),
+    ("runs", &["runs", "--help"]),
     ("logs", &["logs", "--help"]),
     ("explain", &["explain", "--help"]),
     ("factories", &["factories", "--help"]),

@@ -14,7 +14,7 @@ fn init_writes_once_and_never_over_what_is_there() {
     assert!(first.stderr.contains("giga up"), "{}", first.stderr);
     assert_eq!(
         (second.code, second.stdout.as_str()),
-        (Some(0), "{\"kept\":[\"giga.toml\",\"job.md\"],\"written\":[]}\n")
+        (Some(0), "{\"written\":[],\"kept\":[\"giga.toml\",\"job.md\"]}\n")
     );
     assert_eq!(machine.read("job.md"), "mine");
 }

@@ -5,6 +5,7 @@
 mod archiving;
 mod bench;
 mod capabilities;
+mod cleaning;
 mod coordinator;
 mod crash;
 mod doctor;
@@ -18,6 +19,7 @@ mod init;
 mod local;
 mod pages;
 mod processes;
+mod real_engines;
 mod refusals;
 mod repository;
 mod secrets;

@@ -35,6 +35,8 @@ fn the_page_of_a_job_is_as_agreed() {
     detail["bodyMd"] = json!("Fix it.");
     detail["manifestSnapshot"] = json!({"title": "Fix the parser"});
     detail["expiresAt"] = json!(AHEAD);
+    detail["progress"] =
+        json!({"doing": "Edit src/\u{1b}[2Jlib.rs", "toolCalls": 12, "files": ["src/lib.rs"], "tokensIn": 20_500});
     let event = |seq: u32, kind: &str, stage: &str, by: Value| json!({"jobId": ID, "productId": "default", "seq": seq, "at": AHEAD, "kind": kind, "stage": stage, "epoch": 2, "by": by});
     let person = json!({"who": "person", "name": "ada"});
     let factory = json!({"who": "factory", "name": "mac-1"});
@@ -77,7 +79,10 @@ fn the_list_of_factories_is_as_agreed() {
             "id": id, "presence": presence, "lastHeartbeatAt": AHEAD, "capabilities": ["has:git", "os:mac"],
             "repos": [], "seatLimit": 2, "seats": seats, "load": 0.1, "health": 1.0, "draining": draining,
             "connected": true, "version": "0.1.0", "joinedAt": AHEAD,
-            "engines": [{"name": "claude", "version": "2.1.0", "signedIn": !draining}, {"name": "codex"}],
+            "engines": [
+                {"name": "claude", "version": "2.1", "credential": "c0ffee", "signedIn": true, "windowUntil": AHEAD},
+                {"name": "codex", "signedIn": false}, {"name": "command"},
+            ],
         })
     };
     let seats = json!([{"jobId": ID, "title": "Fix the parser", "dispatchedOnly": true}]);
@@ -89,6 +94,36 @@ fn the_list_of_factories_is_as_agreed() {
     fleet.expect("GET /factories", Answer::json(200, &json!({"items": items})));
 
     compare(&fleet, "factories", &["factories"]);
+}
+
+#[test]
+fn what_backs_a_run_is_shown_as_agreed() {
+    let fleet = Coordinator::start();
+    let evidence = json!({
+        "run": 1, "epoch": 2, "engine": "claude", "outcome": "completed", "sha": "1".repeat(40),
+        "verify": [
+            {"command": "make test", "exit": 0, "output": "12 passed\n", "tookMs": 1200},
+            {"command": "make lint", "exit": 2, "output": "one\ntwo\u{1b}[2J\n", "tookMs": 30},
+        ],
+        "diff": "diff --git a/a b/a\n-squeak\n+\u{1b}]52;c;x\u{7}silence\n", "diffCut": true,
+        "commits": [{"sha": "1".repeat(40), "subject": "Mend the gate"}],
+        "ending": "It no longer squeaks.\nReally.", "insights": {"tokensIn": 900, "files": 2, "insertions": 1, "costUsd": 0.25},
+    });
+    fleet.expect(&format!("GET /jobs/{ID}/runs/1/evidence"), Answer::json(200, &evidence));
+
+    compare(&fleet, "evidence", &["runs", ID, "1", "--diff"]);
+}
+
+#[test]
+fn the_list_of_runs_is_as_agreed() {
+    let fleet = Coordinator::start();
+    let mut second = run();
+    second["n"] = json!(2);
+    second["outcome"] = json!("quota_window");
+    second["message"] = json!("waiting for claude/five_hour to reset at 2999-01-31 12:00 UTC");
+    fleet.expect(&format!("GET /jobs/{ID}/runs"), Answer::json(200, &json!({"items": [run(), second]})));
+
+    compare(&fleet, "runs", &["runs", ID]);
 }
 
 fn job() -> Value {

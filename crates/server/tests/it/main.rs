@@ -6,6 +6,7 @@ mod archiving;
 mod fleet;
 mod guarding;
 mod life;
+mod limits;
 mod many;
 mod modes;
 mod raw;

@@ -59,6 +59,8 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         with("PATCH", "/api/fleet/jobs/{id}", json!({ "leaseEpoch": epoch, "checkpoint": checkpoint }), HOLDER),
         with("POST", "/api/fleet/jobs/{id}/actions/{action}", json!({}), STEERERS),
         row("GET", "/api/fleet/jobs/{id}/runs", ONLOOKERS_OF_ITS_PRODUCT),
+        row("GET", "/api/fleet/jobs/{id}/runs/{n}/evidence", ONLOOKERS_OF_ITS_PRODUCT),
+        with("POST", "/api/fleet/jobs/{id}/runs/evidence", json!({ "leaseEpoch": epoch, "diff": "+x\n" }), HOLDER),
         row("GET", "/api/fleet/jobs/{id}/events", ONLOOKERS_OF_ITS_PRODUCT),
         row("GET", "/api/fleet/jobs/{id}/events/stream", ONLOOKERS_OF_ITS_PRODUCT),
         row("GET", "/api/fleet/jobs/{id}/explain", ONLOOKERS_OF_ITS_PRODUCT),
@@ -73,7 +75,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
             HOLDER,
         ),
         with("POST", "/api/fleet/jobs/{id}/lease/release", json!({ "leaseEpoch": epoch }), HOLDER),
-        with("POST", "/api/fleet/jobs/{id}/start", start, HOLDER),
+        with("POST", "/api/fleet/jobs/{id}/start", start.clone(), HOLDER),
         with("POST", "/api/fleet/jobs/{id}/complete", json!({ "leaseEpoch": epoch }), HOLDER),
         with(
             "POST",
@@ -81,6 +83,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
             json!({ "leaseEpoch": epoch, "outcome": { "result": "done" } }),
             HOLDER,
         ),
+        with("POST", "/api/fleet/jobs/{id}/quota", start, HOLDER),
         with("POST", "/api/fleet/accept", accept, in_use),
         with("POST", "/api/fleet/claim", claim, themselves),
         with("POST", "/api/fleet/fail", json!({ "jobId": job, "leaseEpoch": epoch, "reason": "crash" }), HOLDER),
@@ -102,6 +105,8 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("POST", "/api/fleet/factories/{id}/token/rotate", NOBODY),
         row("POST", "/api/fleet/factories/{id}/token/revoke", NOBODY),
         row("POST", "/api/fleet/factories/{id}/drain", NOBODY),
+        row("GET", "/api/fleet/credentials", ONLOOKERS),
+        with("POST", "/api/fleet/credentials/reopen", json!({ "credential": "x" }), NOBODY),
         row("GET", "/api/fleet/metrics", ONLOOKERS),
         row("GET", "/api/fleet/queue-state", ONLOOKERS),
         row("GET", "/api/fleet/flags", ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"]),
@@ -160,7 +165,7 @@ async fn outcome(fleet: &Fleet, row: &Row, job: JobId, token_id: &str, token: Op
         path if path.contains("/tokens/") => token_id.to_owned(),
         _ => job.to_string(),
     };
-    let path = row.path.replace("{id}", &id).replace("{action}", "cancel") + &row.query;
+    let path = row.path.replace("{id}", &id).replace("{action}", "cancel").replace("{n}", "1") + &row.query;
     let method: Method = row.method.parse().unwrap();
     let mut asking = Asking::new(method, &path);
     if let Some(token) = token {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use domain::{
-    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, Holder, InstanceId, Job,
-    JobId, Lease, Revision, Spec, StageEvent, Submission, Timestamp,
+    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, Holder, Insights,
+    InstanceId, Job, JobId, Lease, Revision, Spec, StageEvent, Submission, Timestamp,
 };
 
 /// When the first sample was submitted.
@@ -90,7 +90,11 @@ pub fn started(job: Job) -> Job {
 
 /// The job, given back by its holder, which ends its run.
 pub fn released(job: Job) -> Job {
-    let released = StageEvent::Released { holder: holder(&job), message: Some("another time".to_owned()) };
+    let released = StageEvent::Released {
+        holder: holder(&job),
+        message: Some("another time".to_owned()),
+        insights: Insights::default(),
+    };
     after(job, released, seconds(5))
 }
 

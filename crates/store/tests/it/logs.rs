@@ -112,3 +112,18 @@ async fn only_the_owner_may_read_a_log() {
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!([mode(&job), mode(&job.join("3.log"))], [0o700, 0o600]);
 }
+
+#[tokio::test]
+async fn what_backs_a_run_is_kept_whole_beside_its_log_and_replaced_by_what_is_shown_later() {
+    let (_folder, logs) = logs(1_000);
+    let (job, epoch) = (id(1), Epoch(3));
+    logs.append(job, epoch, 0, b"printed\n").await.unwrap();
+    assert_eq!(logs.evidence(job, epoch).await.unwrap(), None);
+
+    logs.keep_evidence(job, epoch, b"a longer one").await.unwrap();
+    logs.keep_evidence(job, epoch, b"another").await.unwrap();
+
+    assert_eq!(logs.evidence(job, epoch).await.unwrap().as_deref(), Some(&b"another"[..]));
+    assert_eq!(logs.evidence(job, Epoch(4)).await.unwrap(), None);
+    assert_eq!(logs.logs(job).await.unwrap(), vec![(epoch, 8)], "it is no log");
+}

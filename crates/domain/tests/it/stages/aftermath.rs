@@ -2,7 +2,7 @@
 
 use domain::{
     Account, Actor, Completion, Evidence, Expected, FailureReason, Insights, Job, KeepCheckpoint, Run, RunOutcome,
-    Stage, StageEvent, StageName, Verdict,
+    Spent, Stage, StageEvent, StageName, Verdict,
 };
 
 use super::sample::{
@@ -52,7 +52,7 @@ fn preemption_release_quota_and_questions_count_nothing() {
     let epoch = held.epoch();
     let events = [
         StageEvent::Preempted { epoch },
-        StageEvent::Released { holder: holder(&held), message: None },
+        StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default() },
         quota_hit(&held),
         StageEvent::Asked { holder: holder(&held), question: "Which gate?".to_owned() },
     ];
@@ -72,6 +72,9 @@ fn a_used_up_window_leaves_the_job_to_anybody_at_once_and_its_cost_with_the_run(
     let job = then(held.clone(), quota_hit(&held));
 
     assert_eq!((job.not_before(), job.avoid()), (None, None));
+    let again = building(job.clone());
+    let twice = then(again.clone(), quota_hit(&again));
+    assert_eq!((job.spent().cost_usd, twice.spent().cost_usd), (Some(0.25), Some(0.5)));
     let run = &ended(job)[0];
     assert_eq!((run.outcome, run.insights.cost_usd), (Some(RunOutcome::QuotaWindow), Some(0.25)));
 }
@@ -113,7 +116,7 @@ fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
         StageEvent::Reaped { epoch, verdict: RETRY },
         StageEvent::Preempted { epoch },
         failed(&job, FailureReason::Timeout, RETRY),
-        StageEvent::Released { holder: holder(&job), message: None },
+        StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default() },
     ];
 
     for event in events {
@@ -121,6 +124,25 @@ fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
 
         assert_eq!((job.stage().name(), job.checkpoint()), (StageName::Queued, saved.as_ref()));
     }
+}
+
+#[test]
+fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts_over() {
+    let insights = Insights { tokens_in: Some(90), tokens_out: Some(10), cost_usd: Some(0.5), ..Insights::default() };
+    let account = Account { insights: insights.clone(), ..Account::default() };
+    let job = building(queued());
+
+    let (holder_of_first, reason) = (holder(&job), FailureReason::Timeout);
+    let job = then(job, StageEvent::AttemptFailed { holder: holder_of_first, reason, account, verdict: RETRY });
+    let job = building(job);
+    let released = StageEvent::Released { holder: holder(&job), message: None, insights };
+    let job = then(job, released);
+
+    assert_eq!(job.spent_of_budget(), Spent { cost_usd: Some(1.0), tokens: Some(200) });
+    let job = then(job, StageEvent::Cancelled { message: None });
+    let job = then(job, StageEvent::Requeued { checkpoint: KeepCheckpoint::Keep });
+    assert_eq!(job.spent_of_budget(), Spent { cost_usd: Some(0.0), tokens: Some(0) });
+    assert_eq!(job.spent(), Spent { cost_usd: Some(1.0), tokens: Some(200) }, "the money is gone all the same");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Only the holder of the current epoch writes, and every clearing write closes the door behind it [I1][I2].
 
-use domain::{Actor, Epoch, Holder, Job, Refusal, StageEvent, StageName};
+use domain::{Actor, Epoch, Holder, Insights, Job, Refusal, StageEvent, StageName};
 
 use super::sample::{
     NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, errand_granted, fitting, granted, holder,
@@ -52,7 +52,7 @@ fn every_worker_write_of_another_factory_is_fenced_in_every_situation() {
 #[test]
 fn a_job_is_released_once() {
     let job = building(queued());
-    let released = StageEvent::Released { holder: holder(&job), message: None };
+    let released = StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default() };
     let held = job.epoch();
 
     let job = then(job, released.clone());

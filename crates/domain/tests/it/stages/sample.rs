@@ -182,7 +182,7 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("completed without one", completed_with(job, None)),
         ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned() }),
         ("quota hit", quota_hit(job)),
-        ("released", E::Released { holder: holder.clone(), message: None }),
+        ("released", E::Released { holder: holder.clone(), message: None, insights: Insights::default() }),
         ("attempt failed, again", failed(job, FailureReason::Crash, RETRY)),
         ("attempt failed, enough", failed(job, FailureReason::Crash, EXHAUSTED)),
         (

@@ -13,12 +13,12 @@ use super::super::Station;
 use super::super::backlog::{LogBacklog, LogWriter};
 use super::super::holding::StopCause;
 use super::super::reports::Answered;
-use super::{Place, Run, Spent, Trouble, Verdict};
+use super::{Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
     Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
 use crate::process::Bounds;
-use crate::runs::LocalStage;
+use crate::runs::{LocalStage, RunRecord};
 use crate::verify::CommandsVerdict;
 
 /// How long another engine is preferred when a used-up window does not say when it opens again.
@@ -42,11 +42,12 @@ impl Station {
             Judgement::QuotaWindow { window, resets_at, message } => {
                 self.close_window(engine.credential(), resets_at);
                 let (engine, credential) = (engine.name().clone(), engine.credential().to_owned());
-                let spent = Spent { window, resets_at, message };
-                return Ok(Verdict::Quota { engine, credential, spent, insights: end.insights });
+                let window = UsedUp { window, resets_at, message };
+                return Ok(Verdict::Quota { engine, credential, window, insights: end.insights });
             }
         }
         run.record.stage = LocalStage::Verifying;
+        run.record.session = run.session();
         run.record.guard = None;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_ended", |_| Err(Trouble::Stopped));
@@ -76,6 +77,7 @@ impl Station {
         let bounds = Bounds::engine(&self.settings.limits, run.assignment.spec.budget.wall_ms);
         let engine_run = EngineRun::start(engine, &request, &place.launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
+        run.record.session = run.session();
         run.record.stage = LocalStage::Running;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_started", |_| Err(Trouble::Stopped));
@@ -98,6 +100,7 @@ impl Station {
         log: LogWriter,
     ) -> EngineRunEnd {
         let (output, mut outputs) = mpsc::channel::<crate::engine::EngineOutput>(64);
+        let mut written = run.record.session.clone();
         let forward = async move {
             while let Some(output) = outputs.recv().await {
                 let (shown, progress) = {
@@ -108,6 +111,12 @@ impl Station {
                     log.push(&line);
                 }
                 self.holdings.progressed(run.key.job, run.key.epoch, progress);
+                let session = run.session();
+                if session != written {
+                    // On disk at once: a factory that is killed gives the work back with its conversation.
+                    self.ledger.remember(&RunRecord { session: session.clone(), ..run.record.clone() }).await;
+                    written = session;
+                }
             }
         };
         let to_the_end = async { tokio::join!(engine_run.wait(output, &run.stop), forward) };
@@ -119,16 +128,24 @@ impl Station {
 
     /// Saves work in progress on a timer while the engine runs [F4].
     pub(super) async fn save_now_and_then(&self, run: &Run, place: &Place) -> std::convert::Infallible {
+        let mut reported = None;
         loop {
             self.clock.sleep(self.settings.checkpoint_every).await;
             let Ok(Some(checkpoint)) = self.save(run, place).await else { continue };
+            if reported.as_ref() == Some(&checkpoint.sha) {
+                continue;
+            }
             fail_point!("factory::checkpoint_pushed");
+            let sha = checkpoint.sha.clone();
             let request = Patch { lease_epoch: run.key.epoch, stage: None, engine: None, checkpoint: Some(checkpoint) };
             let path = format!("/jobs/{}", run.key.job);
             let patched: Result<protocol::StageAnswer, _> =
                 self.client.call(http::Method::PATCH, &path, Some(&request)).await;
-            if let Err(error) = patched {
-                warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
+            match patched {
+                Ok(_) => reported = Some(sha),
+                Err(error) => {
+                    warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
+                }
             }
         }
     }
@@ -146,12 +163,12 @@ impl Station {
 
     /// What the engine is asked to do, and what it may use up.
     fn request(&self, engine: &EngineName, run: &Run, place: &Place) -> Result<EngineRequest, Trouble> {
-        let Assignment { spec, checkpoint, attempts, body_md, .. } = &run.assignment;
+        let Assignment { spec, checkpoint, attempts, spent, body_md, .. } = &run.assignment;
         let limits = &self.settings.limits;
         let allowance = Allowance {
             wall: spec.budget.wall_ms.map(Duration::from_millis),
-            usd: spec.budget.usd,
-            tokens: spec.budget.tokens,
+            usd: spec.budget.usd.map(|usd| usd - spent.cost_usd.unwrap_or(0.0)),
+            tokens: spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens.unwrap_or(0))),
             turns: self.settings.engines.get(engine).and_then(|config| config.turns_max),
             disk: Some(DiskAllowance {
                 growth_bytes_max: limits.worktree_growth_mib_max.saturating_mul(1024 * 1024),

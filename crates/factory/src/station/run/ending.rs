@@ -29,20 +29,20 @@ impl Station {
                 answered
             }
             Verdict::Failed { reason, message, insights, evidence } => {
-                let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
+                let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
                 let message = Some(message);
                 let request = FailWork { lease_epoch: run.key.epoch, reason, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
             }
-            Verdict::Quota { engine, credential, spent, insights } => {
-                let checkpoint = self.save_on_the_way_out(&run, place.as_ref()).await;
+            Verdict::Quota { engine, credential, window, insights } => {
+                let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
                 let request = QuotaWork {
                     lease_epoch: run.key.epoch,
                     engine,
                     credential,
-                    window: spent.window,
-                    resets_at: spent.resets_at,
-                    message: Some(spent.message),
+                    window: window.window,
+                    resets_at: window.resets_at,
+                    message: Some(window.message),
                     checkpoint,
                     insights,
                 };
@@ -68,6 +68,7 @@ impl Station {
     /// A stopped run saves its work and gives the job back; one that was taken from us has nothing to give.
     pub(super) async fn let_go(&self, run: &mut Run, place: Option<&Place>) -> Answered {
         let cause = self.holdings.cause(run.key.job, run.key.epoch);
+        let insights = run.activity.lock().insights.clone();
         let checkpoint = self.save_on_the_way_out(run, place).await;
         let message = match cause {
             Some(StopCause::Lost) => return Answered::Refused("the job is no longer ours".to_owned()),
@@ -77,15 +78,16 @@ impl Station {
             None => "the run was stopped",
         };
         let message = Some(message.to_owned());
-        let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint };
+        let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint, insights };
         self.report_end(run, reports::release(run.key.job, request)).await
     }
 
-    pub(super) async fn save_on_the_way_out(&self, run: &Run, place: Option<&Place>) -> Option<Checkpoint> {
+    pub(super) async fn save_on_the_way_out(&self, run: &mut Run, place: Option<&Place>) -> Option<Checkpoint> {
         match self.save(run, place?).await {
             Ok(checkpoint) => checkpoint,
             Err(error) => {
-                warn!(job.id = %run.key.job, %error, "The work of job `{}` could not be saved", run.key.job);
+                warn!(job.id = %run.key.job, %error, "The work of job `{}` could not be saved: its worktree is kept", run.key.job);
+                run.is_unsaved = true;
                 None
             }
         }
@@ -113,6 +115,9 @@ impl Station {
             }
             Answered::Waiting => {
                 // The report is in the outbox; until it was answered the worktree is the only copy we can be sure of.
+                self.ledger.remember(&quarantined(run.record)).await;
+            }
+            Answered::Completed(_) | Answered::Taken if run.is_unsaved => {
                 self.ledger.remember(&quarantined(run.record)).await;
             }
             Answered::Completed(_) | Answered::Taken => {

@@ -20,14 +20,14 @@ impl Station {
     pub(super) async fn prepare(&self, run: &mut Run) -> Result<Place, Trouble> {
         let Some(repo) = run.assignment.repo.clone() else {
             let dir = self.host.scratch(run.key)?;
-            return Ok(Place { dir, launcher: self.launcher.clone(), repo: None });
+            return Ok(Place { dir, launcher: self.launcher_at_home(run)?, repo: None });
         };
         let (mirror, config) = self.mirror(&repo)?;
         let worktree = self.check_out(run, &repo, &mirror, &config).await?;
         run.record.worktree = Some(worktree.path().to_owned());
         self.ledger.remember(&run.record).await;
         fail_point!("factory::prepared", |_| Err(Trouble::Stopped));
-        let launcher = self.launcher.clone().with_variables(self.caches(run, &repo, &config)?);
+        let launcher = self.launcher_at_home(run)?.with_variables(self.caches(run, &repo, &config)?);
         self.set_up(run, &config, &worktree, &launcher).await?;
         Ok(Place { dir: worktree.path().to_owned(), launcher, repo: Some((mirror, config, worktree)) })
     }
@@ -54,6 +54,12 @@ impl Station {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Starts programs that find no home but the run's own: what one agent leaves there is not read by the next.
+    fn launcher_at_home(&self, run: &Run) -> Result<Launcher, Trouble> {
+        let own = self.host.home(run.key)?;
+        Ok(self.launcher.clone().at_home(self.host.state.empty_home(), own))
     }
 
     /// The folders that outlive worktrees, by the variables that name them.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{FailureReason, RunOutcome, StageName};
-use factory::{EngineConfig, EngineKind, StationSettings};
+use factory::{Account, EngineConfig, EngineKind, Gc, StationSettings};
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
@@ -94,7 +94,7 @@ const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's
     echo \"{\\\"type\\\":\\\"system\\\",\\\"subtype\\\":\\\"init\\\",\\\"session_id\\\":\\\"$id\\\"}\"";
 
 #[tokio::test]
-async fn a_conversation_goes_on_in_another_worktree_of_the_same_host_and_begins_anew_on_another() {
+async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on_another() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let up = forge.path("up");
@@ -105,7 +105,9 @@ async fn a_conversation_goes_on_in_another_worktree_of_the_same_host_and_begins_
     let first = Plant::start(playing("home", &forge, &waits), client.clone());
     let job = fleet.submit("").await;
     eventually("the first run", || up.exists()).await;
-    first.stop().await;
+    let is_written_down = || first.records().iter().any(|record| record.session.is_some());
+    eventually("the session being written down", is_written_down).await;
+    first.kill().await;
     fs::remove_file(&up).unwrap();
     let second = Plant::start(playing("home", &forge, &waits), client);
     eventually("the second run", || up.exists()).await;
@@ -142,4 +144,59 @@ async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
     let run = fleet.first_run(job).await;
     assert_eq!(run.message.as_deref(), Some("it spent $0.0010, of $0.0005 left of the job's `budget.usd`"));
     assert_eq!(run.insights.cost_usd, Some(0.001));
+}
+
+#[tokio::test]
+async fn a_conversation_belongs_to_the_account_that_the_engine_runs_under() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    if let Err(error) = Account::named("nobody") {
+        eprintln!("SKIPPED: an engine under another account is not tested here: {error}");
+        return;
+    }
+    fs::set_permissions(forge.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let line = Line::to(&fleet).await;
+    // The account need not be able to reach the recorded streams.
+    let copy = forge.path("stream.jsonl");
+    fs::copy(golden::file("claude/real-ok.jsonl"), &copy).unwrap();
+    let script = format!("{CONVERSES}; tail -n 1 '{}'", copy.display());
+    let mut settings = playing("walled", &forge, &script);
+    settings.run_as = Some("nobody".to_owned());
+    let _plant = Plant::start(settings, fleet.enrol("walled", &line).await);
+    let job = fleet.submit("").await;
+
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+
+    let history = forge.file_at(&forge.shows(&pr_branch(job)).unwrap(), "history.txt").unwrap();
+    assert_eq!(history.lines().next(), Some("new"));
+}
+
+#[tokio::test]
+async fn a_conversation_is_cleaned_up_once_nobody_goes_on_with_it() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let client = fleet.enrol("tidy", &line).await;
+    let gate = forge.path("gate");
+    let script = format!("{CONVERSES}; {}; {} | tail -n 1", wait_for(&gate), stream("real-ok"));
+    let settings = playing("tidy", &forge, &script);
+    let plant = Plant::start(settings.clone(), client.clone());
+    let job = fleet.submit("").await;
+    let conversation = settings.state.join(format!("sessions/claude/{job}/projects"));
+    let clean_up = |retention| {
+        let mut settings = settings.clone();
+        settings.housekeeping.retention = retention;
+        let gc = Gc::of(&settings, client.clone(), clock()).unwrap();
+        async move { gc.run().await.unwrap() }
+    };
+    eventually("the conversation", || conversation.exists()).await;
+
+    clean_up(Duration::ZERO).await;
+    assert!(conversation.exists(), "its run goes on");
+    fs::write(&gate, "").unwrap();
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    eventually("the end of the run", || plant.records().is_empty()).await;
+    clean_up(LONG).await;
+    assert!(conversation.exists(), "it may be gone on with");
+    clean_up(Duration::ZERO).await;
+
+    assert!(!conversation.exists());
 }

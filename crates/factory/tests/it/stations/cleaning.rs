@@ -12,6 +12,7 @@ use protocol::Client;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
+use crate::hostile::{no_canary, plant_hooks, trap, trapped_config};
 use crate::stage::{Forge, clock, eventually, git, main, notes};
 
 const NO_TIME: Duration = Duration::ZERO;
@@ -258,6 +259,38 @@ async fn a_quarantined_run_stays_for_the_retention_and_its_work_is_saved_before_
     let saved = forge.shows(&wip).unwrap();
     assert_eq!(forge.file_at(&saved, "half.md").as_deref(), Some("half\n"));
     assert!(old.freed_bytes > 0, "{old:#?}");
+}
+
+#[tokio::test]
+async fn cleaning_up_after_an_agent_that_planted_traps_sets_none_of_them_off() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let client = fleet.enrol("mined", &line).await;
+    let (trap, begun) = (trap(&forge), forge.path("begun"));
+    let own = settings("mined", &forge, &format!("echo half > half.md; touch '{}'; exec sleep 600", begun.display()));
+    let plant = Plant::start(own.clone(), client.clone());
+    let job = fleet.submit("").await;
+    fleet.until_stage(job, StageName::Building).await;
+    eventually("the beginning", || begun.exists()).await;
+    fleet.act(job, "cancel").await;
+    let worktree = plant.quarantined().await.worktree.unwrap();
+    plant.stop().await;
+    let repositories = [worktree.join(".git"), forge.path("mined/mirrors/notes.git")];
+    for repository in &repositories {
+        let config = repository.join("config");
+        fs::write(&config, fs::read_to_string(&config).unwrap() + &trapped_config(&trap)).unwrap();
+        plant_hooks(&repository.join("hooks"), &trap);
+        fs::create_dir_all(repository.join("info")).unwrap();
+        fs::write(repository.join("info/attributes"), "* filter=evil diff=evil merge=evil\n").unwrap();
+    }
+    fs::write(worktree.join(".gitattributes"), "* filter=evil diff=evil merge=evil\n").unwrap();
+    fs::write(worktree.join("later.md"), "later\n").unwrap();
+
+    let report = gc(&own, &client, NO_TIME).run().await.unwrap();
+
+    assert_eq!(told(&report, GcKind::Worktree).0.len(), 1, "{report:#?}");
+    assert!(!worktree.exists());
+    no_canary(&forge.path(""));
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use ambient::SystemClock;
 use factory::{DetectConfig, Environment, Launcher, detect};
 
+use factory::EngineKind;
+
 use crate::config::FactoryConfig;
 
 use super::check::Check;
@@ -35,13 +37,19 @@ fn version(answer: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Which engines are configured, and is their program there?
+/// Which engines are configured or found, and is their program there?
 pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
     if factory.engines.value.is_empty() {
+        let by_themselves = [EngineKind::Claude, EngineKind::Codex].into_iter().filter_map(EngineKind::program);
+        let found: Vec<Check> = by_themselves
+            .filter_map(|name| found(name).map(|path| (name, path)))
+            .map(|(name, path)| Check::ok("engine", format!("`{name}` is {}, offered once signed in", path.display())))
+            .collect();
         let remedy = "a factory here needs one: add [factory.engines.NAME] with argv to giga.toml (see `giga init`)";
-        return vec![Check::warn("engines", "none is configured", remedy)];
+        let none = || vec![Check::warn("engines", "none is configured", remedy)];
+        return if found.is_empty() { none() } else { found };
     }
-    let check = |(name, engine): (&domain::EngineName, &factory::EngineConfig)| match engine.argv.first() {
+    let check = |(name, engine): (&domain::EngineName, &factory::EngineConfig)| match engine.program(name) {
         None => {
             Check::fail("engine", format!("`{name}` has no command line"), format!("set factory.engines.{name}.argv"))
         }
@@ -49,7 +57,7 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
             Some(path) => Check::ok("engine", format!("`{name}` is {}", path.display())),
             None => {
                 let text = format!("`{name}`: there is no program `{}`", domain::printable(program));
-                Check::fail("engine", text, format!("install it, or change factory.engines.{name}.argv"))
+                Check::fail("engine", text, format!("install it, or change factory.engines.{name}"))
             }
         },
     };

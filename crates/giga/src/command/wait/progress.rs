@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use domain::{Actor, EventKind, JobEvent, JobId, StageName};
-use protocol::JobView;
+use protocol::{JobView, ProgressEvent};
 
-use crate::command::Context;
 use crate::command::events::kind_name;
+use crate::command::{Context, doing};
 use crate::output::{clean, clock_time};
 
 /// Where the jobs were when last heard of.
@@ -14,12 +14,13 @@ pub(super) struct Progress<'c> {
     context: &'c Context<'c>,
     several: bool,
     stages: BTreeMap<JobId, StageName>,
+    doing: BTreeMap<JobId, Option<String>>,
 }
 
 impl<'c> Progress<'c> {
     /// Nothing heard yet of this many jobs.
     pub(super) fn new(context: &'c Context<'c>, jobs: usize) -> Self {
-        Self { context, several: jobs > 1, stages: BTreeMap::new() }
+        Self { context, several: jobs > 1, stages: BTreeMap::new(), doing: BTreeMap::new() }
     }
 
     /// A job was looked at.
@@ -38,6 +39,7 @@ impl<'c> Progress<'c> {
             EventKind::AttemptFailed
                 | EventKind::ErrandFailed
                 | EventKind::Reaped
+                | EventKind::QuotaHit
                 | EventKind::DispatchExpired
                 | EventKind::Promoted
                 | EventKind::Restored
@@ -54,6 +56,15 @@ impl<'c> Progress<'c> {
         let message = message.map_or_else(String::new, |message| format!(": {message}"));
         let words = format!("{}{by}{message}", kind_name(event.kind));
         self.say(&clock_time(event.at), event.job_id, event.stage, &words);
+    }
+
+    /// A job's agent does something else, or has come further with what it does; only the former is worth a line.
+    pub(super) fn is_doing(&mut self, news: &ProgressEvent) {
+        let doing = news.progress.doing.clone();
+        if self.doing.insert(news.job_id, doing.clone()) != Some(doing) {
+            let words = doing::line(&news.progress);
+            self.say(&clock_time(self.context.now()), news.job_id, StageName::Building, &words);
+        }
     }
 
     fn say(&self, time: &str, id: JobId, stage: StageName, words: &str) {

@@ -1,0 +1,85 @@
+//! What backs a run is kept beside its log, by its holder alone, and shown without harm [B4].
+
+use coordinator::Error;
+use domain::{Evidence, Insights, Refusal, RunOutcome};
+use protocol::{CommitLine, CompleteWork, EvidenceWork};
+
+use super::quick;
+use crate::fleet::{Fleet, IN_REPO};
+use crate::machine::{Grip, Machine, sha};
+
+fn shown(grip: Grip, diff: &str) -> EvidenceWork {
+    EvidenceWork {
+        lease_epoch: grip.epoch,
+        diff: Some(diff.to_owned()),
+        diff_cut: false,
+        commits: vec![CommitLine { sha: sha(7), subject: "Mend the gate\u{1b}[2J".to_owned() }],
+        ending: Some("It no longer squeaks.\u{9b}1m".to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn everything_that_backs_a_run_is_told_in_one_answer() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(IN_REPO).await;
+    let grip = mac.build(&fleet, job).await;
+    let verify =
+        Evidence { command: "make test".to_owned(), exit: Some(0), output: "12 passed\n".to_owned(), took_ms: 5 };
+    let insights = Insights { cost_usd: Some(0.25), files: Some(1), ..Insights::default() };
+
+    fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "+first\n")).await.unwrap();
+    fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "-squeak\n+\u{1b}]52;c;x\u{7}\n")).await.unwrap();
+    let done = CompleteWork {
+        lease_epoch: grip.epoch,
+        sha: Some(sha(7)),
+        insights: insights.clone(),
+        evidence: vec![verify.clone()],
+        message: Some("done".to_owned()),
+    };
+    fleet.coordinator.complete(&mac.who, job, &done).await.unwrap();
+    // The branch is still being moved: the run goes on, and may still show something.
+    fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "-squeak\n+\u{1b}]52;c;x\u{7}\n")).await.unwrap();
+
+    let told = fleet.coordinator.evidence(&fleet.admin, job, 1).await.unwrap();
+    assert_eq!((told.run, told.epoch, told.outcome), (1, grip.epoch, Some(RunOutcome::Completed)));
+    assert_eq!((told.verify, told.insights, told.sha), (vec![verify], insights, Some(sha(7))));
+    assert_eq!((told.diff.as_deref(), told.diff_cut), (Some("-squeak\n+]52;c;x\n"), false));
+    assert_eq!(told.commits, vec![CommitLine { sha: sha(7), subject: "Mend the gate[2J".to_owned() }]);
+    assert_eq!(told.ending.as_deref(), Some("It no longer squeaks.1m"));
+}
+
+#[tokio::test]
+async fn a_run_that_showed_nothing_still_has_its_report_and_one_that_never_was_has_none() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(IN_REPO).await;
+    let grip = mac.build(&fleet, job).await;
+    mac.fail(&fleet, grip, domain::FailureReason::Crash).await.unwrap();
+
+    let told = fleet.coordinator.evidence(&fleet.admin, job, 1).await.unwrap();
+    let none = fleet.coordinator.evidence(&fleet.admin, job, 2).await;
+
+    assert_eq!((told.diff, told.commits, told.ending), (None, vec![], None));
+    assert_eq!(told.outcome, Some(RunOutcome::Failed(domain::FailureReason::Crash)));
+    assert!(matches!(none, Err(Error::NoSuchRun { n: 2, .. })));
+}
+
+#[tokio::test]
+async fn only_the_holder_of_the_run_shows_anything_for_it() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(IN_REPO).await;
+    let old = mac.build(&fleet, job).await;
+    mac.release(&fleet, old).await.unwrap();
+    let grip = mac.build(&fleet, job).await;
+    let linux = Machine::join(&fleet, "linux").await;
+
+    let stale = fleet.coordinator.keep_evidence(&mac.who, job, &shown(old, "+stale\n")).await;
+    let foreign = fleet.coordinator.keep_evidence(&linux.who, job, &shown(grip, "+foreign\n")).await;
+
+    for refused in [stale, foreign] {
+        assert!(matches!(refused, Err(Error::Refused(Refusal::StaleEpoch { .. }))));
+    }
+    assert_eq!(fleet.coordinator.evidence(&fleet.admin, job, 2).await.unwrap().diff, None);
+}

@@ -1,0 +1,113 @@
+//! What agents are doing can be seen while they do it, and costs nothing.
+
+use std::time::Duration;
+
+use coordinator::{Followed, Follower};
+use domain::{Epoch, JobId, Scope};
+use protocol::{Holding, Progress, ProgressEvent};
+
+use super::{lasting, quick};
+use crate::fleet::{Fleet, PLAIN};
+use crate::machine::{Machine, Offers};
+
+fn doing(what: &str) -> Progress {
+    Progress { doing: Some(what.to_owned()), tool_calls: Some(3), ..Progress::default() }
+}
+
+/// Everything a machine holds, with what its agents are doing.
+fn showing(mac: &Machine, what: &str) -> Vec<Holding> {
+    let held = mac.held().into_iter();
+    held.map(|held| Holding { held, progress: Some(doing(&format!("{what} for {}", held.job_id))) }).collect()
+}
+
+/// The next news that are not about a change of a job.
+async fn next_progress(follower: &mut Follower) -> Vec<ProgressEvent> {
+    let next = async {
+        loop {
+            match follower.next().await {
+                Some(Followed::Progress(news)) => return news,
+                Some(Followed::Events(_)) => {}
+                Some(Followed::Reset(_)) | None => panic!("the log ended, or was reset"),
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), next).await.unwrap()
+}
+
+async fn shown(fleet: &Fleet, job: JobId) -> Option<Progress> {
+    fleet.coordinator.job(&fleet.admin, job).await.unwrap().progress
+}
+
+#[tokio::test]
+async fn an_agents_progress_is_shown_until_its_run_ends() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    let of_job = |what: &str| doing(&format!("{what} for {job}"));
+    assert_eq!(shown(&fleet, job).await, None);
+
+    mac.renew_showing(&fleet, showing(&mac, "Read")).await;
+    assert_eq!(shown(&fleet, job).await, Some(of_job("Read")));
+    mac.renew(&fleet).await;
+    assert_eq!(shown(&fleet, job).await, Some(of_job("Read")), "silence is no news");
+    let held = mac.held();
+    mac.complete(&fleet, grip, None).await.unwrap();
+    assert_eq!(shown(&fleet, job).await, None);
+
+    let late = held.into_iter().map(|held| Holding { held, progress: Some(of_job("Edit")) }).collect();
+    mac.renew_showing(&fleet, late).await;
+    assert_eq!(shown(&fleet, job).await, None, "whoever does not hold the job has nothing to show");
+}
+
+#[tokio::test]
+async fn followers_hear_the_latest_of_each_job_and_only_what_they_may_see() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (first, second) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
+    for job in [first, second] {
+        mac.build(&fleet, job).await;
+    }
+    let mut of_all = fleet.coordinator.follow(Scope::Fleet, None).await.unwrap();
+    let mut of_one = fleet.coordinator.follow(Scope::Job(second), None).await.unwrap();
+    let foreign = Scope::Products(vec!["another".parse().unwrap()]);
+    let mut of_others = fleet.coordinator.follow(foreign, None).await.unwrap();
+
+    for what in ["Read", "Edit", "Edit"] {
+        mac.renew_showing(&fleet, showing(&mac, what)).await;
+    }
+
+    let event =
+        |job: JobId| ProgressEvent { job_id: job, lease_epoch: Epoch(1), progress: doing(&format!("Edit for {job}")) };
+    let mut heard = next_progress(&mut of_all).await;
+    heard.sort_by_key(|event| event.job_id);
+    assert_eq!(heard, vec![event(first), event(second)]);
+    assert_eq!(next_progress(&mut of_one).await, vec![event(second)]);
+    let silence = tokio::time::timeout(Duration::from_millis(50), next_progress(&mut of_others)).await;
+    assert!(silence.is_err());
+    let position = of_all.position();
+    mac.renew_showing(&fleet, showing(&mac, "Bash")).await;
+    next_progress(&mut of_all).await;
+    assert_eq!(of_all.position(), position, "progress has no place in the log");
+}
+
+#[tokio::test]
+async fn a_hundred_agents_that_show_their_progress_cost_no_store_operation() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 100, ..Offers::default() }).await;
+    for _ in 0..100 {
+        let job = fleet.submit(PLAIN).await;
+        mac.build(&fleet, job).await;
+    }
+    let mut follower = fleet.coordinator.follow(Scope::Fleet, None).await.unwrap();
+    let sqlite = fleet.bench.sqlite_file();
+    let before = sqlite.operations();
+
+    for round in 0..20 {
+        mac.renew_showing(&fleet, showing(&mac, &format!("step {round}"))).await;
+        fleet.bench.clock.advance(Duration::from_secs(5));
+        fleet.coordinator.tick().await;
+    }
+    assert_eq!(sqlite.operations(), before);
+    assert_eq!(next_progress(&mut follower).await.len(), 100);
+}

@@ -1,0 +1,421 @@
+//! Usage limits belong to logins: a job that meets one waits for the login, or goes to another, and loses nothing [B1][B9].
+
+use std::time::Duration;
+
+use coordinator::{Error, WindowPolicy};
+use domain::{
+    Clock as _, EngineHealth, EngineName, EventKind, Insights, Mode, Refusal, RunOutcome, StageName, Timestamp,
+};
+use protocol::{CredentialView, QuotaWork, ResumeCredential};
+
+use super::{lasting, quick};
+use crate::fleet::{Bench, Fleet, PLAIN};
+use crate::machine::{Grip, Machine, Offers, checkpoint, sha};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn claude() -> EngineName {
+    "claude".parse().unwrap()
+}
+
+/// An engine that uses this login.
+fn by(engine: &str, credential: &str) -> EngineHealth {
+    let named = EngineHealth::named(engine.parse().unwrap());
+    EngineHealth { credential: Some(credential.to_owned()), signed_in: Some(true), ..named }
+}
+
+/// A machine with these engines and logins.
+async fn machine(fleet: &Fleet, name: &str, engines: Vec<EngineHealth>) -> Machine {
+    let tokens = engines.iter().map(|health| format!("engine:{}", health.name).parse().unwrap());
+    let capabilities = tokens.chain(Offers::default().capabilities).collect();
+    Machine::join_with(fleet, name, Offers { capabilities, engines, ..Offers::default() }).await
+}
+
+/// At once, so that times are exact.
+fn exact(bench: Bench) -> Bench {
+    bench.with(|settings| settings.windows.spread = Duration::ZERO)
+}
+
+fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaWork {
+    QuotaWork {
+        lease_epoch: grip.epoch,
+        engine: claude(),
+        credential: credential.to_owned(),
+        window: Some("five_hour".to_owned()),
+        resets_at,
+        message: None,
+        checkpoint: None,
+        insights: Insights { cost_usd: Some(0.5), ..Insights::default() },
+    }
+}
+
+async fn runs_into_its_window(fleet: &Fleet, mac: &Machine, job: domain::JobId, credential: &str) -> Timestamp {
+    let grip = mac.take(fleet, job).await;
+    mac.start_by(fleet, grip, "claude").await.unwrap();
+    let resets_at = fleet.bench.clock.now().after(HOUR);
+    mac.quota(fleet, used_up(grip, credential, Some(resets_at)), job).await.unwrap();
+    resets_at
+}
+
+async fn summary(fleet: &Fleet, job: domain::JobId) -> String {
+    fleet.coordinator.explain(&fleet.admin, job).await.unwrap().summary
+}
+
+#[tokio::test]
+async fn a_job_waits_for_the_reset_and_loses_nothing_by_it() {
+    let fleet = Fleet::warm(exact(lasting())).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+
+    let grip = mac.take(&fleet, job).await;
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    let resets_at = fleet.bench.clock.now().after(HOUR);
+    let saved = checkpoint(grip, &sha(7));
+    let report = QuotaWork { checkpoint: Some(saved.clone()), ..used_up(grip, "login-1", Some(resets_at)) };
+    let answer = mac.quota(&fleet, report, job).await.unwrap();
+
+    assert_eq!((answer.stage, answer.until), (StageName::Queued, Some(resets_at)));
+    let view = fleet.job(job).await;
+    assert_eq!((view.attempts, view.lost_leases, view.not_before, view.checkpoint), (0, 0, None, Some(saved)));
+    assert_eq!(fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().health, 1.0);
+    let run = fleet.coordinator.runs(&fleet.admin, job).await.unwrap().items.remove(0);
+    assert_eq!((run.outcome, run.insights.cost_usd), (Some(RunOutcome::QuotaWindow), Some(0.5)));
+    let at = resets_at.to_the_minute();
+    assert_eq!(summary(&fleet, job).await, format!("waiting for claude/five_hour to reset at {at}"));
+    assert_eq!(fleet.dispatch().await, 0);
+
+    fleet.pass(HOUR - Duration::from_millis(1), &[&mac]).await;
+    assert_eq!(fleet.dispatch().await, 0);
+    fleet.pass(Duration::from_millis(1), &[&mac]).await;
+    assert_eq!(fleet.dispatch().await, 1);
+    mac.try_take(&fleet, job).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_running_coordinator_goes_on_at_the_reset_by_a_wake_up_alone() {
+    let fleet = Fleet::warm(exact(quick())).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    // Soon enough for the machine not to be missed meanwhile.
+    let grip = mac.take(&fleet, job).await;
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    let resets_at = fleet.bench.clock.now().after(Duration::from_secs(20));
+    mac.quota(&fleet, used_up(grip, "login-1", Some(resets_at)), job).await.unwrap();
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    let coordinator = std::sync::Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+    crate::idle::settle().await;
+
+    fleet.bench.clock.advance(Duration::from_secs(21));
+    let offer = tokio::time::timeout(Duration::from_secs(10), inbox.next()).await.unwrap();
+
+    assert!(matches!(offer, Some(protocol::InboxEvent::Dispatch(message)) if message.job_id == job));
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn another_login_or_another_engine_takes_the_job_at_once() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    runs_into_its_window(&fleet, &mac, job, "login-1").await;
+
+    let twin = machine(&fleet, "twin", vec![by("claude", "login-1")]).await;
+    assert_eq!(fleet.dispatch().await, 0, "a machine with the same login cannot go on either");
+    let other = machine(&fleet, "other", vec![by("claude", "login-2")]).await;
+    other.take(&fleet, job).await;
+
+    let both = machine(&fleet, "both", vec![by("claude", "login-1"), by("codex", "login-3")]).await;
+    let next = fleet.submit("---\ntitle: By either\nengines: [claude, codex]\n---\n").await;
+    let pinned = protocol::ActionRequest { factory_id: Some(both.id.clone()), ..Default::default() };
+    fleet.coordinator.act(&fleet.admin, next, protocol::Action::Pin, pinned).await.unwrap();
+    fleet.dispatch().await;
+    let claim = both.claim(&fleet, next, fleet.job(next).await.dispatch_seq);
+    let accepted = both.accept(&fleet, &claim).await.unwrap();
+    assert_eq!(accepted.assignment.engine, Some("codex".parse().unwrap()));
+    assert_eq!(accepted.assignment.engines(), vec!["codex".parse().unwrap(), claude()]);
+    drop(twin);
+}
+
+#[tokio::test]
+async fn an_engine_with_two_logins_goes_on_with_the_other_and_rests_when_both_are_used_up() {
+    let fleet = Fleet::warm(exact(quick())).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1"), by("claude", "login-2")]).await;
+    let job = fleet.submit(PLAIN).await;
+
+    let first = runs_into_its_window(&fleet, &mac, job, "login-1").await;
+    fleet.pass(HOUR / 2, &[&mac]).await;
+    runs_into_its_window(&fleet, &mac, job, "login-2").await;
+
+    assert_eq!(fleet.dispatch().await, 0);
+    let at = first.to_the_minute();
+    assert_eq!(summary(&fleet, job).await, format!("waiting for claude/five_hour to reset at {at}"));
+    let listed: Vec<String> = credentials(&fleet).into_iter().map(|view| view.credential).collect();
+    assert_eq!(listed, vec!["login-1", "login-2"]);
+}
+
+#[tokio::test]
+async fn a_report_that_names_no_login_is_about_one_that_could_be_used_until_then() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1"), by("claude", "login-2")]).await;
+    let job = fleet.submit(PLAIN).await;
+
+    runs_into_its_window(&fleet, &mac, job, "").await;
+    runs_into_its_window(&fleet, &mac, job, "").await;
+
+    assert_eq!(fleet.dispatch().await, 0);
+    let listed: Vec<String> = credentials(&fleet).into_iter().map(|view| view.credential).collect();
+    assert_eq!(listed, vec!["login-1", "login-2"]);
+}
+
+fn credentials(fleet: &Fleet) -> Vec<CredentialView> {
+    fleet.coordinator.credentials(&fleet.admin).unwrap().items
+}
+
+#[tokio::test]
+async fn a_login_that_its_factory_does_not_name_rests_on_that_factory_alone() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = machine(&fleet, "mac", vec![EngineHealth::named(claude())]).await;
+    let job = fleet.submit(PLAIN).await;
+    // What a factory does not name in its signs of life it cannot use up for others.
+    runs_into_its_window(&fleet, &mac, job, "login-of-somebody-else").await;
+
+    assert_eq!(credentials(&fleet)[0].credential, "mac/claude");
+    let linux = machine(&fleet, "linux", vec![EngineHealth::named(claude())]).await;
+    linux.take(&fleet, job).await;
+}
+
+#[tokio::test]
+async fn a_window_outlives_the_coordinator() {
+    let fleet = Fleet::warm(exact(lasting())).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    runs_into_its_window(&fleet, &mac, job, "login-1").await;
+
+    let fleet = fleet.restarted().await;
+    fleet.warm_up();
+    mac.renew(&fleet).await;
+
+    assert_eq!(fleet.dispatch().await, 0);
+    assert!(summary(&fleet, job).await.starts_with("waiting for claude/five_hour to reset at"));
+    fleet.pass(HOUR, &[&mac]).await;
+    mac.take(&fleet, job).await;
+}
+
+#[tokio::test]
+async fn a_report_that_got_as_far_as_the_window_is_made_again_and_counts_once() {
+    let fleet = Fleet::warm(exact(lasting())).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.take(&fleet, job).await;
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    let report = used_up(grip, "login-1", None);
+    fleet.store().set(|faults| faults.unwritable = [job].into());
+    let failed = mac.quota(&fleet, report.clone(), job).await;
+    let window = credentials(&fleet);
+    fleet.store().heal();
+
+    let fleet = fleet.restarted().await;
+    mac.quota(&fleet, report.clone(), job).await.unwrap();
+    let again = mac.quota(&fleet, report, job).await;
+
+    assert!(matches!(failed, Err(Error::Store(_))));
+    assert!(matches!(again, Err(Error::Refused(Refusal::StaleEpoch { .. }))));
+    assert_eq!((window.len(), credentials(&fleet)), (1, window), "the pause does not grow by a repeated report");
+    assert_eq!((fleet.stage(job).await, fleet.count(job, EventKind::QuotaHit).await), (StageName::Queued, 1));
+}
+
+#[tokio::test]
+async fn a_stale_holder_has_no_say_about_job_or_login() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let other = machine(&fleet, "other", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    let old = mac.take(&fleet, job).await;
+    mac.start_by(&fleet, old, "claude").await.unwrap();
+    mac.release(&fleet, old).await.unwrap();
+    let before = fleet.job(job).await;
+
+    let stale = mac.quota(&fleet, used_up(old, "login-1", None), job).await;
+    fleet.dispatch().await;
+    let target = fleet.job(job).await.target_factory_id.unwrap();
+    let (holder, thief) = if target == mac.id { (&mac, &other) } else { (&other, &mac) };
+    let grip = holder.try_take(&fleet, job).await.unwrap();
+    holder.start_by(&fleet, grip, "claude").await.unwrap();
+    let foreign = thief.quota(&fleet, used_up(grip, "login-1", None), job).await;
+
+    assert!(matches!(stale, Err(Error::Refused(Refusal::StaleEpoch { .. }))));
+    assert!(matches!(foreign, Err(Error::Refused(Refusal::NotHolder { .. }))));
+    assert_eq!(credentials(&fleet), vec![]);
+    assert_eq!((before.attempts, fleet.job(job).await.stage), (0, StageName::Building));
+}
+
+#[tokio::test]
+async fn an_unknown_reset_is_waited_out_by_growing_pauses() {
+    let fleet = Fleet::warm(quick().with(|settings| settings.windows.backoff = Duration::from_mins(4))).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        let grip = mac.take(&fleet, job).await;
+        mac.start_by(&fleet, grip, "claude").await.unwrap();
+        let answer = mac.quota(&fleet, used_up(grip, "login-1", None), job).await.unwrap();
+        let pause = answer.until.unwrap().since(fleet.bench.clock.now());
+        pauses.push(pause.as_secs_f64() / 60.0);
+        fleet.pass(pause, &[&mac]).await;
+    }
+
+    for (pause, least) in pauses.into_iter().zip([4.0, 8.0, 16.0]) {
+        assert!((least..=least * 1.2).contains(&pause), "{pause} is not about {least}");
+    }
+    assert_eq!(fleet.job(job).await.attempts, 0);
+}
+
+#[tokio::test]
+async fn clocks_that_are_set_neither_keep_a_login_resting_nor_lose_a_window_that_is_reported_again() {
+    let fleet = Fleet::warm(exact(quick())).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    *fleet.bench.ahead.lock() = HOUR * 24;
+    let grip = mac.take(&fleet, job).await;
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    let resets_at = fleet.coordinator.clock().now().after(HOUR);
+    mac.quota(&fleet, used_up(grip, "login-1", Some(resets_at)), job).await.unwrap();
+
+    *fleet.bench.ahead.lock() = Duration::ZERO;
+    fleet.pass(HOUR - Duration::from_secs(1), &[&mac]).await;
+    assert_eq!(fleet.dispatch().await, 0);
+    fleet.pass(Duration::from_secs(1), &[&mac]).await;
+    let grip = mac.take(&fleet, job).await;
+
+    // By a clock that runs ahead the reset has passed, and the engine says that it has not.
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    let reset = fleet.coordinator.clock().now().after(HOUR);
+    *fleet.bench.ahead.lock() = HOUR * 2;
+    let answer = mac.quota(&fleet, used_up(grip, "login-1", Some(reset)), job).await.unwrap();
+    assert!(answer.until.unwrap() > fleet.coordinator.clock().now());
+    assert_eq!(fleet.dispatch().await, 0);
+}
+
+#[tokio::test]
+async fn where_people_decide_a_login_rests_until_one_lets_it_go_on() {
+    let policy = WindowPolicy { reopen: false, ..WindowPolicy::default() };
+    let fleet = Fleet::warm(quick().with(|settings| settings.windows = policy)).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    runs_into_its_window(&fleet, &mac, job, "login-1").await;
+
+    fleet.pass(HOUR * 3, &[&mac]).await;
+    assert_eq!(fleet.dispatch().await, 0);
+    let codes = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.into_iter().map(|alert| alert.code);
+    assert_eq!(codes.collect::<Vec<_>>(), vec![protocol::AlertCode::Unplaceable]);
+    let request = ResumeCredential { credential: "login-1".to_owned() };
+    assert!(matches!(fleet.coordinator.reopen(&mac.who, &request).await, Err(Error::Forbidden(_))));
+    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+
+    mac.take(&fleet, job).await;
+    assert_eq!(credentials(&fleet), vec![]);
+}
+
+#[tokio::test]
+async fn whoever_asks_for_work_is_not_given_what_its_login_cannot_do_and_hears_of_the_reset() {
+    let fleet = Fleet::warm(exact(quick())).await;
+    fleet.switch(Mode::Gate).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    let request = mac.request(&fleet, 1);
+    let grip = mac.ask(&fleet, &request).await.unwrap()[0];
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    let resets_at = fleet.bench.clock.now().after(HOUR);
+    mac.quota(&fleet, used_up(grip, "login-1", Some(resets_at)), job).await.unwrap();
+
+    assert_eq!(mac.ask_for(&fleet, 4).await, vec![]);
+    let version = || fleet.coordinator.queue_state(&fleet.admin, Vec::new()).unwrap()[0].version;
+    let before = version();
+    fleet.pass(HOUR, &[&mac]).await;
+
+    assert!(version() > before, "a factory that waits for the version to move has to ask again");
+    assert_eq!(mac.ask_for(&fleet, 4).await, vec![job]);
+}
+
+#[tokio::test]
+async fn windows_that_are_long_over_leave_nothing_behind() {
+    let fleet = Fleet::warm(exact(lasting())).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    runs_into_its_window(&fleet, &mac, job, "login-1").await;
+
+    fleet.pass(HOUR * 3, &[&mac]).await;
+    fleet.coordinator.sweep().await;
+    let fleet = fleet.restarted().await;
+
+    let request = ResumeCredential { credential: "login-1".to_owned() };
+    assert!(matches!(fleet.coordinator.reopen(&fleet.admin, &request).await, Err(Error::Invalid { .. })));
+}
+
+#[tokio::test]
+async fn only_engines_that_are_signed_in_get_work_and_a_change_is_heard_with_the_next_sign_of_life() {
+    let fleet = Fleet::warm(quick()).await;
+    let signed_out = EngineHealth {
+        signed_in: Some(false),
+        problem: Some("sign in with `claude login`".to_owned()),
+        ..EngineHealth::named(claude())
+    };
+    let mut mac = machine(&fleet, "mac", vec![signed_out]).await;
+    let job = fleet.submit(PLAIN).await;
+
+    assert_eq!(fleet.dispatch().await, 0);
+    assert!(summary(&fleet, job).await.ends_with("such as `claude` on `mac`: sign in with `claude login`"));
+    mac.offers.engines = vec![by("claude", "login-1")];
+    mac.beat(&fleet).await;
+
+    mac.take(&fleet, job).await;
+    let shown = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines;
+    assert_eq!(shown, vec![by("claude", "login-1")]);
+}
+
+#[tokio::test]
+async fn a_window_that_a_factory_tells_of_is_waited_for_and_shown() {
+    let fleet = Fleet::warm(quick()).await;
+    let until = fleet.bench.clock.now().after(HOUR);
+    let told = EngineHealth { window_until: Some(until), ..by("claude", "login-1") };
+    let mac = machine(&fleet, "mac", vec![told.clone()]).await;
+    let job = fleet.submit(PLAIN).await;
+
+    assert_eq!(fleet.dispatch().await, 0);
+    assert_eq!(fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines, vec![told]);
+    fleet.pass(HOUR, &[&mac]).await;
+
+    mac.take(&fleet, job).await;
+}
+
+#[tokio::test]
+async fn an_engine_of_which_nothing_is_known_stays_as_usable_as_its_token_says() {
+    let fleet = Fleet::warm(quick()).await;
+    let capabilities = ["engine:claude".parse().unwrap()].into();
+    let mac = Machine::join_with(&fleet, "mac", Offers { capabilities, ..Offers::default() }).await;
+    let job = fleet.submit("---\ntitle: By claude\nengine: claude\n---\n").await;
+
+    mac.take(&fleet, job).await;
+}
+
+#[tokio::test]
+async fn an_offer_that_a_window_overtook_is_not_accepted_and_its_job_goes_elsewhere() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let (first, second) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
+    fleet.dispatch().await;
+    let grip = mac.try_take(&fleet, first).await.unwrap();
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    mac.quota(&fleet, used_up(grip, "login-1", None), first).await.unwrap();
+
+    let overtaken = mac.try_take(&fleet, second).await;
+
+    assert!(matches!(overtaken, Err(Error::NotNow(_))));
+    let other = machine(&fleet, "other", vec![by("claude", "login-2")]).await;
+    fleet.pass(fleet.coordinator.settings().accept_within * 2, &[&mac, &other]).await;
+    other.take(&fleet, second).await;
+    assert_eq!(fleet.job(second).await.attempts, 0);
+}

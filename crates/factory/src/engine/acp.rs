@@ -1,0 +1,88 @@
+//! Any agent that speaks the Agent Client Protocol on its standard streams, `devin acp` among them.
+//!
+//! Requests and answers are the protocol's own types; who speaks when is a session that only takes lines and gives
+//! lines, so that a recorded conversation replays in a test.
+
+mod answering;
+mod files;
+mod permission;
+mod session;
+mod updates;
+mod wire;
+
+use std::ffi::OsString;
+
+use async_trait::async_trait;
+use domain::EngineName;
+
+pub use permission::Permissions;
+use session::AcpSession;
+
+use super::{Engine, EngineError, EngineRequest, Login, Presence, Session, TemplateError};
+use crate::config::EngineConfig;
+use crate::detect::find_program;
+use crate::process::{Environment, Program};
+use crate::run_key::RunKey;
+
+/// Runs an agent and speaks with it.
+#[derive(Debug, Clone)]
+pub struct AcpEngine {
+    name: EngineName,
+    credential: String,
+    argv: Vec<String>,
+    mode: Option<String>,
+    permissions: Permissions,
+    environment: Environment,
+}
+
+/// What makes devin speak the protocol.
+const DEVIN: &str = "devin";
+const DEVIN_SPEAKS: &str = "acp";
+
+impl AcpEngine {
+    /// The engine `name`, whose program finds `environment` and the names of its run.
+    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment) -> Result<Self, TemplateError> {
+        let mut argv = config.argv.clone();
+        if argv.is_empty() && name.as_str() == DEVIN {
+            let program = config.program.clone().unwrap_or_else(|| DEVIN.to_owned());
+            argv = vec![program, DEVIN_SPEAKS.to_owned()];
+        }
+        if argv.is_empty() {
+            return Err(TemplateError::Empty(name));
+        }
+        argv.extend(config.args.iter().cloned());
+        let credential = config.credential.clone().unwrap_or_else(|| name.to_string());
+        let (mode, permissions) = (config.permission_mode.clone(), config.permissions);
+        Ok(Self { name, credential, argv, mode, permissions, environment })
+    }
+}
+
+#[async_trait]
+impl Engine for AcpEngine {
+    fn name(&self) -> &EngineName {
+        &self.name
+    }
+
+    fn credential(&self) -> &str {
+        &self.credential
+    }
+
+    async fn detect(&self) -> Presence {
+        let program = self.argv.first().map(String::as_str).unwrap_or_default();
+        match find_program(program, self.environment.variable("PATH")) {
+            Some(_) => Presence::Ready { version: None, login: Login::Unknown },
+            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+        }
+    }
+
+    fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
+        let run = RunKey { job: request.job, epoch: request.epoch };
+        let program = Program {
+            argv: self.argv.iter().map(OsString::from).collect(),
+            dir: request.worktree.clone(),
+            environment: self.environment.clone().of_run(run, request.attempt),
+            stdin: Vec::new(),
+        };
+        Ok((program, Box::new(AcpSession::new(request, self.mode.as_deref(), self.permissions))))
+    }
+}

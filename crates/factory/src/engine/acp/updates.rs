@@ -1,0 +1,186 @@
+//! What the agent tells about its work.
+
+use std::collections::BTreeMap;
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, Cost, SessionNotification, SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdate,
+    ToolKind,
+};
+use domain::{Insights, Timestamp};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::wire::Params;
+use crate::engine::{EngineEvent, Target, Usage};
+
+/// Puts together what comes in pieces, and counts what it costs.
+#[derive(Default)]
+pub(super) struct Updates {
+    message: String,
+    tools: BTreeMap<String, Call>,
+    insights: Insights,
+    spent: Spent,
+}
+
+/// A tool call as far as it is known. Some agents announce a call before they say what it is on.
+#[derive(Clone, Copy, Default)]
+struct Call {
+    kind: ToolKind,
+    told: bool,
+}
+
+/// Money is told as the sum over a session, earlier runs included.
+#[derive(Default)]
+enum Spent {
+    /// Nobody knows yet what the session had cost before.
+    #[default]
+    Unknown,
+    /// It had cost this much before the run.
+    Since(f64),
+}
+
+/// Agents send their words in scraps; a message longer than this is shown in parts.
+const MESSAGE_BYTES_MAX: usize = 8 * 1024;
+/// Calls whose kind is remembered until they ask for permission, which they do at once or not at all.
+const TOOLS_MAX: usize = 256;
+
+impl Updates {
+    /// A session that starts anew has cost nothing.
+    pub(super) fn begin(&mut self) {
+        self.spent = Spent::Since(0.0);
+    }
+
+    /// What was told until here was about earlier runs. If it named no sum, none can be told for this run.
+    pub(super) fn begin_again(&mut self) {
+        self.message.clear();
+    }
+
+    /// Takes an update. What is replayed of an earlier run is no news.
+    pub(super) fn tell(&mut self, params: &Params, replayed: bool) -> Vec<EngineEvent> {
+        let Ok(SessionNotification { update, .. }) = params.read() else { return Vec::new() };
+        match update {
+            SessionUpdate::UsageUpdate(usage) => return self.cost(usage.cost.as_ref(), replayed),
+            _ if replayed => return Vec::new(),
+            SessionUpdate::AgentMessageChunk(chunk) => return self.hear(&chunk.content),
+            _ => {}
+        }
+        let mut events = self.rest();
+        match update {
+            SessionUpdate::ToolCall(call) => events.extend(self.call(call)),
+            SessionUpdate::ToolCallUpdate(change) => events.extend(self.change(change)),
+            _ => {}
+        }
+        events
+    }
+
+    /// What was said and not shown yet.
+    pub(super) fn rest(&mut self) -> Vec<EngineEvent> {
+        let text = std::mem::take(&mut self.message);
+        if text.trim().is_empty() { Vec::new() } else { vec![EngineEvent::Message { text }] }
+    }
+
+    /// Takes the figures of a turn from its answer. Not all agents give any.
+    pub(super) fn end_of_turn(&mut self, result: &Params) {
+        let Ok(EndOfTurn { usage: Some(usage) }) = result.read() else { return };
+        let cached = usage.cached_read_tokens.unwrap_or(0).saturating_add(usage.cached_write_tokens.unwrap_or(0));
+        self.insights.tokens_in = Some(usage.input_tokens.saturating_add(cached));
+        self.insights.tokens_out = Some(usage.output_tokens);
+    }
+
+    /// What kind of tool a call is of, if it was announced.
+    pub(super) fn kind_of(&self, call: &ToolCallId) -> ToolKind {
+        self.tools.get(call.0.as_ref()).copied().unwrap_or_default().kind
+    }
+
+    pub(super) fn insights(&self) -> Insights {
+        self.insights.clone()
+    }
+
+    fn hear(&mut self, content: &ContentBlock) -> Vec<EngineEvent> {
+        if let ContentBlock::Text(text) = content {
+            self.message.push_str(&text.text);
+        }
+        if self.message.len() > MESSAGE_BYTES_MAX { self.rest() } else { Vec::new() }
+    }
+
+    /// Tells of a call once, as soon as it says what it is on.
+    fn call(&mut self, call: ToolCall) -> Option<EngineEvent> {
+        if self.tools.len() >= TOOLS_MAX {
+            self.tools.clear();
+        }
+        let known = self.tools.entry(call.tool_call_id.to_string()).or_default();
+        known.kind = call.kind;
+        let target = target(&call);
+        if known.told || (target.is_none() && call.status == ToolCallStatus::Pending) {
+            return None;
+        }
+        known.told = true;
+        let target = target.or(Some(Target::Other(call.title)));
+        Some(EngineEvent::ToolCall { tool: call.name.unwrap_or_else(|| format!("{:?}", call.kind)), target })
+    }
+
+    fn change(&mut self, change: ToolCallUpdate) -> Vec<EngineEvent> {
+        let ToolCallUpdate { tool_call_id, fields, .. } = change;
+        let failed = fields.status == Some(ToolCallStatus::Failed);
+        let said = fields.raw_output.as_ref().and_then(|output| output.as_str()).map(str::to_owned);
+        let mut call = ToolCall::new(tool_call_id.clone(), String::new()).kind(self.kind_of(&tool_call_id));
+        call.update(fields);
+        let text = said.unwrap_or_else(|| call.title.clone());
+        let mut events: Vec<EngineEvent> = self.call(call).into_iter().collect();
+        if failed {
+            events.push(EngineEvent::ToolFailed { text });
+        }
+        events
+    }
+
+    fn cost(&mut self, cost: Option<&Cost>, replayed: bool) -> Vec<EngineEvent> {
+        let Some(cost) = cost.filter(|cost| cost.currency == "USD" && cost.amount.is_finite()) else {
+            return Vec::new();
+        };
+        if replayed {
+            self.spent = Spent::Since(cost.amount);
+            return Vec::new();
+        }
+        let Spent::Since(before) = self.spent else { return Vec::new() };
+        let cost_usd = Some((cost.amount - before).max(0.0));
+        self.insights.cost_usd = cost_usd;
+        vec![EngineEvent::Usage(Usage { cost_usd, ..Usage::default() })]
+    }
+}
+
+/// What a call is on, if it says so yet.
+fn target(call: &ToolCall) -> Option<Target> {
+    let command = call.raw_input.as_ref().and_then(|input| input["command"].as_str());
+    if let (ToolKind::Execute, Some(command)) = (call.kind, command) {
+        return Some(Target::Command(command.to_owned()));
+    }
+    let path = call.locations.first()?.path.to_string_lossy().into_owned();
+    Some(match call.kind {
+        ToolKind::Edit | ToolKind::Delete | ToolKind::Move => Target::Edit(path),
+        _ => Target::File(path),
+    })
+}
+
+/// When a window opens again, if an error's data says so.
+pub(super) fn reset_of(data: &Value) -> Option<Timestamp> {
+    let seconds = data.get("resetsAt").or_else(|| data.get("resets_at"))?.as_i64()?;
+    seconds.checked_mul(1000).map(Timestamp::from_millis)
+}
+
+/// The figures at the end of a turn, which the protocol does not promise yet.
+#[derive(Deserialize)]
+struct EndOfTurn {
+    #[serde(default)]
+    usage: Option<TurnUsage>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TurnUsage {
+    input_tokens: u64,
+    output_tokens: u64,
+    #[serde(default)]
+    cached_read_tokens: Option<u64>,
+    #[serde(default)]
+    cached_write_tokens: Option<u64>,
+}

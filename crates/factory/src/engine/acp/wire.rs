@@ -1,0 +1,84 @@
+//! JSON-RPC, line by line.
+
+use agent_client_protocol_schema::v1::{Error, RequestId};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// What a line of the agent is.
+pub(super) enum Heard {
+    /// It asks for something and waits.
+    Request { id: RequestId, method: String, params: Params },
+    /// It tells something.
+    Notification { method: String, params: Params },
+    /// It answers what we asked under this number.
+    Answer { number: i64, outcome: Result<Params, Error> },
+}
+
+/// Parameters or a result, not looked into yet.
+pub(super) struct Params(Option<Box<RawValue>>);
+
+impl Params {
+    /// What it is meant to be. Absent reads like `null`.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.0.as_deref().map_or("null", RawValue::get))
+    }
+}
+
+/// Reads a line. `None` for one that is no message, such as a stray word of the program.
+pub(super) fn hear(line: &str) -> Option<Heard> {
+    let Envelope { id, method, params, result, error } = serde_json::from_str(line).ok()?;
+    match (method, id) {
+        (Some(method), Some(id)) => Some(Heard::Request { id, method, params: Params(params) }),
+        (Some(method), None) => Some(Heard::Notification { method, params: Params(params) }),
+        (None, Some(RequestId::Number(number))) => {
+            let outcome = error.map_or(Ok(Params(result)), Err);
+            Some(Heard::Answer { number, outcome })
+        }
+        (None, _) => None,
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    id: Option<RequestId>,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    params: Option<Box<RawValue>>,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
+    #[serde(default)]
+    error: Option<Error>,
+}
+
+/// The line that asks for `method`.
+pub(super) fn request(number: i64, method: &str, params: &impl Serialize) -> Vec<u8> {
+    line(&json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": value(params) }))
+}
+
+/// The line that tells `method`.
+pub(super) fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
+    line(&json!({ "jsonrpc": "2.0", "method": method, "params": value(params) }))
+}
+
+/// The line that answers `id`.
+pub(super) fn answer(id: &RequestId, outcome: Result<Value, Error>) -> Vec<u8> {
+    match outcome {
+        Ok(result) => line(&json!({ "jsonrpc": "2.0", "id": value(id), "result": result })),
+        Err(error) => line(&json!({ "jsonrpc": "2.0", "id": value(id), "error": value(&error) })),
+    }
+}
+
+/// A message as a value. A path that is no text becomes `null`, which the agent refuses.
+pub(super) fn value(message: &impl Serialize) -> Value {
+    serde_json::to_value(message).unwrap_or_default()
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    let mut line = message.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}

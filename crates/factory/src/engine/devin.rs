@@ -1,0 +1,223 @@
+//! Devin in its simple mode: `devin -p`, which prints its answer and ends.
+//!
+//! It tells neither its session nor its figures as it goes; both are in the trajectory that it exports after each turn.
+
+mod trajectory;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use domain::{EngineName, FailureReason, Insights};
+
+use super::bench::Bench;
+use super::room::is_plain;
+use super::stream::{for_people, one_line};
+use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Presence, Session};
+use crate::config::EngineConfig;
+use crate::disk::make_private_folder;
+use crate::process::{End, Environment, Line, Program};
+use crate::run_key::RunKey;
+use trajectory::Trajectory;
+
+/// Runs `devin -p` for each job.
+#[derive(Clone)]
+pub struct DevinEngine {
+    name: EngineName,
+    config: EngineConfig,
+    environment: Environment,
+    bench: Bench,
+}
+
+/// The program, unless another is configured.
+const PROGRAM: &str = "devin";
+
+/// Nobody is there to be asked; the fence is around the agent, not in it.
+const PERMISSION_MODE: &str = "dangerous";
+
+impl DevinEngine {
+    /// The engine `name`, whose programs find `environment`.
+    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
+        Self { name, config: config.clone(), environment, bench: bench.clone() }
+    }
+
+    fn program(&self) -> &str {
+        self.config.program.as_deref().unwrap_or(PROGRAM)
+    }
+
+    fn arguments(&self, request: &EngineRequest, papers: &Papers, resumed: Option<&str>) -> Vec<OsString> {
+        let mode = self.config.permission_mode.as_deref().unwrap_or(PERMISSION_MODE);
+        let mut args: Vec<OsString> = ["-p", "--permission-mode", mode, "--prompt-file"].map(OsString::from).to_vec();
+        args.push(papers.prompt.clone().into());
+        args.push("--export".into());
+        args.push(papers.export.clone().into());
+        if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
+            args.push(format!("--model={}", one_line(model)).into());
+        }
+        if let Some(session) = resumed {
+            args.push(format!("--resume={session}").into());
+        }
+        args.extend(self.config.args.iter().map(OsString::from));
+        args
+    }
+}
+
+#[async_trait]
+impl Engine for DevinEngine {
+    fn name(&self) -> &EngineName {
+        &self.name
+    }
+
+    fn credential(&self) -> &str {
+        self.config.credential.as_deref().unwrap_or(self.name.as_str())
+    }
+
+    async fn detect(&self) -> Presence {
+        let program = self.program();
+        match self.bench.ask(program, &["--version"], &self.environment).await {
+            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+            Some((finished, answer)) if finished.end == End::Exited(0) => Presence::Ready {
+                version: answer.split_whitespace().last().map(domain::printable),
+                login: Login::Unknown,
+            },
+            Some(_) => Presence::Missing { why: format!("`{} --version` fails", domain::printable(program)) },
+        }
+    }
+
+    fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
+        let resumed = request.session.as_deref().filter(|session| is_plain(session));
+        let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
+        let folder = self.bench.sessions.join(self.name.as_str()).join(request.job.to_string());
+        let papers = Papers::lay_out(&folder, &request.prompt_with(memory)).map_err(EngineError::Disk)?;
+        let mut argv = vec![OsString::from(self.program())];
+        argv.extend(self.arguments(request, &papers, resumed));
+        let run = RunKey { job: request.job, epoch: request.epoch };
+        let program = Program {
+            argv,
+            dir: request.worktree.clone(),
+            environment: self.environment.clone().of_run(run, request.attempt),
+            stdin: Vec::new(),
+        };
+        Ok((program, Box::new(DevinSession::new(papers.export, memory))))
+    }
+}
+
+/// The files that pass between us and the program, outside the worktree so that they are never committed.
+struct Papers {
+    prompt: PathBuf,
+    export: PathBuf,
+}
+
+impl Papers {
+    fn lay_out(folder: &Path, prompt: &str) -> std::io::Result<Self> {
+        make_private_folder(folder)?;
+        let papers = Self { prompt: folder.join("prompt.md"), export: folder.join("trajectory.json") };
+        fs::write(&papers.prompt, prompt)?;
+        // What an earlier run left would be taken for this one's.
+        match fs::remove_file(&papers.export) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(papers),
+        }
+    }
+}
+
+struct DevinSession {
+    export: PathBuf,
+    memory: Memory,
+    trajectory: Trajectory,
+    told: bool,
+    last_words: String,
+}
+
+impl DevinSession {
+    fn new(export: PathBuf, memory: Memory) -> Self {
+        Self { export, memory, trajectory: Trajectory::default(), told: false, last_words: String::new() }
+    }
+
+    fn session_started(&mut self) -> Option<EngineEvent> {
+        if !self.told {
+            self.trajectory = Trajectory::read(&self.export);
+        }
+        let session = self.trajectory.session.clone().filter(|session| !self.told && is_plain(session))?;
+        self.told = true;
+        Some(EngineEvent::SessionStarted { session })
+    }
+}
+
+impl Session for DevinSession {
+    fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
+        if !line.text.trim().is_empty() {
+            self.last_words = one_line(&line.text);
+        }
+        self.session_started().into_iter().chain(for_people(&line.text)).collect()
+    }
+
+    fn judge(&mut self, exit: Exit) -> Judgement {
+        self.trajectory = Trajectory::read(&self.export);
+        match exit {
+            Exit::Code(0) => Judgement::EndedWell,
+            Exit::Code(code @ 129..=192) => Judgement::may_pass(
+                FailureReason::Crash,
+                format!("it was ended by signal {}; its last words: {}", code - 128, self.last_words),
+            ),
+            Exit::Code(code) => {
+                Judgement::may_pass(FailureReason::EngineError, format!("exit code {code}: {}", self.last_words))
+            }
+            Exit::Lingered => Judgement::may_pass(FailureReason::EngineError, "it was ended".to_owned()),
+        }
+    }
+
+    fn insights(&self) -> Insights {
+        match self.memory {
+            Memory::New => self.trajectory.insights.clone(),
+            // A session's sums are of all its runs, and nobody says which part is this one's.
+            Memory::Resumed => Insights::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Source;
+
+    #[test]
+    fn the_prompt_and_the_trajectory_stay_out_of_the_worktree_and_of_the_next_run() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("trajectory.json"), r#"{"session_id":"old"}"#).unwrap();
+
+        let papers = Papers::lay_out(folder.path(), "do it").unwrap();
+
+        assert_eq!(fs::read_to_string(&papers.prompt).unwrap(), "do it");
+        assert_eq!(Trajectory::read(&papers.export), Trajectory::default());
+    }
+
+    #[test]
+    fn a_session_is_told_once_and_figures_are_those_of_a_session_that_began_with_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let export = folder.path().join("trajectory.json");
+        let text = include_str!("../../tests/golden/devin/trajectory.json");
+        let line = Line { source: Source::Out, text: "All done.".to_owned() };
+        let play = |memory| {
+            let mut session = DevinSession::new(export.clone(), memory);
+            let mut events = session.translate(&line);
+            fs::write(&export, text).unwrap();
+            events.extend(session.translate(&line));
+            events.extend(session.translate(&line));
+            let judged = session.judge(Exit::Code(0));
+            fs::remove_file(&export).unwrap();
+            (events, judged, session.insights())
+        };
+
+        let (events, judged, insights) = play(Memory::New);
+
+        let said = EngineEvent::Output { text: "All done.".to_owned() };
+        let started = EngineEvent::SessionStarted { session: "quiet-harbour".to_owned() };
+        assert_eq!(events, [said.clone(), started, said.clone(), said]);
+        assert_eq!(judged, Judgement::EndedWell);
+        let expected = Insights { tokens_in: Some(1200), tokens_out: Some(80), turns: Some(2), ..Insights::default() };
+        assert_eq!(insights, expected, "a cost of nothing is a cost that is not known");
+        assert_eq!(play(Memory::Resumed).2, Insights::default());
+    }
+}

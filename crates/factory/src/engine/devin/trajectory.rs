@@ -1,0 +1,66 @@
+//! The trajectory that Devin exports, in the Agent Trajectory Interchange Format.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use domain::Insights;
+use serde::Deserialize;
+
+/// What we take from it.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Trajectory {
+    pub(super) session: Option<String>,
+    pub(super) insights: Insights,
+}
+
+/// A long day's work is a few megabytes; a file beyond this is no trajectory.
+const BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+impl Trajectory {
+    /// Reads a file that may not be there, or not whole yet: then nothing is known.
+    pub(super) fn read(path: &Path) -> Self {
+        let Ok(file) = File::open(path) else { return Self::default() };
+        let mut bytes = Vec::new();
+        let read = file.take(BYTES_MAX).read_to_end(&mut bytes);
+        let Some(written) = read.ok().and_then(|_| serde_json::from_slice::<Written>(&bytes).ok()) else {
+            return Self::default();
+        };
+        let turns = written.steps.iter().filter(|step| step.source.as_deref() == Some("agent")).count();
+        let Metrics { total_prompt_tokens, total_completion_tokens, total_cost_usd } =
+            written.final_metrics.unwrap_or_default();
+        let insights = Insights {
+            tokens_in: total_prompt_tokens,
+            tokens_out: total_completion_tokens,
+            // Work is never free: nothing means that it is not known.
+            cost_usd: total_cost_usd.filter(|cost| cost.is_finite() && *cost > 0.0),
+            turns: u32::try_from(turns).ok().filter(|turns| *turns > 0),
+            ..Insights::default()
+        };
+        Self { session: written.session_id, insights }
+    }
+}
+
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    session_id: Option<String>,
+    #[serde(default)]
+    steps: Vec<Step>,
+    #[serde(default)]
+    final_metrics: Option<Metrics>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    #[serde(default)]
+    source: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Metrics {
+    total_prompt_tokens: Option<u64>,
+    total_completion_tokens: Option<u64>,
+    total_cost_usd: Option<f64>,
+}

@@ -1,0 +1,83 @@
+//! Large file storage with the real `git-lfs`, where it is installed.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use factory::{Committed, Saved, Start};
+
+use crate::stage::{Forge, git, main, run};
+
+const POINTER: &str = "version https://git-lfs.github.com/spec/v1\n";
+
+/// Whether the real program is here; says loudly what is not tested when it is not.
+fn is_installed() -> bool {
+    let found = Command::new("git-lfs").arg("version").output().is_ok_and(|ran| ran.status.success());
+    if !found {
+        eprintln!("SKIPPED: large file storage is not tested here: `git-lfs` is not installed");
+    }
+    found
+}
+
+/// A repository with one large file, and an `.lfsconfig` that points at a server which nobody may ask.
+fn with_a_large_file(forge: &Forge, server: &str) -> Vec<u8> {
+    let seed = forge.path("seed");
+    let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(seed.join(".gitattributes"), "*.bin filter=lfs diff=lfs merge=lfs -text\n").unwrap();
+    fs::write(seed.join(".lfsconfig"), format!("[lfs]\n\turl = {server}\n\tpushurl = {server}\n")).unwrap();
+    fs::write(seed.join("model.bin"), &content).unwrap();
+    let remote = format!("file://{}", forge.remote().display());
+    let lfs = |args: &[&str]| {
+        let settings = ["remote.origin.url", "lfs.url", "lfs.pushurl"].map(|key| format!("{key}={remote}"));
+        let mut command = Command::new("git");
+        command.current_dir(&seed).env("HOME", &seed).args(["-c", "filter.lfs.clean=git-lfs clean -- %f"]);
+        command.args(["-c", "filter.lfs.required=true", "-c", "user.name=S", "-c", "user.email=s@example.org"]);
+        for setting in settings {
+            command.args(["-c", &setting]);
+        }
+        let ran = command.args(args).output().unwrap();
+        assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    };
+    lfs(&["add", "-A"]);
+    lfs(&["commit", "--quiet", "-m", "A model"]);
+    lfs(&["lfs", "push", "origin", "main"]);
+    lfs(&["push", "--quiet", "--no-verify", "../remote.git", "HEAD:main"]);
+    content
+}
+
+fn read(folder: &Path, name: &str) -> Vec<u8> {
+    fs::read(folder.join(name)).unwrap()
+}
+
+#[tokio::test]
+async fn large_files_are_fetched_saved_and_resumed_from_the_remotes_own_storage() {
+    if !is_installed() {
+        return;
+    }
+    let forge = Forge::new();
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let content = with_a_large_file(&forge, &format!("http://{}/steal", stranger.local_addr().unwrap()));
+    let (mirror, worktree) = forge.worktree(&forge.host("first"), run(1)).await;
+    let (by_agent, by_us) = (vec![7; 200_000], vec![9; 300_000]);
+
+    let found = read(worktree.path(), "model.bin");
+    fs::write(worktree.path().join("committed.bin"), &by_agent).unwrap();
+    git(worktree.path(), &["add", "committed.bin"]);
+    git(worktree.path(), &["commit", "--quiet", "-m", "By the agent"]);
+    fs::write(worktree.path().join("new.bin"), &by_us).unwrap();
+    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let elsewhere = forge.mirror(&forge.host("second")).await;
+    let resumed = elsewhere.create(run(2), &main(), &Start::Checkpoint(saved)).await.unwrap();
+    let Committed::Made(sha) = elsewhere.commit_all(&resumed, "Work").await.unwrap() else { panic!("empty") };
+    elsewhere.push_run(&resumed, &sha).await.unwrap();
+
+    assert!(found == content, "the agent finds the contents, not a pointer");
+    for (name, wanted) in [("model.bin", &content), ("committed.bin", &by_agent), ("new.bin", &by_us)] {
+        assert!(read(resumed.path(), name) == *wanted, "{name}");
+        assert!(forge.file_at(&sha, name).unwrap().starts_with(POINTER), "{name} is a pointer in the repository");
+    }
+    assert_eq!(git(resumed.path(), &["status", "--porcelain"]), "?? new.bin");
+    assert!(stranger.accept().is_err(), "somebody asked the server that the repository named");
+}

@@ -1,0 +1,113 @@
+//! `giga runs`: a job's runs, and what backs one of them [B4].
+
+use protocol::{RunEvidence, RunList};
+
+use crate::cli::RunsArgs;
+use crate::failure::Failure;
+use crate::output::{Tint, clean};
+
+use super::{Context, job, job_id};
+
+/// The end of a verify command's output: what tells why it failed is there.
+const OUTPUT_LINES_SHOWN: usize = 20;
+
+/// Lists a job's runs, or shows what backs one of them.
+pub(super) async fn runs(context: &Context<'_>, args: RunsArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let id = job_id::find(&client, &args.id).await?;
+    let Some(n) = args.run else {
+        let runs: RunList = client.get(&format!("/jobs/{id}/runs")).await?;
+        if context.out.is_json() {
+            return context.out.document(&runs);
+        }
+        if runs.items.is_empty() {
+            context.out.note("it has had no run yet: `giga explain` says what it waits for");
+        }
+        return job::runs_table(context, &runs.items);
+    };
+    let evidence: RunEvidence = client.get(&format!("/jobs/{id}/runs/{n}/evidence")).await?;
+    if context.out.is_json() {
+        return context.out.document(&evidence);
+    }
+    facts(context, &evidence)?;
+    verified(context, &evidence)?;
+    ending(context, &evidence)?;
+    match args.diff {
+        true => diff(context, &evidence),
+        false => Ok(()),
+    }
+}
+
+fn facts(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
+    let insights = &evidence.insights;
+    let tokens = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+    let changed = insights.files.map(|files| {
+        let lines = |sign: char, count: Option<u32>| count.map_or_else(String::new, |n| format!(" {sign}{n}"));
+        format!("{files} files{}{}", lines('+', insights.insertions), lines('-', insights.deletions))
+    });
+    let rows = [
+        ("run", Some(format!("{}, epoch {}", evidence.run, evidence.epoch))),
+        ("outcome", Some(job::outcome(evidence.outcome))),
+        ("engine", evidence.engine.as_ref().map(ToString::to_string)),
+        ("commit", evidence.sha.as_ref().map(ToString::to_string)),
+        ("changed", changed),
+        ("tokens", Some(format!("{} in, {} out", tokens(insights.tokens_in), tokens(insights.tokens_out)))),
+        ("cost", Some(insights.cost_usd.map_or_else(|| "unknown".to_owned(), |usd| format!("${usd:.4}")))),
+        ("turns", insights.turns.map(|turns| turns.to_string())),
+    ];
+    for (name, value) in rows {
+        if let Some(value) = value {
+            context.out.line(&format!("{name:<11} {}", clean(&value)))?;
+        }
+    }
+    for commit in &evidence.commits {
+        let sha = commit.sha.to_string();
+        context.out.line(&format!("            {} {}", sha.get(..10).unwrap_or(&sha), clean(&commit.subject)))?;
+    }
+    Ok(())
+}
+
+fn verified(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
+    let out = context.out;
+    for proof in &evidence.verify {
+        let (word, tint) = match proof.exit {
+            Some(0) => ("passed".to_owned(), Tint::Good),
+            Some(code) => (format!("failed with {code}"), Tint::Bad),
+            None => ("was stopped".to_owned(), Tint::Bad),
+        };
+        let word = out.palette().paint(&word, tint);
+        out.line(&format!("\n$ {}  {word} after {} ms", clean(&proof.command), proof.took_ms))?;
+        let lines: Vec<&str> = proof.output.lines().collect();
+        for line in lines.iter().skip(lines.len().saturating_sub(OUTPUT_LINES_SHOWN)) {
+            out.line(&format!("  {}", clean(line)))?;
+        }
+    }
+    Ok(())
+}
+
+fn ending(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
+    let Some(ending) = &evidence.ending else { return Ok(()) };
+    context.out.line("\nthe engine's own ending:")?;
+    ending.lines().try_for_each(|line| context.out.line(&format!("  {}", clean(line))))
+}
+
+fn diff(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
+    let out = context.out;
+    let Some(diff) = &evidence.diff else {
+        out.note("no change was kept for this run");
+        return Ok(());
+    };
+    out.line("")?;
+    for line in diff.lines() {
+        let tint = match line.as_bytes().first() {
+            Some(b'+') => Tint::Good,
+            Some(b'-') => Tint::Bad,
+            _ => Tint::Faint,
+        };
+        out.line(&out.palette().paint(&clean(line), tint))?;
+    }
+    if evidence.diff_cut {
+        out.note("the change goes on: it is too large to be kept whole");
+    }
+    Ok(())
+}

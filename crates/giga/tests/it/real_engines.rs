@@ -1,0 +1,280 @@
+//! The real claude and codex through a whole fleet, against a stand-in of the models behind them.
+
+use std::process::Command;
+use std::time::Duration;
+
+use ambient::SystemClock;
+use domain::{Clock, Timestamp};
+use rustix::process::Signal;
+use serde_json::Value;
+use standin::{Agent, Programs, StandIn, Turn, Usage};
+
+use crate::fleet::Fleet;
+use crate::processes;
+
+/// A used-up window is waited out, and the fleet takes up to half a minute longer than it lasts.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// What the price table of the test says a million tokens cost: read, read from the cache, written.
+const PRICE: [f64; 3] = [2.0, 0.5, 10.0];
+
+/// A fleet whose one engine is a real program, and the model behind it.
+struct Shop {
+    fleet: Fleet,
+    model: StandIn,
+}
+
+impl Shop {
+    /// `more` is what else the engine's section says. `None` where the programs are not here, which is told.
+    fn open(agent: Agent, more: &str, script: impl IntoIterator<Item = Turn>) -> Option<Self> {
+        let programs = Programs::for_test()?;
+        let model = StandIn::start(script).unwrap();
+        let mut fleet = Fleet::new();
+        let config = fleet.machine.read("giga.toml");
+        let without_script = config.split("[factory.engines").next().unwrap();
+        let engine = match agent {
+            Agent::Claude => claude(&programs, &model, more),
+            Agent::Codex => codex(&programs, &model, more),
+        };
+        fleet.machine.write("giga.toml", &format!("{without_script}{engine}"));
+        fleet.start_up();
+        Some(Self { fleet, model })
+    }
+
+    /// Submits the work and gives the job's id.
+    fn submit(&self, more: &str) -> String {
+        let manifest =
+            format!("---\ntitle: Real work\nrepo: work\nverify: [test -f out.txt]\n{more}---\nWrite out.txt.\n");
+        self.fleet.machine.write("job.md", &manifest);
+        let submitted = self.fleet.json(&["submit", "job.md"]);
+        submitted[0]["job"]["id"].as_str().unwrap().to_owned()
+    }
+
+    fn job(&self, id: &str) -> Value {
+        self.fleet.json(&["job", id]).remove(0)
+    }
+
+    /// The job once it is in one of these stages.
+    fn until(&self, id: &str, stages: &[&str]) -> Value {
+        let rests = || stages.contains(&self.job(id)["job"]["stage"].as_str().unwrap());
+        assert!(
+            processes::becomes_so(PATIENCE, rests),
+            "{:#}\n{}",
+            self.job(id),
+            self.fleet.machine.read("long-lived.log")
+        );
+        self.job(id)
+    }
+
+    /// The job once its first run is over.
+    fn until_first_run_ended(&self, id: &str) -> Value {
+        let ended = || self.job(id)["runs"][0]["outcome"] != Value::Null;
+        assert!(
+            processes::becomes_so(PATIENCE, ended),
+            "{:#}\n{}",
+            self.job(id),
+            self.fleet.machine.read("long-lived.log")
+        );
+        self.job(id)
+    }
+
+    /// A file on the job's own branch of the remote, which follows soon after the job is complete.
+    fn on_branch(&self, id: &str, file: &str) -> String {
+        let object = format!("aq/job/{id}:{file}");
+        assert!(processes::becomes_so(PATIENCE, || self.git(&["show", &object]).is_some()), "there is no {object}");
+        self.git(&["show", &object]).unwrap()
+    }
+
+    /// What git prints about the remote, if it succeeds.
+    fn git(&self, args: &[&str]) -> Option<String> {
+        let repo = self.fleet.machine.path().join("work.git");
+        let done = Command::new("git").current_dir(repo).args(args).output().unwrap();
+        done.status.success().then(|| String::from_utf8(done.stdout).unwrap())
+    }
+
+    fn log(&self, id: &str) -> Vec<String> {
+        let lines = self.fleet.json(&["logs", id]);
+        lines.iter().map(|line| line["line"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Whether a request to the model brings back what an earlier call of a tool did.
+    fn remembers(&self, request: usize) -> bool {
+        let body = self.model.requests()[request].body.to_string();
+        ["toolu_1", "call_1"].iter().any(|call| body.contains(call))
+    }
+
+    fn close(mut self) {
+        assert_eq!(self.fleet.end(Signal::TERM), Some(0));
+    }
+}
+
+/// A subscription's token: with an ordinary key the program does not look at the window.
+fn claude(programs: &Programs, model: &StandIn, more: &str) -> String {
+    format!(
+        "[factory.engines.claude]\nprogram = '{}'\n{more}\
+         [factory.engines.claude.environment.set]\nANTHROPIC_BASE_URL = '{}'\n\
+         CLAUDE_CODE_OAUTH_TOKEN = 'sk-ant-oat01-test'\nCLAUDE_CODE_MAX_RETRIES = '0'\n\
+         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = '1'\n",
+        programs.path(Agent::Claude).display(),
+        model.url()
+    )
+}
+
+fn codex(programs: &Programs, model: &StandIn, more: &str) -> String {
+    let provider = format!(
+        "{{ name = \"standin\", base_url = \"{}/v1\", env_key = \"CODEX_API_KEY\", wire_api = \"responses\", \
+         request_max_retries = 0, stream_max_retries = 0 }}",
+        model.url()
+    );
+    let [input, cached, output] = PRICE;
+    format!(
+        "[factory.engines.codex]\nprogram = '{}'\nmodel = 'gpt-test'\n{more}\
+         args = ['-c', 'model_provider=\"standin\"', '-c', 'model_providers.standin={provider}']\n\
+         [factory.engines.codex.environment.set]\nCODEX_API_KEY = 'sk-test'\n\
+         [factory.prices.gpt-test]\ninput = {input}\ncached = {cached}\noutput = {output}\n",
+        programs.path(Agent::Codex).display(),
+    )
+}
+
+fn in_seconds(seconds: i64) -> i64 {
+    SystemClock::new().now().as_millis() / 1000 + seconds
+}
+
+#[test]
+fn claude_takes_a_prompt_to_a_verified_commit_on_its_branch() {
+    let script = [Turn::write("out.txt", "made by an agent\n"), Turn::say("All done.")];
+    let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
+
+    let id = shop.submit("engines: [claude]\n");
+    let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+    let run = &job["runs"][0];
+    assert_eq!((&run["outcome"], &run["engine"]), (&"completed".into(), &"claude".into()), "{run:#}");
+    let figures = &run["insights"];
+    assert_eq!((&figures["tokensIn"], &figures["tokensOut"], &figures["turns"]), (&200.into(), &40.into(), &2.into()));
+    assert!(figures["costUsd"].as_f64().unwrap() > 0.0, "{figures}");
+    assert_eq!(run["evidence"][0]["exit"], 0, "{run:#}");
+    assert_eq!(shop.on_branch(&id, "out.txt"), "made by an agent\n");
+    let trailer =
+        shop.git(&["log", "-1", "--format=%(trailers:key=Gigafactory-Job,valueonly)", &format!("aq/job/{id}")]);
+    assert_eq!(trailer.unwrap().trim(), id);
+    let log = shop.log(&id);
+    assert!(log.iter().any(|line| line == "● Write out.txt") && log.iter().any(|line| line == "All done."), "{log:?}");
+    let asked = shop.model.requests()[0].body.to_string();
+    assert!(asked.contains("Write out.txt."), "the prompt has reached the model");
+    shop.close();
+}
+
+#[test]
+fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_worktree() {
+    let write = Turn::write("out.txt", "made before the limit\n");
+    let script = [write, Turn::usage_limit(in_seconds(20)), Turn::say("All done.")];
+    let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
+
+    let id = shop.submit("engines: [claude]\n");
+    let waiting = shop.until_first_run_ended(&id);
+    let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+    assert_eq!(waiting["runs"][0]["outcome"], "quota_window", "{waiting:#}");
+    assert_eq!((&waiting["job"]["stage"], &waiting["job"]["attempts"]), (&"queued".into(), &0.into()), "{waiting:#}");
+    let told = waiting["job"]["message"].as_str().unwrap();
+    assert!(told.starts_with("waiting for claude/five_hour to reset at"), "{told}");
+    assert_eq!((&job["runs"][1]["outcome"], &job["job"]["attempts"]), (&"completed".into(), &0.into()), "{job:#}");
+    assert_ne!(job["runs"][0]["epoch"], job["runs"][1]["epoch"], "another epoch is another worktree");
+    assert!(shop.remembers(2), "{}", shop.model.requests()[2].body);
+    assert_eq!(shop.on_branch(&id, "out.txt"), "made before the limit\n");
+    let spent = |run: usize| job["runs"][run]["insights"]["tokensIn"].as_u64();
+    assert_eq!((spent(0), spent(1)), (Some(100), Some(100)), "each run pays for itself");
+    shop.close();
+}
+
+#[test]
+fn claude_that_is_refused_a_tool_has_not_done_its_job_though_it_says_so() {
+    let script = [Turn::write("out.txt", "half\n"), Turn::run("curl http://127.0.0.1:9/"), Turn::say("All done.")];
+    let Some(shop) = Shop::open(Agent::Claude, "permission_mode = 'acceptEdits'\n", script) else { return };
+
+    let id = shop.submit("engines: [claude]\nretry: { max: 1 }\n");
+    let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+    let run = &job["runs"][0];
+    assert_eq!(run["outcome"], serde_json::json!({ "failed": "engine_error" }), "{job:#}");
+    let message = run["message"].as_str().unwrap();
+    assert!(message.contains("it was not allowed to use Bash (curl http://127.0.0.1:9/)"), "{message}");
+    shop.close();
+}
+
+#[test]
+fn an_api_error_is_the_engines_failure_and_a_bad_key_is_named() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        for (turn, said) in [(Turn::trouble(), None), (Turn::bad_key(), Some("it is not signed in"))] {
+            let Some(shop) = Shop::open(agent, "", [turn]) else { return };
+
+            let id = shop.submit("retry: { max: 1 }\n");
+            let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+            let run = &job["runs"][0];
+            assert_eq!(run["outcome"], serde_json::json!({ "failed": "engine_error" }), "{agent:?} {job:#}");
+            let message = run["message"].as_str().unwrap();
+            assert!(said.is_none_or(|said| message.contains(said)), "{agent:?} {message}");
+            let usd = run["insights"]["costUsd"].as_f64().unwrap_or(0.0);
+            assert!(usd.abs() < f64::EPSILON, "{agent:?}: nothing was answered, so nothing was spent: {run:#}");
+            shop.close();
+        }
+    }
+}
+
+#[test]
+fn codex_takes_a_prompt_to_a_verified_commit_and_its_tokens_are_priced() {
+    let write = Turn::write("out.txt", "it's made by an agent\n");
+    let usage = Usage { tokens_in: 1_000, tokens_cached: 400, tokens_out: 50 };
+    let Some(shop) = Shop::open(Agent::Codex, "", [write.using(usage), Turn::say("All done.").using(usage)]) else {
+        return;
+    };
+
+    let id = shop.submit("engines: [codex]\n");
+    let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+    let run = &job["runs"][0];
+    assert_eq!((&run["outcome"], &run["engine"]), (&"completed".into(), &"codex".into()), "{run:#}");
+    let figures = &run["insights"];
+    assert_eq!((&figures["tokensIn"], &figures["tokensOut"]), (&2_000.into(), &100.into()), "{figures}");
+    let [input, cached, output] = PRICE;
+    let expected = (1_200.0 * input + 800.0 * cached + 100.0 * output) / 1e6;
+    let cost = figures["costUsd"].as_f64().unwrap();
+    assert!((cost - expected).abs() < 1e-9, "{cost} is not {expected}");
+    assert_eq!(shop.on_branch(&id, "out.txt"), "it's made by an agent\n");
+    shop.close();
+}
+
+#[test]
+fn codex_says_in_words_when_its_window_opens_and_the_job_waits_for_that() {
+    let reset = in_seconds(2 * 60 * 60);
+    let Some(shop) = Shop::open(Agent::Codex, "", [Turn::usage_limit(reset)]) else { return };
+
+    let id = shop.submit("engines: [codex]\n");
+    let job = shop.until_first_run_ended(&id);
+
+    assert_eq!(job["runs"][0]["outcome"], "quota_window", "{job:#}");
+    assert_eq!((&job["job"]["stage"], &job["job"]["attempts"]), (&"queued".into(), &0.into()), "{job:#}");
+    let minute = Timestamp::from_millis(reset * 1000).to_the_minute();
+    assert_eq!(job["job"]["message"], format!("waiting for codex to reset at {minute}"), "{job:#}");
+    shop.close();
+}
+
+#[test]
+fn codex_goes_on_with_its_conversation_after_a_failure_and_pays_for_each_run_once() {
+    let script = [Turn::write("out.txt", "made before the trouble\n"), Turn::trouble(), Turn::say("All done.")];
+    let Some(shop) = Shop::open(Agent::Codex, "", script) else { return };
+
+    let id = shop.submit("engines: [codex]\nretry: { max: 2, backoff: 1s }\n");
+    let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+    assert_eq!(job["runs"][0]["outcome"], serde_json::json!({ "failed": "engine_error" }), "{job:#}");
+    assert_eq!(job["runs"][1]["outcome"], "completed", "{job:#}");
+    let spent = |run: usize| job["runs"][run]["insights"]["tokensIn"].as_u64();
+    assert_eq!((spent(0), spent(1)), (None, Some(200)), "a turn that fails tells no figures; the next tells them all");
+    let last = shop.model.requests().len() - 1;
+    assert!(shop.remembers(last), "{}", shop.model.requests()[last].body);
+    assert_eq!(shop.on_branch(&id, "out.txt"), "made before the trouble\n");
+    shop.close();
+}

@@ -1,0 +1,75 @@
+//! What the model does, turn by turn.
+
+/// One answer of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    pub(crate) act: Act,
+    pub(crate) usage: Usage,
+}
+
+/// What an answer is said to have used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens read, cached ones included.
+    pub tokens_in: u64,
+    /// Tokens read from the cache.
+    pub tokens_cached: u64,
+    /// Tokens written.
+    pub tokens_out: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Act {
+    Write { path: String, content: String },
+    Run { command: String },
+    Say { text: String },
+    Fail { status: u16, kind: &'static str, message: &'static str },
+    UsageLimit { resets_at_s: i64 },
+}
+
+impl Turn {
+    /// Writes a file by whatever tool the program offers for it.
+    pub fn write(path: &str, content: &str) -> Self {
+        Self::of(Act::Write { path: path.to_owned(), content: content.to_owned() })
+    }
+
+    /// Runs a command in a shell.
+    pub fn run(command: &str) -> Self {
+        Self::of(Act::Run { command: command.to_owned() })
+    }
+
+    /// Says something, which ends the agent's turn.
+    pub fn say(text: &str) -> Self {
+        Self::of(Act::Say { text: text.to_owned() })
+    }
+
+    /// Fails as a server in trouble does.
+    pub fn trouble() -> Self {
+        Self::of(Act::Fail { status: 500, kind: "api_error", message: "Internal server error" })
+    }
+
+    /// Has more to do than it can.
+    pub fn overloaded() -> Self {
+        Self::of(Act::Fail { status: 529, kind: "overloaded_error", message: "Overloaded" })
+    }
+
+    /// Does not know the key that it is shown.
+    pub fn bad_key() -> Self {
+        Self::of(Act::Fail { status: 401, kind: "authentication_error", message: "invalid x-api-key" })
+    }
+
+    /// Refuses because the account's window is used up until this second of the Unix clock.
+    pub fn usage_limit(resets_at_s: i64) -> Self {
+        Self::of(Act::UsageLimit { resets_at_s })
+    }
+
+    /// The same, at another price.
+    #[must_use]
+    pub fn using(self, usage: Usage) -> Self {
+        Self { usage, ..self }
+    }
+
+    fn of(act: Act) -> Self {
+        Self { act, usage: Usage { tokens_in: 100, tokens_cached: 0, tokens_out: 20 } }
+    }
+}
