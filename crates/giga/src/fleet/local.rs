@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ambient::SystemClock;
 use anyhow::Context;
@@ -19,12 +20,16 @@ use crate::failure::Failure;
 use crate::local::{Keeper, Queue, Terms, Until};
 use crate::output::Output;
 
+/// Whoever still has the store after this long means to keep it.
+const IN_USE_MAX: Duration = Duration::from_secs(2);
+const IN_USE_PAUSE: Duration = Duration::from_millis(50);
+
 /// Keeps a folder queue until it is told to stop, or until everything in it has ended.
 pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Result<(), Failure> {
     let stop = signals::stop_on_signal();
     let root = std::path::absolute(&args.dir)?;
     let queue = Queue::open(&root)?;
-    let coordination = Coordination::open(config).await?;
+    let coordination = open(config).await?;
     let (coordinator, api) = (Arc::clone(&coordination.coordinator), coordination.api.clone());
     // The coordinator outlives the factory, so that it can give back what it holds.
     let served = CancellationToken::new();
@@ -43,6 +48,22 @@ pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Re
     let (ran, worked) = tokio::join!(serve, work);
     worked?;
     Ok(ran?)
+}
+
+/// Opens the store. A program that a killed keeper was just starting has its files for a moment longer.
+async fn open(config: &Config) -> anyhow::Result<Coordination> {
+    let clock = SystemClock::new();
+    let deadline = clock.monotonic() + IN_USE_MAX;
+    loop {
+        match Coordination::open(config).await {
+            Err(error) if is_in_use(&error) && clock.monotonic() < deadline => clock.sleep(IN_USE_PAUSE).await,
+            opened => return opened,
+        }
+    }
+}
+
+fn is_in_use(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(store::OpenError::InUse { .. }))
 }
 
 /// What works beside the coordinator.

@@ -21,6 +21,7 @@ use super::folder::Folder;
 use super::intake::{Looks, QUIET};
 use super::queue::{Names, Queue};
 use super::records::{Record, Records};
+use super::reports;
 use super::teller::{Tale, Teller};
 use super::whereabouts::{Whereabouts, whereabouts};
 use crate::failure::Failure;
@@ -123,6 +124,14 @@ impl<'o> Keeper<'o> {
         };
         self.session = self.files.values().filter(is_open).map(|record| record.job).collect();
         self.look().await;
+        for id in self.ids() {
+            // A crash between a move and its report.
+            if let (Some(record), Some(job)) = (self.files.get(&id), self.jobs.get(&id).cloned())
+                && !reports::has_result(&self.queue, record.folder, &record.name)
+            {
+                self.describe(id, &job).await;
+            }
+        }
     }
 
     /// Keeps them in agreement until `stop`, or until everything has ended if that is what is waited for.

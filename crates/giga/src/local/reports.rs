@@ -45,6 +45,11 @@ pub(super) fn write_result(queue: &Queue, folder: Folder, name: &str, job: &JobV
     write(queue, folder, &named(name, RESULT), &result(queue, job, runs))
 }
 
+/// Whether something was said beside a file about its job.
+pub(super) fn has_result(queue: &Queue, folder: Folder, name: &str) -> bool {
+    queue.path(folder, named(name, RESULT)).exists()
+}
+
 /// Removes what was said beside a file that is no longer there.
 pub(super) fn remove(queue: &Queue, folder: Folder, name: &str) {
     for ending in [ERROR, RESULT] {

@@ -71,6 +71,8 @@ fn a_death_at_any_step_between_two_effects_leaves_each_file_one_job_in_one_folde
 
         assert_eq!(ran.code, Some(0), "{step}: {}", ran.stderr);
         assert_eq!(folder.names("testing"), ["a.md", "b.md"], "{step}");
+        let is_told = ["a", "b"].map(|name| folder.exists(&format!("testing/{name}.result.md")));
+        assert_eq!(is_told, [true; 2], "{step}");
         folder.start();
         assert_eq!(folder.jobs().len(), 2, "{step}");
         folder.end(Signal::TERM);

@@ -65,6 +65,7 @@ impl Folder {
         let engine = self.path("engine.sh");
         let text = format!(
             "[coordinator]\nlease_ttl = '4s'\nrenew_every = '1s'\nstale_after = '4s'\naccept_within = '2s'\n\
+             errand_within = '4s'\n\
              [coordinator.retry]\nattempts_max = 1\nbackoff = '100ms'\nlost_leases_max = 1000\nunaccepted_max = 1000\n\
              [factory]\nname = 'here'\ncheckpoint_every = '300ms'\n\
              [factory.limits]\ngrace_ms = 300\n\
