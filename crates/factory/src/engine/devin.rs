@@ -6,17 +6,17 @@ mod trajectory;
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use domain::{EngineName, FailureReason, Insights};
 
 use super::bench::Bench;
-use super::room::is_plain;
+use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
 use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Presence, Session};
 use crate::config::EngineConfig;
-use crate::disk::make_private_folder;
 use crate::process::{End, Environment, Line, Program};
 use crate::run_key::RunKey;
 use trajectory::Trajectory;
@@ -27,6 +27,7 @@ pub struct DevinEngine {
     name: EngineName,
     config: EngineConfig,
     environment: Environment,
+    room: Room,
     bench: Bench,
 }
 
@@ -39,7 +40,8 @@ const PERMISSION_MODE: &str = "dangerous";
 impl DevinEngine {
     /// The engine `name`, whose programs find `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
-        Self { name, config: config.clone(), environment, bench: bench.clone() }
+        let room = Room::PerJob(bench.sessions.join(name.as_str()));
+        Self { name, config: config.clone(), environment, room, bench: bench.clone() }
     }
 
     fn program(&self) -> &str {
@@ -88,8 +90,9 @@ impl Engine for DevinEngine {
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
         let resumed = request.session.as_deref().filter(|session| is_plain(session));
         let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
-        let folder = self.bench.sessions.join(self.name.as_str()).join(request.job.to_string());
+        let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
         let papers = Papers::lay_out(&folder, &request.prompt_with(memory)).map_err(EngineError::Disk)?;
+        self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, &papers, resumed));
         let run = RunKey { job: request.job, epoch: request.epoch };
@@ -110,15 +113,17 @@ struct Papers {
 }
 
 impl Papers {
-    fn lay_out(folder: &Path, prompt: &str) -> std::io::Result<Self> {
-        make_private_folder(folder)?;
+    fn lay_out(folder: &Path, prompt: &str) -> io::Result<Self> {
         let papers = Self { prompt: folder.join("prompt.md"), export: folder.join("trajectory.json") };
-        fs::write(&papers.prompt, prompt)?;
-        // What an earlier run left would be taken for this one's.
-        match fs::remove_file(&papers.export) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(papers),
+        // What an earlier run left would be taken for this one's, and a link that it left would lead us elsewhere.
+        for left in [&papers.prompt, &papers.export] {
+            match fs::remove_file(left) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
+        fs::File::create_new(&papers.prompt)?.write_all(prompt.as_bytes())?;
+        Ok(papers)
     }
 }
 
@@ -186,10 +191,13 @@ mod tests {
     fn the_prompt_and_the_trajectory_stay_out_of_the_worktree_and_of_the_next_run() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("trajectory.json"), r#"{"session_id":"old"}"#).unwrap();
+        fs::write(folder.path().join("precious"), "canary").unwrap();
+        std::os::unix::fs::symlink(folder.path().join("precious"), folder.path().join("prompt.md")).unwrap();
 
         let papers = Papers::lay_out(folder.path(), "do it").unwrap();
 
         assert_eq!(fs::read_to_string(&papers.prompt).unwrap(), "do it");
+        assert_eq!(fs::read_to_string(folder.path().join("precious")).unwrap(), "canary");
         assert_eq!(Trajectory::read(&papers.export), Trajectory::default());
     }
 

@@ -6,10 +6,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, ftruncate, mkdirat, openat, statat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, fchown, fstat, ftruncate, mkdirat, openat, stat, statat,
+};
 use rustix::io::Errno;
 
 /// The files of one worktree.
@@ -78,6 +80,7 @@ impl Files {
             return Err(FileError::Link);
         }
         ftruncate(&file, 0).map_err(refused)?;
+        self.hand_over(&file)?;
         file.write_all(content.as_bytes()).map_err(FileError::Disk)
     }
 
@@ -96,8 +99,22 @@ impl Files {
             }
             folder = openat(&folder, *name, flags | OFlags::NOFOLLOW, Mode::empty())
                 .map_err(|error| through(&folder, name, error))?;
+            if folders == Folders::Make {
+                self.hand_over(&folder)?;
+            }
         }
         Ok((folder, (*name).to_owned()))
+    }
+
+    /// What we make in the worktree belongs to whom the worktree does: an agent may run under another account than ours.
+    fn hand_over(&self, made: impl AsFd) -> Result<(), FileError> {
+        let owner = stat(&self.real_root).map_err(refused)?;
+        let found = fstat(&made).map_err(refused)?;
+        if found.st_uid == owner.st_uid {
+            return Ok(());
+        }
+        let (uid, gid) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
+        fchown(&made, Some(uid), Some(gid)).map_err(refused)
     }
 
     /// The path below the worktree, name by name.
@@ -200,6 +217,21 @@ mod tests {
         place.files().write(&place.path("tree/new/deep/b.txt"), "second").unwrap();
 
         assert_eq!(fs::read_to_string(place.path("tree/new/deep/b.txt")).unwrap(), "second");
+    }
+
+    #[test]
+    fn what_is_made_belongs_to_whom_the_worktree_does() {
+        use std::os::unix::fs::MetadataExt;
+        let place = Place::new();
+        if std::os::unix::fs::chown(place.path("tree"), Some(12_345), Some(12_345)).is_err() {
+            eprintln!("SKIPPED: only root can give files to somebody else");
+            return;
+        }
+
+        place.files().write(&place.path("tree/new/b.txt"), "x").unwrap();
+
+        let owner = |path: &str| fs::metadata(place.path(path)).map(|found| (found.uid(), found.gid())).unwrap();
+        assert_eq!((owner("tree/new"), owner("tree/new/b.txt")), ((12_345, 12_345), (12_345, 12_345)));
     }
 
     #[test]

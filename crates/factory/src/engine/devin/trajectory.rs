@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use domain::Insights;
+use rustix::fs::{Mode, OFlags, open};
 use serde::Deserialize;
 
 /// What we take from it.
@@ -20,12 +21,8 @@ const BYTES_MAX: u64 = 64 * 1024 * 1024;
 impl Trajectory {
     /// Reads a file that may not be there, or not whole yet: then nothing is known.
     pub(super) fn read(path: &Path) -> Self {
-        let Ok(file) = File::open(path) else { return Self::default() };
-        let mut bytes = Vec::new();
-        let read = file.take(BYTES_MAX).read_to_end(&mut bytes);
-        let Some(written) = read.ok().and_then(|_| serde_json::from_slice::<Written>(&bytes).ok()) else {
-            return Self::default();
-        };
+        let written = bytes_of(path).and_then(|bytes| serde_json::from_slice::<Written>(&bytes).ok());
+        let Some(written) = written else { return Self::default() };
         let turns = written.steps.iter().filter(|step| step.source.as_deref() == Some("agent")).count();
         let Metrics { total_prompt_tokens, total_completion_tokens, total_cost_usd } =
             written.final_metrics.unwrap_or_default();
@@ -39,6 +36,18 @@ impl Trajectory {
         };
         Self { session: written.session_id, insights }
     }
+}
+
+/// What a file holds that the agent may have put anything in place of: a link is not followed, a pipe not waited for.
+fn bytes_of(path: &Path) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 #[derive(Deserialize)]
