@@ -374,6 +374,18 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_is_what_it_says_it_is_or_what_its_name_or_its_command_line_says() {
+        let kind = |name: &str, text: &str| {
+            serde_json::from_str::<EngineConfig>(text).unwrap().kind(&name.parse::<EngineName>().unwrap())
+        };
+
+        assert_eq!(kind("claude", "{}"), EngineKind::Claude);
+        assert_eq!(kind("claude", r#"{"argv": ["claude", "--print"]}"#), EngineKind::Command);
+        assert_eq!(kind("cheap", r#"{"kind": "codex", "model": "small"}"#), EngineKind::Codex);
+        assert_eq!(kind("mine", r#"{"argv": ["mine"]}"#), EngineKind::Command);
+    }
+
+    #[test]
     fn an_author_that_would_forge_a_header_is_refused() {
         for name in ["", " ", "a <b>", "a\nparent 0"] {
             assert!(Identity::new(name, "a@b").is_err(), "{name:?}");
