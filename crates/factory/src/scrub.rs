@@ -302,6 +302,13 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_begins_where_something_like_a_token_ends_is_a_key() {
+        let text = "ghp_shorttask-1-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE KEY-----";
+
+        assert_eq!(scrubber().text(text), "ghp_shorttask-1[secret]");
+    }
+
+    #[test]
     fn ordinary_text_passes_at_once() {
         let mut stream = scrubber().stream();
 

@@ -109,7 +109,18 @@ fn token(beginnings: &[(&[u8], usize)], rest: &[u8], more: More) -> Sight {
             continue;
         }
         let tail = &rest[prefix.len()..];
-        let length = tail.iter().take(length_min).take_while(|byte| is_token(**byte)).count();
+        let mut length = 0;
+        while length < length_min && length < tail.len() {
+            let here = &tail[length..];
+            // A key may begin where a token ends.
+            if here.starts_with(DASHES) || !is_token(here[0]) {
+                break;
+            }
+            if more == More::MayCome && DASHES.starts_with(here) {
+                return Sight::Unsure;
+            }
+            length += 1;
+        }
         if length == length_min {
             return Sight::Secret { shown: prefix.len(), hidden: length, within: Some(Within::Token) };
         }

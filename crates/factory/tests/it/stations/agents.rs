@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{FailureReason, RunOutcome, StageName};
-use factory::{Account, EngineConfig, EngineKind, Gc, StationSettings};
+use factory::{Account, EngineConfig, EngineKind, EnvironmentConfig, Gc, StationSettings};
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
@@ -24,6 +24,10 @@ fn playing(name: &str, forge: &Forge, script: &str) -> StationSettings {
     let engine = EngineConfig {
         kind: Some(EngineKind::Claude),
         program: Some(program.to_str().unwrap().to_owned()),
+        environment: EnvironmentConfig {
+            set: [("ANTHROPIC_API_KEY".to_owned(), "a-key-of-nobody".to_owned())].into(),
+            ..EnvironmentConfig::default()
+        },
         ..EngineConfig::default()
     };
     let mut settings = settings(name, forge, "exit 1");
