@@ -132,6 +132,7 @@ impl Keeper<'_> {
             return;
         }
         if let Ok(explained) = self.client.get::<Explained>(&format!("/jobs/{id}/explain")).await
+            && explained.job.stage == domain::StageName::Queued
             && crate::command::is_stuck(&explained.now)
         {
             let name = self.name_of(id).unwrap_or_default().to_owned();
