@@ -66,7 +66,7 @@ impl Station {
     pub(super) fn engine_health(&self, mut engines: Vec<EngineHealth>) -> Vec<EngineHealth> {
         let (now, windows) = (self.clock.now(), self.windows.lock());
         for engine in &mut engines {
-            let until = engine.credential.as_ref().and_then(|credential| windows.get(credential));
+            let until = windows.get(engine.credential.as_deref().unwrap_or(engine.name.as_str()));
             engine.window_until = until.copied().filter(|until| *until > now);
         }
         engines

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{Capability, EngineName, FailureReason, Timestamp};
 use fail::fail_point;
-use protocol::{Assignment, Patch, StartWork, WorkOperation};
+use protocol::{Assignment, Patch, Progress, StartWork, WorkOperation};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -111,7 +111,7 @@ impl Station {
                 for line in shown {
                     log.push(&line);
                 }
-                self.holdings.progressed(run.key.job, run.key.epoch, progress);
+                self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
                 let session = run.session();
                 if session != written {
                     // On disk at once: a factory that is killed gives the work back with its conversation.
@@ -160,6 +160,16 @@ impl Station {
             self.holdings.stop(run.key.job, run.key.epoch, StopCause::Lost);
         }
         fail_point!("factory::start_reported", |_| ());
+    }
+
+    /// What an agent is doing, as people may see it: a command line or a name of a file can hold a secret too [T8].
+    fn shown(&self, progress: Progress) -> Progress {
+        let scrub = |text: String| self.scrubber.text(&text);
+        Progress {
+            doing: progress.doing.map(scrub),
+            files: progress.files.into_iter().map(scrub).collect(),
+            ..progress
+        }
     }
 
     /// What the engine is asked to do, and what it may use up.

@@ -84,7 +84,10 @@ impl Station {
     ) {
         let changed = mirror.patch(worktree.fork(), sha, DIFF_BYTES_MAX).await;
         let commits = mirror.commits(worktree.fork(), sha).await;
-        let (Ok(patch), Ok(commits)) = (changed, commits) else { return };
+        let (Ok(patch), Ok(mut commits)) = (changed, commits) else { return };
+        for commit in &mut commits {
+            commit.subject = self.scrubber.text(&commit.subject);
+        }
         let request = EvidenceWork {
             lease_epoch: run.key.epoch,
             diff: Some(self.scrubber.text(&patch.text)),

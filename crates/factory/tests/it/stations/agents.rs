@@ -89,6 +89,30 @@ async fn people_see_what_the_agent_is_doing_and_read_its_work_instead_of_json() 
     assert_eq!((run.insights.tokens_in, run.insights.cost_usd), (Some(200), Some(0.002)));
 }
 
+#[tokio::test]
+async fn what_people_see_of_an_agent_at_work_holds_no_secret() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let gate = forge.path("gate");
+    let leak = "sed 's/out.txt/ghp_0123456789abcdefghijABCDEFGHIJ456789/g'";
+    let script = format!("{} | head -n 3 | {leak}; {}; exit 1", stream("real-ok"), wait_for(&gate));
+    let _plant = Plant::start(playing("leaks", &forge, &script), fleet.enrol("leaks", &line).await);
+    let job = fleet.submit("").await;
+
+    let clock = clock();
+    let progress = loop {
+        if let Some(progress) = fleet.progress(job).await.filter(|progress| progress.tool_calls.is_some()) {
+            break progress;
+        }
+        assert!(clock.monotonic() < PATIENCE, "no progress was told");
+        clock.sleep(Duration::from_millis(50)).await;
+    };
+    fs::write(&gate, "").unwrap();
+
+    assert_eq!(progress.doing.as_deref(), Some("Write ghp_[secret]"));
+    assert_eq!(progress.files, ["ghp_[secret]"]);
+}
+
 /// Keeps its conversation as Claude Code does, and says whether it found it again.
 const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^a-zA-Z0-9]/-/g')\"\n\
     [ $how = resumed ] && { echo \"$id\" | cmp -s - \"$project/$id.jsonl\" || { echo 'no conversation' >&2; exit 9; }; }\n\
