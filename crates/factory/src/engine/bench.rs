@@ -17,7 +17,7 @@ use super::{
 };
 use crate::config::{EngineConfig, EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
-use crate::process::{Bounds, Environment, Finished, Launcher, Line, Program};
+use crate::process::{Bounds, End, Environment, Finished, Launcher, Line, Program};
 
 /// What all engines of a factory have in common.
 #[derive(Clone)]
@@ -154,13 +154,18 @@ impl Login {
 }
 
 impl Bench {
+    /// What a program says that it is, or why it cannot be used.
+    pub(super) async fn version(&self, program: &str, environment: &Environment) -> Result<String, String> {
+        let shown = domain::printable(program);
+        match self.ask(program, &["--version"], environment).await {
+            Some((finished, answer)) if finished.end == End::Exited(0) => Ok(answer),
+            Some(_) => Err(format!("`{shown} --version` fails")),
+            None => Err(format!("there is no program `{shown}`")),
+        }
+    }
+
     /// What a program answered and how it ended, if it is there at all. It is asked in the environment that it works in.
-    pub(super) async fn ask(
-        &self,
-        program: &str,
-        args: &[&str],
-        environment: &Environment,
-    ) -> Option<(Finished, String)> {
+    async fn ask(&self, program: &str, args: &[&str], environment: &Environment) -> Option<(Finished, String)> {
         let file = find_program(program, environment.variable("PATH"))?;
         let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();
         let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };

@@ -12,7 +12,7 @@ use super::bench::{self, Bench};
 use super::room::{Room, session_of};
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
-use crate::process::{End, Environment, Program};
+use crate::process::{Environment, Program};
 use crate::run_key::RunKey;
 use session::ClaudeSession;
 
@@ -103,15 +103,13 @@ impl Engine for ClaudeEngine {
     }
 
     async fn detect(&self) -> Presence {
-        let program = self.program();
-        match self.bench.ask(program, &["--version"], &self.environment).await {
-            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+        match self.bench.version(self.program(), &self.environment).await {
             // `2.1.197 (Claude Code)`
-            Some((finished, answer)) if finished.end == End::Exited(0) => Presence::Ready {
+            Ok(answer) => Presence::Ready {
                 version: answer.split_whitespace().next().map(domain::printable),
                 login: self.login(),
             },
-            Some(_) => Presence::Missing { why: format!("`{} --version` fails", domain::printable(program)) },
+            Err(why) => Presence::Missing { why },
         }
     }
 

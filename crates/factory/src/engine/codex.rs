@@ -13,7 +13,7 @@ use super::room::Room;
 use super::stream::one_line;
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
-use crate::process::{End, Environment, Program};
+use crate::process::{Environment, Program};
 use crate::run_key::RunKey;
 use session::CodexSession;
 use threads::Threads;
@@ -95,15 +95,13 @@ impl Engine for CodexEngine {
     }
 
     async fn detect(&self) -> Presence {
-        let program = self.program();
-        match self.bench.ask(program, &["--version"], &self.environment).await {
-            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+        match self.bench.version(self.program(), &self.environment).await {
             // `codex-cli 0.166.0`
-            Some((finished, answer)) if finished.end == End::Exited(0) => Presence::Ready {
+            Ok(answer) => Presence::Ready {
                 version: answer.split_whitespace().last().map(domain::printable),
                 login: self.login(),
             },
-            Some(_) => Presence::Missing { why: format!("`{} --version` fails", domain::printable(program)) },
+            Err(why) => Presence::Missing { why },
         }
     }
 

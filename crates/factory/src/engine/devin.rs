@@ -17,7 +17,7 @@ use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
 use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Presence, Session};
 use crate::config::EngineConfig;
-use crate::process::{End, Environment, Line, Program};
+use crate::process::{Environment, Line, Program};
 use crate::run_key::RunKey;
 use trajectory::Trajectory;
 
@@ -76,14 +76,12 @@ impl Engine for DevinEngine {
     }
 
     async fn detect(&self) -> Presence {
-        let program = self.program();
-        match self.bench.ask(program, &["--version"], &self.environment).await {
-            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
-            Some((finished, answer)) if finished.end == End::Exited(0) => Presence::Ready {
+        match self.bench.version(self.program(), &self.environment).await {
+            Ok(answer) => Presence::Ready {
                 version: answer.split_whitespace().last().map(domain::printable),
                 login: Login::Unknown,
             },
-            Some(_) => Presence::Missing { why: format!("`{} --version` fails", domain::printable(program)) },
+            Err(why) => Presence::Missing { why },
         }
     }
 

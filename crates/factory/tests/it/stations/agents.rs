@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use domain::{FailureReason, RunOutcome, StageName};
+use domain::{FailureReason, JobId, RunOutcome, StageName};
 use factory::{Account, EngineConfig, EngineKind, EnvironmentConfig, Gc, StationSettings};
+use protocol::Progress;
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
@@ -33,6 +34,18 @@ fn playing(name: &str, forge: &Forge, script: &str) -> StationSettings {
     let mut settings = settings(name, forge, "exit 1");
     settings.engines = [("claude".parse().unwrap(), engine)].into();
     settings
+}
+
+/// What the agent does once it has used a tool.
+async fn first_progress(fleet: &Fleet, job: JobId) -> Progress {
+    let clock = clock();
+    loop {
+        if let Some(progress) = fleet.progress(job).await.filter(|progress| progress.tool_calls.is_some()) {
+            return progress;
+        }
+        assert!(clock.monotonic() < PATIENCE, "no progress was told");
+        clock.sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Prints a recorded stream.
@@ -70,14 +83,7 @@ async fn people_see_what_the_agent_is_doing_and_read_its_work_instead_of_json() 
     let _plant = Plant::start(playing("seen", &forge, &script), fleet.enrol("seen", &line).await);
     let job = fleet.submit("").await;
 
-    let clock = clock();
-    let progress = loop {
-        if let Some(progress) = fleet.progress(job).await.filter(|progress| progress.tool_calls.is_some()) {
-            break progress;
-        }
-        assert!(clock.monotonic() < PATIENCE, "no progress was told");
-        clock.sleep(Duration::from_millis(50)).await;
-    };
+    let progress = first_progress(&fleet, job).await;
     fs::write(&gate, "").unwrap();
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
 
@@ -99,14 +105,7 @@ async fn what_people_see_of_an_agent_at_work_holds_no_secret() {
     let _plant = Plant::start(playing("leaks", &forge, &script), fleet.enrol("leaks", &line).await);
     let job = fleet.submit("").await;
 
-    let clock = clock();
-    let progress = loop {
-        if let Some(progress) = fleet.progress(job).await.filter(|progress| progress.tool_calls.is_some()) {
-            break progress;
-        }
-        assert!(clock.monotonic() < PATIENCE, "no progress was told");
-        clock.sleep(Duration::from_millis(50)).await;
-    };
+    let progress = first_progress(&fleet, job).await;
     fs::write(&gate, "").unwrap();
 
     assert_eq!(progress.doing.as_deref(), Some("Write ghp_[secret]"));
