@@ -135,10 +135,8 @@ pub(crate) fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
 /// What can be said about an engine that is there. One that nobody is signed in to is offered all the same: the scheduler
 /// leaves it alone and says why.
 async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
-    // A login that has no name is this factory's own: the name of its engine would make all factories' logins one.
-    let credential = Some(engine.credential()).filter(|credential| *credential != engine.name().as_str());
-    let known =
-        EngineHealth { credential: credential.map(str::to_owned), ..EngineHealth::named(engine.name().clone()) };
+    let credential = engine.credential().map(str::to_owned);
+    let known = EngineHealth { credential, ..EngineHealth::named(engine.name().clone()) };
     match engine.detect().await {
         Presence::Ready { version, login } => {
             let (signed_in, problem) = match login {

@@ -46,9 +46,14 @@ use crate::process::{Line, Program};
 pub trait Engine: Send + Sync {
     /// The name that jobs ask for it by.
     fn name(&self) -> &EngineName;
-    /// Whose usage windows it uses up [B1]: an opaque id, the engine's own name unless configured.
-    fn credential(&self) -> &str {
-        self.name().as_str()
+    /// Whose usage windows it uses up [B1]: an opaque id, the same on every factory that shares it. Without one they are
+    /// this factory's own.
+    fn credential(&self) -> Option<&str> {
+        None
+    }
+    /// What this factory itself knows those windows by.
+    fn window_key(&self) -> &str {
+        self.credential().unwrap_or(self.name().as_str())
     }
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;

@@ -28,7 +28,7 @@ use crate::run_key::RunKey;
 #[derive(Debug, Clone)]
 pub struct AcpEngine {
     name: EngineName,
-    credential: String,
+    credential: Option<String>,
     argv: Vec<String>,
     mode: Option<String>,
     permissions: Permissions,
@@ -51,7 +51,7 @@ impl AcpEngine {
             return Err(TemplateError::Empty(name));
         }
         argv.extend(config.args.iter().cloned());
-        let credential = config.credential.clone().unwrap_or_else(|| name.to_string());
+        let credential = config.credential.clone();
         let (mode, permissions) = (config.permission_mode.clone(), config.permissions);
         Ok(Self { name, credential, argv, mode, permissions, environment })
     }
@@ -63,8 +63,8 @@ impl Engine for AcpEngine {
         &self.name
     }
 
-    fn credential(&self) -> &str {
-        &self.credential
+    fn credential(&self) -> Option<&str> {
+        self.credential.as_deref()
     }
 
     async fn detect(&self) -> Presence {

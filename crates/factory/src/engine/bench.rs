@@ -89,7 +89,7 @@ impl Engine for Found {
         self.0.name()
     }
 
-    fn credential(&self) -> &str {
+    fn credential(&self) -> Option<&str> {
         self.0.credential()
     }
 

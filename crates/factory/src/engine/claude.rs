@@ -98,8 +98,8 @@ impl Engine for ClaudeEngine {
         &self.name
     }
 
-    fn credential(&self) -> &str {
-        self.config.credential.as_deref().unwrap_or(self.name.as_str())
+    fn credential(&self) -> Option<&str> {
+        self.config.credential.as_deref()
     }
 
     async fn detect(&self) -> Presence {

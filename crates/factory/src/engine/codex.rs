@@ -90,8 +90,8 @@ impl Engine for CodexEngine {
         &self.name
     }
 
-    fn credential(&self) -> &str {
-        self.config.credential.as_deref().unwrap_or(self.name.as_str())
+    fn credential(&self) -> Option<&str> {
+        self.config.credential.as_deref()
     }
 
     async fn detect(&self) -> Presence {

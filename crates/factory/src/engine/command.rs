@@ -77,8 +77,8 @@ impl Engine for CommandEngine {
         &self.name
     }
 
-    fn credential(&self) -> &str {
-        self.credential.as_deref().unwrap_or(self.name.as_str())
+    fn credential(&self) -> Option<&str> {
+        self.credential.as_deref()
     }
 
     async fn detect(&self) -> Presence {

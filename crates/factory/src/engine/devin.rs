@@ -71,8 +71,8 @@ impl Engine for DevinEngine {
         &self.name
     }
 
-    fn credential(&self) -> &str {
-        self.config.credential.as_deref().unwrap_or(self.name.as_str())
+    fn credential(&self) -> Option<&str> {
+        self.config.credential.as_deref()
     }
 
     async fn detect(&self) -> Presence {

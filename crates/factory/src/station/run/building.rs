@@ -41,8 +41,8 @@ impl Station {
                 return Ok(failed(FailureReason::EngineError, message, end.insights));
             }
             Judgement::QuotaWindow { window, resets_at, message } => {
-                self.close_window(engine.credential(), resets_at);
-                let (engine, credential) = (engine.name().clone(), engine.credential().to_owned());
+                self.close_window(engine.window_key(), resets_at);
+                let (engine, credential) = (engine.name().clone(), engine.credential().unwrap_or_default().to_owned());
                 let window = UsedUp { window, resets_at, message };
                 return Ok(Verdict::Quota { engine, credential, window, insights: end.insights });
             }
@@ -221,7 +221,7 @@ impl Station {
             wanted.into_iter().filter(|engine| is_here(&***engine)).collect()
         };
         let chosen = here.iter().find(|engine| assignment.engine.as_ref() == Some(engine.name()));
-        let open = || here.iter().find(|engine| !self.is_used_up(engine.credential()));
+        let open = || here.iter().find(|engine| !self.is_used_up(engine.window_key()));
         let found = chosen.or_else(open).or(here.first());
         found.map(|engine| Arc::clone(engine)).ok_or_else(|| {
             Trouble::NoEngine(asked.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
