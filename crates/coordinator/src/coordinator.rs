@@ -1,7 +1,7 @@
 //! The coordinator: what it is made of, and who wakes whom.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use domain::{Actor, Broker, Clock, Entropy, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore, Timestamp};
@@ -61,6 +61,10 @@ pub struct Coordinator {
     pub(crate) claim_lanes: Lanes,
     /// Whoever counts free seats and takes them later, alone or beside others who keep what they count.
     pub(crate) seating: RwLock<()>,
+    /// Whether the dispatcher runs: only then is anything offered by itself.
+    pub(crate) dispatching: AtomicBool,
+    /// Requests whose jobs are on their way into the store.
+    pub(crate) arriving: AtomicUsize,
     /// Something became dispatchable, or a seat came free.
     pub(crate) work: Notify,
     /// A deadline came nearer.

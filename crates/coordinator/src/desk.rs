@@ -170,14 +170,15 @@ impl Desk {
         }
     }
 
-    fn enqueue(&mut self, job: &Arc<Job>, since: Timestamp) {
+    fn enqueue(&mut self, job: &Job, since: Timestamp) {
         let shape = self.shape(job);
         let waiting = Waiting { job: job.id(), shape, priority: job.priority(), since, avoid: job.avoid().cloned() };
         self.waiting_since.insert(job.id(), since);
         self.queue.insert(waiting);
     }
 
-    fn occupy(&mut self, job: &Arc<Job>, factory: FactoryId) {
+    fn occupy(&mut self, job: &Job, factory: FactoryId) {
+        self.leave_seat(job.id());
         let started = job.run().and_then(|run| run.engine.clone());
         let engine = started
             .or_else(|| self.engines.get(&job.id()).cloned())
@@ -222,6 +223,11 @@ impl Desk {
             Some(engine) => self.engines.insert(id, engine),
             None => self.engines.remove(&id),
         };
+    }
+
+    /// The engine whose seat an offer counts on.
+    pub(crate) fn expected_engine(&self, id: JobId) -> Option<EngineName> {
+        self.engines.get(&id).cloned()
     }
 
     /// Takes a job out of everything that was derived from it.

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use domain::{
-    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Published, StageEvent, Versioned,
+    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Published, Refusal, StageEvent,
+    Versioned,
 };
 use fail::fail_point;
 use scheduler::Placement;
@@ -14,7 +16,7 @@ use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::sweep::TRY_AGAIN_AFTER;
 
 /// Placements of one round: one flush carries them all. Larger rounds would make the first wait for the last.
-const ROUND_MAX: usize = 256;
+pub(crate) const ROUND_MAX: usize = 256;
 
 /// Whether an offer goes out for the first time: only then is a broker wrong to call it a duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,7 @@ pub(crate) enum Publish {
 impl Coordinator {
     /// Dispatches for as long as the coordinator lives.
     pub(crate) async fn run_dispatcher(&self) {
+        self.dispatching.store(true, Ordering::Relaxed);
         loop {
             tokio::select! {
                 () = self.stopping.cancelled() => return,
@@ -139,22 +142,23 @@ impl Coordinator {
     }
 
     fn stamp(&self, job: &Versioned<Arc<Job>>, target: FactoryId, score: f64) -> Option<Commit> {
-        let now = self.now();
         let current = self.lifted((*job.value).clone()).ok()?;
-        let dispatch = Dispatch {
-            seq: current.dispatch_seq().next(),
-            target,
-            accept_by: now.after(self.settings.accept_within),
-            score,
-        };
         let id = job.value.id();
-        match current.apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR) {
+        match self.offered(current, target, score) {
             Ok(stamped) => Some(stamped.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {
                 debug!(job.id = %id, %refusal, "Job `{id}` cannot be dispatched any more");
                 None
             }
         }
+    }
+
+    /// A job with its next offer.
+    pub(crate) fn offered(&self, job: Job, target: FactoryId, score: f64) -> Result<Job, Refusal> {
+        let now = self.now();
+        let accept_by = now.after(self.settings.accept_within);
+        let dispatch = Dispatch { seq: job.dispatch_seq().next(), target, accept_by, score };
+        job.apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR)
     }
 
     /// Hands an offer to the broker. If that fails, the accept deadline brings the job back (protocol 4).

@@ -21,7 +21,13 @@ impl Coordinator {
 
     /// Where a job would go as things are.
     pub(crate) fn forecast(&self, job: &Job) -> Explanation {
-        self.look_ahead(job, scheduler::forecast)
+        match job.dispatch() {
+            Some(offer) => {
+                let engine = self.desk.lock().expected_engine(job.id());
+                Explanation::goes(job.shape(), offer.target.clone(), engine, &self.settings.weights)
+            }
+            None => self.look_ahead(job, scheduler::forecast),
+        }
     }
 
     /// The same, with what speaks for and against every factory.

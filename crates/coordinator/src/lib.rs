@@ -5,6 +5,7 @@
 
 mod accept;
 mod alerts;
+mod arrival;
 mod bodies;
 mod claim;
 mod closed;

@@ -1,7 +1,7 @@
 //! Start and stop: memory is rebuilt from the store, then everything runs until it is told to stop.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use domain::{Collection, Expected, Product, ProductId, Token};
 use parking_lot::Mutex;
@@ -43,6 +43,8 @@ impl Coordinator {
             modes: Default::default(),
             claim_lanes: Default::default(),
             seating: Default::default(),
+            dispatching: AtomicBool::new(false),
+            arriving: AtomicUsize::new(0),
             work: Notify::new(),
             timer: Notify::new(),
             suspect: AtomicBool::new(false),

@@ -1,6 +1,7 @@
 //! Submit: the write is the event [J3].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::{Body, Commit, CommitError, DepsState, Job, StageName, StoreError, Submission, Versioned};
 use fail::fail_point;
@@ -9,6 +10,7 @@ use scheduler::Explanation;
 use tracing::info;
 
 use crate::coordinator::Coordinator;
+use crate::dispatch::Publish;
 use crate::error::Error;
 use crate::prepare::Prepared;
 use crate::principal::Principal;
@@ -76,10 +78,11 @@ impl Coordinator {
     }
 
     /// Writes prepared jobs in one flush, and finds out about those that were there already.
-    async fn take(&self, prepared: Vec<Prepared>) -> Vec<Result<Taken, Error>> {
+    async fn take(&self, mut prepared: Vec<Prepared>) -> Vec<Result<Taken, Error>> {
         if prepared.is_empty() {
             return Vec::new();
         }
+        let seats = self.offer_arrivals(&mut prepared);
         let described: Vec<_> = prepared
             .iter()
             .map(|p| (Arc::clone(p.job.submission()), p.warnings.clone(), first_stage(&p.job), p.body.clone()))
@@ -87,6 +90,7 @@ impl Coordinator {
         let units: Vec<Commit> = prepared.into_iter().map(|p| Self::first(p.job, p.body)).collect();
         fail_point!("submit::before_commit");
         let written = self.commit_all(units).await;
+        drop(seats);
         fail_point!("submit::committed");
         let mut outcomes = Vec::with_capacity(written.len());
         let mut blocked = Vec::new();
@@ -100,6 +104,10 @@ impl Coordinator {
                     let (id, product) = (submission.id, &submission.product);
                     info!(job.id = %id, product = %product, "Submitted job `{id}`");
                     self.counters.submitted();
+                    if job.value.dispatch().is_some() {
+                        self.counters.dispatched(Duration::ZERO);
+                        self.publish(&job.value, Publish::First).await;
+                    }
                     if job.value.stage().name() == StageName::Blocked {
                         blocked.push(id);
                     }

@@ -1,5 +1,7 @@
 //! Log lines of the long-lived commands, on standard error.
 
+mod spool;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::Layer;
 use tracing_subscriber::layer::SubscriberExt;
@@ -9,8 +11,19 @@ use crate::config::{LogConfig, LogFormat};
 use crate::failure::Failure;
 use crate::output::Output;
 
+use spool::Spool;
+
+/// The log of this process. Dropped, it is written to its end.
+pub(crate) struct Log(Spool);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
 /// Begins to log; from then on every part of the process does.
-pub(crate) fn start(config: &LogConfig, verbosity: u8, out: &Output) -> Result<(), Failure> {
+pub(crate) fn start(config: &LogConfig, verbosity: u8, out: &Output) -> Result<Log, Failure> {
     let level = match verbosity {
         0 => config.level.value.as_str(),
         1 => "debug",
@@ -20,15 +33,18 @@ pub(crate) fn start(config: &LogConfig, verbosity: u8, out: &Output) -> Result<(
         Failure::usage(format!("{}: `{}` is not a log level: {error}", config.level.origin, domain::printable(level)))
             .hint("write `info`, `debug`, or levels by module: `info,coordinator=debug`")
     })?;
+    let spool = Spool::default();
+    spool.start(std::io::stderr())?;
     let registry = tracing_subscriber::registry().with(filter);
     let started = match config.format.value {
         LogFormat::Json => {
-            registry.with(Layer::new().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
+            registry.with(Layer::new().json().flatten_event(true).with_writer(spool.clone())).try_init()
         }
         LogFormat::Pretty => {
-            let layer = Layer::new().with_target(false).with_ansi(out.colours_errors()).with_writer(std::io::stderr);
+            let layer = Layer::new().with_target(false).with_ansi(out.colours_errors()).with_writer(spool.clone());
             registry.with(layer).try_init()
         }
     };
-    started.map_err(|error| Failure::failed(format!("cannot begin to log: {error}")))
+    started.map_err(|error| Failure::failed(format!("cannot begin to log: {error}")))?;
+    Ok(Log(spool))
 }

@@ -59,9 +59,8 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
         config.keep_to_this_process();
     }
     let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
-    if (cli.command.is_long_lived() && !cli.command.is_a_show()) || cli.global.verbose > 0 {
-        logging::start(&config.log, cli.global.verbose, out)?;
-    }
+    let logs = (cli.command.is_long_lived() && !cli.command.is_a_show()) || cli.global.verbose > 0;
+    let _log = if logs { Some(logging::start(&config.log, cli.global.verbose, out)?) } else { None };
     let context = Context::new(config, out);
     finish(threads, command::run(cli.command, &context))
 }

@@ -69,6 +69,22 @@ pub struct FactoryFit {
     pub rank: Option<u32>,
 }
 
+impl Explanation {
+    /// A job that goes to a factory already.
+    pub fn goes(shape: Shape, factory: FactoryId, engine: Option<EngineName>, weights: &Weights) -> Self {
+        Self::of(shape, Answer::Goes { factory, engine }, weights, Vec::new())
+    }
+
+    fn of(shape: Shape, answer: Answer, weights: &Weights, factories: Vec<FactoryFit>) -> Self {
+        let text = match &answer {
+            Answer::Goes { factory, engine: Some(engine) } => format!("goes to `{factory}`, by `{engine}`"),
+            Answer::Goes { factory, engine: None } => format!("goes to `{factory}`"),
+            Answer::Waits { why, .. } => why.to_string(),
+        };
+        Self { shape, answer, text, weights: *weights, factories }
+    }
+}
+
 /// Says where a job would go if its turn were now, from the indexes alone: as fast as the decision itself.
 pub fn forecast(view: &FleetView, demand: Demand) -> Explanation {
     told(&Draft::of(view), demand, Vec::new())
@@ -92,12 +108,7 @@ fn told(draft: &Draft, demand: Demand, factories: Vec<FactoryFit>) -> Explanatio
             Answer::Waits { unplaceable: why.is_unplaceable(), why }
         }
     };
-    let text = match &answer {
-        Answer::Goes { factory, engine: Some(engine) } => format!("goes to `{factory}`, by `{engine}`"),
-        Answer::Goes { factory, engine: None } => format!("goes to `{factory}`"),
-        Answer::Waits { why, .. } => why.to_string(),
-    };
-    Explanation { shape: demand.shape.clone(), answer, text, weights: *draft.view.weights, factories }
+    Explanation::of(demand.shape.clone(), answer, draft.view.weights, factories)
 }
 
 fn row(draft: &Draft, needs: &Needs, member: &Member) -> (Load, FactoryFit) {

@@ -1,6 +1,7 @@
 //! What every request goes through, whatever it asks for.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -21,9 +22,10 @@ use crate::unfinished::Unfinished;
 /// Checks whom a request is for, answers it within its time whatever happens, and writes down how it went.
 pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
     let method = request.method().clone();
-    let path = match request.extensions().get::<MatchedPath>() {
-        Some(path) => path.as_str().to_owned(),
-        None => domain::printable(request.uri().path()),
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let path = match &matched {
+        Some(path) => Cow::Borrowed(path.as_str()),
+        None => Cow::Owned(domain::printable(request.uri().path())),
     };
     let started = app.clock.monotonic();
     let span = debug_span!("request", http.method = %method, http.path = %path);

@@ -20,7 +20,7 @@ use crate::problem::Problem;
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .merge(at_the_root().router)
-        .nest(API_PREFIX, under_the_prefix().router)
+        .merge(under_the_prefix().router)
         .fallback(async |request: Request| Problem::no_such_route(request.uri().path()))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(middleware::from_fn_with_state(app.clone(), gate::pass))
@@ -38,7 +38,7 @@ fn at_the_root() -> Routes {
 }
 
 fn under_the_prefix() -> Routes {
-    Routes::default()
+    Routes::under(API_PREFIX)
         .get("/schema/job.json", root::job_schema)
         .get("/jobs", jobs::list)
         .post("/jobs", jobs::submit)
@@ -99,13 +99,20 @@ fn under_the_prefix() -> Routes {
 }
 
 /// Routes, and the list of them that the description is held against.
+///
+/// Paths are written into one router in full: a nested one would cut every request's address apart and look it up twice.
 #[derive(Default)]
 struct Routes {
+    prefix: &'static str,
     router: Router<App>,
-    listed: Vec<(Method, &'static str)>,
+    listed: Vec<(Method, String)>,
 }
 
 impl Routes {
+    fn under(prefix: &'static str) -> Self {
+        Self { prefix, ..Self::default() }
+    }
+
     fn get<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
         self.with(Method::GET, path, routing::get(handler))
     }
@@ -127,8 +134,10 @@ impl Routes {
     }
 
     fn with(mut self, method: Method, path: &'static str, route: MethodRouter<App>) -> Self {
+        let path = format!("{}{path}", self.prefix);
+        self.router = self.router.route(&path, route);
         self.listed.push((method, path));
-        Self { router: self.router.route(path, route), listed: self.listed }
+        self
     }
 }
 
@@ -140,11 +149,8 @@ mod tests {
 
     #[test]
     fn the_description_names_every_route_and_nothing_else() {
-        let prefixed =
-            under_the_prefix().listed.into_iter().map(|(method, path)| (method, format!("{API_PREFIX}{path}")));
-        let at_the_root = at_the_root().listed.into_iter().map(|(method, path)| (method, path.to_owned()));
-        let routed: BTreeSet<_> =
-            prefixed.chain(at_the_root).map(|(method, path)| format!("{method} {path}")).collect();
+        let listed = under_the_prefix().listed.into_iter().chain(at_the_root().listed);
+        let routed: BTreeSet<_> = listed.map(|(method, path)| format!("{method} {path}")).collect();
 
         let document: serde_json::Value = serde_json::from_slice(&crate::openapi::document()).unwrap();
         let mut described = BTreeSet::new();

@@ -1,9 +1,10 @@
 //! Seats that are kept while a claim is being written: whoever plans meanwhile sees them as taken.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::{Job, JobId, Mode, ProductId, Stage, Timestamp, Versioned};
-use scheduler::Placement;
+use scheduler::{Placement, Weights};
 
 use super::Desk;
 
@@ -15,6 +16,48 @@ impl Desk {
         self.expect_engine(placement.job, placement.engine.clone());
         self.occupy(&job.value, placement.factory.clone());
         Some(job)
+    }
+
+    /// Where jobs that arrive go, with their seats kept until they are committed or [`Desk::give_up_seat`]. Nobody waits:
+    /// none of them overtakes anybody, and all of them are gone from the queue again before anybody else can look.
+    pub(crate) fn seat_arrivals<'a>(
+        &mut self,
+        jobs: impl Iterator<Item = &'a Job>,
+        now: Timestamp,
+        weights: &Weights,
+        limit: usize,
+    ) -> Vec<Placement> {
+        if !self.queue.is_empty() {
+            return Vec::new();
+        }
+        // A job that is known was submitted before: its seat is not ours.
+        let jobs: HashMap<JobId, &Job> =
+            jobs.filter(|job| is_free(job) && !self.jobs.contains_key(&job.id())).map(|job| (job.id(), job)).collect();
+        for job in jobs.values() {
+            self.enqueue(job, job.updated_at());
+        }
+        let placements = scheduler::plan(&self.view(now, weights, limit)).placements;
+        for id in jobs.keys() {
+            self.leave_queue(*id);
+            self.waiting_since.remove(id);
+        }
+        for placement in &placements {
+            if let Some(job) = jobs.get(&placement.job) {
+                self.expect_engine(placement.job, placement.engine.clone());
+                self.occupy(job, placement.factory.clone());
+            }
+        }
+        placements
+    }
+
+    /// Gives back the seat that was kept for a job which was not written after all; says whether there was one.
+    pub(crate) fn give_up_seat(&mut self, id: JobId) -> bool {
+        let is_written = self.jobs.contains_key(&id);
+        if !is_written {
+            self.engines.remove(&id);
+            self.leave_seat(id);
+        }
+        !is_written
     }
 
     /// Gives back the seat of a job that is held, but leaves it out of the queue: it waits for others after all, and is
@@ -32,7 +75,7 @@ impl Desk {
     pub(crate) fn is_set_aside(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.get(&id) else { return false };
         let is_waiter = |dep| self.waiters.get(dep).is_some_and(|waiters| waiters.contains(&id));
-        matches!(job.value.stage(), Stage::Queued { dispatch: None, .. })
+        is_free(&job.value)
             && job.value.submission().deps.iter().any(is_waiter)
     }
 
@@ -48,8 +91,7 @@ impl Desk {
 
     /// [`Desk::let_go`] of a job that nobody can have missed.
     pub(crate) fn put_back(&mut self, id: JobId, now: Timestamp) -> bool {
-        let is_unmoved =
-            self.jobs.get(&id).is_some_and(|job| matches!(job.value.stage(), Stage::Queued { dispatch: None, .. }));
+        let is_unmoved = self.jobs.get(&id).is_some_and(|job| is_free(&job.value));
         let is_out = is_unmoved && self.queue.get(&id).is_none();
         if is_out {
             self.engines.remove(&id);
@@ -75,4 +117,9 @@ impl Desk {
     pub(crate) fn touch(&mut self, product: &ProductId) {
         *self.versions.entry(product.clone()).or_default() += 1;
     }
+}
+
+/// Whether a job waits for nothing but an offer.
+fn is_free(job: &Job) -> bool {
+    matches!(job.stage(), Stage::Queued { dispatch: None, .. })
 }

@@ -15,6 +15,7 @@ mod stores;
 use stores::embedded::{lasting, quick, retold, share_of};
 
 mod accepting;
+mod arriving;
 mod claiming;
 mod counting;
 mod cutting;

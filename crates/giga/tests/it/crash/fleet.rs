@@ -383,6 +383,10 @@ impl Drop for Fleet {
 fn arm(command: &mut Command, kill_at: Option<KillAt>) {
     if let Some(KillAt(step, nth)) = kill_at {
         command.env("GIGA_KILL_AT", format!("{step}@{nth}"));
+        if step.starts_with("dispatch::") {
+            // A job that arrives alone is offered with its submit, and the dispatcher sees none of it.
+            command.env("GIGA_GO_ROUND", "arrival::queued");
+        }
     }
 }
 

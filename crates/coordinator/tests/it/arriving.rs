@@ -1,0 +1,159 @@
+//! Arrivals: a job that comes while nobody waits is offered in the write that submits it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{EventKind, FactoryId, JobId, Mode};
+use scheduler::Answer;
+use tokio::task::JoinSet;
+
+use super::{lasting, quick};
+use crate::fleet::{Fleet, PLAIN, submit};
+use crate::machine::{Machine, Offers, drain};
+
+const OFFERED: [EventKind; 2] = [EventKind::Submitted, EventKind::Dispatched];
+const WAITING: [EventKind; 1] = [EventKind::Submitted];
+
+/// A coordinator that dispatches by itself, and a factory with so many seats.
+async fn running(fleet: &Fleet, seats: u32) -> (Machine, JoinSet<()>) {
+    let mac = Machine::join_with(fleet, "mac", Offers { seats, ..Offers::default() }).await;
+    let mut tasks = JoinSet::new();
+    let coordinator = Arc::clone(&fleet.coordinator);
+    tasks.spawn(async move { coordinator.run().await });
+    turns().await;
+    (mac, tasks)
+}
+
+/// Lets everything that was woken run until it sleeps again.
+async fn turns() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn target(fleet: &Fleet, job: JobId) -> Option<FactoryId> {
+    fleet.job(job).await.target_factory_id
+}
+
+#[tokio::test]
+async fn an_arrival_is_written_with_its_offer_and_the_answer_says_where_it_went() {
+    let fleet = Fleet::warm(lasting()).await;
+    let (mac, tasks) = running(&fleet, 4).await;
+    let mut inbox = mac.open_inbox(&fleet, 4).await;
+
+    let submitted = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, None)).await.unwrap();
+
+    let job = submitted.job.id;
+    assert_eq!((submitted.job.rev.0, fleet.kinds(job).await), (1, OFFERED.to_vec()));
+    assert!(matches!(submitted.forecast.answer, Answer::Goes { factory, .. } if factory == mac.id));
+    let offered: Vec<JobId> = drain(&mut inbox).await.0.into_iter().map(|message| message.job_id).collect();
+    assert_eq!(offered, [job]);
+    mac.run(&fleet, job).await;
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn nobody_who_waits_is_overtaken_by_an_arrival() {
+    let fleet = Fleet::warm(quick()).await;
+    let (_mac, tasks) = running(&fleet, 1).await;
+
+    let first = fleet.submit(PLAIN).await;
+    let second = fleet.submit(PLAIN).await;
+    let other = Machine::join(&fleet, "other").await;
+    let third = fleet.submit(PLAIN).await;
+
+    // The second was first in line when a seat came, whoever got to it.
+    turns().await;
+    assert_eq!(fleet.kinds(first).await, OFFERED);
+    assert_eq!(target(&fleet, second).await, Some(other.id.clone()));
+    assert!(fleet.job(second).await.updated_at <= fleet.job(third).await.updated_at);
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn a_batch_fills_the_seats_and_no_more() {
+    let fleet = Fleet::warm(lasting()).await;
+    let (_mac, tasks) = running(&fleet, 3).await;
+
+    let batch = (0..8).map(|_| submit(PLAIN, None)).collect();
+    let taken = fleet.coordinator.submit_batch(&fleet.admin, batch).await.unwrap();
+    turns().await;
+
+    let mut offered = 0;
+    for outcome in taken {
+        let id = outcome.unwrap().0.id;
+        offered += usize::from(target(&fleet, id).await.is_some());
+    }
+    assert_eq!(offered, 3);
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn the_seat_of_an_arrival_that_was_not_written_is_free_again() {
+    let fleet = Fleet::warm(quick()).await;
+    let (mac, tasks) = running(&fleet, 1).await;
+    fleet.store().set(|faults| faults.is_down = true);
+
+    fleet.try_submit(PLAIN, None).await.unwrap_err();
+    fleet.store().heal();
+    let job = fleet.submit(PLAIN).await;
+
+    assert_eq!((fleet.kinds(job).await, target(&fleet, job).await), (OFFERED.to_vec(), Some(mac.id)));
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn one_job_that_is_submitted_many_times_at_once_takes_one_seat() {
+    let fleet = Fleet::warm(quick()).await;
+    let (mac, tasks) = running(&fleet, 2).await;
+    fleet.store().set(|faults| faults.yields_max = 5);
+
+    let same = || fleet.submit_as("gate", PLAIN);
+    let (a, b, c) = tokio::join!(same(), same(), same());
+    let again = same().await;
+    let other = fleet.submit(PLAIN).await;
+    let one_too_many = fleet.submit(PLAIN).await;
+
+    assert_eq!((a, b, c), (again, again, again));
+    assert_eq!(fleet.kinds(again).await, OFFERED);
+    assert_eq!((target(&fleet, again).await, target(&fleet, other).await), (Some(mac.id.clone()), Some(mac.id)));
+    assert_eq!(fleet.kinds(one_too_many).await, WAITING);
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn row_32_an_arrival_whose_write_was_not_answered_is_offered_once() {
+    let fleet = Fleet::warm(quick()).await;
+    let (mac, tasks) = running(&fleet, 2).await;
+    let mut inbox = mac.open_inbox(&fleet, 2).await;
+    fleet.store().set(|faults| faults.answers_lost = 1.0);
+
+    let submitting = fleet.submit(PLAIN);
+    let job = tokio::time::timeout(Duration::from_secs(10), submitting).await.unwrap();
+    fleet.store().heal();
+    turns().await;
+
+    let offered: Vec<JobId> = drain(&mut inbox).await.0.into_iter().map(|message| message.job_id).collect();
+    assert_eq!((offered, fleet.count(job, EventKind::Dispatched).await), (vec![job], 1));
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn what_is_to_be_asked_for_is_not_offered_on_arrival() {
+    let fleet = Fleet::warm(quick()).await;
+    let (mac, tasks) = running(&fleet, 2).await;
+    fleet.switch(Mode::Poll).await;
+
+    let job = fleet.submit(PLAIN).await;
+
+    assert_eq!(fleet.kinds(job).await, WAITING);
+    assert_eq!(mac.ask_for(&fleet, 1).await, [job]);
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}

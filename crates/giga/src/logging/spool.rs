@@ -1,0 +1,148 @@
+//! Lines on their way to standard error: written together, by a thread of their own, so that no request waits for a
+//! terminal or a pipe.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Lines that come within this time are written together. The first after a pause goes out at once.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// When this much waits, whoever has a line to write waits too: nothing is dropped, and memory has an end.
+const WAITING_LEN_MAX: usize = 1024 * 1024;
+
+/// Where lines wait. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Spool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// Something waits, or the end has come.
+    filled: Condvar,
+    /// Everything that waited is written.
+    emptied: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    is_writing: bool,
+    is_over: bool,
+}
+
+impl Spool {
+    /// Begins to write what waits.
+    pub(super) fn start(&self, to: impl Write + Send + 'static) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        thread::Builder::new().name("log-writer".to_owned()).spawn(move || shared.write_on(to)).map(drop)
+    }
+
+    /// Waits until everything is written; lines that come later are written at once.
+    pub(super) fn finish(&self) {
+        let mut waiting = self.shared.waiting.lock();
+        waiting.is_over = true;
+        self.shared.filled.notify_all();
+        self.shared.emptied.wait_while(&mut waiting, |waiting| waiting.is_writing || !waiting.lines.is_empty());
+    }
+}
+
+impl Shared {
+    fn write_on(&self, mut to: impl Write) {
+        let mut lines = Vec::new();
+        let mut waiting = self.waiting.lock();
+        loop {
+            self.filled.wait_while(&mut waiting, |waiting| waiting.lines.is_empty());
+            std::mem::swap(&mut waiting.lines, &mut lines);
+            waiting.is_writing = true;
+            // Nobody is left to be told that standard error cannot be written to.
+            let _ = MutexGuard::unlocked(&mut waiting, || to.write_all(&lines).and_then(|()| to.flush()));
+            lines.clear();
+            waiting.is_writing = false;
+            self.emptied.notify_all();
+            let gathers = |waiting: &mut Waiting| !waiting.is_over && waiting.lines.len() < WAITING_LEN_MAX;
+            self.filled.wait_while_for(&mut waiting, gathers, GATHER);
+        }
+    }
+}
+
+impl Write for Spool {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut waiting = self.shared.waiting.lock();
+        self.shared.emptied.wait_while(&mut waiting, |waiting| waiting.lines.len() >= WAITING_LEN_MAX);
+        let is_first = waiting.lines.is_empty();
+        waiting.lines.extend_from_slice(line);
+        if is_first || waiting.lines.len() >= WAITING_LEN_MAX {
+            self.shared.filled.notify_all();
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Spool {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slow terminal that shows what was written, piece by piece.
+    #[derive(Clone, Default)]
+    struct Terminal(Arc<Mutex<Vec<String>>>);
+
+    impl Write for Terminal {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().push(String::from_utf8_lossy(bytes).into_owned());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_line_is_written_once_in_order_and_most_of_them_together() {
+        let (spool, terminal) = (Spool::default(), Terminal::default());
+        spool.start(terminal.clone()).unwrap();
+
+        let lines: Vec<String> = (0..20_000).map(|n| format!("line {n} of a very busy log that somebody reads\n")).collect();
+        let mut writer = spool.make_writer();
+        for line in &lines {
+            writer.write_all(line.as_bytes()).unwrap();
+        }
+        spool.finish();
+
+        let written = terminal.0.lock();
+        assert_eq!(written.concat(), lines.concat());
+        assert!(written.len() < lines.len() / 10, "{} writes", written.len());
+    }
+
+    #[test]
+    fn a_line_goes_out_although_nothing_follows_it() {
+        let (spool, terminal) = (Spool::default(), Terminal::default());
+        spool.start(terminal.clone()).unwrap();
+
+        spool.make_writer().write_all(b"alone\n").unwrap();
+
+        while terminal.0.lock().is_empty() {
+            thread::yield_now();
+        }
+        assert_eq!(*terminal.0.lock(), ["alone\n"]);
+    }
+}
