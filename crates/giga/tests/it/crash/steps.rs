@@ -15,6 +15,8 @@ const JOBS: usize = 5;
 enum Provoke {
     /// Ordinary work.
     Work,
+    /// Work that goes on for as long as it takes to be saved.
+    LongWork,
     /// An attempt that fails.
     Failure,
     /// A factory that dies and stays away, so that its lease expires.
@@ -74,6 +76,7 @@ enum Who {
 /// Submits the jobs, waits for the death, and starts the dead again.
 async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domain::JobId> {
     let prompt = match provoke {
+        Provoke::LongWork => "begin, then wait for the signal",
         Provoke::Failure => "fail on your first attempt",
         Provoke::Work | Provoke::SilentFactory | Provoke::DeafFactories | Provoke::Claims => "do some work",
     };
@@ -103,6 +106,7 @@ async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domai
     match provoke {
         Provoke::SilentFactory => fleet.start_factory(0, None).await,
         Provoke::DeafFactories => fleet.thaw_factories(),
+        Provoke::LongWork => fleet.give_the_signal(),
         Provoke::Work | Provoke::Failure | Provoke::Claims => {}
     }
     fleet.start_factory(1, None).await;
@@ -170,7 +174,7 @@ dies_at! {
     after_the_worktree_is_made: factory_dies_at at "factory::prepared", 2, Work;
     after_the_engine_started: factory_dies_at at "factory::engine_started", 2, Work;
     after_the_start_is_reported: factory_dies_at at "factory::start_reported", 2, Work;
-    after_a_checkpoint_is_pushed_and_before_it_is_reported: factory_dies_at at "factory::checkpoint_pushed", 2, Work;
+    after_a_checkpoint_is_pushed_and_before_it_is_reported: factory_dies_at at "factory::checkpoint_pushed", 2, LongWork;
     after_the_engine_ended: factory_dies_at at "factory::engine_ended", 2, Work;
     after_the_commit_and_before_the_push: factory_dies_at at "factory::committed", 2, Work;
     after_the_push_and_before_the_report: factory_dies_at at "factory::run_pushed", 2, Work;
