@@ -42,8 +42,8 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
             .into_iter()
             .map(|(name, path)| Check::ok("engine", format!("`{name}` is {}, offered once signed in", path.display())))
             .collect();
-        let remedy = "a factory here needs one: add [factory.engines.NAME] with argv to giga.toml (see `giga init`)";
-        let none = || vec![Check::warn("engines", "none is configured", remedy)];
+        let remedy = "install claude or codex and sign in, or add [factory.engines.NAME] with argv to giga.toml (see `giga init`)";
+        let none = || vec![Check::warn("engines", "there is none here", remedy)];
         return if found.is_empty() { none() } else { found };
     }
     let check = |(name, engine): (&domain::EngineName, &factory::EngineConfig)| match engine.program(name) {

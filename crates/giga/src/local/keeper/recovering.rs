@@ -1,5 +1,6 @@
 //! Files whose record is torn or lost: the store says which jobs they are, so that none is submitted twice.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::{JobId, Manifest, ProductId, Strictness};
@@ -124,13 +125,11 @@ impl Keeper<'_> {
     }
 
     /// The jobs' files in a folder that have no record.
-    fn strays(&self, names: &Names, folder: Folder) -> Vec<String> {
-        let is_known = |name: &str| {
-            let is_its = |record: &Record| record.name == name || record.was.as_deref() == Some(name);
-            self.files.values().any(is_its)
-        };
+    fn strays<'k>(&'k self, names: &Names, folder: Folder) -> Vec<String> {
+        let of = |record: &'k Record| std::iter::once(record.name.as_str()).chain(record.was.as_deref());
+        let known: BTreeSet<&str> = self.files.values().flat_map(of).collect();
         let manifests = names.within(folder).iter().filter(|name| kind(name) == Kind::Manifest);
-        manifests.filter_map(|name| name.to_str()).filter(|name| !is_known(name)).map(str::to_owned).collect()
+        manifests.filter_map(|name| name.to_str()).filter(|name| !known.contains(name)).map(str::to_owned).collect()
     }
 
     fn names(&self) -> Result<Names, Failure> {
