@@ -24,14 +24,8 @@ const OURS: [Folder; 3] = [Folder::Building, Folder::Review, Folder::Testing];
 impl Keeper<'_> {
     /// Finds the jobs of files that a crash of the machine left without a record, however long that takes.
     pub(super) async fn recover(&mut self) -> Result<(), Failure> {
-        loop {
-            for id in std::mem::take(&mut self.torn) {
-                self.mend(id).await?;
-            }
-            if self.torn.is_empty() {
-                break;
-            }
-            self.clock.sleep(PAUSE).await;
+        for id in std::mem::take(&mut self.torn) {
+            self.mend(id).await?;
         }
         let names = self.names()?;
         for folder in OURS {
@@ -71,30 +65,39 @@ impl Keeper<'_> {
 
     /// Makes a torn record anew.
     async fn mend(&mut self, id: JobId) -> Result<(), Failure> {
-        let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{id}")).await;
-        match found {
-            Ok(job) => match self.file_of(&job)? {
-                Some((folder, name)) => self.adopt(job, folder, &name).await,
-                None => {
-                    self.teller.warn(&format!("job {id}: its record cannot be read, and its file is not found"));
-                    self.records.forget(id)?;
-                }
-            },
-            // It was never submitted: its file is taken like any other.
-            Err(error) if error.code() == Some("no_such_job") => self.records.forget(id)?,
-            Err(error) => {
-                tracing::debug!(%error, "Job `{id}` cannot be read now");
-                self.torn.push(id);
+        // One that was never submitted has a file that is taken like any other.
+        let Some(job) = self.known(id).await else { return Ok(self.records.forget(id)?) };
+        match self.file_of(&job)? {
+            Some((folder, name)) => self.adopt(job, folder, &name).await,
+            None => {
+                self.teller.warn(&format!("job {id}: its record cannot be read, and its file is not found"));
+                self.records.forget(id)?;
             }
         }
         Ok(())
     }
 
-    /// The file of a job: one of its name, or else one with its text.
+    /// A job as the store knows it, however long the store takes.
+    async fn known(&self, id: JobId) -> Option<JobDetail> {
+        loop {
+            let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{id}")).await;
+            match found {
+                Ok(job) => return Some(job),
+                Err(error) if error.code() == Some("no_such_job") => return None,
+                Err(error) => tracing::debug!(%error, "Job `{id}` cannot be read now"),
+            }
+            self.clock.sleep(PAUSE).await;
+        }
+    }
+
+    /// The file of a job: one of its name, or else one with its text. A file in the inbox is none of a job that is done: it
+    /// was dropped or moved there to be done.
     fn file_of(&self, job: &JobDetail) -> Result<Option<(Folder, String)>, Failure> {
         let names = self.names()?;
         let at_home = Folder::of(job.job.stage);
-        let folders = std::iter::once(at_home).chain(Folder::ALL.into_iter().filter(|folder| *folder != at_home));
+        let is_done = !matches!(at_home, Folder::Inbox | Folder::Building);
+        let is_away = |folder: &Folder| *folder != at_home && !(is_done && *folder == Folder::Inbox);
+        let folders = std::iter::once(at_home).chain(Folder::ALL.into_iter().filter(is_away));
         let strays = folders.flat_map(|folder| self.strays(&names, folder).into_iter().map(move |name| (folder, name)));
         let strays: Vec<(Folder, String)> = strays.collect();
         let key = job.job.idempotency_key.as_deref().unwrap_or_default();
@@ -115,10 +118,10 @@ impl Keeper<'_> {
         let mut latest = None;
         for key in keys(name) {
             let id = JobId::derived(&product, &key);
-            match self.client.get::<JobDetail>(&format!("/jobs/{id}")).await {
-                Ok(_) if self.files.contains_key(&id) => {}
-                Ok(job) => latest = Some(job),
-                Err(_) => break,
+            match self.known(id).await {
+                Some(_) if self.files.contains_key(&id) => {}
+                Some(job) => latest = Some(job),
+                None => break,
             }
         }
         latest

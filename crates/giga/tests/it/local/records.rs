@@ -101,3 +101,21 @@ fn a_second_job_of_a_name_whose_first_is_done_is_a_job_of_its_own_although_no_re
     assert_eq!((folder.jobs().len(), folder.runs()), (2, 2));
     folder.end(Signal::TERM);
 }
+
+#[test]
+fn a_new_file_is_not_taken_for_one_whose_job_is_done_and_whose_record_is_torn() {
+    let mut folder = Folder::new();
+    folder.start();
+    folder.drop_in("a.md", JOB);
+    folder.until_in("testing", "a.md");
+    folder.end(Signal::KILL);
+    each_record(&folder, tear);
+    folder.remove("testing/a.md");
+
+    folder.drop_in("a.md", JOB);
+    folder.start();
+    folder.until_in("testing", "a.md");
+
+    assert_eq!((folder.jobs().len(), folder.runs()), (2, 2));
+    folder.end(Signal::TERM);
+}
