@@ -4,13 +4,15 @@
 //! spellings in which they travel, and shapes that only secrets have. A stream may be cut anywhere: whatever could still
 //! become a secret is held back until the next bytes decide, so that where it is cut changes nothing.
 
+mod candidates;
 mod shapes;
 mod spellings;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+
+use candidates::Candidates;
 
 use shapes::Within;
 use spellings::spellings;
@@ -22,16 +24,15 @@ pub(crate) const MASK: &[u8] = b"[secret]";
 const KNOWN_BYTES_MIN: usize = 8;
 
 /// Finds secrets. Clones share what it knows.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Scrubber {
     known: Arc<Known>,
 }
 
-/// All spellings of the known values, the longest first, and the bytes that one of them begins with.
-#[derive(Default)]
+/// All spellings of the known values, the longest first, and where one of them or a shape can begin.
 struct Known {
     values: Vec<Vec<u8>>,
-    beginnings: BTreeSet<u8>,
+    candidates: Candidates,
 }
 
 /// One stream of bytes being scrubbed.
@@ -75,8 +76,8 @@ impl Scrubber {
             .collect();
         known.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         known.dedup();
-        let beginnings = known.iter().filter_map(|value| value.first().copied()).collect();
-        Self { known: Arc::new(Known { values: known, beginnings }) }
+        let candidates = Candidates::new(known.iter().map(Vec::as_slice).chain(shapes::beginnings()));
+        Self { known: Arc::new(Known { values: known, candidates }) }
     }
 
     /// A whole text without its secrets.
@@ -104,9 +105,6 @@ impl Scrubber {
 
     /// The longest known value that begins here.
     fn known(&self, rest: &[u8], more: More) -> Sight {
-        if !self.known.beginnings.contains(&rest[0]) {
-            return Sight::Plain;
-        }
         for value in &self.known.values {
             if rest.starts_with(value) {
                 return Sight::Secret { shown: 0, hidden: value.len(), within: None };
@@ -117,6 +115,13 @@ impl Scrubber {
             }
         }
         Sight::Plain
+    }
+}
+
+/// Knows no value, and the shapes of all.
+impl Default for Scrubber {
+    fn default() -> Self {
+        Self::new(std::iter::empty::<&str>())
     }
 }
 
@@ -151,11 +156,20 @@ impl ScrubStream {
         let mut output = Vec::with_capacity(input.len());
         let mut at = 0;
         while at < input.len() {
+            if self.within.is_none() {
+                let plain = self.scrubber.known.candidates.plain(&input[at..], more);
+                output.extend_from_slice(&input[at..at + plain]);
+                self.pass(&input[at..at + plain]);
+                at += plain;
+            }
             let rest = &input[at..];
+            if rest.is_empty() {
+                break;
+            }
             let taken = match self.look(rest, more) {
                 Sight::Plain => {
                     output.push(rest[0]);
-                    self.before = [self.before[1], rest[0]];
+                    self.pass(&rest[..1]);
                     1
                 }
                 Sight::Unsure => break,
@@ -176,6 +190,15 @@ impl ScrubStream {
         }
         self.pending = input[at..].to_vec();
         output
+    }
+
+    /// Remembers the last two of these bytes, which are plain.
+    fn pass(&mut self, bytes: &[u8]) {
+        self.before = match bytes {
+            [] => self.before,
+            [only] => [self.before[1], *only],
+            [.., one, last] => [*one, *last],
+        };
     }
 
     fn look(&self, rest: &[u8], more: More) -> Sight {

@@ -32,7 +32,7 @@ pub(crate) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), 
             BenchCommand::Throughput(args) => throughput::run(context, &site, &args).await,
             BenchCommand::Depth(args) => depth::run(context, &site, &args).await,
             BenchCommand::Idle(args) => idle::run(context, &site, &args).await,
-            BenchCommand::Decide => decide::run(context),
+            BenchCommand::Decide => decide::run(context, &site),
             BenchCommand::Memory(args) => memory::run(context, &site, &args).await,
         }
     };

@@ -1,7 +1,10 @@
 //! The words of the command line.
 
-mod arguments;
 mod bench;
+mod fleet;
+mod jobs;
+mod serving;
+mod upkeep;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,15 +13,16 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::config::Overrides;
 
-pub(crate) use arguments::{
-    BackupArgs, CancelArgs, EventsArgs, FactoriesArgs, FactoryArgs, GcArgs, JobsArgs, LocalArgs, LogsArgs, ModeArgs,
-    ProductSetArgs, RequeueArgs, RestoreArgs, RoleName, RunsArgs, ServeArgs, ShipArgs, SubmitArgs, TokenCreateArgs,
-    Until, UpArgs, WaitArgs,
-};
 pub(crate) use bench::{
     BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchStore,
     BenchThroughputArgs,
 };
+pub(crate) use fleet::{FactoriesArgs, ModeArgs, ProductSetArgs, RoleName, TokenCreateArgs};
+pub(crate) use jobs::{
+    CancelArgs, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs, SubmitArgs, Until, WaitArgs,
+};
+pub(crate) use serving::{FactoryArgs, LocalArgs, ServeArgs, UpArgs};
+pub(crate) use upkeep::{BackupArgs, GcArgs, RestoreArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:

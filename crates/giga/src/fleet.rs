@@ -79,8 +79,8 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
     let worker = Worker::new(config.factory.name.value.clone());
     let (current, api) = (Current::new(&coordination.coordinator), coordination.api.clone());
     out.note(&format!("the fleet is up: coordinator at {api}, factory `{}`", worker.name()));
-    if config.factory.engines.value.is_empty() {
-        out.note("no engine is configured yet: see `giga init` for a giga.toml with one, and `giga doctor`");
+    if let Some(word) = crate::programs::word_on_engines(&config.factory) {
+        out.note(&word);
     }
     // The coordinator outlives its factories, so that they can give back what they hold.
     let served = tokio_util::sync::CancellationToken::new();

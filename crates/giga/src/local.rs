@@ -14,5 +14,5 @@ mod teller;
 mod whereabouts;
 mod wish;
 
-pub(crate) use keeper::{Keeper, Terms, Until};
+pub(crate) use keeper::{Keeper, Kept, Terms, Until};
 pub(crate) use queue::Queue;

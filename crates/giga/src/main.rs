@@ -11,6 +11,7 @@ mod local;
 mod logging;
 mod nearest;
 mod output;
+mod programs;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;

@@ -169,7 +169,7 @@ impl fmt::Display for Unplaced {
             ),
             Self::NoFactoryHasRepo { repo } => write!(
                 f,
-                "no factory that fits has `{repo}` or may clone it: clone it on one, or let one clone what it lacks"
+                "no factory that fits has `{repo}` or may clone it: add it to one, by `[factory.repos]` in its giga.toml or as a clone in its `repo_base`"
             ),
             Self::OutOfScope { product } => {
                 write!(f, "no factory that fits may work for `{product}`: add the product to the token of one")

@@ -27,6 +27,9 @@ struct Shared {
     appending: [Mutex<()>; LOCKS],
 }
 
+/// What the names of documents that back runs end with.
+const EVIDENCE: &str = "evidence";
+
 /// More than the threads that do blocking work on a machine of ordinary size, so that two jobs seldom share one.
 const LOCKS: usize = 64;
 
@@ -35,6 +38,39 @@ impl DirectoryLogs {
     pub fn new(dir: impl Into<PathBuf>, limit_bytes_per_log: u64) -> Self {
         let appending = std::array::from_fn(|_| Mutex::new(()));
         Self { shared: Arc::new(Shared { dir: dir.into(), limit: limit_bytes_per_log, appending }) }
+    }
+
+    /// Shows every document that is kept for a run, in no order. One that goes meanwhile is left out.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn each_evidence<E: From<io::Error>>(
+        &self,
+        mut show: impl FnMut(JobId, Epoch, Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for shelf in entries(&self.shared.dir)? {
+            for folder in entries(&shelf)? {
+                let Some(job) = name(&folder).and_then(|name| name.parse().ok()) else { continue };
+                for file in entries(&folder)? {
+                    let epoch =
+                        name(&file).and_then(|name| name.strip_suffix(EVIDENCE)?.strip_suffix('.')?.parse().ok());
+                    let Some(epoch) = epoch else { continue };
+                    match fs::read(&file) {
+                        Ok(document) => show(job, Epoch(epoch), document)?,
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a document for a run unless there is one. For whoever is alone with the folder.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn add_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
+        if self.shared.evidence(job, epoch).exists() {
+            return Ok(());
+        }
+        self.shared.write_evidence(job, epoch, document)
     }
 
     async fn off_thread<T: Send + 'static>(
@@ -117,12 +153,16 @@ impl Shared {
     }
 
     fn evidence(&self, job: JobId, epoch: Epoch) -> PathBuf {
-        self.folder(job).join(format!("{epoch}.evidence"))
+        self.folder(job).join(format!("{epoch}.{EVIDENCE}"))
+    }
+
+    fn keep_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
+        let _one_at_a_time = self.appending[usize::from(job.as_bytes()[15]) % LOCKS].lock();
+        self.write_evidence(job, epoch, document)
     }
 
     /// Written beside and moved into place, so that nobody reads half of it.
-    fn keep_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
-        let _one_at_a_time = self.appending[usize::from(job.as_bytes()[15]) % LOCKS].lock();
+    fn write_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
         private::create_folder(&self.folder(job))?;
         let (place, beside) = (self.evidence(job, epoch), self.folder(job).join(format!("{epoch}.evidence.new")));
         private::file().write(true).create(true).truncate(true).open(&beside)?.write_all(document)?;
@@ -163,6 +203,21 @@ fn list(folder: &Path) -> io::Result<Vec<(Epoch, u64)>> {
     }
     logs.sort_unstable();
     Ok(logs)
+}
+
+/// What is in a folder; nothing in one that is not there, or that is a file.
+#[cfg(feature = "sqlite")]
+fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn name(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
 }
 
 /// A place in memory; beyond what memory can address there is nothing to point at.

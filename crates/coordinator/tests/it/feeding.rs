@@ -16,6 +16,14 @@ const LIVES: usize = 60;
 /// Every page of the feed is repeated from somewhere before, and most are empty.
 const WILD_FEED: Faults = Faults { empty_pages: 0.7, repeated_pages: 1.0, ..Faults::BAD_DAY };
 
+/// Nothing goes wrong but that many reads show what was before the latest write, which no store may do that has one
+/// coordinator, and an account that several share does unless it is read strongly.
+const LAGGING: Faults =
+    Faults { throttled: 0.0, refused: 0.0, answers_lost: 0.0, requests_lost: 0.0, stale_reads: 0.2, ..Faults::BAD_DAY };
+
+/// So often a step is asked for that reads which lag behind may refuse.
+const ASKED_MAX: usize = 200;
+
 /// A life from its first to its last event.
 const LIFE: [EventKind; 6] = [
     EventKind::Submitted,
@@ -110,4 +118,43 @@ async fn row_32_a_database_that_loses_every_third_answer_or_write_tells_each_lif
     for job in jobs {
         assert_eq!((fleet.kinds(job).await, fleet.job(job).await.lease_epoch.0), (LIFE.to_vec(), 2));
     }
+}
+
+#[tokio::test]
+async fn reads_that_lag_behind_refuse_too_much_and_never_let_a_step_happen_twice() {
+    let fleet = Fleet::warm(Bench::weak_with(LAGGING)).await;
+    fleet.ship_everything().await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut refusals = 0;
+
+    for _ in 0..LIVES {
+        let job = fleet.submit(PLAIN).await;
+        let mut grip = None;
+        for _ in 0..ASKED_MAX {
+            fleet.dispatch().await;
+            match mac.try_take(&fleet, job).await {
+                Ok(taken) => {
+                    grip = Some(taken);
+                    break;
+                }
+                Err(_) => refusals += 1,
+            }
+        }
+        let grip = grip.expect("a job that is offered is taken in the end");
+        for _ in 0..ASKED_MAX {
+            match mac.start(&fleet, grip).await {
+                Ok(_) => break,
+                Err(_) => refusals += 1,
+            }
+        }
+        for _ in 0..ASKED_MAX {
+            match mac.complete(&fleet, grip, None).await {
+                Ok(_) => break,
+                Err(_) => refusals += 1,
+            }
+        }
+        assert_eq!(fleet.kinds(job).await, LIFE, "after {refusals} refusals");
+    }
+
+    assert!(refusals > 0, "nothing lagged behind");
 }

@@ -19,7 +19,7 @@ pub trait Backup: Send + Sync {
     async fn back_up(&self, path: &Path, now: Timestamp) -> Result<BackupSummary, StoreError>;
 }
 
-/// What is in a backup. Logs of runs are not.
+/// What is in a backup. What engines printed is not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupSummary {
@@ -38,6 +38,9 @@ pub struct BackupSummary {
     pub events: u64,
     /// Where its log ends.
     pub position: Position,
+    /// Runs whose evidence is in it.
+    #[serde(default)]
+    pub evidence: u64,
     /// How long the file is.
     pub bytes: u64,
     /// The digest of the file.

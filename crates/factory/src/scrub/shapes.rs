@@ -47,9 +47,11 @@ const LABEL_BYTES_MAX: usize = 48;
 const KEY_BYTES_MAX: usize = 16 * 1024;
 
 /// A user and a password in an address.
+const PASSWORD_BEGIN: &[u8] = b"://";
 const USERINFO_BYTES_MAX: usize = 512;
 
 /// Each of the first two parts of a signed token.
+const SIGNED_BEGIN: &[u8] = b"eyJ";
 const JWT_PART_BYTES_MAX: usize = 4 * 1024;
 const JWT_PART_BYTES_MIN: usize = 10;
 
@@ -74,6 +76,12 @@ impl Within {
             Self::Key { left } => key_goes_on(rest, left, more),
         }
     }
+}
+
+/// What everything begins with that [`look`] finds.
+pub(super) fn beginnings<'b>() -> impl Iterator<Item = &'b [u8]> {
+    let tokens = UNMISTAKABLE.iter().chain(&AMBIGUOUS).map(|(prefix, _)| *prefix);
+    tokens.chain([KEY_BEGIN, PASSWORD_BEGIN, SIGNED_BEGIN])
 }
 
 /// What begins here, after the two bytes `before`.
@@ -136,8 +144,8 @@ fn signed(rest: &[u8], more: More) -> Sight {
     let mut at = 0;
     for _ in 0..2 {
         let part = &rest[at..];
-        let head = &part[..part.len().min(3)];
-        if !b"eyJ".starts_with(head) {
+        let head = &part[..part.len().min(SIGNED_BEGIN.len())];
+        if !SIGNED_BEGIN.starts_with(head) {
             return Sight::Plain;
         }
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
@@ -153,19 +161,18 @@ fn signed(rest: &[u8], more: More) -> Sight {
 
 /// `://user:password@`
 fn password(rest: &[u8], more: More) -> Sight {
-    const BEGIN: &[u8] = b"://";
-    if !rest.starts_with(BEGIN) {
-        let is_unsure = more == More::MayCome && BEGIN.starts_with(rest);
+    if !rest.starts_with(PASSWORD_BEGIN) {
+        let is_unsure = more == More::MayCome && PASSWORD_BEGIN.starts_with(rest);
         return if is_unsure { Sight::Unsure } else { Sight::Plain };
     }
-    let tail = &rest[BEGIN.len()..];
+    let tail = &rest[PASSWORD_BEGIN.len()..];
     let is_inside = |byte: &u8| {
         !(byte.is_ascii_whitespace() || matches!(byte, b'/' | b'@' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'?' | b'#'))
     };
     let length = tail.iter().take(USERINFO_BYTES_MAX).take_while(|byte| is_inside(byte)).count();
     match tail.get(length) {
         Some(b'@') if tail[..length].contains(&b':') => {
-            Sight::Secret { shown: BEGIN.len(), hidden: length, within: None }
+            Sight::Secret { shown: PASSWORD_BEGIN.len(), hidden: length, within: None }
         }
         None if more == More::MayCome && length < USERINFO_BYTES_MAX => Sight::Unsure,
         _ => Sight::Plain,

@@ -31,6 +31,7 @@ pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Fa
     let ids = job_id::find_all(&client, &args.ids).await?;
     act(context, &client, &ids, Action::Ship, &ActionRequest::default()).await?;
     if !args.wait {
+        context.out.note("a factory merges it now: `giga wait ID` tells how that ends");
         return Ok(());
     }
     // A merge that does not work out leaves the job at rest: to wait for `shipped` alone could take for ever.

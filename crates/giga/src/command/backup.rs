@@ -11,7 +11,7 @@ use domain::{Backup as _, BackupSummary, Timestamp};
 use protocol::{Client, SUMMARY_HEADER};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use store::{Postgres, PostgresOptions, PostgresUrl, Tenancy};
+use store::{DirectoryLogs, Postgres, PostgresOptions, PostgresUrl, Tenancy};
 
 use crate::cli::BackupArgs;
 use crate::failure::Failure;
@@ -46,8 +46,11 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
     let _ = std::fs::remove_file(&part);
     let taken = match find(context).await? {
         Whereabouts::Running(client) => fetch(context, &client, &part).await,
-        Whereabouts::File(database) => copy(database, part.clone(), context.now()).await,
-        Whereabouts::Server(url) => copy_from(context, &url, &part).await,
+        Whereabouts::File(database) => {
+            let copied = copy(database, part.clone(), context.now()).await;
+            with_evidence(context, copied, &part).await
+        }
+        Whereabouts::Server(url) => with_evidence(context, copy_from(context, &url, &part).await, &part).await,
     };
     let summary = match taken {
         Ok(summary) => summary,
@@ -57,7 +60,7 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
         }
     };
     put_in_place(&part, &file).with_context(|| format!("cannot write {}", file.display()))?;
-    context.out.note("logs of runs are not in a backup: copy the folder `logs` too if you want them");
+    context.out.note("what engines printed is not in a backup: copy the folder `logs` too if you want it");
     show(context, &file, &summary)
 }
 
@@ -78,6 +81,23 @@ async fn copy(database: PathBuf, to: PathBuf, now: Timestamp) -> Result<BackupSu
             .hint("name the coordinator with --api, or its data folder with --data")),
         copied => Ok(copied.map_err(anyhow::Error::new)?),
     }
+}
+
+/// Adds what backs runs, from the logs in the data folder.
+async fn with_evidence(
+    context: &Context<'_>,
+    copied: Result<BackupSummary, Failure>,
+    to: &Path,
+) -> Result<BackupSummary, Failure> {
+    copied?;
+    let (to, logs) = (to.to_owned(), logs(context));
+    let packed = tokio::task::spawn_blocking(move || store::pack_evidence(&to, &logs)).await;
+    Ok(packed.context("the copy broke off")?.map_err(anyhow::Error::new)?)
+}
+
+/// The logs in the data folder; nothing is printed into them from here.
+pub(super) fn logs(context: &Context<'_>) -> DirectoryLogs {
+    DirectoryLogs::new(context.config.data.logs(), u64::MAX)
 }
 
 /// Copies a database, whoever works on it: that changes nothing in it.
@@ -145,11 +165,12 @@ fn show(context: &Context<'_>, file: &Path, summary: &BackupSummary) -> Result<(
 /// A backup in one line.
 pub(super) fn describe(summary: &BackupSummary) -> String {
     let as_of = summary.taken_at.map_or_else(String::new, |at| format!("as of {at}: "));
+    let jobs = if summary.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", summary.jobs) };
+    let events = if summary.events == 1 { "1 event".to_owned() } else { format!("{} events", summary.events) };
     format!(
-        "{as_of}{} jobs, {} of them open; {} events; generation {}; {}",
-        summary.jobs,
+        "{as_of}{jobs}, {} open; {events}; what backs {} of the runs; generation {}; {}",
         summary.open,
-        summary.events,
+        summary.evidence,
         summary.generation,
         mebibytes(summary.bytes)
     )

@@ -15,7 +15,7 @@ use crate::cli::RestoreArgs;
 use crate::failure::{Exit, Failure};
 
 use super::Context;
-use super::backup::{describe, inspect};
+use super::backup::{describe, inspect, logs};
 use super::whereabouts::{Whereabouts, find};
 
 /// How often a coordinator that starts again is looked for.
@@ -33,8 +33,16 @@ pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<
     }
     let restored = match whereabouts {
         Whereabouts::Running(client) => send(context, &client, &args.file, summary.bytes).await?,
-        Whereabouts::File(database) => put_back(args.file, database, context.now()).await?,
-        Whereabouts::Server(url) => put_into(context, &args.file, &url).await?,
+        Whereabouts::File(database) => {
+            let restored = put_back(args.file.clone(), database, context.now()).await?;
+            put_evidence_back(context, args.file).await?;
+            restored
+        }
+        Whereabouts::Server(url) => {
+            let restored = put_into(context, &args.file, &url).await?;
+            put_evidence_back(context, args.file).await?;
+            restored
+        }
     };
     if context.out.is_json() {
         return context.out.document(&restored);
@@ -43,7 +51,8 @@ pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<
     if let Some(kept) = &restored.kept {
         context.out.note(&format!("what was there is kept beside it as {kept}"));
     }
-    context.out.line(&format!("restored {} jobs, generation {}", restored.backup.jobs, restored.generation))
+    let jobs = if restored.backup.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", restored.backup.jobs) };
+    context.out.line(&format!("restored {jobs}, generation {}", restored.generation))
 }
 
 /// Asks the person at the terminal; without one, nothing happens that was not said on the command line.
@@ -67,6 +76,13 @@ fn confirm(whereabouts: &Whereabouts, summary: &BackupSummary) -> Result<(), Fai
 async fn put_back(file: PathBuf, database: PathBuf, now: Timestamp) -> Result<Restored, Failure> {
     let restoring = tokio::task::spawn_blocking(move || store::restore_closed(&file, &database, now)).await;
     Ok(told(restoring.context("the restore broke off")?.map_err(anyhow::Error::new)?))
+}
+
+/// Puts what backs runs beside the logs in the data folder.
+async fn put_evidence_back(context: &Context<'_>, file: PathBuf) -> Result<(), Failure> {
+    let logs = logs(context);
+    let unpacking = tokio::task::spawn_blocking(move || store::unpack_evidence(&file, &logs)).await;
+    Ok(unpacking.context("the restore broke off")?.map_err(anyhow::Error::new)?)
 }
 
 /// Puts a backup into a database that no coordinator works on.

@@ -28,6 +28,11 @@ impl DataDir {
         self.path().join("fleet.db")
     }
 
+    /// What engines printed, and what backs their runs.
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.path().join("logs")
+    }
+
     /// The first admin's token, readable by its user alone.
     pub(crate) fn admin_token(&self) -> PathBuf {
         self.path().join("admin.token")

@@ -55,11 +55,12 @@ impl Coordination {
         make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let store = stores::open(&config.coordinator.store.value, &config.data.database(), Arc::clone(&clock)).await?;
+        let logs = DirectoryLogs::new(config.data.logs(), LOG_BYTES_MAX);
         let ports = Ports {
             jobs: Arc::clone(&store.jobs),
             history: Arc::clone(&store.history),
             fleet: Arc::clone(&store.fleet),
-            logs: Arc::new(DirectoryLogs::new(data.join("logs"), LOG_BYTES_MAX)),
+            logs: Arc::new(logs.clone()),
             broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
             clock: Arc::clone(&clock),
             entropy: Arc::new(SystemEntropy),
@@ -69,7 +70,7 @@ impl Coordination {
         let restart = CancellationToken::new();
         let server = Server::bind(Options { listen, ..options(config)? }).await?;
         let (database, generation) = (config.data.database(), coordinator.generation());
-        let vault = StoreVault::open(store.adapter(), database, generation, clock, restart.clone());
+        let vault = StoreVault::open(store.adapter(), logs, database, generation, clock, restart.clone());
         let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
         let server = server.with_vault(Arc::new(vault));
         let api = server.base();

@@ -54,21 +54,44 @@ pub(super) async fn run(
 }
 
 /// Has the factory offer what its configuration says, as soon as somebody changes it. A file that cannot be read any more
-/// changes nothing.
+/// changes nothing, and what counts from the next start is said once.
 async fn follow_settings(config: &Config, station: &Station) -> Infallible {
     let folder = config.file.as_deref().and_then(|file| std::path::absolute(file).ok()?.parent().map(Path::to_owned));
     let Some(folder) = folder else { return std::future::pending().await };
     let mut watch = FolderWatch::on([folder], Arc::new(SystemClock::new()));
+    let mut told = Vec::new();
     loop {
         watch.changed().await;
         match config.reload() {
             Ok(now) => {
+                let later = counts_later(config, &now);
+                if !later.is_empty() && later != told {
+                    warn!("Changed settings count from the next start of this factory: {}", later.join(", "));
+                }
+                told = later;
                 let own = now.factory;
                 station.declare(own.capabilities.value.into_iter().collect(), own.tools.value);
             }
             Err(failure) => warn!("The changed settings are not used: {}", failure.message()),
         }
     }
+}
+
+/// The settings that have changed and that a factory takes up when it starts.
+fn counts_later(before: &Config, now: &Config) -> Vec<&'static str> {
+    let (before, now) = (&before.factory, &now.factory);
+    let changed = [
+        ("factory.engines", before.engines.value != now.engines.value),
+        ("factory.repos", before.repos.value != now.repos.value),
+        ("factory.repo_base", before.repo_base.value != now.repo_base.value),
+        ("factory.environment", before.environment.value != now.environment.value),
+        ("factory.prices", before.prices.value != now.prices.value),
+        ("factory.limits", before.limits.value != now.limits.value),
+        ("factory.forge", before.forge.value != now.forge.value),
+        ("factory.git", before.git.value != now.git.value),
+        ("factory.seats", before.seats.value != now.seats.value),
+    ];
+    changed.into_iter().filter(|(_, has_changed)| *has_changed).map(|(name, _)| name).collect()
 }
 
 fn settings(config: &Config) -> anyhow::Result<StationSettings> {

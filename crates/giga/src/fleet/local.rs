@@ -17,7 +17,7 @@ use super::{Lifeline, factory, signals};
 use crate::cli::LocalArgs;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::local::{Keeper, Queue, Terms, Until};
+use crate::local::{Keeper, Kept, Queue, Terms, Until};
 use crate::output::Output;
 
 /// Whoever still has the store after this long means to keep it.
@@ -46,8 +46,9 @@ pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Re
         ran
     };
     let (ran, worked) = tokio::join!(serve, work);
-    worked?;
-    Ok(ran?)
+    // A coordinator that failed is why whatever it kept has stopped.
+    ran?;
+    worked
 }
 
 /// Opens the store. A program that a killed keeper was just starting has its files for a moment longer.
@@ -83,8 +84,10 @@ impl Shop<'_> {
         let mut keeper = Keeper::open(queue, self.terms(), client, clock, self.out)?;
         // Files first: what a person did while nobody looked counts before anything runs.
         tokio::select! {
-            () = keeper.begin() => {}
-            () = stop.cancelled() => return Ok(()),
+            begun = keeper.begin() => begun?,
+            () = stop.cancelled() => {
+                return if self.args.once { keeper.verdict(Kept::UntilStopped) } else { Ok(()) };
+            }
         }
         self.greet();
         let over = stop.child_token();
@@ -94,13 +97,15 @@ impl Shop<'_> {
             built
         };
         let keep = async {
-            keeper.keep(&over).await;
+            let kept = keeper.keep(&over).await;
             over.cancel();
+            kept
         };
-        let (built, ()) = tokio::join!(build, keep);
+        let (built, kept) = tokio::join!(build, keep);
         keeper.settle().await;
         built?;
-        if self.args.once && !stop.is_cancelled() { keeper.verdict() } else { Ok(()) }
+        let kept = kept?;
+        if self.args.once { keeper.verdict(kept) } else { Ok(()) }
     }
 
     /// The factory, enrolled again if the store has forgotten it.
@@ -150,8 +155,8 @@ impl Shop<'_> {
     }
 
     fn greet(&self) {
-        if self.config.factory.engines.value.is_empty() {
-            self.out.note("no engine is configured: see `giga init` for a giga.toml with one");
+        if let Some(word) = crate::programs::word_on_engines(&self.config.factory) {
+            self.out.note(&word);
         }
         if !self.args.once {
             let inbox = shown(&self.args.dir.join("inbox"));

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use domain::{Backup, BackupSummary, Clock, Generation, StoreError};
 use protocol::Restored;
 use server::{Vault, VaultError};
-use store::{BackupError, Restoration, stage_restore};
+use store::{BackupError, DirectoryLogs, Restoration, pack_evidence, stage_restore, unpack_evidence};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +17,7 @@ use super::stores::Adapter;
 /// Copies of one open store. Putting one back ends with a restart of the coordinator on it.
 pub(super) struct StoreVault {
     store: Adapter,
+    logs: DirectoryLogs,
     database: PathBuf,
     folder: PathBuf,
     generation: Generation,
@@ -30,6 +31,7 @@ impl StoreVault {
     /// The vault of an open store; `restart` is cancelled when there is another store to start with.
     pub(super) fn open(
         store: Adapter,
+        logs: DirectoryLogs,
         database: PathBuf,
         generation: Generation,
         clock: Arc<dyn Clock>,
@@ -41,7 +43,7 @@ impl StoreVault {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => make_private_folder(&folder)?,
         }
-        Ok(Self { store, database, folder, generation, clock, restart, turn: Mutex::default() })
+        Ok(Self { store, logs, database, folder, generation, clock, restart, turn: Mutex::default() })
     }
 }
 
@@ -57,7 +59,9 @@ impl Vault for StoreVault {
             Adapter::Sqlite(store) => store.back_up(to, self.clock.now()).await,
             Adapter::Postgres(store) => store.back_up(to, self.clock.now()).await,
         };
-        taken.map_err(VaultError::Store)
+        taken.map_err(VaultError::Store)?;
+        let (backup, logs) = (to.to_owned(), self.logs.clone());
+        off_thread(move || pack_evidence(&backup, &logs)).await
     }
 
     async fn restore(&self, incoming: &Path) -> Result<Restored, VaultError> {
@@ -65,6 +69,9 @@ impl Vault for StoreVault {
         if self.restart.is_cancelled() {
             return Err(VaultError::Busy);
         }
+        // First: staging uses the file up, and what backs runs that nobody will know harms nobody.
+        let (backup, logs) = (incoming.to_owned(), self.logs.clone());
+        off_thread(move || unpack_evidence(&backup, &logs)).await?;
         let staged = match &self.store {
             Adapter::Sqlite(_) => self.stage(incoming).await?,
             Adapter::Postgres(store) => store.restore(incoming, self.clock.now()).await.map_err(refused)?,
@@ -81,11 +88,16 @@ impl StoreVault {
     async fn stage(&self, incoming: &Path) -> Result<Restoration, VaultError> {
         let (incoming, database) = (incoming.to_owned(), self.database.clone());
         let (generation, now) = (self.generation, self.clock.now());
-        let staging =
-            tokio::task::spawn_blocking(move || stage_restore(&incoming, &database, Some(generation), now)).await;
-        let staged = staging.map_err(|error| VaultError::Store(StoreError::Unavailable(error.to_string())))?;
-        staged.map_err(refused)
+        off_thread(move || stage_restore(&incoming, &database, Some(generation), now)).await
     }
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
+) -> Result<T, VaultError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|error| VaultError::Store(StoreError::Unavailable(error.to_string())))?;
+    done.map_err(refused)
 }
 
 /// The file's name is ours and means nothing to whoever sent it.

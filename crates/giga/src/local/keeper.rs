@@ -4,6 +4,7 @@
 mod acting;
 mod feed;
 mod placing;
+mod recovering;
 mod submitting;
 mod taking;
 
@@ -46,6 +47,15 @@ pub(crate) struct Terms {
     pub(crate) until: Until,
 }
 
+/// How a time of keeping ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Somebody stopped it.
+    UntilStopped,
+    /// Everything has ended.
+    UntilAllEnded,
+}
+
 /// How long a queue is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
@@ -68,6 +78,8 @@ pub(crate) struct Keeper<'o> {
     files: BTreeMap<JobId, Record>,
     /// Their jobs as they were last seen.
     pub(super) jobs: BTreeMap<JobId, JobView>,
+    /// Jobs whose record could not be read, until the store has said what they are.
+    torn: Vec<JobId>,
     looks: Looks,
     /// Files that were not found, since when: an editor that saves removes a file for a moment.
     missing: BTreeMap<JobId, Duration>,
@@ -75,10 +87,14 @@ pub(crate) struct Keeper<'o> {
     told: BTreeSet<OsString>,
     /// The jobs that were open at the start or came since.
     pub(super) session: BTreeSet<JobId>,
-    /// Files that are no jobs.
-    pub(super) refused: BTreeSet<String>,
+    /// Files that are no jobs, and why.
+    pub(super) refused: BTreeMap<String, String>,
     /// Whether a file waits to be taken or submitted.
     pub(super) is_taking: bool,
+    /// Why the folders could not be read when they were last looked at.
+    pub(super) unreadable: Option<String>,
+    /// Since when something cannot be read.
+    pub(super) blind_since: Option<Duration>,
 }
 
 impl<'o> Keeper<'o> {
@@ -92,7 +108,8 @@ impl<'o> Keeper<'o> {
     ) -> Result<Self, Failure> {
         let records = Records::open(&terms.records)?;
         queue.clear_unfinished();
-        let files = records.list()?.into_iter().map(|record| (record.job, record)).collect();
+        let found = records.list()?;
+        let files = found.whole.into_iter().map(|record| (record.job, record)).collect();
         Ok(Self {
             feed: Feed::new(client.clone(), Arc::clone(&clock)),
             teller: Teller::new(out, Arc::clone(&clock)),
@@ -103,19 +120,23 @@ impl<'o> Keeper<'o> {
             terms,
             files,
             jobs: BTreeMap::new(),
+            torn: found.torn,
             looks: Looks::default(),
             missing: BTreeMap::new(),
             told: BTreeSet::new(),
             session: BTreeSet::new(),
-            refused: BTreeSet::new(),
+            refused: BTreeMap::new(),
             is_taking: true,
+            unreadable: None,
+            blind_since: None,
         })
     }
 
     /// Brings folders and store into agreement for the first time.
-    pub(crate) async fn begin(&mut self) {
+    pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
         // The stream first: whatever happens after the jobs were read is in it.
         self.feed.open().await;
+        self.recover().await?;
         self.refresh().await;
         // One that was taken and never submitted has no job yet.
         let is_open = |record: &&Record| match self.jobs.get(&record.job) {
@@ -132,10 +153,11 @@ impl<'o> Keeper<'o> {
                 self.describe(id, &job).await;
             }
         }
+        Ok(())
     }
 
     /// Keeps them in agreement until `stop`, or until everything has ended if that is what is waited for.
-    pub(crate) async fn keep(&mut self, stop: &CancellationToken) {
+    pub(crate) async fn keep(&mut self, stop: &CancellationToken) -> Result<Kept, Failure> {
         let mut watch = FolderWatch::on(self.queue.folders(), Arc::clone(&self.clock));
         let mut look_at = Duration::ZERO;
         loop {
@@ -143,12 +165,16 @@ impl<'o> Keeper<'o> {
             if now >= look_at {
                 look_at = now + self.look().await;
             }
-            if self.terms.until == Until::AllEnded && self.is_over().await {
-                return;
+            if self.terms.until == Until::AllEnded {
+                if self.is_over().await {
+                    return Ok(Kept::UntilAllEnded);
+                }
+                self.bear_blindness()?;
             }
             let pause = look_at.saturating_sub(self.clock.monotonic());
+            let pause = if self.blind_since.is_some() { pause.min(QUIET) } else { pause };
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => return Ok(Kept::UntilStopped),
                 () = watch.changed() => look_at = Duration::ZERO,
                 () = self.clock.sleep(pause) => {}
                 news = self.feed.next() => match news {
@@ -174,17 +200,25 @@ impl<'o> Keeper<'o> {
     async fn look(&mut self) -> Duration {
         let names = match self.queue.names() {
             Ok(names) => names,
-            Err(error) => {
-                self.teller.warn(&format!("cannot read the folders: {error}"));
-                return self.terms.sweep_every;
-            }
+            Err(error) => return self.go_blind(&error),
         };
+        self.unreadable = None;
         self.is_taking = false;
         let mut next = self.terms.sweep_every;
         for id in self.ids() {
             next = next.min(self.look_for(id, &names).await);
         }
         next.min(self.take_in().await)
+    }
+
+    /// The folders cannot be read: nothing is known about them, least of all that they are empty.
+    fn go_blind(&mut self, error: &std::io::Error) -> Duration {
+        let why = format!("cannot read the folders: {error}");
+        if self.unreadable.as_ref() != Some(&why) {
+            self.teller.warn(&why);
+        }
+        self.unreadable = Some(why);
+        QUIET
     }
 
     /// Looks at one file; says when to look again at the latest.
@@ -267,7 +301,7 @@ impl<'o> Keeper<'o> {
         }
     }
 
-    async fn read(&mut self, id: JobId) {
+    pub(super) async fn read(&mut self, id: JobId) {
         let answer: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{id}")).await;
         match answer {
             Ok(detail) => drop(self.jobs.insert(id, detail.job)),
@@ -300,7 +334,7 @@ impl<'o> Keeper<'o> {
     /// Writes a record down that could be worked out again.
     fn write_down(&self, id: JobId) {
         let Some(record) = self.files.get(&id) else { return };
-        if let Err(error) = self.records.note(record) {
+        if let Err(error) = self.records.keep(record) {
             self.teller.warn(&format!("cannot write down where {} is: {error}", record.name));
         }
     }
@@ -315,6 +349,15 @@ impl<'o> Keeper<'o> {
 
     pub(super) fn now(&self) -> domain::Timestamp {
         self.clock.now()
+    }
+
+    pub(super) fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// The folder that a job's file is in.
+    pub(super) fn folder_of(&self, id: JobId) -> Option<Folder> {
+        self.files.get(&id).map(|record| record.folder)
     }
 
     /// The name of a job's file.

@@ -1,16 +1,22 @@
 //! When `--once` is over, and what it came to.
 
+use std::time::Duration;
+
 use domain::{JobId, StageName};
 use protocol::{Explained, FactoryList, JobDetail, JobView};
 
-use super::keeper::Keeper;
+use super::folder::Folder;
+use super::keeper::{Keeper, Kept};
 use crate::command::{is_stuck, rests};
 use crate::failure::Failure;
+
+/// How long folders or jobs that cannot be read are tried again: an editor, a backup or a full queue is over by then.
+const BLIND_MAX: Duration = Duration::from_secs(10);
 
 impl Keeper<'_> {
     /// Whether everything that was here or came has ended, as far as it can without a person.
     pub(super) async fn is_over(&mut self) -> bool {
-        if self.is_taking || self.is_submitting() {
+        if self.is_taking || self.is_submitting() || self.unreadable.is_some() || !self.reads_all().await {
             return false;
         }
         let open: Vec<JobView> = self.unfinished().cloned().collect();
@@ -32,6 +38,34 @@ impl Keeper<'_> {
             }
         }
         true
+    }
+
+    /// Reads what could not be read before: a job that nobody has seen may be anywhere.
+    async fn reads_all(&mut self) -> bool {
+        for id in self.unread() {
+            self.read(id).await;
+        }
+        self.unread().is_empty()
+    }
+
+    fn unread(&self) -> Vec<JobId> {
+        self.session.iter().filter(|id| !self.jobs.contains_key(id)).copied().collect()
+    }
+
+    /// An error once folders or jobs could not be read for too long.
+    pub(super) fn bear_blindness(&mut self) -> Result<(), Failure> {
+        let unread = || self.unread().first().map(|id| format!("cannot read job {id}"));
+        let Some(why) = self.unreadable.clone().or_else(unread) else {
+            self.blind_since = None;
+            return Ok(());
+        };
+        let now = self.monotonic();
+        let since = *self.blind_since.get_or_insert(now);
+        if now.saturating_sub(since) < BLIND_MAX {
+            return Ok(());
+        }
+        let hint = "nothing is lost: what waits goes on at the next start, once this is mended";
+        Err(Failure::failed(format!("{why}; gave up after {} s", BLIND_MAX.as_secs())).hint(hint))
     }
 
     /// Whether a waiting job goes on waiting unless a person acts, given that nothing else is under way.
@@ -60,11 +94,14 @@ impl Keeper<'_> {
     }
 
     /// What it came to: an error that names what did not get through.
-    pub(crate) fn verdict(&self) -> Result<(), Failure> {
+    pub(crate) fn verdict(&self, kept: Kept) -> Result<(), Failure> {
         let name = |id: &JobId| self.name_of(*id).unwrap_or_default().to_owned();
-        let mut bad: Vec<String> = self.refused.iter().map(|name| format!("{name}: not a job")).collect();
+        let mut bad: Vec<String> = self.refused.iter().map(|(name, why)| format!("{name}: not a job: {why}")).collect();
         for id in &self.session {
-            let Some(job) = self.jobs.get(id) else { continue };
+            let Some(job) = self.jobs.get(id) else {
+                bad.push(format!("{}: its job could not be read", name(id)));
+                continue;
+            };
             let why = job.message.as_deref().map_or_else(String::new, |why| format!(": {why}"));
             match job.stage {
                 StageName::Failed | StageName::DeadLetter => {
@@ -73,10 +110,19 @@ impl Keeper<'_> {
                 }
                 StageName::Queued | StageName::Blocked => bad.push(format!("{}: still waits{why}", name(id))),
                 StageName::Assigned | StageName::Building => bad.push(format!("{}: not over", name(id))),
-                StageName::Review | StageName::Testing | StageName::Shipped => {}
+                StageName::Review | StageName::Testing | StageName::Shipped => {
+                    let to = Folder::of(job.stage);
+                    if self.folder_of(*id).is_some_and(|folder| folder != to) {
+                        bad.push(format!("{}: its job is {}, but it could not be moved to {to}/", name(id), job.stage));
+                    }
+                }
             }
         }
         let all = self.session.len() + self.refused.len();
+        if bad.is_empty() && kept == Kept::UntilStopped {
+            return Err(Failure::failed("stopped before everything had ended")
+                .hint("what waits goes on at the next start of giga local"));
+        }
         if bad.is_empty() {
             self.teller().note(&format!("all {all} files got through"));
             return Ok(());
@@ -85,5 +131,49 @@ impl Keeper<'_> {
         Err(Failure::failed(format!("{} of {all} files did not get through:{lines}", bad.len())).hint(
             "beside each file in failed/ is one that says why; move a file back to inbox/ to have it tried again",
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ambient::ManualClock;
+    use domain::Timestamp;
+    use protocol::{Client, Endpoint, Trust};
+
+    use super::*;
+    use crate::cli::GlobalArgs;
+    use crate::local::{Queue, Terms, Until};
+    use crate::output::Output;
+
+    #[tokio::test]
+    async fn a_job_that_cannot_be_read_is_never_taken_for_one_that_has_ended() {
+        let root = tempfile::tempdir().unwrap();
+        let out = Output::new(&GlobalArgs::default());
+        let nobody = Endpoint {
+            base: "http://127.0.0.1:9".to_owned(),
+            token: String::new(),
+            product: None,
+            trust: Trust::Public,
+        };
+        let terms = Terms {
+            records: root.path().join("files"),
+            product: None,
+            sweep_every: Duration::from_secs(1),
+            until: Until::AllEnded,
+        };
+        let queue = Queue::open(root.path()).unwrap();
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
+        let mut keeper =
+            Keeper::open(queue, terms, Client::new(nobody).unwrap(), Arc::clone(&clock) as _, &out).unwrap();
+        keeper.is_taking = false;
+        keeper.session.insert("0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap());
+
+        assert!(!keeper.is_over().await);
+        assert!(keeper.verdict(Kept::UntilAllEnded).is_err());
+        assert!(keeper.bear_blindness().is_ok(), "at first it is tried again");
+        clock.advance(BLIND_MAX);
+        assert!(keeper.bear_blindness().is_err());
     }
 }

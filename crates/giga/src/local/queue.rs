@@ -181,6 +181,9 @@ impl Stamp {
         Self { inode: found.ino(), len: found.size(), modified_s: found.mtime(), modified_ns: found.mtime_nsec() }
     }
 
+    /// What no file looks like, so that the file is read before anything is made of it.
+    pub(super) const UNKNOWN: Self = Self { inode: 0, len: 0, modified_s: 0, modified_ns: 0 };
+
     pub(super) fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -194,8 +197,13 @@ impl Stamp {
 impl Content {
     /// The hash of what was read.
     pub(super) fn sha256(&self) -> String {
-        hex(&Sha256::digest(&self.bytes))
+        sha256(&self.bytes)
     }
+}
+
+/// The hash of a text.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }
 
 /// Bytes in hexadecimal.

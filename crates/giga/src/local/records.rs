@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use domain::JobId;
 use serde::{Deserialize, Serialize};
-use tracing::warn;
 
 use super::folder::Folder;
 use super::queue::Stamp;
@@ -42,6 +41,15 @@ pub(super) struct Record {
     pub(super) stamp: Stamp,
 }
 
+/// What the folder of records holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// What is known about each file.
+    pub(super) whole: Vec<Record>,
+    /// Jobs whose record cannot be read.
+    pub(super) torn: Vec<JobId>,
+}
+
 /// The folder of records.
 #[derive(Debug)]
 pub(super) struct Records {
@@ -56,34 +64,32 @@ impl Records {
     }
 
     /// All records. One whose job was replaced by another's is over.
-    pub(super) fn list(&self) -> io::Result<Vec<Record>> {
-        let mut records: Vec<Record> = Vec::new();
+    pub(super) fn list(&self) -> io::Result<Found> {
+        let mut found = Found::default();
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
-            if path.extension().is_none_or(|ending| ending != "json") {
-                continue;
-            }
-            match serde_json::from_slice(&std::fs::read(&path)?) {
-                Ok(record) => records.push(record),
-                Err(error) => warn!(%error, "The record {} cannot be read", path.display()),
+            let job = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".json")?.parse::<JobId>().ok());
+            let Some(job) = job else { continue };
+            match serde_json::from_slice::<Record>(&std::fs::read(&path)?) {
+                Ok(record) if record.job == job => found.whole.push(record),
+                Ok(_) | Err(_) => found.torn.push(job),
             }
         }
-        let replaced: Vec<JobId> = records.iter().filter_map(|record| record.replaces).collect();
-        records.retain(|record| !replaced.contains(&record.job));
-        Ok(records)
+        let replaced: Vec<JobId> = found.whole.iter().filter_map(|record| record.replaces).collect();
+        found.whole.retain(|record| !replaced.contains(&record.job));
+        found.torn.retain(|job| !replaced.contains(job));
+        Ok(found)
     }
 
-    /// Writes a record that nothing may lose: on disk before anything follows from it.
+    /// Writes a record: whole and on disk before anything follows from it, whatever happens to the machine.
     pub(super) fn keep(&self, record: &Record) -> io::Result<()> {
-        self.write(record)?.sync_all()?;
-        self.finish(record.job)?;
+        let path = self.path(record.job);
+        let unfinished = path.with_extension("unfinished");
+        let mut file = File::create(&unfinished)?;
+        file.write_all(&serde_json::to_vec(record)?)?;
+        file.sync_all()?;
+        std::fs::rename(unfinished, path)?;
         File::open(&self.folder)?.sync_all()
-    }
-
-    /// Writes a record that could be worked out again.
-    pub(super) fn note(&self, record: &Record) -> io::Result<()> {
-        self.write(record)?;
-        self.finish(record.job)
     }
 
     /// Removes a record.
@@ -94,18 +100,41 @@ impl Records {
         }
     }
 
-    fn write(&self, record: &Record) -> io::Result<File> {
-        let mut file = File::create(self.path(record.job).with_extension("unfinished"))?;
-        file.write_all(&serde_json::to_vec(record)?)?;
-        Ok(file)
-    }
-
-    fn finish(&self, job: JobId) -> io::Result<()> {
-        let path = self.path(job);
-        std::fs::rename(path.with_extension("unfinished"), path)
-    }
-
     fn path(&self, job: JobId) -> PathBuf {
         self.folder.join(format!("{job}.json"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(job: &str) -> Record {
+        let text = format!(
+            r#"{{"v":1,"job":"{job}","key":"a.md","name":"a.md","isSubmitted":true,"sha256":"","folder":"inbox",
+                "stamp":{{"inode":1,"len":1,"modifiedS":1,"modifiedNs":1}}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_record_that_is_cut_short_empty_or_anothers_is_known_by_its_name_and_what_is_unfinished_is_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let records = Records::open(root.path()).unwrap();
+        let [whole, cut, empty, foreign] =
+            ["a1", "a2", "a3", "a4"].map(|end| record(&format!("0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b{end}")));
+        for record in [&whole, &cut, &empty] {
+            records.keep(record).unwrap();
+        }
+        let text = std::fs::read(records.path(cut.job)).unwrap();
+        std::fs::write(records.path(cut.job), &text[..text.len() / 2]).unwrap();
+        std::fs::write(records.path(empty.job), "").unwrap();
+        std::fs::write(records.path(foreign.job), &text).unwrap();
+        std::fs::write(records.path(whole.job).with_extension("unfinished"), "").unwrap();
+
+        let mut found = records.list().unwrap();
+        found.torn.sort();
+
+        assert_eq!(found, Found { whole: vec![whole], torn: vec![cut.job, empty.job, foreign.job] });
     }
 }

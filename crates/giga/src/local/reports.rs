@@ -40,6 +40,11 @@ pub(super) fn findings(findings: &[Finding]) -> String {
     findings.iter().map(|finding| format!("- {finding}")).collect::<Vec<_>>().join("\n")
 }
 
+/// What is wrong, where there is room for one line.
+pub(super) fn in_one_line(why: &str) -> String {
+    why.lines().map(|line| line.strip_prefix("- ").unwrap_or(line)).collect::<Vec<_>>().join("; ")
+}
+
 /// Says beside a file what became of its job. Nothing while it waits or runs.
 pub(super) fn write_result(queue: &Queue, folder: Folder, name: &str, job: &JobView, runs: &[Run]) -> io::Result<()> {
     write(queue, folder, &named(name, RESULT), &result(queue, job, runs))

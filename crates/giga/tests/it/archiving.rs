@@ -155,3 +155,33 @@ fn a_folder_on_the_command_line_is_the_one_that_is_meant_whatever_address_is_set
     assert_eq!(taken["jobs"], json!(2), "its coordinator has the folder and is asked");
     fleet.end(Signal::TERM);
 }
+
+#[test]
+fn what_backs_a_run_is_in_a_backup_and_comes_back_with_it() {
+    let mut fleet = Fleet::up();
+    let id = submit(&fleet, "first");
+    fleet.machine.giga(&["wait", &id, "--until", "testing"]);
+    let shown = |fleet: &Fleet| fleet.json(&["runs", &id, "1"]);
+    let logs = fleet.machine.path().join("data/logs");
+    let before = shown(&fleet);
+
+    let taken = fleet.json(&["backup", "running.db"]);
+    std::fs::remove_dir_all(&logs).unwrap();
+    let without = shown(&fleet);
+    fleet.json(&["restore", "running.db", "--yes"]);
+    let after = shown(&fleet);
+    fleet.end(Signal::TERM);
+    let taken_closed = fleet.json(&["backup", "closed.db"]);
+    std::fs::remove_dir_all(&logs).unwrap();
+    fleet.json(&["restore", "closed.db", "--yes"]);
+    fleet.start_serving();
+    let after_closed = shown(&fleet);
+    let nothing_twice = fleet.json(&["backup", "again.db"]);
+
+    assert!(before[0]["diff"].as_str().is_some_and(|diff| diff.contains("out-")), "{before:?}");
+    assert!(without[0]["diff"].is_null(), "{without:?}");
+    assert_eq!((&after, &after_closed), (&before, &before));
+    let counted = [taken, taken_closed, nothing_twice].map(|taken| taken[0]["evidence"].as_u64());
+    assert_eq!(counted, [Some(1); 3]);
+    fleet.end(Signal::TERM);
+}

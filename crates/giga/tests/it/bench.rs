@@ -77,6 +77,8 @@ fn memory_is_measured_with_stored_and_open_jobs() {
     let found = measured(&["memory", "--stored", "1000", "--open", "50", "--resident", "100"]);
 
     assert_eq!((figure(&found, "stored"), figure(&found, "open")), (1_000., 100.));
+    // The start was timed with fewer open jobs than the memory was read with, and says so.
+    assert_eq!((figure(&found, "start_open"), &found["start_ms"]), (50., &found["rows"][0]["start_ms"]));
     assert!(figure(&found, "rss_mb") > 1.0 && figure(&found, "start_ms") > 1.0, "{found}");
 }
 
@@ -84,6 +86,8 @@ fn memory_is_measured_with_stored_and_open_jobs() {
 fn a_benchmark_refuses_what_it_must_not_touch() {
     let refused = [
         (&["--api", "http://127.0.0.1:9", "--token", "x", "bench", "memory"][..], "leave --api away"),
+        (&["--api", "http://127.0.0.1:9", "--token", "x", "bench", "depth"][..], "leave --api away"),
+        (&["--api", "http://127.0.0.1:9", "--token", "x", "bench", "decide"][..], "leave --api away"),
         (&["--api", "https://fleet.example", "--token", "x", "bench", "latency"][..], "is not on this machine"),
         (&["bench", "depth", "--store", "postgres://giga@db.example/fleet"][..], "say `--store postgres`"),
     ];

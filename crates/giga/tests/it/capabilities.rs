@@ -39,6 +39,25 @@ fn a_tool_a_repository_and_a_setting_that_come_while_the_factory_runs_let_a_wait
 }
 
 #[test]
+fn what_counts_from_the_next_start_and_what_cannot_be_read_is_said_and_the_factory_goes_on_as_it_is() {
+    let mut fleet = Fleet::up();
+    let config = fleet.machine.read("giga.toml");
+    let says = |fleet: &Fleet, words: &str| fleet.until(words, || fleet.machine.read("long-lived.log").contains(words));
+
+    fleet.machine.write("giga.toml", &format!("{config}\n[factory.engines.other]\nargv = ['true']\n"));
+    says(&fleet, "count from the next start of this factory: factory.engines");
+    fleet.machine.write("giga.toml", "nonsense");
+    says(&fleet, "The changed settings are not used: giga.toml:1");
+
+    fleet.machine.write("giga.toml", &config);
+    let submitted = fleet.json(&["submit", "job.md"]);
+    let id = submitted[0]["job"]["id"].as_str().unwrap();
+    let waited = fleet.machine.giga(&["wait", id, "--until", "testing", "--timeout", "60s"]);
+    assert_eq!(waited.code, Some(0), "{}", waited.stderr);
+    assert_eq!(fleet.end(Signal::TERM), Some(0));
+}
+
+#[test]
 fn the_doctor_shows_what_a_factory_here_would_offer_by_looking_and_by_configuration() {
     let fleet = Fleet::new();
     fleet.machine.write(

@@ -1,12 +1,15 @@
 //! `giga local`: a folder of files, real processes, and people who do what people do to files.
 
 mod crashes;
+mod endings;
 mod folder;
 mod hurtful;
 mod people;
+mod records;
 
 use rustix::process::Signal;
 
+use crate::giga::Machine;
 use folder::{Folder, JOB};
 
 #[test]
@@ -147,4 +150,20 @@ fn the_names_of_older_scripts_are_honoured() {
     assert_eq!(folder.places(), [("testing", "a.md".to_owned())]);
     let listed = folder.giga(&["jobs", "--product", "notes", "--json"]);
     assert!(listed.code == Some(4) || listed.code == Some(6), "nothing serves any more: {listed:?}");
+}
+
+#[test]
+fn an_engine_on_the_path_is_named_at_the_start_and_only_where_there_is_none_it_is_said() {
+    let machine = Machine::new();
+    let tools = machine.path().join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    std::os::unix::fs::symlink("/bin/true", tools.join("claude")).unwrap();
+    let with = format!("{}:/usr/bin:/bin", tools.display());
+
+    let found = machine.giga_with(&["local", "queue", "--once"], &[("PATH", &with)], "");
+    let none = machine.giga_with(&["local", "queue", "--once"], &[("PATH", "/usr/bin:/bin")], "");
+
+    assert_eq!((found.code, none.code), (Some(0), Some(0)), "{found:?} {none:?}");
+    assert!(found.stderr.contains("found `claude` on the PATH"), "{}", found.stderr);
+    assert!(none.stderr.contains("there is no engine yet"), "{}", none.stderr);
 }

@@ -210,6 +210,11 @@ impl Session {
         self.gone.is_cancelled() || self.client.is_closed()
     }
 
+    /// Makes it of no more use.
+    pub(super) fn give_up(&self) {
+        self.gone.cancel();
+    }
+
     /// Resolves once it is of no more use.
     pub(super) async fn gone(&self) {
         self.gone.cancelled().await;

@@ -83,7 +83,8 @@ const TABLES: [Table; 8] = [
     },
     Table {
         name: "fleet_documents",
-        select: "SELECT collection, key, rev, doc FROM fleet_documents",
+        // What backs runs is kept beside their logs.
+        select: "SELECT collection, key, rev, doc FROM fleet_documents WHERE collection <> 'fleet_evidence'",
         columns: "collection, key, rev, doc",
         kinds: &[Type::TEXT, Type::TEXT, Type::INT8, Type::BYTEA],
     },

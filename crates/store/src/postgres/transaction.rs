@@ -1,8 +1,10 @@
 //! One transaction for many changes: one statement by what is remembered, or two round trips that look first.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use domain::{EventSeq, JobId, Position, Recorded, Revision};
+use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -22,6 +24,9 @@ pub(super) const CURRENT: &str = "\
     SELECT j.id, j.n, j.rev, j.stage, j.latest, coalesce(e.seq, 0)
     FROM fleet_jobs j LEFT JOIN fleet_events e ON e.pos = j.latest WHERE j.id = ANY ($1::uuid[])";
 pub(super) const END: &str = "SELECT pos FROM fleet_log";
+
+/// Undoing takes a server no time: one that is slower is not there.
+const UNDO_WITHIN: Duration = Duration::from_secs(2);
 
 /// A transaction that is on the disk.
 #[derive(Default)]
@@ -92,12 +97,26 @@ pub(super) async fn by_looking(
 ) -> Result<Committed, Broken> {
     books.forget();
     let outcome = look_and_write(session, changes, books, term).await;
-    if outcome.is_err() {
+    if let Err(broken) = &outcome {
         books.forget();
-        // One that cannot be undone any more is over already.
-        let _ = session.run("ROLLBACK").await;
+        undo(session, broken).await;
     }
     outcome
+}
+
+/// Ends a transaction that failed. The server undoes what is left of a connection that is given up.
+async fn undo(session: &Session, broken: &Broken) {
+    let is_lost = match broken {
+        Broken::Undone(trouble) | Broken::Unknown(trouble) | Broken::Away(trouble) => {
+            trouble.blame() == Blame::Connection
+        }
+        Broken::Unclear | Broken::Deposed => false,
+    };
+    // Nobody waits for a word over a connection that has just failed to bring one.
+    let is_undone = !is_lost && matches!(timeout(UNDO_WITHIN, session.run("ROLLBACK")).await, Ok(Ok(())));
+    if !is_undone {
+        session.give_up();
+    }
 }
 
 async fn look_and_write(

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::backup_error::BackupError;
 use super::connection::{self, Role};
+use super::evidence;
 use super::fault::closed;
 use super::inspect::{escaped, with_suffix};
 use super::lock::DirectoryLock;
@@ -204,14 +205,15 @@ fn expected_objects(schema: u32) -> rusqlite::Result<Vec<(String, String)>> {
 const COUNTS: &str = "\
     SELECT (SELECT count(*) FROM fleet_jobs), (SELECT count(*) FROM fleet_jobs WHERE open = 1),
            (SELECT count(*) FROM fleet_events), (SELECT ifnull(max(pos), 0) FROM fleet_events),
-           (SELECT ifnull(sum(n), 0) FROM fleet_counts), (SELECT count(*) FROM fleet_bodies)";
+           (SELECT ifnull(sum(n), 0) FROM fleet_counts), (SELECT count(*) FROM fleet_bodies),
+           (SELECT count(*) FROM fleet_documents WHERE collection = ?1)";
 
 /// What is in it, with the number of jobs by two other ways of counting.
 fn count(connection: &Connection, schema: u32) -> rusqlite::Result<(BackupSummary, u64, u64)> {
     let generation = generation(connection)?;
     let label = read_meta(connection, LABEL_KEY)?;
     let label = label.and_then(|label| serde_json::from_str::<Label>(&label).ok());
-    connection.query_row(COUNTS, [], |row| {
+    connection.query_row(COUNTS, [evidence::COLLECTION], |row| {
         let summary = BackupSummary {
             taken_at: label.map(|label| label.taken_at),
             generation,
@@ -220,6 +222,7 @@ fn count(connection: &Connection, schema: u32) -> rusqlite::Result<(BackupSummar
             open: counter(row, 1)?,
             events: counter(row, 2)?,
             position: Position(counter(row, 3)?),
+            evidence: counter(row, 6)?,
             bytes: 0,
             sha256: String::new(),
         };

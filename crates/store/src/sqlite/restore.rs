@@ -15,6 +15,7 @@ use tracing::{info, warn};
 
 use super::backup::{self, LABEL_KEY, inspect_backup, open_alone, open_unchanged, write_meta};
 use super::backup_error::BackupError;
+use super::evidence;
 use super::inspect::with_suffix;
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
@@ -113,6 +114,7 @@ fn lift(path: &Path, lineage: &Lineage) -> rusqlite::Result<()> {
         "DELETE FROM fleet_documents WHERE collection = ?1 AND key = ?2",
         params![Collection::Meta.name(), LABEL_KEY],
     )?;
+    evidence::remove(&transaction)?;
     transaction.commit()?;
     connection.close().map_err(|(_, error)| error)
 }

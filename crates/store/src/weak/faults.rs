@@ -28,7 +28,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Everything that a busy account with session consistency shows on a bad day.
+    /// Everything that a busy account with session consistency shows on a bad day. Within its session nobody reads what is
+    /// older than what was written, so stale reads are not among it: a store promises that it has none.
     pub const BAD_DAY: Self = Self {
         throttled: 0.04,
         refused: 0.02,

@@ -1,16 +1,14 @@
 //! Programs that a factory on this machine needs.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use ambient::SystemClock;
 use factory::{DetectConfig, Environment, Launcher, detect};
 
-use factory::EngineKind;
-
 use crate::config::FactoryConfig;
+use crate::programs;
 
 use super::check::Check;
 
@@ -40,20 +38,19 @@ fn version(answer: &str) -> Option<(u32, u32)> {
 /// Which engines are configured or found, and is their program there?
 pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
     if factory.engines.value.is_empty() {
-        let by_themselves = [EngineKind::Claude, EngineKind::Codex].into_iter().filter_map(EngineKind::program);
-        let found: Vec<Check> = by_themselves
-            .filter_map(|name| found(name).map(|path| (name, path)))
+        let found: Vec<Check> = programs::engines_by_themselves()
+            .into_iter()
             .map(|(name, path)| Check::ok("engine", format!("`{name}` is {}, offered once signed in", path.display())))
             .collect();
-        let remedy = "a factory here needs one: add [factory.engines.NAME] with argv to giga.toml (see `giga init`)";
-        let none = || vec![Check::warn("engines", "none is configured", remedy)];
+        let remedy = "install claude or codex and sign in, or add [factory.engines.NAME] with argv to giga.toml (see `giga init`)";
+        let none = || vec![Check::warn("engines", "there is none here", remedy)];
         return if found.is_empty() { none() } else { found };
     }
     let check = |(name, engine): (&domain::EngineName, &factory::EngineConfig)| match engine.program(name) {
         None => {
             Check::fail("engine", format!("`{name}` has no command line"), format!("set factory.engines.{name}.argv"))
         }
-        Some(program) => match found(program) {
+        Some(program) => match programs::found(program) {
             Some(path) => Check::ok("engine", format!("`{name}` is {}", path.display())),
             None => {
                 let text = format!("`{name}`: there is no program `{}`", domain::printable(program));
@@ -91,17 +88,6 @@ pub(super) async fn capabilities(factory: &FactoryConfig) -> Check {
     Check::ok("capabilities", tokens.join(" "))
 }
 
-/// Where a program is, as a shell would look for it.
-fn found(program: &str) -> Option<PathBuf> {
-    let is_program =
-        |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
-    if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|path| is_program(path));
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| is_program(path))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,13 +97,5 @@ mod tests {
         assert_eq!(version("git version 2.43.0"), Some((2, 43)));
         assert_eq!(version("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
         assert_eq!(version("hg 6"), None);
-    }
-
-    #[test]
-    fn a_program_is_found_as_a_shell_finds_it() {
-        assert!(found("sh").is_some_and(|path| path.is_absolute()));
-        assert_eq!(found("/bin/sh"), Some("/bin/sh".into()));
-        assert_eq!(found("no-such-program-here"), None);
-        assert_eq!(found("/"), None);
     }
 }

@@ -6,6 +6,7 @@ use domain::{JobId, StageName};
 use protocol::{ActionRequest, ClientError, JobView};
 
 use super::Keeper;
+use super::taking::Draft;
 use crate::local::folder::Folder;
 use crate::local::queue::{Content, Stamp};
 use crate::local::teller::Tale;
@@ -119,7 +120,7 @@ impl Keeper<'_> {
     /// The file in the inbox is another job now; the one that it was ends.
     async fn replace(&mut self, id: JobId, name: &str, content: &Content) -> Acted {
         match self.draft(name, content).await {
-            Ok(Some(mut record)) => {
+            Ok(Some(Draft { mut record, .. })) => {
                 record.replaces = Some(id);
                 if !self.accept(record) {
                     return Acted::Later;

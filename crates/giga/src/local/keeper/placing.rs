@@ -38,7 +38,7 @@ impl Keeper<'_> {
         let Some(record) = self.files.get_mut(&id) else { return Ok(Moved::Missing) };
         let (from, name) = (record.folder, record.name.clone());
         record.moving_to = Some(to);
-        self.records.note(record)?;
+        self.records.keep(record)?;
         #[cfg(feature = "failpoints")]
         fail::fail_point!("local::moving");
         let mut moved = self.queue.shift((from, &name), (to, &name))?;
@@ -49,7 +49,7 @@ impl Keeper<'_> {
             let Some(record) = self.files.get_mut(&id) else { return Ok(Moved::Missing) };
             record.name = free;
             record.was = Some(name.clone());
-            self.records.note(record)?;
+            self.records.keep(record)?;
             moved = self.queue.shift((from, &name), (to, &record.name))?;
         }
         let Some(record) = self.files.get_mut(&id) else { return Ok(Moved::Missing) };
@@ -63,7 +63,7 @@ impl Keeper<'_> {
         }
         record.was = None;
         record.moving_to = None;
-        self.records.note(record)?;
+        self.records.keep(record)?;
         Ok(moved)
     }
 

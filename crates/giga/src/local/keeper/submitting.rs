@@ -4,6 +4,7 @@ use domain::JobId;
 use protocol::{Batch, BatchAnswer, BatchOutcome, Explained, Problem, Submit};
 
 use super::Keeper;
+use super::taking::Draft;
 use crate::local::folder::Folder;
 use crate::local::teller::Tale;
 
@@ -101,7 +102,7 @@ impl Keeper<'_> {
         let name = record.name.clone();
         self.read(id).await;
         let Ok(content) = self.queue.read(Folder::Inbox, &name) else { return };
-        if let Ok(Some(mut next)) = self.draft(&name, &content).await {
+        if let Ok(Some(Draft { record: mut next, .. })) = self.draft(&name, &content).await {
             next.replaces = Some(id);
             if self.accept(next) {
                 self.forget(id);

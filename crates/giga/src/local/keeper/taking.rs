@@ -21,11 +21,36 @@ const KEY_BYTES_MAX: usize = 190;
 /// So many jobs can one name have had.
 const KEYS_MAX: u32 = 10_000;
 
+/// What a file without a record can become.
+pub(super) struct Draft {
+    /// A job of its own.
+    pub(super) record: Record,
+    /// A job of its name that waits or runs, and whose file nobody knows: it can only be this one.
+    lost: Option<Box<JobDetail>>,
+}
+
+/// A key that no job has.
+struct Free {
+    key: String,
+    job: JobId,
+    lost: Option<Box<JobDetail>>,
+}
+
+/// The keys that the jobs of a file's name have, one after the other.
+pub(super) fn keys(name: &str) -> impl Iterator<Item = String> {
+    let is_usable = name.len() + 8 <= KEY_BYTES_MAX && name.chars().all(domain::is_harmless);
+    let base = if is_usable { name.to_owned() } else { hex(&Sha256::digest(name.as_bytes())[..16]) };
+    (1..=KEYS_MAX).map(move |n| if n == 1 { base.clone() } else { format!("{base}#{n}") })
+}
+
 impl Keeper<'_> {
     /// Takes every file in the inbox that is whole; says when to look again at the latest.
     pub(super) async fn take_in(&mut self) -> Duration {
         let mut next = self.terms.sweep_every;
-        let Ok(names) = self.queue.names() else { return next };
+        let names = match self.queue.names() {
+            Ok(names) => names,
+            Err(error) => return self.go_blind(&error),
+        };
         let in_inbox = self.files.values().filter(|record| record.folder == Folder::Inbox);
         let known: BTreeSet<String> = in_inbox.map(|record| record.name.clone()).collect();
         let mut whole = Vec::new();
@@ -77,7 +102,8 @@ impl Keeper<'_> {
             }
         };
         match self.draft(name, &content).await {
-            Ok(Some(record)) => drop(self.accept(record)),
+            Ok(Some(Draft { lost: Some(job), .. })) => self.adopt(*job, Folder::Inbox, name).await,
+            Ok(Some(Draft { record, lost: None })) => drop(self.accept(record)),
             Ok(None) => self.is_taking = true,
             Err(why) => self.refuse(name, &why),
         }
@@ -99,8 +125,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// The record of a file that is a job; `None` if that cannot be found out now; or what is wrong with the file.
-    pub(super) async fn draft(&self, name: &str, content: &Content) -> Result<Option<Record>, String> {
+    /// A new job for a file; `None` if that cannot be found out now; or what is wrong with the file.
+    pub(super) async fn draft(&self, name: &str, content: &Content) -> Result<Option<Draft>, String> {
         let text = std::str::from_utf8(&content.bytes);
         let text = text.map_err(|_| "it is not text: manifests are Markdown in UTF-8".to_owned())?;
         let manifest = Manifest::parse(text, Strictness::Lenient).map_err(|findings| reports::findings(&findings))?;
@@ -109,35 +135,39 @@ impl Keeper<'_> {
         }
         let product = manifest.spec.product.or_else(|| self.terms.product.clone());
         let free = self.free_key(name, &product.unwrap_or_else(ProductId::default_product)).await;
-        Ok(free.map(|(key, job)| Record {
-            v: 1,
-            job,
-            key,
-            name: name.to_owned(),
-            was: None,
-            folder: Folder::Inbox,
-            moving_to: None,
-            is_submitted: false,
-            replaces: None,
-            sha256: content.sha256(),
-            stamp: content.stamp,
+        Ok(free.map(|Free { key, job, lost }| Draft {
+            record: Record {
+                v: 1,
+                job,
+                key,
+                name: name.to_owned(),
+                was: None,
+                folder: Folder::Inbox,
+                moving_to: None,
+                is_submitted: false,
+                replaces: None,
+                sha256: content.sha256(),
+                stamp: content.stamp,
+            },
+            lost,
         }))
     }
 
     /// The first of `name`, `name#2`, … that no job has: others can wait for it by `key:name`.
-    async fn free_key(&self, name: &str, product: &ProductId) -> Option<(String, JobId)> {
-        let is_usable = name.len() + 8 <= KEY_BYTES_MAX && name.chars().all(domain::is_harmless);
-        let base = if is_usable { name.to_owned() } else { hex(&Sha256::digest(name.as_bytes())[..16]) };
-        for n in 1..=KEYS_MAX {
-            let key = if n == 1 { base.clone() } else { format!("{base}#{n}") };
+    async fn free_key(&self, name: &str, product: &ProductId) -> Option<Free> {
+        let mut lost = None;
+        for key in keys(name) {
             let job = JobId::derived(product, &key);
             if self.files.contains_key(&job) {
                 continue;
             }
             let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{job}")).await;
             match found {
+                Ok(detail) if matches!(Folder::of(detail.job.stage), Folder::Inbox | Folder::Building) => {
+                    lost = Some(Box::new(detail));
+                }
                 Ok(_) => {}
-                Err(error) if error.code() == Some("no_such_job") => return Some((key, job)),
+                Err(error) if error.code() == Some("no_such_job") => return Some(Free { key, job, lost }),
                 Err(_) => return None,
             }
         }
@@ -173,9 +203,10 @@ impl Keeper<'_> {
         });
         match refused {
             Ok(free) => {
+                let why = reports::in_one_line(why);
                 let message = format!("not a job: {why}");
                 self.teller.tell(&Tale { file: &free, folder: Folder::Failed, job_id: None, stage: None, message });
-                self.refused.insert(free);
+                self.refused.insert(free, why);
             }
             Err(error) => self.teller.warn(&format!("cannot move {name} to failed/: {error}")),
         }
@@ -186,7 +217,7 @@ impl Keeper<'_> {
         if self.told.insert(name.to_owned()) {
             let shown = name.to_string_lossy().into_owned();
             self.teller.warn(&format!("{shown} is not taken: {why}"));
-            self.refused.insert(shown);
+            self.refused.insert(shown, why.to_owned());
         }
     }
 }

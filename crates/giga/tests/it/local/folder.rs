@@ -156,6 +156,16 @@ impl Folder {
         assert!(is_dead, "it did not die at its step\n{}", self.log());
     }
 
+    /// Waits until the keeper has ended by itself; its exit code.
+    pub(super) fn until_over(&mut self) -> Option<i32> {
+        let mut child = self.running.take().unwrap();
+        let has_ended = processes::becomes_so(PATIENCE, || child.try_wait().unwrap().is_some());
+        let _ = child.kill();
+        let code = child.wait().unwrap().code();
+        assert!(has_ended, "it did not end\n{}", self.log());
+        code
+    }
+
     /// Ends the keeper by a signal; its exit code, once nothing of it is left.
     pub(super) fn end(&mut self, signal: Signal) -> Option<i32> {
         let mut child = self.running.take().unwrap();

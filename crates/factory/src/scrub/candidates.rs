@@ -1,0 +1,41 @@
+//! Where a secret can begin at all: nearly nowhere, so that the rest of a stream passes at the speed of a search.
+
+use std::collections::BTreeSet;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+
+use super::More;
+
+/// So much of a beginning is searched for. The rest is looked at where it is found; a longer one would make the end of every
+/// chunk, where half of it may stand, longer to look at.
+const BEGINNING_BYTES_MAX: usize = 8;
+
+/// Finds the beginnings of secrets.
+pub(super) struct Candidates {
+    /// `None` if the beginnings cannot be searched for: then every byte is looked at.
+    search: Option<AhoCorasick>,
+    longest: usize,
+}
+
+impl Candidates {
+    /// Those that begin like one of these.
+    pub(super) fn new<'b>(beginnings: impl IntoIterator<Item = &'b [u8]>) -> Self {
+        let cut = |beginning: &'b [u8]| &beginning[..beginning.len().min(BEGINNING_BYTES_MAX)];
+        let beginnings: BTreeSet<&[u8]> = beginnings.into_iter().map(cut).collect();
+        let longest = beginnings.iter().map(|beginning| beginning.len()).max().unwrap_or(0);
+        let mut builder = AhoCorasick::builder();
+        builder.kind(Some(AhoCorasickKind::DFA)).match_kind(MatchKind::LeftmostFirst);
+        Self { search: builder.build(beginnings).ok(), longest }
+    }
+
+    /// How many of the next bytes belong to no secret, whatever follows.
+    pub(super) fn plain(&self, rest: &[u8], more: More) -> usize {
+        let Some(search) = &self.search else { return 0 };
+        let end = match more {
+            // Where the last bytes stand, a beginning may be cut off.
+            More::MayCome => rest.len().saturating_sub(self.longest.saturating_sub(1)),
+            More::No => rest.len(),
+        };
+        search.find(rest).map_or(end, |found| found.start().min(end))
+    }
+}

@@ -1,0 +1,52 @@
+//! Programs on this machine.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use factory::EngineKind;
+
+use crate::config::FactoryConfig;
+
+/// Where a program is, as a shell would look for it.
+pub(crate) fn found(program: &str) -> Option<PathBuf> {
+    let is_program =
+        |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| is_program(path));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| is_program(path))
+}
+
+/// The engines that a factory finds without being told of them, each with where it is.
+pub(crate) fn engines_by_themselves() -> Vec<(&'static str, PathBuf)> {
+    let kinds = [EngineKind::Claude, EngineKind::Codex].into_iter().filter_map(EngineKind::program);
+    kinds.filter_map(|name| found(name).map(|path| (name, path))).collect()
+}
+
+/// What to say at the start to somebody whose configuration names no engine.
+pub(crate) fn word_on_engines(factory: &FactoryConfig) -> Option<String> {
+    if !factory.engines.value.is_empty() {
+        return None;
+    }
+    let found: Vec<String> = engines_by_themselves().into_iter().map(|(name, _)| format!("`{name}`")).collect();
+    Some(match found.is_empty() {
+        true => "there is no engine yet: install claude or codex, or name a command line in giga.toml (`giga init` \
+                 writes one); `giga doctor` checks it"
+            .to_owned(),
+        false => format!("found {} on the PATH: offered where somebody is signed in", found.join(" and ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_as_a_shell_finds_it() {
+        assert!(found("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(found("/bin/sh"), Some("/bin/sh".into()));
+        assert_eq!(found("no-such-program-here"), None);
+        assert_eq!(found("/"), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! What `--once` answers when it could not see, or was not allowed to finish.
+
+use rustix::process::Signal;
+
+use super::folder::Folder;
+
+const SLOW: &str = "---\ntitle: Slow\nrepo: work\n---\nwait\n";
+
+#[test]
+fn folders_that_cannot_be_read_are_an_error_and_never_everything_done() {
+    let mut folder = Folder::new();
+    folder.drop_in("a.md", SLOW);
+    folder.start_with(&["--once"]);
+    folder.until_in("building", "a.md");
+
+    std::fs::remove_dir(folder.path("queue/review")).unwrap();
+    folder.give_the_signal();
+    let code = folder.until_over();
+
+    assert_eq!(code, Some(1), "{}", folder.log());
+    let log = folder.log();
+    assert!(log.contains("error: cannot read the folders") && !log.contains("got through"), "{log}");
+}
+
+#[test]
+fn once_that_was_stopped_says_so_and_names_what_is_not_over() {
+    let mut folder = Folder::new();
+    folder.drop_in("a.md", SLOW);
+    folder.start_with(&["--once"]);
+    folder.until_in("building", "a.md");
+
+    let code = folder.end(Signal::TERM);
+
+    assert_eq!(code, Some(1), "{}", folder.log());
+    assert!(folder.log().contains("a.md: still waits"), "{}", folder.log());
+    assert_eq!(folder.places(), [("inbox", "a.md".to_owned())]);
+}
+
+#[test]
+fn the_summary_names_each_file_that_failed_and_why() {
+    let folder = Folder::new();
+    folder.drop_in("bad.md", "---\ntitle: Bad\nbudget:\n  usd: many\n---\nDo it.\n");
+    folder.drop_in("doomed.md", "---\ntitle: Doomed\nrepo: work\nretry: {max: 1}\n---\nfail\n");
+    folder.drop_in("good.md", super::folder::JOB);
+
+    let ran = folder.once(&[]);
+
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let summary = ran.stderr.split_once("error: ").map_or("", |(_, summary)| summary);
+    assert!(summary.contains("2 of 3 files did not get through"), "{}", ran.stderr);
+    assert!(summary.contains("bad.md: not a job: line 4, budget.usd"), "{}", ran.stderr);
+    assert!(summary.contains("doomed.md: failed (retries_exhausted): exit code 1"), "{}", ran.stderr);
+    assert!(!ran.stdout.contains("not a job: -"), "{}", ran.stdout);
+}

@@ -1,0 +1,78 @@
+//! What backs runs, on its way in a backup: the documents beside the logs, in a collection that no store reads.
+
+use std::fs::File;
+use std::path::Path;
+
+use domain::{BackupSummary, Epoch, JobId};
+use rusqlite::{Connection, params};
+
+use super::backup::{inspect_backup, open_alone, open_unchanged};
+use super::backup_error::BackupError;
+use crate::logs::DirectoryLogs;
+
+/// The collection of a backup that has them.
+pub(crate) const COLLECTION: &str = "fleet_evidence";
+
+const ADD: &str = "INSERT OR REPLACE INTO fleet_documents (collection, key, rev, doc) VALUES (?1, ?2, 1, ?3)";
+const ALL: &str = "SELECT key, doc FROM fleet_documents WHERE collection = ?1";
+const REMOVE: &str = "DELETE FROM fleet_documents WHERE collection = ?1";
+
+/// Adds what backs the runs whose logs are in `logs` to a backup; what the backup is then.
+pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummary, BackupError> {
+    let wrong = |error| BackupError::sqlite(backup)(error);
+    let mut connection = open_alone(backup).map_err(wrong)?;
+    let transaction = connection.transaction().map_err(wrong)?;
+    let mut add = transaction.prepare(ADD).map_err(wrong)?;
+    let packed = logs.each_evidence(|job, epoch, document| {
+        // Ours is JSON: what is no text was put there by somebody else.
+        let Ok(document) = String::from_utf8(document) else { return Ok(()) };
+        add.execute(params![COLLECTION, format!("{job}/{epoch}"), document]).map(drop).map_err(Broken::Database)
+    });
+    drop(add);
+    packed.map_err(|broken| match broken {
+        Broken::Database(error) => wrong(error),
+        Broken::Files(error) => BackupError::files(backup)(error),
+    })?;
+    transaction.commit().map_err(wrong)?;
+    connection.close().map_err(|(_, error)| wrong(error))?;
+    let summary = inspect_backup(backup)?;
+    File::open(backup).and_then(|file| file.sync_all()).map_err(BackupError::files(backup))?;
+    Ok(summary)
+}
+
+/// Puts what a backup has for runs into `logs`, where there is nothing yet. A file that is no backup has nothing.
+pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<(), BackupError> {
+    let wrong = |error| BackupError::sqlite(backup)(error);
+    let Ok(connection) = open_unchanged(backup) else { return Ok(()) };
+    let Ok(mut all) = connection.prepare(ALL) else { return Ok(()) };
+    let mut rows = all.query([COLLECTION]).map_err(wrong)?;
+    while let Some(row) = rows.next().map_err(wrong)? {
+        let (key, document): (String, String) = (row.get(0).map_err(wrong)?, row.get(1).map_err(wrong)?);
+        if let Some((job, epoch)) = run_of(&key) {
+            logs.add_evidence(job, epoch, document.as_bytes()).map_err(BackupError::files(backup))?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes them out of a backup that becomes a store.
+pub(super) fn remove(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute(REMOVE, [COLLECTION]).map(drop)
+}
+
+/// The run that a document backs.
+fn run_of(key: &str) -> Option<(JobId, Epoch)> {
+    let (job, epoch) = key.split_once('/')?;
+    Some((job.parse().ok()?, Epoch(epoch.parse().ok()?)))
+}
+
+enum Broken {
+    Files(std::io::Error),
+    Database(rusqlite::Error),
+}
+
+impl From<std::io::Error> for Broken {
+    fn from(error: std::io::Error) -> Self {
+        Self::Files(error)
+    }
+}
