@@ -6,9 +6,10 @@ use domain::{Clock, FailureReason, Insights, Timestamp};
 use serde_json::Value;
 
 use super::ASKS_A_PERSON;
+use crate::engine::phrases::says_signed_out;
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
-use crate::engine::stream::{Heard, Objects, for_people, number_at, one_line, text_at};
+use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
 use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Session, Target, Usage, WindowState};
 use crate::process::Line;
 
@@ -23,8 +24,9 @@ pub(super) struct ClaudeSession {
     limits: Limits,
     prices: Prices,
     clock: Arc<dyn Clock>,
-    objects: Objects,
     model: Option<String>,
+    /// Whether its session is there.
+    has_begun: bool,
     spent: Spent,
     /// The window that is used up, as long as it is.
     window: Option<RateLimit>,
@@ -71,8 +73,8 @@ impl ClaudeSession {
             limits,
             prices,
             clock,
-            objects: Objects::default(),
             model: None,
+            has_begun: false,
             spent: Spent::default(),
             window: None,
             question: None,
@@ -96,6 +98,7 @@ impl ClaudeSession {
         match object.get("subtype").and_then(Value::as_str) {
             Some("init") => {
                 self.model = text_at(object, "/model");
+                self.has_begun = true;
                 let session = text_at(object, "/session_id");
                 session.map(|session| EngineEvent::SessionStarted { session }).into_iter().collect()
             }
@@ -169,7 +172,8 @@ impl ClaudeSession {
     fn tokens(&self) -> Option<Tokens> {
         let spent = self.spent.total();
         let said = self.result.as_ref().and_then(|result| result.tokens);
-        said.or((self.spent.turns > 0 || self.result.is_some()).then_some(spent))
+        // Its stream tells each message's figures as they come: where nothing was told yet, nothing was used up.
+        said.or((self.has_begun || self.result.is_some()).then_some(spent))
     }
 
     fn usage(&self) -> Usage {
@@ -204,6 +208,12 @@ impl ClaudeSession {
         if let Some(quota) = self.window.as_ref().and_then(|_| self.quota(&self.last_words, None)) {
             return quota;
         }
+        // A budget that trips inside a subagent may leave no result.
+        if let (Some(spent), Some(max)) = (self.usage().cost_usd, self.limits.usd)
+            && spent >= max
+        {
+            return Judgement::stays(FailureReason::BudgetExceeded, over_budget(spent, max));
+        }
         let said = if self.last_words.is_empty() { "nothing" } else { &self.last_words };
         match exit {
             Exit::Code(code @ 129..=192) => Judgement::may_pass(
@@ -229,12 +239,15 @@ impl ClaudeSession {
             }
             "error_max_budget_usd" => {
                 let (spent, max) = (closing.cost_usd.unwrap_or(0.0), self.limits.usd.unwrap_or(0.0));
-                let message = format!("it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`");
-                Judgement::stays(FailureReason::BudgetExceeded, message)
+                Judgement::stays(FailureReason::BudgetExceeded, over_budget(spent, max))
             }
             _ => self.quota(&text, closing.status).unwrap_or_else(|| match closing.status {
-                Some(401 | 403) => Judgement::stays(FailureReason::EngineError, format!("it is not signed in: {text}")),
+                Some(401) => Judgement::SignedOut { message: text },
+                Some(403) if says_signed_out(&text) => Judgement::SignedOut { message: text },
+                // The login is good, and what the job wants of it is not allowed to it.
+                Some(403) => Judgement::stays(FailureReason::EngineError, format!("the API answered 403: {text}")),
                 Some(status) => failed(FailureReason::EngineError, format!("the API answered {status}: {text}")),
+                None if says_signed_out(&text) => Judgement::SignedOut { message: text },
                 None => {
                     failed(FailureReason::EngineError, format!("it failed (`{}`): {text}", one_line(&closing.subtype)))
                 }
@@ -264,7 +277,7 @@ impl ClaudeSession {
 
 impl Session for ClaudeSession {
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
-        match self.objects.read(line) {
+        match stream::read(line) {
             Heard::Object(object) => self.understand(&object),
             Heard::Text(text) => {
                 self.last_words = one_line(&text);
@@ -378,6 +391,10 @@ fn target(tool: &str, input: &Value) -> Option<Target> {
                 .or_else(|| at("/command").map(Target::Command))
         }
     }
+}
+
+fn over_budget(spent: f64, max: f64) -> String {
+    format!("it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`")
 }
 
 fn says_usage_limit(text: &str) -> bool {
