@@ -46,7 +46,6 @@ pub enum Again {
 
 impl Again {
     /// Whether nothing speaks against another attempt.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde lends the field")]
     pub fn is_worthwhile(&self) -> bool {
         *self == Self::Worthwhile
     }

@@ -64,7 +64,7 @@ pub struct EngineRun {
 
 /// Lines on their way from the program to whoever listens. More would only hide that the listener is slow, and each can be
 /// as long as lines may be.
-const LINES_IN_FLIGHT_MAX: usize = 8;
+const LINES_IN_FLIGHT_MAX: usize = 2;
 
 /// How long a program that is spoken with has to end its turn by itself, before it is told by a signal.
 const FAREWELL_MAX: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! Output on its way to the coordinator: bounded, and what does not fit leaves a mark [J9].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -34,6 +34,7 @@ pub(super) struct LogWriter {
     backlog: Arc<LogBacklog>,
     /// What the log may still take.
     left: AtomicU64,
+    is_cut: AtomicBool,
 }
 
 /// Whether more lines may come.
@@ -54,18 +55,18 @@ impl LogBacklog {
 impl LogWriter {
     /// Writes to a log that takes `bytes_max` in all.
     pub(super) fn new(backlog: &Arc<LogBacklog>, bytes_max: u64) -> Self {
-        Self { backlog: Arc::clone(backlog), left: AtomicU64::new(bytes_max) }
+        Self { backlog: Arc::clone(backlog), left: AtomicU64::new(bytes_max), is_cut: AtomicBool::new(false) }
     }
 
     /// Adds a line, or counts it when there is no room. The first that the log does not take any more leaves a word.
     pub(super) fn push(&self, line: &str) {
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         let left = self.left.load(Ordering::Relaxed);
-        let rest = left.checked_sub(u64::try_from(line.len()).unwrap_or(u64::MAX));
-        self.left.store(rest.unwrap_or(0), Ordering::Relaxed);
-        match rest {
-            Some(_) => self.backlog.state.lock().push(line),
-            None if left > 0 => self.backlog.state.lock().push(CUT),
-            None => return,
+        self.left.store(left.saturating_sub(length), Ordering::Relaxed);
+        if left >= length {
+            self.backlog.state.lock().push(line);
+        } else if !self.is_cut.swap(true, Ordering::Relaxed) {
+            self.backlog.state.lock().push(CUT);
         }
         self.backlog.changed.notify_one();
     }

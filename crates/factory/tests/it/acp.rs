@@ -177,7 +177,7 @@ async fn endings_are_judged_by_what_they_are() {
 
     let cases = [
         ("lingers", Judgement::EndedWell),
-        ("signed-out", failed(Again::Pointless, "nobody is signed in: Authentication required")),
+        ("signed-out", Judgement::SignedOut { message: "Authentication required".to_owned() }),
         ("limited", limit),
         ("in-trouble", failed(Again::Worthwhile, "Internal error")),
         ("refuses", failed(Again::Pointless, "it refused to go on")),

@@ -173,7 +173,7 @@ impl ClaudeSession {
         let spent = self.spent.total();
         let said = self.result.as_ref().and_then(|result| result.tokens);
         // Its stream tells each message's figures as they come: where nothing was told yet, nothing was used up.
-        said.or((self.has_begun || self.result.is_some()).then_some(spent))
+        said.or(self.has_begun.then_some(spent))
     }
 
     fn usage(&self) -> Usage {

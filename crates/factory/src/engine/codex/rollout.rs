@@ -24,6 +24,11 @@ impl Rollout {
         Self { folder: folder.to_owned() }
     }
 
+    /// Whether a thread has left a record.
+    pub(super) fn holds(&self, thread: &str) -> bool {
+        file_of(&self.folder, thread).is_some()
+    }
+
     /// What a thread has used up since its first word, as last written down.
     pub(super) fn tokens_of(&self, thread: &str) -> Option<Tokens> {
         let tail = part_of(&file_of(&self.folder, thread)?, |len| len.saturating_sub(PART_BYTES_MAX))?;

@@ -233,10 +233,16 @@ impl Session for CodexSession {
         if self.model.is_none() {
             self.model = self.rollout.model_of(&self.thread);
         }
-        if self.tokens.is_none()
-            && let Some(total) = self.rollout.tokens_of(&self.thread)
-        {
-            self.charge(total);
+        if self.tokens.is_some() {
+            return;
+        }
+        match self.rollout.tokens_of(&self.thread) {
+            Some(total) => self.charge(total),
+            // What is refused is not billed: a turn that failed before its first answer has used nothing up.
+            None if matches!(self.end, TurnEnd::Failed(_)) && self.rollout.holds(&self.thread) => {
+                self.tokens = Some(Tokens::default());
+            }
+            None => {}
         }
     }
 

@@ -23,8 +23,8 @@ use crate::process::Bounds;
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
-/// What an engine said and nobody has looked at yet.
-const OUTPUTS_IN_FLIGHT_MAX: usize = 8;
+/// What an engine said and nobody has looked at yet. Few, because each can be as long as lines may be.
+const OUTPUTS_IN_FLIGHT_MAX: usize = 2;
 
 /// How long another engine is preferred when a used-up window does not say when it opens again.
 const WINDOW_UNKNOWN: Duration = Duration::from_mins(5);
@@ -214,13 +214,11 @@ impl Station {
 }
 
 /// What a login that is not taken has cost where nobody says otherwise: nothing.
-fn spent_nothing_more(insights: Insights) -> Insights {
-    Insights {
-        tokens_in: insights.tokens_in.or(Some(0)),
-        tokens_out: insights.tokens_out.or(Some(0)),
-        cost_usd: insights.cost_usd.or(Some(0.0)),
-        ..insights
-    }
+fn spent_nothing_more(mut insights: Insights) -> Insights {
+    insights.tokens_in.get_or_insert(0);
+    insights.tokens_out.get_or_insert(0);
+    insights.cost_usd.get_or_insert(0.0);
+    insights
 }
 
 /// The session's name, if it is one of this engine.
