@@ -116,13 +116,12 @@ const GUARD_MARGIN: Duration = Duration::from_secs(2);
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
 impl Bounds {
-    /// The limits of an engine: what is left of its job's own wall clock, and never more than the host allows. All it says
-    /// is passed on, because its last lines tell what it came to; the log has its own bound.
+    /// The limits of an engine: what is left of its job's own wall clock, and never more than the host allows.
     pub fn engine(limits: &Limits, left: Option<Duration>) -> Self {
         let host = Self::of(limits, limits.engine_wall_ms);
         let wall = left.map_or(host.wall, |left| left.min(host.wall));
         let idle = Some(Duration::from_millis(limits.engine_idle_ms));
-        Self { wall, idle, output_bytes_max: u64::MAX, ..host }
+        Self { wall, idle, ..host }
     }
 
     /// The limits of setup or verify commands.

@@ -80,7 +80,9 @@ impl EngineRun {
         let (program, session) = engine.command(request)?;
         let (allowance, clock) = (request.allowance.clone(), launcher.clock());
         let disk = allowance.disk.map(|disk| DiskWatch::new(disk, &request.worktree));
-        Ok(Self { running: launcher.start(program, bounds.clone())?, session, bounds, allowance, disk, clock })
+        // All it says is heard, because its last lines tell what it came to; what is kept of it has its own bound.
+        let running = launcher.start(program, Bounds { output_bytes_max: u64::MAX, ..bounds.clone() })?;
+        Ok(Self { running, session, bounds, allowance, disk, clock })
     }
 
     /// What names the engine's guard after a restart of the factory.

@@ -127,6 +127,16 @@ async fn an_agent_that_is_refused_a_permission_has_not_done_its_job() {
 }
 
 #[tokio::test]
+async fn a_file_of_several_mebibytes_comes_through_in_one_line() {
+    let place = Place::new();
+
+    let judgement = judged(&place, "writes-much", Permissions::All).await;
+
+    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(place.read("much").map(|text| text.len()), Some(5 << 20));
+}
+
+#[tokio::test]
 async fn an_agent_gets_no_file_outside_its_worktree() {
     let place = Place::new();
     std::os::unix::fs::symlink(place.folder.path(), place.tree().join("up")).unwrap();
