@@ -142,7 +142,8 @@ impl ClaudeSession {
         let spent = self.spent.total();
         let said = self.result.as_ref().and_then(|result| result.tokens);
         // Its stream tells each message's figures as they come: where nothing was told yet, nothing was used up.
-        said.or(self.has_begun.then_some(spent))
+        let is_told = self.has_begun || self.result.as_ref().is_some_and(|result| result.cost_usd.is_some());
+        said.or(is_told.then_some(spent))
     }
 
     fn usage(&self) -> Usage {
