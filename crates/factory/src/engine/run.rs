@@ -81,7 +81,7 @@ impl EngineRun {
         let (allowance, clock) = (request.allowance.clone(), launcher.clock());
         let disk = allowance.disk.map(|disk| DiskWatch::new(disk, &request.worktree));
         // All it says is heard, because its last lines tell what it came to; what is kept of it has its own bound.
-        let running = launcher.start(program, Bounds { output_bytes_max: u64::MAX, ..bounds.clone() })?;
+        let running = launcher.start(program, Bounds { output_bytes_max: u64::MAX, ..bounds })?;
         Ok(Self { running, session, bounds, allowance, disk, clock })
     }
 
