@@ -137,6 +137,7 @@ impl Coordinator {
             body_md,
             checkpoint: job.checkpoint().cloned(),
             changes: job.changes().map(str::to_owned),
+            answer: job.answer().map(str::to_owned),
             errand,
         })
     }

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use domain::{Epoch, Job, JobId, ProductId, Scope};
+use domain::{Epoch, Insights, Job, JobId, ProductId, Scope};
 use parking_lot::Mutex;
 use protocol::{Progress, ProgressEvent};
 use tokio::sync::watch;
 
+use crate::coordinator::Coordinator;
 use crate::words::short;
 
 /// What an agent is doing, in a few words.
@@ -87,6 +88,18 @@ impl Board {
     /// Hears of everything that is put up from now on.
     pub(crate) fn listen(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
+    }
+}
+
+impl Coordinator {
+    /// The job with what was last heard of its run, which will not report any more: that much was spent at least.
+    pub(crate) fn with_figures(&self, job: Job) -> Job {
+        match self.progress.of(job.id()) {
+            Some(Progress { tokens_in, tokens_out, cost_usd, turns, .. }) => {
+                job.with_figures(Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() })
+            }
+            None => job,
+        }
     }
 }
 

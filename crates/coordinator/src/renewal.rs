@@ -105,6 +105,7 @@ impl Coordinator {
                     return Ok(Decision::Keep);
                 }
                 let verdict = self.settings.retry.after_lost_lease(job.lost_leases());
+                let job = self.with_figures(job);
                 job.apply(StageEvent::Reaped { epoch, verdict }, self.now(), COORDINATOR).map(Decision::Write)
             })
             .await;

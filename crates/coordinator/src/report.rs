@@ -8,7 +8,8 @@ use domain::{
 };
 use fail::fail_point;
 use protocol::{
-    CompleteWork, Completed, ErrandOutcome, ErrandReport, FailWork, Failed, Patch, ReleaseWork, StageAnswer, StartWork,
+    AskWork, CompleteWork, Completed, ErrandOutcome, ErrandReport, FailWork, Failed, Patch, ReleaseWork, StageAnswer,
+    StartWork,
 };
 use tracing::info;
 
@@ -154,7 +155,8 @@ impl Coordinator {
             .amend(id, |job| {
                 let now = self.now();
                 let spec = &job.spec().retry;
-                let verdict = self.settings.retry.after_failure(spec, job.attempts(), request.reason, now, jitter);
+                let failure = (request.reason, request.again);
+                let verdict = self.settings.retry.after_failure(spec, job.attempts(), failure, now, jitter);
                 let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
                 let failed = StageEvent::AttemptFailed {
                     holder: holder.clone(),
@@ -171,6 +173,20 @@ impl Coordinator {
         self.counters.failed(&holder.factory, is_the_factorys_fault(reason));
         self.after_report(&job.value).await;
         Ok(Failed { stage, not_before: job.value.not_before() })
+    }
+
+    /// A holder's agent wants to know something from a person: the job is parked, and costs nothing meanwhile.
+    pub async fn ask(&self, who: &Principal, id: JobId, request: &AskWork) -> Result<StageAnswer, Error> {
+        let holder = self.holder(who, id, request.lease_epoch).await?;
+        request.checkpoint.as_ref().map_or(Ok(()), check)?;
+        let account = Account { insights: request.insights.clone(), ..Account::default() };
+        let question = cut(&request.question);
+        self.move_on(id, |job, now| {
+            let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
+            let (holder, question, account) = (holder.clone(), question.clone(), account.clone());
+            job.apply(StageEvent::Asked { holder, question, account }, now, who.actor()).map(Decision::Write)
+        })
+        .await
     }
 
     /// A holder gives the job back.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Dispatch, FailureReason, Job, JobId, KeepCheckpoint, Refusal, Stage, StageEvent, StageName, Timestamp, Versioned,
+    Dispatch, FailureReason, Job, JobId, KeepCheckpoint, Obstacle, Refusal, Stage, StageEvent, StageName, Timestamp,
+    Versioned,
 };
 use protocol::{Action, ActionRequest, Directive, JobView};
 use tracing::{info, warn};
@@ -66,8 +67,9 @@ impl Coordinator {
         request: ActionRequest,
     ) -> Result<Versioned<Arc<Job>>, Error> {
         let id = before.value.id();
+        let cancelled = StageEvent::Cancelled { message: request.message.as_deref().map(cut) };
         let after =
-            self.apply_by(who, id, StageEvent::Cancelled { message: request.message.as_deref().map(cut) }).await?;
+            self.change(id, |job, now| self.with_figures(job).apply(cancelled.clone(), now, who.actor())).await?;
         // The holder also hears of it with its next renewal; this is only quicker.
         if let Some(lease) = before.value.lease() {
             let directive = Directive::Cancel { job_id: id, lease_epoch: lease.epoch };
@@ -76,8 +78,8 @@ impl Coordinator {
         Ok(after)
     }
 
-    /// Sends a job round again: one that ended badly, or one that is done and whose work has to be done again, because it
-    /// no longer merges or because somebody wants it otherwise.
+    /// Sends a job round again: one that ended badly, one that is parked on a question, with the answer, or one that is done
+    /// and whose work has to be done again, because it no longer merges or because somebody wants it otherwise.
     async fn requeue(
         &self,
         who: &Principal,
@@ -93,6 +95,10 @@ impl Coordinator {
                 let changes = StageEvent::ChangesRequested { message };
                 let job = job.apply(changes, now, who.actor())?.with_new_rounds();
                 Ok(if checkpoint == KeepCheckpoint::Drop { job.without_checkpoint() } else { job })
+            }
+            Stage::Blocked { on: Obstacle::Question(_) } => {
+                let answer = message.as_deref().unwrap_or("nobody answers: decide by yourself");
+                job.with_answer(answer).apply(StageEvent::Unblocked, now, who.actor())
             }
             _ => job.apply(StageEvent::Requeued { checkpoint }, now, who.actor()),
         })

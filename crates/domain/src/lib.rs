@@ -45,7 +45,7 @@ pub use ports::{
     StoreError, Subscription, Summary,
 };
 pub use pull_request::PullRequest;
-pub use reason::FailureReason;
+pub use reason::{Again, FailureReason};
 pub use refusal::Refusal;
 pub use retry::{RetryPolicy, Verdict};
 pub use run::{Evidence, Insights, Run, RunOutcome, Spent};

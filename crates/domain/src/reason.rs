@@ -33,6 +33,24 @@ pub enum FailureReason {
     Undeliverable,
 }
 
+/// Whether another attempt may end differently, as far as whoever failed can tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Again {
+    /// It may.
+    #[default]
+    Worthwhile,
+    /// It would end the same way: a person has to look first.
+    Pointless,
+}
+
+impl Again {
+    /// Whether nothing speaks against another attempt.
+    pub fn is_worthwhile(&self) -> bool {
+        *self == Self::Worthwhile
+    }
+}
+
 impl FailureReason {
     /// All of them.
     pub const ALL: [Self; 12] = [

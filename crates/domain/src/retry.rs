@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::reason::FailureReason;
+use crate::reason::{Again, FailureReason};
 use crate::spec::Retry;
 use crate::stage::Stage;
 use crate::time::Timestamp;
@@ -71,11 +71,11 @@ impl RetryPolicy {
         &self,
         asked: &Retry,
         attempts: u32,
-        reason: FailureReason,
+        (reason, again): (FailureReason, Again),
         now: Timestamp,
         jitter: f64,
     ) -> Verdict {
-        if !reason.is_retryable() {
+        if !reason.is_retryable() || again == Again::Pointless {
             return Verdict::Fail { reason };
         }
         if attempts + 1 >= asked.max.unwrap_or(self.attempts_max) {
@@ -112,7 +112,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
     fn failed(attempts: u32, reason: FailureReason, jitter: f64) -> Verdict {
-        RetryPolicy::default().after_failure(&Retry::default(), attempts, reason, NOW, jitter)
+        RetryPolicy::default().after_failure(&Retry::default(), attempts, (reason, Again::Worthwhile), NOW, jitter)
     }
 
     #[test]
@@ -143,10 +143,20 @@ mod tests {
     }
 
     #[test]
+    fn what_would_end_the_same_way_goes_to_a_person_at_once() {
+        let failure = (FailureReason::EngineError, Again::Pointless);
+
+        let verdict = RetryPolicy::default().after_failure(&Retry::default(), 0, failure, NOW, 0.0);
+
+        assert_eq!(verdict, Verdict::Fail { reason: FailureReason::EngineError });
+    }
+
+    #[test]
     fn a_manifest_may_ask_for_its_own_policy() {
         let asked = Retry { max: Some(1), backoff_ms: Some(10) };
 
-        let verdict = RetryPolicy::default().after_failure(&asked, 0, FailureReason::Crash, NOW, 0.0);
+        let failure = (FailureReason::Crash, Again::Worthwhile);
+        let verdict = RetryPolicy::default().after_failure(&asked, 0, failure, NOW, 0.0);
 
         assert_eq!(verdict, Verdict::DeadLetter { reason: FailureReason::RetriesExhausted });
     }

@@ -112,6 +112,15 @@ pub struct Spent {
     /// Tokens, read and written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
+    /// How long engines ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine_ms: Option<u64>,
+    /// Runs beyond these dollars, of which nobody knows what they cost.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub runs_without_cost: u32,
+    /// Runs beyond these tokens, of which nobody knows how many they used.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub runs_without_tokens: u32,
 }
 
 impl Spent {
@@ -125,17 +134,37 @@ impl Spent {
         Self {
             cost_usd: self.cost_usd.map(|cost| (cost - earlier.cost_usd.unwrap_or(0.0)).max(0.0)),
             tokens: self.tokens.map(|tokens| tokens.saturating_sub(earlier.tokens.unwrap_or(0))),
+            engine_ms: self.engine_ms.map(|ms| ms.saturating_sub(earlier.engine_ms.unwrap_or(0))),
+            runs_without_cost: self.runs_without_cost.saturating_sub(earlier.runs_without_cost),
+            runs_without_tokens: self.runs_without_tokens.saturating_sub(earlier.runs_without_tokens),
         }
     }
 
-    pub(crate) fn add(&mut self, insights: &Insights) {
-        if let Some(cost) = insights.cost_usd.filter(|cost| cost.is_finite()) {
-            self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost);
+    /// Adds a run that has ended. One whose engine never started has cost nothing.
+    pub(crate) fn add(&mut self, run: &Run) {
+        let insights = &run.insights;
+        let is_started = run.started_at.is_some();
+        match insights.cost_usd.filter(|cost| cost.is_finite()) {
+            Some(cost) => self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost),
+            None => self.runs_without_cost += u32::from(is_started),
         }
-        for tokens in [insights.tokens_in, insights.tokens_out].into_iter().flatten() {
+        let tokens = [insights.tokens_in, insights.tokens_out];
+        for tokens in tokens.into_iter().flatten() {
             self.tokens = Some(self.tokens.unwrap_or(0).saturating_add(tokens));
         }
+        self.runs_without_tokens += u32::from(is_started && tokens == [None, None]);
+        // Of a holder that was never heard of again the lease tells how long it may have worked.
+        let held_for = || Some(run.ended_at?.since(run.started_at?));
+        let held_for = || held_for().and_then(|held| u64::try_from(held.as_millis()).ok());
+        if let Some(ms) = insights.engine_ms.or_else(held_for) {
+            self.engine_ms = Some(self.engine_ms.unwrap_or(0).saturating_add(ms));
+        }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde lends the field")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// One verify command and what came of it.

@@ -95,8 +95,9 @@ pub struct EngineConfig {
     pub program: Option<String>,
     /// Arguments that an engine gets beyond its own.
     pub args: Vec<String>,
-    /// Exit codes of a command after which another attempt may end differently.
-    pub retryable_exit_codes: Vec<i32>,
+    /// Exit codes of a command after which another attempt may end differently; after the others the job goes to a person
+    /// at once. Without a list every failure is worth another attempt.
+    pub retryable_exit_codes: Option<Vec<i32>>,
     /// Where a command says what it cost.
     pub reads: Reads,
     /// The model, when the job names none.
@@ -291,7 +292,7 @@ impl TryFrom<RawIdentity> for Identity {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct Limits {
-    /// An engine, from start to end, when the job's budget names no wall clock.
+    /// An engine, from start to end. A job's budget can only make it shorter.
     pub engine_wall_ms: u64,
     /// An engine without a line of output.
     pub engine_idle_ms: u64,
@@ -299,7 +300,7 @@ pub struct Limits {
     pub verify_wall_ms: u64,
     /// Between the polite and the sure end of a process group.
     pub grace_ms: u64,
-    /// Output of one program that is passed on; the rest is read and dropped.
+    /// Output of one program that is kept; of an engine that is what its log shows. The rest is read and dropped.
     pub output_bytes_max: u64,
     /// What a worktree may grow by while its engine works.
     pub worktree_growth_mib_max: u64,

@@ -15,6 +15,8 @@ mod event;
 mod figures;
 mod judgement;
 mod limits;
+mod phrases;
+mod price_list;
 mod prices;
 mod request;
 mod resets;
@@ -22,7 +24,10 @@ mod room;
 mod run;
 mod stream;
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
+pub use domain::Again;
 use domain::{EngineName, Insights};
 
 pub use acp::{AcpEngine, Permissions};
@@ -34,7 +39,7 @@ pub use codex::CodexEngine;
 pub use command::{CommandEngine, TemplateError};
 pub use devin::DevinEngine;
 pub use event::{EngineEvent, RateLimit, Target, Usage, WindowState};
-pub use judgement::{Again, Exit, Judgement};
+pub use judgement::{Exit, Judgement};
 pub use prices::{Prices, Tokens};
 pub use request::{Allowance, Beginning, DiskAllowance, EngineRequest, Memory};
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
@@ -54,6 +59,10 @@ pub trait Engine: Send + Sync {
     /// What this factory itself knows those windows by.
     fn window_key(&self) -> &str {
         self.credential().unwrap_or(self.name().as_str())
+    }
+    /// The files that hold its login, there or not: when one of them changes, somebody may have signed in or out.
+    fn login_files(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;
@@ -77,6 +86,8 @@ pub trait Session: Send {
     fn farewell(&mut self) -> Option<Vec<u8>> {
         None
     }
+    /// The program is over, however it ended: takes in what it has left on disk about what it cost.
+    fn settle(&mut self) {}
     /// What the run came to, when no limit of ours ended it. An engine that says "done" has only claimed so.
     fn judge(&mut self, exit: Exit) -> Judgement;
     /// What it cost so far, as far as the engine tells.

@@ -23,7 +23,6 @@ pub use account::{Account, AccountError};
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
-pub(crate) use lines::LINE_BYTES_MAX;
 pub use lines::{Line, Source};
 
 use crate::config::Limits;
@@ -78,6 +77,8 @@ pub struct Finished {
     pub took: Duration,
     /// Whether output was dropped.
     pub output_cut: bool,
+    /// Lines that were too long to be kept.
+    pub lines_left_out: u64,
 }
 
 /// A program that could not be started.
@@ -115,10 +116,12 @@ const GUARD_MARGIN: Duration = Duration::from_secs(2);
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
 impl Bounds {
-    /// The limits of an engine: its job's own wall clock if it has one.
-    pub fn engine(limits: &Limits, wall_ms: Option<u64>) -> Self {
-        let idle = Duration::from_millis(limits.engine_idle_ms);
-        Self { idle: Some(idle), ..Self::of(limits, wall_ms.unwrap_or(limits.engine_wall_ms)) }
+    /// The limits of an engine: what is left of its job's own wall clock, and never more than the host allows.
+    pub fn engine(limits: &Limits, left: Option<Duration>) -> Self {
+        let host = Self::of(limits, limits.engine_wall_ms);
+        let wall = left.map_or(host.wall, |left| left.min(host.wall));
+        let idle = Some(Duration::from_millis(limits.engine_idle_ms));
+        Self { wall, idle, ..host }
     }
 
     /// The limits of setup or verify commands.
@@ -338,7 +341,8 @@ impl Running {
         if streaming {
             let _ = tokio::time::timeout(DRAIN_MAX, &mut streams).await;
         }
-        Finished { end, took: clock.monotonic().saturating_sub(started_at), output_cut: tap.was_cut() }
+        let took = clock.monotonic().saturating_sub(started_at);
+        Finished { end, took, output_cut: tap.was_cut(), lines_left_out: tap.lines_left_out() }
     }
 }
 

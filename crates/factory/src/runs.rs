@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{ClaimNonce, DispatchSeq, Epoch, JobId, RepoName};
+use domain::{ClaimNonce, DispatchSeq, Epoch, Insights, JobId, RepoName};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{UNFINISHED_SUFFIX, remove_file, replace_file};
@@ -13,7 +13,7 @@ use crate::run_key::RunKey;
 use crate::state::StateDir;
 
 /// One run as this factory knows it, written before each step that could be interrupted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunRecord {
     /// The version of this format.
@@ -39,6 +39,9 @@ pub struct RunRecord {
     /// The engine's own session with the engine's name before it, once it has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<String>,
+    /// What the engine has cost so far, as last written down.
+    #[serde(default)]
+    pub insights: Insights,
     /// How far the run is.
     pub stage: LocalStage,
 }
@@ -69,7 +72,7 @@ pub enum LocalStage {
 }
 
 /// The records found, and the files that hold none.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunListing {
     /// The records, by file name.
     pub records: Vec<RunRecord>,

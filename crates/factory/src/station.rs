@@ -5,6 +5,7 @@ mod errand;
 mod holding;
 mod inbox;
 mod ledger;
+mod logins;
 mod logs;
 mod look;
 mod lookout;
@@ -23,7 +24,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock, DispatchSeq, Entropy, Flags, InstanceId, JobId, RepoName, Timestamp};
+use domain::{Clock, DispatchSeq, EngineHealth, Entropy, Flags, InstanceId, JobId, RepoName, Timestamp};
 use protocol::{Client, ClientError, Heartbeat, HeartbeatAnswer};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -47,6 +48,7 @@ use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
 use holding::Holdings;
 use ledger::Ledger;
+use logins::Logins;
 use lookout::Declared;
 use nonce::Nonce;
 use upkeep::Upkeep;
@@ -76,6 +78,9 @@ pub struct Station {
     engines: Vec<Arc<dyn Engine>>,
     /// Credentials whose usage windows are used up, and until when [B1].
     windows: parking_lot::Mutex<BTreeMap<String, Timestamp>>,
+    logins: Logins,
+    /// What the coordinator was last told about the engines.
+    advertised: parking_lot::Mutex<Vec<EngineHealth>>,
     forges: Forges,
     ledger: Ledger,
     detected: parking_lot::Mutex<Detected>,
@@ -165,6 +170,8 @@ impl Station {
             engines,
             forges,
             windows: parking_lot::Mutex::default(),
+            logins: Logins::default(),
+            advertised: parking_lot::Mutex::default(),
             ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?),
             detected: parking_lot::Mutex::default(),
             declared: watch::Sender::new(Declared {
@@ -241,6 +248,7 @@ impl Station {
 
     async fn heartbeat(&self) -> Result<HeartbeatAnswer, ClientError> {
         let detected = self.detected.lock().clone();
+        let engines = self.engine_health(detected.engines);
         let beat = Heartbeat {
             instance: self.instance,
             capabilities: detected.capabilities,
@@ -250,7 +258,7 @@ impl Station {
             engine_seats: self.settings.engine_seats.clone(),
             repo_seats: BTreeMap::new(),
             cost: self.settings.cost,
-            engines: self.engine_health(detected.engines),
+            engines: engines.clone(),
             load: self.load(),
             disk_free_bytes: self.disk_free_bytes(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -258,6 +266,7 @@ impl Station {
             leaving: self.stopping.is_cancelled(),
         };
         let answer: HeartbeatAnswer = self.client.post("/factories/heartbeat", &beat).await?;
+        *self.advertised.lock() = engines;
         self.told(&answer.modes);
         Ok(answer)
     }

@@ -25,7 +25,7 @@ pub enum CommandsVerdict {
 const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
 /// All commands together: a report must fit into one request, whatever escaping adds.
 const EVIDENCE_BYTES_TOTAL_MAX: usize = 256 * 1024;
-const LINES_IN_FLIGHT_MAX: usize = 64;
+const LINES_IN_FLIGHT_MAX: usize = 4;
 
 /// Runs commands one after the other in a worktree, until one fails. `bounds.wall` is for all of them together.
 ///

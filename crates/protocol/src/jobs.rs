@@ -2,8 +2,8 @@
 
 use domain::{
     BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq, FactoryId,
-    FailureReason, Job, JobEvent, JobId, Kind, Priority, ProductId, PullRequest, RepoName, Revision, Run, Spec, Spent,
-    Stage, StageName, Tag, Timestamp,
+    FailureReason, Job, JobEvent, JobId, Kind, Obstacle, Priority, ProductId, PullRequest, RepoName, Revision, Run,
+    Spec, Spent, Stage, StageName, Tag, Timestamp,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,9 @@ pub struct JobView {
     /// The latest word on why it is where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What its agent wants to know: it waits for a person's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
     /// How urgent it is.
     pub priority: Priority,
     /// Whether it is work itself or follows its children.
@@ -190,6 +193,10 @@ impl JobView {
                 _ => None,
             },
             message: job.message().map(str::to_owned),
+            question: match job.stage() {
+                Stage::Blocked { on: Obstacle::Question(question) } => Some(question.clone()),
+                _ => None,
+            },
             priority: job.priority(),
             kind: spec.kind,
             repo: spec.repo.clone(),

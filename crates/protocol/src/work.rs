@@ -1,9 +1,9 @@
 //! What a factory says and hears about the jobs it works on.
 
 use domain::{
-    BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, Evidence, FactoryId,
-    FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, PullRequest, RepoName, Spec, Spent,
-    StageName, Timestamp,
+    Again, BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, Evidence,
+    FactoryId, FailureReason, Flags, Insights, InstanceId, JobId, Message, ProductId, PullRequest, RepoName, Spec,
+    Spent, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -74,6 +74,9 @@ pub struct Assignment {
     /// What has to be changed about the work that was completed before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<String>,
+    /// The question that an earlier run asked, and a person's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     /// The branch or merge to make instead of work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<PromoteOrder>,
@@ -203,6 +206,9 @@ pub struct FailWork {
     pub lease_epoch: Epoch,
     /// Why.
     pub reason: FailureReason,
+    /// Whether another attempt may end differently; if not, the job goes to a person at once.
+    #[serde(default, skip_serializing_if = "Again::is_worthwhile")]
+    pub again: Again,
     /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -226,6 +232,22 @@ pub struct Failed {
     /// The end of the backoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
+}
+
+/// Parks a job on a question to a person [B6]. Lease and seat come free, and no attempt is counted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AskWork {
+    /// The fence.
+    pub lease_epoch: Epoch,
+    /// What the agent wants to know.
+    pub question: String,
+    /// Work saved on the way out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
+    /// What it cost until then.
+    #[serde(default)]
+    pub insights: Insights,
 }
 
 /// Gives a job back.
@@ -411,6 +433,12 @@ pub enum WorkOperation {
         #[serde(flatten)]
         request: QuotaWork,
     },
+    /// `POST /jobs/:id/ask`
+    Ask {
+        job_id: JobId,
+        #[serde(flatten)]
+        request: AskWork,
+    },
     /// `POST /jobs/:id/lease/release`
     Release {
         job_id: JobId,
@@ -444,7 +472,7 @@ pub struct WorkResult {
 pub enum WorkOutcome {
     /// To `accept`.
     Accepted(Box<Accepted>),
-    /// To `start`, `patch`, `promote` and `release`.
+    /// To `start`, `patch`, `promote`, `ask` and `release`.
     Stage(StageAnswer),
     /// To `complete`.
     Completed(Completed),

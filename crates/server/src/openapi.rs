@@ -60,6 +60,7 @@ struct Description;
         work::fail,
         work::quota,
         work::keep_evidence,
+        work::ask,
         work::release,
         work::renew,
         many::work,

@@ -63,6 +63,7 @@ fn under_the_prefix() -> Routes {
         .post("/jobs/{id}/promote", work::promote)
         .post("/jobs/{id}/sighting", work::sighted)
         .post("/jobs/{id}/quota", work::quota)
+        .post("/jobs/{id}/ask", work::ask)
         .post("/accept", work::accept)
         .post("/claim", modes::claim)
         .post("/fail", work::fail)

@@ -273,6 +273,7 @@ impl Machine {
         let request = FailWork {
             lease_epoch: grip.epoch,
             reason,
+            again: domain::Again::default(),
             message: None,
             checkpoint: None,
             insights: domain::Insights::default(),

@@ -27,6 +27,7 @@ mod feeding;
 mod following;
 mod idle;
 mod joining;
+mod judging;
 mod leading;
 mod leasing;
 mod modes;
@@ -54,7 +55,7 @@ macro_rules! stories_on {
 }
 
 stories_on!(
-    weak: accepting, claiming, cutting, depending, dispatching, errands, failing, following, idle, joining, leading,
+    weak: accepting, claiming, cutting, depending, dispatching, errands, failing, following, idle, joining, judging, leading,
     leasing, modes, placing, racing, seats, steering, turning, windows
 );
 

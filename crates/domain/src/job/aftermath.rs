@@ -9,7 +9,7 @@ use crate::lease::Lease;
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
 use crate::run::{Insights, Run, RunOutcome};
-use crate::stage::{Account, Completion, KeepCheckpoint, StageEvent, StageName};
+use crate::stage::{Account, Completion, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName};
 use crate::time::Timestamp;
 
 impl Job {
@@ -38,7 +38,12 @@ impl Job {
             }
             E::Checkpointed { checkpoint, .. } => self.state.checkpoint = Some(checkpoint.clone()),
             E::Completed { completion, .. } => self.complete_run(completion, at),
-            E::Asked { .. } => self.end_run(RunOutcome::Asked, None, at),
+            E::Asked { question, account, .. } => {
+                self.state.message = Some(question.clone());
+                self.state.answer = None;
+                self.charge_run(account);
+                self.end_run(RunOutcome::Asked, Some(question.clone()), at);
+            }
             E::QuotaHit { window, account, .. } => {
                 let message = account.message.clone().unwrap_or_else(|| window.to_string());
                 self.state.message = Some(window.to_string());
@@ -52,8 +57,10 @@ impl Job {
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Released, message.clone(), at);
             }
-            E::AttemptFailed { reason, account, .. } => {
-                self.state.attempts += u32::from(reason.is_retryable());
+            E::AttemptFailed { reason, account, verdict, .. } => {
+                // A failure that is final is no attempt of a series [J5].
+                let is_final = matches!(verdict, Verdict::Fail { .. });
+                self.state.attempts += u32::from(reason.is_retryable() && !is_final);
                 self.state.avoid = before.holder().cloned();
                 self.state.message.clone_from(&account.message);
                 self.fail_run(*reason, account, at);
@@ -111,6 +118,24 @@ impl Job {
         }
     }
 
+    /// What was last heard of a run that will not report any more: what it cost until then was spent.
+    #[must_use]
+    pub fn with_figures(mut self, heard: Insights) -> Self {
+        if let Some(run) = self.state.run.as_mut().filter(|run| run.insights == Insights::default()) {
+            run.insights = heard;
+        }
+        self
+    }
+
+    /// A person's answer to the question that the job is parked on, for the next run.
+    #[must_use]
+    pub fn with_answer(mut self, answer: &str) -> Self {
+        if let Stage::Blocked { on: Obstacle::Question(question) } = &self.state.stage {
+            self.state.answer = Some(format!("You asked: {question}\n\nThe answer: {answer}"));
+        }
+        self
+    }
+
     fn begin_run(&mut self, lease: &Lease) {
         self.state.runs += 1;
         self.state.run = Some(Run {
@@ -143,6 +168,7 @@ impl Job {
         self.state.completed_epoch = self.state.run.as_ref().map(|run| run.epoch);
         self.state.request_text.clone_from(&completion.request_text);
         self.state.changes = None;
+        self.state.answer = None;
         if let Some(checkpoint) = &completion.checkpoint {
             self.state.checkpoint = Some(checkpoint.clone());
         }
@@ -183,7 +209,7 @@ impl Job {
             run.outcome.get_or_insert(outcome);
             run.message = run.message.or(message);
             run.ended_at = Some(at);
-            self.state.spent.add(&run.insights);
+            self.state.spent.add(&run);
             self.fresh_runs.push(run);
         }
     }
@@ -205,7 +231,10 @@ impl Job {
         use StageEvent as E;
         let none = serde_json::Value::Null;
         match event {
-            E::Unblocked => (EventKind::Unblocked, none),
+            E::Unblocked => match &self.state.answer {
+                Some(answer) => (EventKind::Unblocked, json!({ "answer": answer })),
+                None => (EventKind::Unblocked, none),
+            },
             E::DepFailed { dep } => (EventKind::Failed, json!({ "reason": "dep_failed", "dep": dep })),
             E::Dispatched { dispatch } => (
                 EventKind::Dispatched,

@@ -144,6 +144,11 @@ impl Job {
         self.state.changes.as_deref()
     }
 
+    /// The question that its last run asked and what a person answered, until the work is done.
+    pub fn answer(&self) -> Option<&str> {
+        self.state.answer.as_deref()
+    }
+
     /// How often its pull request has sent it back.
     pub fn feedback_rounds(&self) -> u32 {
         self.state.feedback.rounds()

@@ -67,7 +67,7 @@ pub enum StageEvent {
     /// The work is done and verified; `promote` is the holder's right to move the branch.
     Completed { holder: Holder, completion: Completion, promote_until: Timestamp },
     /// The agent asks a person.
-    Asked { holder: Holder, question: String },
+    Asked { holder: Holder, question: String, account: Account },
     /// The engine's usage window is used up. It is the login's: another one may take the job at once.
     QuotaHit { holder: Holder, window: UsageWindow, account: Account },
     /// The holder gives the job back.

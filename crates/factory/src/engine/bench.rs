@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{Clock, EngineName};
+use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -73,11 +74,88 @@ fn make(
     let environment = environment(kind, &config.environment, variables, &bench.empty_home);
     Ok(match kind {
         EngineKind::Command => Arc::new(CommandEngine::new(name.clone(), config, environment)?),
-        EngineKind::Claude => Arc::new(ClaudeEngine::new(name.clone(), config, environment, bench)),
-        EngineKind::Codex => Arc::new(CodexEngine::new(name.clone(), config, environment, bench)),
+        EngineKind::Claude | EngineKind::Codex => Arc::new(SignedIn::new(name, config, variables, bench)),
         EngineKind::Devin => Arc::new(DevinEngine::new(name.clone(), config, environment, bench)),
         EngineKind::Acp => Arc::new(AcpEngine::new(name.clone(), config, environment)?),
     })
+}
+
+/// An engine that somebody signs in to: its login may come and go while the factory runs, so that it is made anew each
+/// time it is looked for.
+struct SignedIn {
+    name: EngineName,
+    config: EngineConfig,
+    variables: Vec<(OsString, OsString)>,
+    bench: Bench,
+    current: RwLock<Arc<dyn Engine>>,
+}
+
+impl SignedIn {
+    fn new(name: &EngineName, config: &EngineConfig, variables: &[(OsString, OsString)], bench: &Bench) -> Self {
+        let current = RwLock::new(signed_in(name, config, variables, bench));
+        Self {
+            name: name.clone(),
+            config: config.clone(),
+            variables: variables.to_vec(),
+            bench: bench.clone(),
+            current,
+        }
+    }
+}
+
+/// The engine with the login that is there now.
+fn signed_in(
+    name: &EngineName,
+    config: &EngineConfig,
+    variables: &[(OsString, OsString)],
+    bench: &Bench,
+) -> Arc<dyn Engine> {
+    let kind = config.kind(name);
+    let environment = environment(kind, &config.environment, variables, &bench.empty_home);
+    match kind {
+        EngineKind::Codex => Arc::new(CodexEngine::new(name.clone(), config, environment, bench)),
+        _ => Arc::new(ClaudeEngine::new(name.clone(), config, environment, bench)),
+    }
+}
+
+#[async_trait]
+impl Engine for SignedIn {
+    fn name(&self) -> &EngineName {
+        &self.name
+    }
+
+    fn credential(&self) -> Option<&str> {
+        self.config.credential.as_deref()
+    }
+
+    fn login_files(&self) -> Vec<PathBuf> {
+        let kind = self.config.kind(&self.name);
+        let Some(login) = login_of(kind) else { return Vec::new() };
+        let environment = environment(kind, &self.config.environment, &self.variables, &self.bench.empty_home);
+        let named = environment.variable(login.folder_variable).map(PathBuf::from);
+        let own = || self.variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+        let home = || self.config.environment.home.clone().or_else(own).map(|home| home.join(login.folder));
+        named.or_else(home).map(|folder| folder.join(login.file)).into_iter().collect()
+    }
+
+    async fn detect(&self) -> Presence {
+        let engine = signed_in(&self.name, &self.config, &self.variables, &self.bench);
+        *self.current.write() = Arc::clone(&engine);
+        engine.detect().await
+    }
+
+    fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
+        let engine = Arc::clone(&self.current.read());
+        engine.command(request)
+    }
+}
+
+fn login_of(kind: EngineKind) -> Option<&'static Login> {
+    match kind {
+        EngineKind::Command | EngineKind::Devin | EngineKind::Acp => None,
+        EngineKind::Claude => Some(&super::claude::LOGIN),
+        EngineKind::Codex => Some(&super::codex::LOGIN),
+    }
 }
 
 /// An engine that nobody configured: without a login it is not there.
@@ -91,6 +169,10 @@ impl Engine for Found {
 
     fn credential(&self) -> Option<&str> {
         self.0.credential()
+    }
+
+    fn login_files(&self) -> Vec<PathBuf> {
+        self.0.login_files()
     }
 
     async fn detect(&self) -> Presence {
@@ -115,12 +197,9 @@ fn environment(
     variables: &[(OsString, OsString)],
     empty_home: &Path,
 ) -> Environment {
-    let login = match kind {
-        EngineKind::Command | EngineKind::Devin | EngineKind::Acp => None,
-        EngineKind::Claude => Some(&super::claude::LOGIN),
-        EngineKind::Codex => Some(&super::codex::LOGIN),
+    let Some(login) = login_of(kind) else {
+        return Environment::cleared(variables.iter().cloned(), empty_home, config);
     };
-    let Some(login) = login else { return Environment::cleared(variables.iter().cloned(), empty_home, config) };
     let mut config = config.clone();
     config.pass.extend(login.variables.iter().map(|name| (*name).to_owned()));
     let cleared = Environment::cleared(variables.iter().cloned(), empty_home, &config);
@@ -200,6 +279,38 @@ mod tests {
         assert_eq!(names(EngineKind::Claude), [true, false, false]);
         assert_eq!(names(EngineKind::Codex), [false, true, false]);
         assert_eq!(names(EngineKind::Command), [false, false, false]);
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_nobody_configured_is_there_as_soon_as_somebody_has_signed_in() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let home = tempfile::tempdir().unwrap();
+        let program = home.path().join("claude");
+        std::fs::write(&program, "#!/bin/sh\necho '2.1.197 (Claude Code)'\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let variables = ["HOME", "PATH"].map(|name| (OsString::from(name), home.path().as_os_str().to_owned()));
+        let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+        let bench = Bench {
+            launcher: Launcher::unguarded(Arc::clone(&clock)),
+            clock,
+            sessions: home.path().join("sessions"),
+            prices: Prices::default(),
+            empty_home: home.path().join("empty"),
+        };
+        let engines = make_all(&BTreeMap::new(), &variables, &bench).unwrap();
+        let claude = engines.iter().find(|engine| engine.name().as_str() == "claude").unwrap();
+        let file = home.path().join(".claude/.credentials.json");
+
+        assert!(matches!(claude.detect().await, Presence::Missing { .. }));
+        assert_eq!(claude.login_files(), std::slice::from_ref(&file));
+        std::fs::create_dir(home.path().join(".claude")).unwrap();
+        std::fs::write(&file, "{}").unwrap();
+
+        let version = Some("2.1.197".to_owned());
+        let login = super::super::Login::SignedIn;
+        assert_eq!(claude.detect().await, Presence::Ready { version, login });
+        assert_eq!(claude.login_files(), [file]);
     }
 
     #[test]

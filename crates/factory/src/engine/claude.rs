@@ -1,5 +1,6 @@
 //! Claude Code, by its own stream of JSON.
 
+mod closing;
 mod session;
 mod sessions;
 

@@ -1,5 +1,6 @@
 //! Codex, by `codex exec --json`.
 
+mod rollout;
 mod session;
 mod threads;
 
@@ -15,6 +16,7 @@ use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
 use crate::run_key::RunKey;
+use rollout::Rollout;
 use session::CodexSession;
 use threads::Threads;
 
@@ -112,6 +114,7 @@ impl Engine for CodexEngine {
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, resumed));
+        let rollout = Rollout::below(&folder);
         let run = RunKey { job: request.job, epoch: request.epoch };
         let mut environment = self.environment.clone().of_run(run, request.attempt);
         if let Room::PerJob(_) = self.room {
@@ -125,7 +128,7 @@ impl Engine for CodexEngine {
         };
         let threads = Threads::of(&self.bench.sessions.join(self.name.as_str()), request.job);
         let (model, prices) = (self.model(request).cloned(), self.bench.prices.clone());
-        let session = CodexSession::new(model, prices, threads, self.bench.clock.clone());
+        let session = CodexSession::new(model, prices, threads, rollout, self.bench.clock.clone());
         Ok((program, Box::new(session)))
     }
 }

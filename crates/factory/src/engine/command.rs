@@ -19,7 +19,7 @@ use crate::run_key::RunKey;
 pub struct CommandEngine {
     name: EngineName,
     argv: Vec<Vec<Piece>>,
-    retryable: Vec<i32>,
+    retryable: Option<Vec<i32>>,
     model: Option<String>,
     credential: Option<String>,
     figures: Figures,
@@ -122,7 +122,7 @@ impl Engine for CommandEngine {
 }
 
 struct CommandSession {
-    retryable: Vec<i32>,
+    retryable: Option<Vec<i32>>,
     figures: Figures,
     insights: Insights,
     last_words: String,
@@ -145,9 +145,10 @@ impl Session for CommandSession {
             Exit::Code(0) | Exit::Lingered => Judgement::EndedWell,
             Exit::Code(code) => {
                 let message = format!("exit code {code}: {}", one_line(&self.last_words));
-                match self.retryable.contains(&code) {
-                    true => Judgement::may_pass(FailureReason::EngineError, message),
-                    false => Judgement::stays(FailureReason::EngineError, message),
+                match &self.retryable {
+                    // Whoever lists some says that the others mean the same thing every time.
+                    Some(listed) if !listed.contains(&code) => Judgement::stays(FailureReason::EngineError, message),
+                    _ => Judgement::may_pass(FailureReason::EngineError, message),
                 }
             }
         }
@@ -158,38 +159,41 @@ impl Session for CommandSession {
     }
 }
 
-/// Splits `--id={job_id}` into its pieces. Braces around anything but a lower-case word are text, as in JSON.
+/// Splits `--id={job_id}` into its pieces.
 fn parse(arg: &str) -> Result<Vec<Piece>, TemplateError> {
     let mut pieces = Vec::new();
-    let mut text = String::new();
     let mut rest = arg;
-    while let Some(open) = rest.find('{') {
-        let (before, after) = (&rest[..open], &rest[open + 1..]);
-        text.push_str(before);
-        let word = after.split_once('}').map(|(word, _)| word).filter(|word| is_word(word));
-        let Some(word) = word else {
-            text.push('{');
-            rest = after;
-            continue;
-        };
-        if !text.is_empty() {
-            pieces.push(Piece::Text(std::mem::take(&mut text)));
+    while let Some((before, word, after)) = next_placeholder(rest) {
+        if !before.is_empty() {
+            pieces.push(Piece::Text(before.to_owned()));
         }
-        pieces.push(match word {
-            "job_id" => Piece::JobId,
-            "epoch" => Piece::Epoch,
-            "worktree" => Piece::Worktree,
-            "title" => Piece::Title,
-            "model" => Piece::Model,
-            unknown => return Err(TemplateError::Unknown(domain::printable(unknown))),
-        });
-        rest = &after[word.len() + 1..];
+        pieces.push(piece(word)?);
+        rest = after;
     }
-    text.push_str(rest);
-    if !text.is_empty() || pieces.is_empty() {
-        pieces.push(Piece::Text(text));
+    if !rest.is_empty() || pieces.is_empty() {
+        pieces.push(Piece::Text(rest.to_owned()));
     }
     Ok(pieces)
+}
+
+/// What is before the first placeholder, its name, and what is behind it. Braces around anything but a lower-case word are
+/// text, as in JSON.
+fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    text.match_indices('{').find_map(|(open, _)| {
+        let (word, after) = text[open + 1..].split_once('}')?;
+        is_word(word).then_some((&text[..open], word, after))
+    })
+}
+
+fn piece(word: &str) -> Result<Piece, TemplateError> {
+    Ok(match word {
+        "job_id" => Piece::JobId,
+        "epoch" => Piece::Epoch,
+        "worktree" => Piece::Worktree,
+        "title" => Piece::Title,
+        "model" => Piece::Model,
+        unknown => return Err(TemplateError::Unknown(domain::printable(unknown))),
+    })
 }
 
 fn is_word(text: &str) -> bool {
@@ -267,5 +271,16 @@ mod tests {
         assert_eq!(judged(0), Judgement::EndedWell);
         assert_eq!(judged(75), Judgement::may_pass(reason, "exit code 75: no luck".to_owned()));
         assert_eq!(judged(1), Judgement::stays(reason, "exit code 1: no luck".to_owned()));
+    }
+
+    #[test]
+    fn without_a_list_every_exit_code_is_worth_another_attempt() {
+        let config = EngineConfig { argv: vec!["tool".to_owned()], ..EngineConfig::default() };
+        let engine = CommandEngine::new(EngineName::command(), &config, Environment::default()).unwrap();
+        let (_, mut session) = engine.command(&request("x")).unwrap();
+
+        let judged = session.judge(Exit::Code(1));
+
+        assert_eq!(judged, Judgement::may_pass(FailureReason::EngineError, "exit code 1: ".to_owned()));
     }
 }

@@ -8,11 +8,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{EngineName, FailureReason, Insights};
+use domain::{Clock, EngineName, FailureReason, Insights};
 
 use super::bench::Bench;
+use super::phrases::{says_signed_out, says_usage_limit};
+use super::resets::reset_time;
 use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
 use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Presence, Session};
@@ -100,7 +103,7 @@ impl Engine for DevinEngine {
             environment: self.environment.clone().of_run(run, request.attempt),
             stdin: Vec::new(),
         };
-        Ok((program, Box::new(DevinSession::new(papers.export, memory))))
+        Ok((program, Box::new(DevinSession::new(papers.export, memory, Arc::clone(&self.bench.clock)))))
     }
 }
 
@@ -128,21 +131,33 @@ impl Papers {
 struct DevinSession {
     export: PathBuf,
     memory: Memory,
+    clock: Arc<dyn Clock>,
     trajectory: Trajectory,
+    /// How long the trajectory has to be before it is worth another look.
+    read_again_at: u64,
     told: bool,
     last_words: String,
 }
 
 impl DevinSession {
-    fn new(export: PathBuf, memory: Memory) -> Self {
-        Self { export, memory, trajectory: Trajectory::default(), told: false, last_words: String::new() }
+    fn new(export: PathBuf, memory: Memory, clock: Arc<dyn Clock>) -> Self {
+        let (trajectory, last_words) = (Trajectory::default(), String::new());
+        Self { export, memory, clock, trajectory, read_again_at: 0, told: false, last_words }
     }
 
     fn session_started(&mut self) -> Option<EngineEvent> {
-        if !self.told {
-            self.trajectory = Trajectory::read(&self.export);
+        if self.told {
+            return None;
         }
-        let session = self.trajectory.session.clone().filter(|session| !self.told && is_plain(session))?;
+        // It is written anew after each turn, and has to be read whole: again only once it has doubled, so that a long
+        // conversation is not read as often as it has lines.
+        let length = fs::symlink_metadata(&self.export).map_or(0, |found| found.len());
+        if length == 0 || length < self.read_again_at {
+            return None;
+        }
+        self.read_again_at = length.saturating_mul(2);
+        self.trajectory = Trajectory::read(&self.export);
+        let session = self.trajectory.session.clone().filter(|session| is_plain(session))?;
         self.told = true;
         Some(EngineEvent::SessionStarted { session })
     }
@@ -156,14 +171,25 @@ impl Session for DevinSession {
         self.session_started().into_iter().chain(for_people(&line.text)).collect()
     }
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
+    fn settle(&mut self) {
         self.trajectory = Trajectory::read(&self.export);
+    }
+
+    fn judge(&mut self, exit: Exit) -> Judgement {
         match exit {
             Exit::Code(0) => Judgement::EndedWell,
             Exit::Code(code @ 129..=192) => Judgement::may_pass(
                 FailureReason::Crash,
                 format!("it was ended by signal {}; its last words: {}", code - 128, self.last_words),
             ),
+            // It has no word for either in its stream: only what it said last tells.
+            Exit::Code(_) if says_signed_out(&self.last_words) => {
+                Judgement::SignedOut { message: self.last_words.clone() }
+            }
+            Exit::Code(_) if says_usage_limit(&self.last_words) => {
+                let resets_at = reset_time(&self.last_words, self.clock.now());
+                Judgement::QuotaWindow { window: None, resets_at, message: self.last_words.clone() }
+            }
             Exit::Code(code) => {
                 Judgement::may_pass(FailureReason::EngineError, format!("exit code {code}: {}", self.last_words))
             }
@@ -182,8 +208,53 @@ impl Session for DevinSession {
 
 #[cfg(test)]
 mod tests {
+    use ambient::SystemClock;
+
     use super::*;
     use crate::process::Source;
+
+    fn session(export: &Path) -> DevinSession {
+        DevinSession::new(export.to_owned(), Memory::New, Arc::new(SystemClock::new()))
+    }
+
+    fn said(text: &str) -> Line {
+        Line { source: Source::Err, text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_limit_or_a_missing_login_is_told_by_its_last_words_alone() {
+        let judged = |words: &str, code| {
+            let mut session = session(Path::new("/nowhere"));
+            session.translate(&said(words));
+            session.judge(Exit::Code(code))
+        };
+
+        let limit = "Error: you have reached your usage limit, resets_at 1794804129";
+        let resets_at = Some("2026-11-16T04:42:09Z".parse().unwrap());
+        assert_eq!(judged(limit, 1), Judgement::QuotaWindow { window: None, resets_at, message: limit.to_owned() });
+        let login = "Not logged in: run `devin auth login`";
+        assert_eq!(judged(login, 1), Judgement::SignedOut { message: login.to_owned() });
+        assert_eq!(judged("I raised the rate limit of the server.", 0), Judgement::EndedWell);
+    }
+
+    #[test]
+    fn a_trajectory_without_a_session_is_not_read_for_every_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let export = folder.path().join("trajectory.json");
+        let steps = vec![r#"{"source":"agent"}"#; 20_000].join(",");
+        fs::write(&export, format!(r#"{{"steps":[{steps}]}}"#)).unwrap();
+        let length = fs::metadata(&export).unwrap().len();
+        let mut session = session(&export);
+
+        for _ in 0..20_000 {
+            session.translate(&said("line"));
+        }
+
+        assert_eq!(session.read_again_at, 2 * length, "one look is enough until there is twice as much");
+        fs::write(&export, format!(r#"{{"session_id":"quiet-harbour","steps":[{steps},{steps}]}}"#)).unwrap();
+        let started = EngineEvent::SessionStarted { session: "quiet-harbour".to_owned() };
+        assert_eq!(session.translate(&said("line"))[0], started);
+    }
 
     #[test]
     fn the_prompt_and_the_trajectory_stay_out_of_the_worktree_and_of_the_next_run() {
@@ -206,11 +277,12 @@ mod tests {
         let text = include_str!("../../tests/golden/devin/trajectory.json");
         let line = Line { source: Source::Out, text: "All done.".to_owned() };
         let play = |memory| {
-            let mut session = DevinSession::new(export.clone(), memory);
+            let mut session = DevinSession::new(export.clone(), memory, Arc::new(SystemClock::new()));
             let mut events = session.translate(&line);
             fs::write(&export, text).unwrap();
             events.extend(session.translate(&line));
             events.extend(session.translate(&line));
+            session.settle();
             let judged = session.judge(Exit::Code(0));
             fs::remove_file(&export).unwrap();
             (events, judged, session.insights())

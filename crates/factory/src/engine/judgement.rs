@@ -1,6 +1,6 @@
 //! What a run of an engine came to.
 
-use domain::{FailureReason, Timestamp};
+use domain::{Again, FailureReason, Timestamp};
 
 /// How an engine's program ended, when no limit of ours and nobody's order ended it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,11 @@ pub enum Judgement {
         /// What the engine said.
         message: String,
     },
+    /// Its login was not taken: the engine is of no use here until somebody signs in. Nothing was done.
+    SignedOut {
+        /// What the engine said.
+        message: String,
+    },
     /// We were asked to stop it.
     Stopped,
 }
@@ -53,13 +58,4 @@ impl Judgement {
     pub(crate) fn stays(reason: FailureReason, message: String) -> Self {
         Self::Failed { reason, again: Again::Pointless, message }
     }
-}
-
-/// Whether another attempt may end differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
-    /// It may.
-    Worthwhile,
-    /// It would end the same way.
-    Pointless,
 }

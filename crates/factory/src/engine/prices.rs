@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::price_list::LIST;
 use crate::config::Price;
 
-/// Prices by model. A model that is not in it costs nobody knows how much, which is not nothing.
+/// Prices by model: those that are configured, then the vendors' own. A model that is in neither costs nobody knows how
+/// much, which is not nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prices(Arc<BTreeMap<String, Price>>);
 
@@ -21,17 +23,17 @@ pub struct Tokens {
 }
 
 impl Prices {
-    /// The given prices.
+    /// The given prices, before those of the list.
     pub fn new(prices: BTreeMap<String, Price>) -> Self {
         Self(Arc::new(prices))
     }
 
-    /// What these tokens cost in US dollars, if the model has a price: its own, or that of the longest name which its
-    /// name begins with (`gpt-5` for `gpt-5-2026-01-31`).
+    /// What these tokens cost in US dollars, if that is known. No tokens cost nothing, whatever the model.
     pub fn cost(&self, model: Option<&str>, tokens: Tokens) -> Option<f64> {
-        let model = model?;
-        let (_, price) =
-            self.0.iter().filter(|(name, _)| model.starts_with(name.as_str())).max_by_key(|(name, _)| name.len())?;
+        if tokens == Tokens::default() {
+            return Some(0.0);
+        }
+        let price = self.price(model?)?;
         let of = |tokens: u64, per_million: f64| tokens as f64 / 1_000_000.0 * per_million;
         let cached = tokens.cached.min(tokens.input);
         Some(
@@ -40,6 +42,22 @@ impl Prices {
                 + of(tokens.output, price.output),
         )
     }
+
+    /// The price of a model. A configured one is its own, or that of the longest name which its name begins with (`gpt-5`
+    /// for `gpt-5-2026-01-31`); one of the list is for that model and its dated versions only, and guesses at no other.
+    fn price(&self, model: &str) -> Option<Price> {
+        let configured = self.0.iter().filter(|(name, _)| model.starts_with(name.as_str()));
+        let configured = configured.max_by_key(|(name, _)| name.len()).map(|(_, price)| *price);
+        configured.or_else(|| LIST.iter().find(|listed| is_version_of(model, listed.model)).map(|listed| listed.price))
+    }
+}
+
+/// Whether a name is `base`, or `base` with a date or a size of its context behind it.
+fn is_version_of(model: &str, base: &str) -> bool {
+    let Some(rest) = model.strip_prefix(base) else { return false };
+    let rest = rest.strip_suffix("[1m]").unwrap_or(rest);
+    let is_date = |text: &str| text.len() >= 8 && text.chars().all(|c| c.is_ascii_digit() || c == '-');
+    rest.is_empty() || rest == "-latest" || rest.strip_prefix(['-', '@']).is_some_and(is_date)
 }
 
 #[cfg(test)]
@@ -57,5 +75,31 @@ mod tests {
         assert_eq!(prices.cost(Some("gpt-5-mini"), tokens), Some(1.0 + 1.0 + 2.0));
         assert_eq!(prices.cost(Some("other"), tokens), None);
         assert_eq!(prices.cost(None, tokens), None);
+        assert_eq!(prices.cost(None, Tokens::default()), Some(0.0));
+    }
+
+    #[test]
+    fn a_listed_model_has_its_price_and_lends_it_to_no_other() {
+        let cost = |model| Prices::default().cost(Some(model), Tokens { input: 1_000_000, cached: 0, output: 0 });
+
+        assert_eq!(cost("gpt-5.3-codex"), Some(1.75));
+        assert_eq!(cost("gpt-5-2026-01-31"), Some(1.25));
+        assert_eq!(cost("claude-opus-4-5-20251101"), Some(5.0));
+        assert_eq!(cost("claude-opus-5-5[1m]"), Some(4.0));
+        for unknown in ["gpt-5.7", "gpt-5-pro", "claude-opus-5-9", "claude-opus"] {
+            assert_eq!(cost(unknown), None, "{unknown}");
+        }
+        let own = Prices::new([("gpt-5".to_owned(), Price { input: 9.0, output: 9.0, cached: None })].into());
+        assert_eq!(own.cost(Some("gpt-5"), Tokens { input: 1_000_000, cached: 0, output: 0 }), Some(9.0));
+    }
+
+    #[test]
+    fn every_model_is_listed_once_at_a_price_that_makes_sense() {
+        let names: std::collections::BTreeSet<&str> = LIST.iter().map(|listed| listed.model).collect();
+
+        assert_eq!(names.len(), LIST.len());
+        for super::super::price_list::Listed { model, price } in &LIST {
+            assert!(price.cached.unwrap_or(price.input) <= price.input && price.input < price.output, "{model}");
+        }
     }
 }

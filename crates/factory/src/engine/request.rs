@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use domain::{Epoch, JobId};
 
+use crate::config::Limits;
+
 /// What an engine is asked to do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineRequest {
@@ -72,7 +74,7 @@ impl EngineRequest {
 /// What a run may use up, beyond the bounds of every program. Absent is without limit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Allowance {
-    /// The job's own wall clock. Time over it is the job's budget, not the host's limit.
+    /// What is left of the job's own wall clock. Time over it is the job's budget, not the host's limit.
     pub wall: Option<Duration>,
     /// US dollars that are left of the job's budget.
     pub usd: Option<f64>,
@@ -82,6 +84,17 @@ pub struct Allowance {
     pub turns: Option<u32>,
     /// Room on the disk.
     pub disk: Option<DiskAllowance>,
+}
+
+impl DiskAllowance {
+    /// What a host's limits allow.
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self {
+            growth_bytes_max: limits.worktree_growth_mib_max.saturating_mul(1024 * 1024),
+            free_bytes_min: limits.disk_free_mib_min.saturating_mul(1024 * 1024),
+            every: Duration::from_millis(limits.disk_every_ms),
+        }
+    }
 }
 
 /// How much of the disk a run may take.

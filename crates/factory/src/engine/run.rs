@@ -62,8 +62,9 @@ pub struct EngineRun {
     clock: Arc<dyn Clock>,
 }
 
-/// Lines on their way from the program to whoever listens. More would only hide that the listener is slow.
-const LINES_IN_FLIGHT_MAX: usize = 64;
+/// Lines on their way from the program to whoever listens. More would only hide that the listener is slow, and each can be
+/// as long as lines may be.
+const LINES_IN_FLIGHT_MAX: usize = 2;
 
 /// How long a program that is spoken with has to end its turn by itself, before it is told by a signal.
 const FAREWELL_MAX: Duration = Duration::from_secs(2);
@@ -79,7 +80,9 @@ impl EngineRun {
         let (program, session) = engine.command(request)?;
         let (allowance, clock) = (request.allowance.clone(), launcher.clock());
         let disk = allowance.disk.map(|disk| DiskWatch::new(disk, &request.worktree));
-        Ok(Self { running: launcher.start(program, bounds.clone())?, session, bounds, allowance, disk, clock })
+        // All it says is heard, because its last lines tell what it came to; what is kept of it has its own bound.
+        let running = launcher.start(program, Bounds { output_bytes_max: u64::MAX, ..bounds })?;
+        Ok(Self { running, session, bounds, allowance, disk, clock })
     }
 
     /// What names the engine's guard after a restart of the factory.
@@ -101,12 +104,12 @@ impl EngineRun {
             never = stop.after_closing_word(&*clock, bounds.grace) => match never {},
             never = stop.when_disk_is_full(&*clock, disk) => match never {},
         };
+        session.settle();
         let judgement = match stop.why(&finished, &bounds, &allowance, cancel) {
             Over::Exit(exit) => session.judge(exit),
             Over::Limit(limit) => limit.judgement(),
             Over::Told => Judgement::Stopped,
         };
-        // Some engines tell what they cost only when they are judged.
         let mut insights = session.insights();
         insights.engine_ms = u64::try_from(finished.took.as_millis()).ok();
         EngineRunEnd { judgement, finished, insights }

@@ -3,14 +3,7 @@
 use serde_json::Value;
 
 use super::EngineEvent;
-use crate::process::{LINE_BYTES_MAX, Line, Source};
-
-/// The objects of one stream.
-#[derive(Debug, Default)]
-pub(super) struct Objects {
-    /// Whether the pieces of a line that is too long are passing by.
-    is_torn: bool,
-}
+use crate::process::{Line, Source};
 
 /// What a line holds.
 #[derive(Debug, PartialEq)]
@@ -26,24 +19,19 @@ pub(super) enum Heard {
 /// A text that somebody keeps is cut to this: the log has the rest.
 pub(super) const KEPT_CHARS_MAX: usize = 2_000;
 
-impl Objects {
-    pub(super) fn read(&mut self, line: &Line) -> Heard {
-        let text = line.text.trim();
-        if text.is_empty() {
-            return Heard::Nothing;
-        }
-        if line.source == Source::Err {
-            return Heard::Text(line.text.clone());
-        }
-        let was_torn = std::mem::replace(&mut self.is_torn, line.text.len() >= LINE_BYTES_MAX);
-        if text.starts_with('{')
-            && let Ok(object) = serde_json::from_str(text)
-        {
-            // The middle or the end of a torn line is never a whole object: its braces do not match.
-            return Heard::Object(object);
-        }
-        if was_torn || self.is_torn { Heard::Nothing } else { Heard::Text(line.text.clone()) }
+/// Reads a line of a stream. Only standard output is one.
+pub(super) fn read(line: &Line) -> Heard {
+    let text = line.text.trim();
+    if text.is_empty() {
+        return Heard::Nothing;
     }
+    if line.source == Source::Out
+        && text.starts_with('{')
+        && let Ok(object) = serde_json::from_str(text)
+    {
+        return Heard::Object(object);
+    }
+    Heard::Text(line.text.clone())
 }
 
 /// The events of a line that is for people.
@@ -86,32 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_came_in_pieces_is_passed_over_and_the_next_one_is_read() {
-        let mut objects = Objects::default();
-        let huge = format!("{{\"type\":\"user\",\"text\":\"{}", "x".repeat(LINE_BYTES_MAX));
-
-        let heard: Vec<Heard> =
-            [huge.as_str(), "yyy\"}", "{\"a\":1}", "warning"].map(|text| objects.read(&out(text))).into();
-
-        let expected = [
-            Heard::Nothing,
-            Heard::Nothing,
-            Heard::Object(serde_json::json!({"a": 1})),
-            Heard::Text("warning".to_owned()),
-        ];
-        assert_eq!(heard, expected);
-    }
-
-    #[test]
     fn what_is_no_object_is_for_people() {
-        let mut objects = Objects::default();
-
         let deep = "[".repeat(100_000);
         for text in ["{\"type\":", "null", "\u{fffd}\u{fffd}\0", &deep, &format!("{{\"a\":{deep}")] {
-            assert_eq!(objects.read(&out(text)), Heard::Text(text.to_owned()));
+            assert_eq!(read(&out(text)), Heard::Text(text.to_owned()));
         }
         let error = Line { source: Source::Err, text: "{\"type\":\"result\"}".to_owned() };
-        assert_eq!(objects.read(&error), Heard::Text(error.text.clone()), "only standard output is the stream");
+        assert_eq!(read(&error), Heard::Text(error.text.clone()), "only standard output is the stream");
+        assert_eq!(read(&out(" {\"a\":1}")), Heard::Object(serde_json::json!({"a": 1})));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 pub struct Line {
     /// Which stream it came from.
     pub source: Source,
-    /// The text. A line longer than a mebibyte comes in pieces.
+    /// The text. One that is too long is not kept: a word on its length comes in its place.
     pub text: String,
 }
 
@@ -25,8 +25,8 @@ pub enum Source {
     Err,
 }
 
-/// Engines print whole files inside one line of JSON; beyond this nobody reads a line as a whole.
-pub(crate) const LINE_BYTES_MAX: usize = 1024 * 1024;
+/// Engines print whole files inside one line of JSON: the largest that they get or give through us, all of it escaped.
+const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Reads both streams of a program, and remembers when it last said something.
 pub(super) struct Tap<'a> {
@@ -36,13 +36,22 @@ pub(super) struct Tap<'a> {
     heard_ms: AtomicU64,
     left: AtomicU64,
     cut: AtomicBool,
+    left_out: AtomicU64,
+}
+
+/// A line that is being read.
+#[derive(Default)]
+struct Unfinished {
+    bytes: Vec<u8>,
+    /// How long it is, when that is too long to be kept.
+    too_long: Option<u64>,
 }
 
 impl<'a> Tap<'a> {
     pub(super) fn new(output: mpsc::Sender<Line>, clock: &'a dyn Clock, bytes_max: u64) -> Self {
         let started_at = clock.monotonic();
         let (heard_ms, left, cut) = (AtomicU64::new(0), AtomicU64::new(bytes_max), AtomicBool::new(false));
-        Self { output, clock, started_at, heard_ms, left, cut }
+        Self { output, clock, started_at, heard_ms, left, cut, left_out: AtomicU64::new(0) }
     }
 
     /// How long nothing was said.
@@ -54,24 +63,39 @@ impl<'a> Tap<'a> {
         self.cut.load(Ordering::Relaxed)
     }
 
+    /// How many lines were too long to be kept.
+    pub(super) fn lines_left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
     /// Reads one stream to its end.
     pub(super) async fn run(&self, stream: Option<impl AsyncRead + Unpin>, source: Source) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; 16 * 1024];
-        let mut line = Vec::new();
+        let mut line = Unfinished::default();
         while let Ok(read @ 1..) = stream.read(&mut chunk).await {
             self.heard_ms.store(u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
             for piece in chunk[..read].split_inclusive(|byte| *byte == b'\n') {
-                line.extend_from_slice(piece);
-                if piece.ends_with(b"\n") || line.len() >= LINE_BYTES_MAX {
-                    self.pass_on(source, &line).await;
-                    line.clear();
+                line.take(piece);
+                if piece.ends_with(b"\n") {
+                    self.finish(source, &mut line).await;
                 }
             }
         }
         if !line.is_empty() {
-            self.pass_on(source, &line).await;
+            self.finish(source, &mut line).await;
         }
+    }
+
+    async fn finish(&self, source: Source, line: &mut Unfinished) {
+        match line.too_long.take() {
+            None => self.pass_on(source, &line.bytes).await,
+            Some(length) => {
+                self.left_out.fetch_add(1, Ordering::Relaxed);
+                self.pass_on(source, format!("[a line of {length} bytes is left out]").as_bytes()).await;
+            }
+        }
+        line.bytes.clear();
     }
 
     async fn pass_on(&self, source: Source, line: &[u8]) {
@@ -91,5 +115,56 @@ impl<'a> Tap<'a> {
 
     fn elapsed(&self) -> Duration {
         self.clock.monotonic().saturating_sub(self.started_at)
+    }
+}
+
+impl Unfinished {
+    /// Takes more of the line, as long as it can be kept; then only counts, so that no length needs more memory.
+    fn take(&mut self, piece: &[u8]) {
+        let length = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+        match &mut self.too_long {
+            Some(counted) => *counted = counted.saturating_add(length),
+            None if self.bytes.len() + piece.len() > LINE_BYTES_MAX => {
+                self.too_long = u64::try_from(self.bytes.len() + piece.len()).ok();
+                self.bytes = Vec::new();
+            }
+            None => self.bytes.extend_from_slice(piece),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.too_long.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ambient::SystemClock;
+
+    use super::*;
+
+    /// The most memory that this process has used so far.
+    fn peak_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_is_counted_and_the_stream_goes_on_in_the_same_memory() {
+        let length: u64 = 512 * 1024 * 1024;
+        let endless = tokio::io::repeat(b'x').take(length);
+        let stream = endless.chain(&b"\n{\"type\":\"result\"}\n"[..]);
+        let clock = SystemClock::new();
+        let (sender, mut lines) = mpsc::channel(8);
+        let tap = Tap::new(sender, &clock, u64::MAX);
+        let before = peak_kib();
+
+        tap.run(Some(stream), Source::Out).await;
+
+        let heard = [lines.try_recv().unwrap().text, lines.try_recv().unwrap().text];
+        let expected = [format!("[a line of {} bytes is left out]", length + 1), "{\"type\":\"result\"}".to_owned()];
+        assert_eq!((heard, tap.lines_left_out()), (expected, 1));
+        assert!(peak_kib() - before < 64 * 1024, "it took {} KiB", peak_kib() - before);
     }
 }

@@ -1,6 +1,7 @@
 //! Output on its way to the coordinator: bounded, and what does not fit leaves a mark [J9].
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -9,6 +10,9 @@ use crate::scrub::{ScrubStream, Scrubber};
 
 /// Output that waits for a slow coordinator, or one that is away.
 const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What stands where a log ends before its engine did.
+const CUT: &str = "[the rest is not shown: the limit `output_bytes_max` is reached]";
 
 /// What an engine said and nobody has taken yet. Taking lines never waits: an engine is not held up by its log.
 #[derive(Default)]
@@ -26,7 +30,12 @@ struct State {
 }
 
 /// The end that lines go in at. Dropping it says that there will be no more.
-pub(super) struct LogWriter(Arc<LogBacklog>);
+pub(super) struct LogWriter {
+    backlog: Arc<LogBacklog>,
+    /// What the log may still take.
+    left: AtomicU64,
+    is_cut: AtomicBool,
+}
 
 /// Whether more lines may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,23 +53,31 @@ impl LogBacklog {
 }
 
 impl LogWriter {
-    pub(super) fn new(backlog: &Arc<LogBacklog>) -> Self {
-        Self(Arc::clone(backlog))
+    /// Writes to a log that takes `bytes_max` in all.
+    pub(super) fn new(backlog: &Arc<LogBacklog>, bytes_max: u64) -> Self {
+        Self { backlog: Arc::clone(backlog), left: AtomicU64::new(bytes_max), is_cut: AtomicBool::new(false) }
     }
 
-    /// Adds a line, or counts it when there is no room.
+    /// Adds a line, or counts it when there is no room. The first that the log does not take any more leaves a word.
     pub(super) fn push(&self, line: &str) {
-        self.0.state.lock().push(line);
-        self.0.changed.notify_one();
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(length), Ordering::Relaxed);
+        if left >= length {
+            self.backlog.state.lock().push(line);
+        } else if !self.is_cut.swap(true, Ordering::Relaxed) {
+            self.backlog.state.lock().push(CUT);
+        }
+        self.backlog.changed.notify_one();
     }
 }
 
 impl Drop for LogWriter {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
+        let mut state = self.backlog.state.lock();
         state.end();
         state.is_closed = true;
-        self.0.changed.notify_one();
+        self.backlog.changed.notify_one();
     }
 }
 
@@ -129,7 +146,7 @@ mod tests {
     #[test]
     fn lines_that_do_not_fit_are_counted_where_they_are_missing() {
         let backlog = Arc::new(LogBacklog::default());
-        let writer = LogWriter::new(&backlog);
+        let writer = LogWriter::new(&backlog, u64::MAX);
         let long = "x".repeat(BACKLOG_BYTES_MAX - 1);
         writer.push(&long);
         writer.push("lost");
@@ -146,7 +163,7 @@ mod tests {
     #[test]
     fn lines_missing_at_the_end_are_marked_too() {
         let backlog = Arc::new(LogBacklog::default());
-        let writer = LogWriter::new(&backlog);
+        let writer = LogWriter::new(&backlog, u64::MAX);
         writer.push(&"x".repeat(BACKLOG_BYTES_MAX - 1));
         writer.push("lost");
 

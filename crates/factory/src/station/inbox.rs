@@ -91,6 +91,7 @@ impl Station {
             guard: None,
             worktree: None,
             session: None,
+            insights: domain::Insights::default(),
             stage: LocalStage::Accepting,
         };
         if !self.ledger.remember(&record).await {

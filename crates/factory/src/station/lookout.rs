@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use domain::{Capability, EngineHealth};
 
+use tracing::warn;
+
+use super::logins::LoginWatch;
 use super::{Station, StationError};
+use crate::engine::Engine;
 use crate::watch::FolderWatch;
 
 /// An installation touches many files: it is over when nothing has changed for this long.
@@ -15,9 +19,6 @@ const SETTLES_AFTER: Duration = Duration::from_millis(500);
 
 /// One that never settles is looked at all the same.
 const UNSETTLED_MAX: u32 = 10;
-
-/// Where engines keep who is signed in, below their home.
-const LOGINS: [&str; 2] = [".claude", ".codex"];
 
 /// What the configuration says that this machine can do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,9 +41,12 @@ impl Station {
         });
     }
 
-    /// Looks around whenever something changes where programs, logins or repositories are. The timer finds the rest.
+    /// Looks around whenever something changes where programs or repositories are, or about a login. The timer finds the
+    /// rest.
     pub(super) async fn look_out_for_ever(&self) -> Result<(), StationError> {
         let mut watch = FolderWatch::on(self.surroundings(), Arc::clone(&self.clock));
+        let login_files = self.engines.iter().flat_map(|engine| engine.login_files()).collect();
+        let mut logins = LoginWatch::on(login_files, Arc::clone(&self.clock));
         let mut declared = self.declared.subscribe();
         let at_first = (&self.settings.capabilities, &self.settings.tools);
         if at_first != (&declared.borrow().capabilities, &declared.borrow().tools) {
@@ -51,6 +55,8 @@ impl Station {
         loop {
             tokio::select! {
                 () = watch.changed() => {}
+                () = logins.changed() => {}
+                () = self.logins.news.notified() => {}
                 Ok(()) = declared.changed() => {}
             }
             for _ in 0..UNSETTLED_MAX {
@@ -68,8 +74,23 @@ impl Station {
         for engine in &mut engines {
             let until = windows.get(engine.credential.as_deref().unwrap_or(engine.name.as_str()));
             engine.window_until = until.copied().filter(|until| *until > now);
+            if let Some(why) = self.logins.problem(&engine.name, now) {
+                (engine.signed_in, engine.problem) = (Some(false), Some(why));
+            }
         }
         engines
+    }
+
+    /// An engine said that its login is not taken. The coordinator hears of it before the job goes back, so that neither
+    /// this job nor another comes here for it.
+    pub(super) async fn rest_login(&self, engine: &dyn Engine, message: &str) {
+        let name = engine.name();
+        let why = self.scrubber.text(&format!("its login was refused: {message}"));
+        warn!("Engine `{name}` rests until somebody signs in: its login was refused");
+        self.logins.refuse(engine, why, self.clock.now());
+        if self.heartbeat().await.is_err() {
+            self.logins.news.notify_one();
+        }
     }
 
     /// The folders whose content says what this machine can do.
@@ -81,8 +102,6 @@ impl Station {
         for engine in self.settings.engines.values() {
             let program = engine.argv.first().map(Path::new).filter(|program| program.is_absolute());
             folders.extend(program.and_then(Path::parent).map(Path::to_owned));
-            let home = engine.environment.home.as_deref();
-            folders.extend(home.into_iter().flat_map(|home| LOGINS.map(|login| home.join(login))));
         }
         folders
     }

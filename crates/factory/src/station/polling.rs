@@ -147,6 +147,7 @@ impl Station {
             guard: None,
             worktree: None,
             session: None,
+            insights: domain::Insights::default(),
             stage: LocalStage::Preparing,
         };
         if self.stopping.is_cancelled() || !self.ledger.remember(&record).await {

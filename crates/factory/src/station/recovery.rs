@@ -1,6 +1,6 @@
 //! What an earlier process of this factory left behind: orphans, worktrees, reports [F6].
 
-use domain::{Checkpoint, Insights};
+use domain::Checkpoint;
 use protocol::ReleaseWork;
 use tracing::{info, warn};
 
@@ -54,7 +54,7 @@ impl Station {
             lease_epoch: epoch,
             message,
             checkpoint: checkpoint.unwrap_or_default(),
-            insights: Insights::default(),
+            insights: record.insights.clone(),
         };
         let answered = self.report(reports::release(record.job, request)).await;
         info!(job.id = %record.job, killed, ?answered, "Gave job `{}` back after a restart", record.job);

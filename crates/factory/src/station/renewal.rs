@@ -124,9 +124,11 @@ impl Station {
     /// Registers again if the machine can do something else than before.
     pub(super) async fn look_again(&self) -> Result<Option<HeartbeatAnswer>, StationError> {
         let found = self.look_around().await;
+        self.logins.review(&self.engines);
+        let is_news = *self.advertised.lock() != self.engine_health(found.engines.clone());
         let is_changed = {
             let mut detected = self.detected.lock();
-            let is_changed = *detected != found;
+            let is_changed = is_news || *detected != found;
             *detected = found;
             is_changed
         };

@@ -142,6 +142,7 @@ impl Station {
             WorkOperation::Quota { job_id, request } => {
                 self.post(job_id, "quota", request).await.map(taken::<QuotaAnswer>)
             }
+            WorkOperation::Ask { job_id, request } => self.post(job_id, "ask", request).await.map(taken::<StageAnswer>),
             WorkOperation::Release { job_id, request } => {
                 self.post(job_id, "lease/release", request).await.map(taken::<StageAnswer>)
             }
@@ -279,6 +280,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
         | WorkOperation::Promote { job_id, .. }
         | WorkOperation::Fail { job_id, .. }
         | WorkOperation::Quota { job_id, .. }
+        | WorkOperation::Ask { job_id, .. }
         | WorkOperation::Release { job_id, .. } => *job_id,
     }
 }
@@ -293,6 +295,7 @@ fn epoch_of(operation: &WorkOperation) -> Option<Epoch> {
         WorkOperation::Promote { request, .. } => Some(request.lease_epoch),
         WorkOperation::Fail { request, .. } => Some(request.lease_epoch),
         WorkOperation::Quota { request, .. } => Some(request.lease_epoch),
+        WorkOperation::Ask { request, .. } => Some(request.lease_epoch),
         WorkOperation::Release { request, .. } => Some(request.lease_epoch),
     }
 }
@@ -304,6 +307,7 @@ fn ends_a_run(operation: &WorkOperation) -> bool {
         | WorkOperation::Promote { .. }
         | WorkOperation::Fail { .. }
         | WorkOperation::Quota { .. }
+        | WorkOperation::Ask { .. }
         | WorkOperation::Release { .. } => true,
         WorkOperation::Accept { .. } | WorkOperation::Start { .. } | WorkOperation::Patch { .. } => false,
     }

@@ -1,7 +1,9 @@
 //! One run, from the lease to the final report. The compiler keeps the order; a crash in between is recovered at start.
 
+mod budget;
 mod building;
 mod ending;
+mod listening;
 mod preparing;
 mod proving;
 mod rework;
@@ -10,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Insights, Timestamp};
+use domain::{Again, Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Insights, Timestamp};
 use parking_lot::Mutex;
 use protocol::{Accepted, Assignment};
 use tokio::task::JoinHandle;
@@ -65,9 +67,13 @@ enum Verdict {
     /// The work is done and verified.
     Done { sha: Option<CommitSha>, insights: Insights, evidence: Vec<Evidence>, handover: Handover },
     /// It failed.
-    Failed { reason: FailureReason, message: String, insights: Insights, evidence: Vec<Evidence> },
+    Failed { reason: FailureReason, again: Again, message: String, insights: Insights, evidence: Vec<Evidence> },
     /// A usage window of its engine's credential is used up: nobody failed [B1].
     Quota { engine: EngineName, credential: String, window: UsedUp, insights: Insights },
+    /// The agent wants to know something from a person [B6].
+    Asked { question: String, insights: Insights },
+    /// This host cannot do it now, and nobody failed: another may, or this one later.
+    NotHere { message: String, insights: Insights },
     /// It was stopped.
     Stopped,
 }
@@ -105,6 +111,12 @@ pub(super) enum Trouble {
     Disk(#[from] std::io::Error),
     #[error("nothing is left of the job's `{0}`")]
     Budget(&'static str),
+    #[error(
+        "what {runs} earlier {} used of the job's `{budget}` is not known, so nothing of it can be counted on: requeue the \
+         job to let it start over",
+        if *runs == 1 { "run" } else { "runs" }
+    )]
+    UnknownSpending { runs: u32, budget: &'static str },
     #[error("the run was stopped")]
     Stopped,
 }
@@ -114,7 +126,7 @@ impl Trouble {
         match self {
             Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
             Self::NoEngine(_) => FailureReason::NoEngine,
-            Self::Budget(_) => FailureReason::BudgetExceeded,
+            Self::Budget(_) | Self::UnknownSpending { .. } => FailureReason::BudgetExceeded,
             Self::Setup(_) | Self::Engine(_) => FailureReason::EngineError,
             Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::Disk(_) | Self::Stopped => FailureReason::Crash,
         }
@@ -149,8 +161,9 @@ impl Station {
             Trouble::Stopped => Verdict::Stopped,
             trouble => Verdict::Failed {
                 reason: trouble.reason(),
+                again: Again::Worthwhile,
                 message: chain(&trouble),
-                insights: Insights::default(),
+                insights: run.record.insights.clone(),
                 evidence: Vec::new(),
             },
         });

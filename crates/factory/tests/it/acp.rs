@@ -127,6 +127,16 @@ async fn an_agent_that_is_refused_a_permission_has_not_done_its_job() {
 }
 
 #[tokio::test]
+async fn a_file_of_several_mebibytes_comes_through_in_one_line() {
+    let place = Place::new();
+
+    let judgement = judged(&place, "writes-much", Permissions::All).await;
+
+    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(place.read("much").map(|text| text.len()), Some(5 << 20));
+}
+
+#[tokio::test]
 async fn an_agent_gets_no_file_outside_its_worktree() {
     let place = Place::new();
     std::os::unix::fs::symlink(place.folder.path(), place.tree().join("up")).unwrap();
@@ -177,7 +187,7 @@ async fn endings_are_judged_by_what_they_are() {
 
     let cases = [
         ("lingers", Judgement::EndedWell),
-        ("signed-out", failed(Again::Pointless, "nobody is signed in: Authentication required")),
+        ("signed-out", Judgement::SignedOut { message: "Authentication required".to_owned() }),
         ("limited", limit),
         ("in-trouble", failed(Again::Worthwhile, "Internal error")),
         ("refuses", failed(Again::Pointless, "it refused to go on")),

@@ -19,7 +19,7 @@ use crate::stage::{Forge, clock, environment, git, guarded, job, roomy, run};
 fn engine(argv: &[&str], environment: Environment) -> CommandEngine {
     let config = EngineConfig {
         argv: argv.iter().map(|arg| (*arg).to_owned()).collect(),
-        retryable_exit_codes: vec![75],
+        retryable_exit_codes: Some(vec![75]),
         model: Some("small".to_owned()),
         ..EngineConfig::default()
     };

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use domain::{EngineName, FailureReason, Insights};
 use factory::{
     Again, Allowance, Beginning, Bench, Bounds, ClaudeEngine, CommandEngine, DiskAllowance, Engine, EngineConfig,
-    EngineError, EngineEvent, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Line, Login, Presence,
-    Prices, Program, Read, Reads, Reply, Session, Source,
+    EngineError, EngineEvent, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Limits, Line, Login,
+    Presence, Prices, Program, Read, Reads, Reply, Session, Source,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -193,6 +193,29 @@ async fn a_wall_clock_is_the_hosts_limit_or_the_jobs_budget() {
     assert_eq!(of_host.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
     let message = "it ran for longer than 700ms, the job's `budget.wall`";
     assert_eq!(of_job.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
+}
+
+#[test]
+fn a_job_gets_no_more_time_than_its_host_gives() {
+    let limits = Limits { engine_wall_ms: 60_000, ..Limits::default() };
+    let wall = |left: Option<u64>| Bounds::engine(&limits, left.map(Duration::from_secs)).wall;
+
+    let minute = Duration::from_secs(60);
+    assert_eq!([wall(None), wall(Some(7_200)), wall(Some(5))], [minute, minute, Duration::from_secs(5)]);
+}
+
+#[tokio::test]
+async fn an_engine_that_says_too_much_is_still_heard_to_its_end() {
+    let stream = golden::file("claude/real-ok.jsonl");
+    let noise =
+        "head -c 3000000 /dev/zero | tr '\\0' 'x' | fold -w 1000; head -c 20000000 /dev/zero | tr '\\0' 'y'; echo";
+    let play = Play::of(&format!("{noise}; cat '{}'", stream.display()));
+    let limits = Limits { output_bytes_max: 1_000, ..Limits::default() };
+
+    let end = play.run(&play.claude(), Allowance::default(), Bounds::engine(&limits, None)).await;
+
+    assert_eq!((end.judgement, end.finished.lines_left_out), (Judgement::EndedWell, 1));
+    assert_eq!((end.insights.tokens_in, end.insights.cost_usd), (Some(200), Some(0.002)));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod agents;
 mod cleaning;
 pub(crate) mod fleet;
 mod isolation;
+mod judged;
 pub(crate) mod plant;
 mod polling;
 

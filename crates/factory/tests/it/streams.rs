@@ -20,7 +20,7 @@ use crate::stage::{job, run};
 /// One stream, and how its program ended.
 type Played = (&'static str, Exit);
 
-const CLAUDE: [Played; 27] = [
+const CLAUDE: [Played; 31] = [
     ("real-ok", Exit::Code(0)),
     ("real-ok", Exit::Lingered),
     ("real-ok", Exit::Code(143)),
@@ -31,10 +31,14 @@ const CLAUDE: [Played; 27] = [
     ("real-api-error", Exit::Code(0)),
     ("real-overloaded", Exit::Code(1)),
     ("real-bad-key", Exit::Code(1)),
+    ("not-logged-in", Exit::Code(1)),
+    ("forbidden-login", Exit::Code(1)),
+    ("forbidden-model", Exit::Code(1)),
     ("real-session-lost", Exit::Code(1)),
     ("error-during-execution", Exit::Code(1)),
     ("real-max-turns", Exit::Code(1)),
     ("real-max-budget", Exit::Code(1)),
+    ("budget-in-subagent", Exit::Code(1)),
     ("real-usage-limit", Exit::Code(1)),
     ("real-rate-limited-key", Exit::Code(1)),
     ("usage-limit-words", Exit::Code(1)),
@@ -50,7 +54,7 @@ const CLAUDE: [Played; 27] = [
     ("nothing", Exit::Code(127)),
 ];
 
-const CODEX: [Played; 18] = [
+const CODEX: [Played; 22] = [
     ("real-ok", Exit::Code(0)),
     ("real-ok", Exit::Lingered),
     ("real-ok", Exit::Code(1)),
@@ -59,7 +63,11 @@ const CODEX: [Played; 18] = [
     ("tools", Exit::Code(0)),
     ("real-api-error", Exit::Code(1)),
     ("real-bad-key", Exit::Code(1)),
+    ("token-not-refreshed", Exit::Code(1)),
+    ("forbidden-model", Exit::Code(1)),
     ("turn-failed", Exit::Code(1)),
+    ("retries-used-up-429", Exit::Code(1)),
+    ("retries-used-up-500", Exit::Code(1)),
     ("real-usage-limit", Exit::Code(1)),
     ("usage-limit-resets-at", Exit::Code(1)),
     ("usage-limit-resets-in", Exit::Code(1)),
@@ -182,8 +190,9 @@ fn a_huge_line_and_endless_noise_leave_nothing_behind() {
     let mut hear = |text: String| session.translate(&Line { source: Source::Out, text });
 
     for _ in 0..200 {
-        assert_eq!(hear(format!("{{\"type\":\"user\",\"x\":\"{}", "y".repeat(1 << 20))), []);
-        assert_eq!(hear("z\"}".to_owned()), [], "the end of a line that came in pieces");
+        let huge = format!("{{\"type\":\"user\",\"x\":\"{}\"}}", "y".repeat(1 << 20));
+        assert_eq!(hear(huge), [], "nothing in it is for anybody");
+        hear("[a line of 5000000 bytes is left out]".to_owned());
     }
     for line in ok.lines() {
         hear(line.to_owned());

@@ -180,6 +180,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
         | W::Promote { job_id, .. }
         | W::Fail { job_id, .. }
         | W::Quota { job_id, .. }
+        | W::Ask { job_id, .. }
         | W::Release { job_id, .. } => *job_id,
     }
 }

@@ -1,6 +1,6 @@
 //! `giga job`: everything about one job on a page.
 
-use domain::{JobEvent, Run, RunOutcome, StageName, Timestamp};
+use domain::{JobEvent, Run, RunOutcome, Spent, StageName, Timestamp};
 use protocol::{JobDetail, JobView, RunList};
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         true => format!("{sha}, on the pull request's branch"),
         false => sha.to_string(),
     });
-    let spent = job.spent.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.2} spent"));
+    let spent = spent(&job.spent);
     let counts = format!("runs {}, failed attempts {}, lost leases {}{spent}", job.runs, job.attempts, job.lost_leases);
     let rows = [
         ("id", Some(job.id.to_string())),
@@ -88,10 +88,21 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
+/// What is known to be spent; what is not known is said, and never taken for nothing.
+fn spent(spent: &Spent) -> String {
+    let known = spent.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.2} spent"));
+    match spent.runs_without_cost {
+        0 => known,
+        1 => format!("{known}, the cost of 1 run is unknown"),
+        n => format!("{known}, the cost of {n} runs is unknown"),
+    }
+}
+
 pub(super) fn runs_table(context: &Context<'_>, runs: &[Run]) -> Result<(), Failure> {
     let mut table = Table::new(&["RUN", "EPOCH", "FACTORY", "ENGINE", "TOOK", "COST", "OUTCOME", "MESSAGE"], "MESSAGE");
     for run in runs {
-        let cost = run.insights.cost_usd.map_or_else(String::new, |usd| format!("${usd:.2}"));
+        let unknown = || if run.ended_at.is_some() && run.started_at.is_some() { "unknown" } else { "" }.to_owned();
+        let cost = run.insights.cost_usd.map_or_else(unknown, |usd| format!("${usd:.2}"));
         table.row(vec![
             run.n.to_string().into(),
             run.epoch.to_string().into(),

@@ -265,8 +265,10 @@ impl<'o> Keeper<'o> {
             return;
         }
         let may_rest = event.stage.is_terminal() || matches!(event.stage, StageName::Review | StageName::Testing);
+        // What nobody holds any more may wait for a person: all about it counts, not only where it is.
+        let is_given_back = matches!(event.kind, EventKind::Asked | EventKind::Released);
         match self.jobs.get_mut(&id) {
-            Some(job) if !may_rest => {
+            Some(job) if !may_rest && !is_given_back => {
                 job.stage = event.stage;
                 job.seq = event.seq;
             }

@@ -74,7 +74,8 @@ impl Keeper<'_> {
         match job.stage {
             StageName::Blocked => {
                 let detail: Result<JobDetail, _> = self.client().get(&path).await;
-                detail.is_ok_and(|detail| detail.job.stage == StageName::Blocked && !detail.waits_for.is_empty())
+                let waits = |detail: &JobDetail| detail.job.question.is_some() || !detail.waits_for.is_empty();
+                detail.is_ok_and(|detail| detail.job.stage == StageName::Blocked && waits(&detail))
             }
             _ => {
                 let explained: Result<Explained, _> = self.client().get(&format!("{path}/explain")).await;

@@ -117,7 +117,10 @@ fn figures(text: &mut String, run: &Run) {
         insights.files.map(|files| format!("files changed: {files}")),
         insights.tokens_in.map(|tokens| format!("tokens in: {tokens}")),
         insights.tokens_out.map(|tokens| format!("tokens out: {tokens}")),
-        insights.cost_usd.map(|cost| format!("cost: {cost:.4} USD")),
+        run.started_at.map(|_| match insights.cost_usd {
+            Some(cost) => format!("cost: {cost:.4} USD"),
+            None => "cost: unknown".to_owned(),
+        }),
         insights.engine_ms.map(|ms| format!("engine time: {:.1} s", ms as f64 / 1_000.0)),
     ];
     for figure in figures.into_iter().flatten() {

@@ -1,5 +1,6 @@
 //! `giga local`: a folder of files, real processes, and people who do what people do to files.
 
+mod asking;
 mod crashes;
 mod endings;
 mod folder;

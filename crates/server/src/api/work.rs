@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};
 use protocol::{
-    Accept, Accepted, CompleteWork, Completed, ErrandReport, EvidenceKept, EvidenceWork, FailWork, Failed, Held,
-    LeaseView, Patch, QuotaAnswer, QuotaWork, ReleaseWork, Sighting, SightingAnswer, StageAnswer, StartWork,
+    Accept, Accepted, AskWork, CompleteWork, Completed, ErrandReport, EvidenceKept, EvidenceWork, FailWork, Failed,
+    Held, LeaseView, Patch, QuotaAnswer, QuotaWork, ReleaseWork, Sighting, SightingAnswer, StageAnswer, StartWork,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -140,6 +140,21 @@ pub(crate) async fn quota(
     Sent(request): Sent<QuotaWork>,
 ) -> Result<Json<QuotaAnswer>, Problem> {
     Ok(Json(app.coordinator.quota(&who, id, &request).await?))
+}
+
+/// Parks the job on a question to a person. `requeue` with a message answers it.
+#[utoipa::path(
+    post, path = "/jobs/{id}/ask", tag = "work", request_body = AskWork,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+)]
+pub(crate) async fn ask(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    Sent(request): Sent<AskWork>,
+) -> Result<Json<StageAnswer>, Problem> {
+    Ok(Json(app.coordinator.ask(&who, id, &request).await?))
 }
 
 /// Keeps what backs the run that is going on: the change, the commits, the engine's own ending.

@@ -21,6 +21,7 @@ async fn each_operation_has_the_outcome_that_its_own_route_would_give() {
     let fail = FailWork {
         lease_epoch: held[2].1,
         reason: domain::FailureReason::Crash,
+        again: domain::Again::default(),
         message: None,
         checkpoint: None,
         insights: Default::default(),

@@ -91,6 +91,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
             ["unauthenticated", "forbidden", "forbidden", "not_now", "forbidden"],
         ),
         with("POST", "/api/fleet/jobs/{id}/quota", start, HOLDER),
+        with("POST", "/api/fleet/jobs/{id}/ask", json!({ "leaseEpoch": epoch, "question": "why?" }), HOLDER),
         with("POST", "/api/fleet/accept", accept, in_use),
         with("POST", "/api/fleet/claim", claim, themselves),
         with("POST", "/api/fleet/fail", json!({ "jobId": job, "leaseEpoch": epoch, "reason": "crash" }), HOLDER),

@@ -180,7 +180,7 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("checkpointed", E::Checkpointed { holder: holder.clone(), checkpoint: checkpoint(epoch) }),
         ("completed with a commit", completed_with(job, Some(sha(1)))),
         ("completed without one", completed_with(job, None)),
-        ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned() }),
+        ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned(), account: Account::default() }),
         ("quota hit", quota_hit(job)),
         ("released", E::Released { holder: holder.clone(), message: None, insights: Insights::default() }),
         ("attempt failed, again", failed(job, FailureReason::Crash, RETRY)),
@@ -218,7 +218,8 @@ pub(super) fn situations() -> Vec<(&'static str, Job)> {
     let shipping = || then(promoted(queued()), StageEvent::ShipRequested);
     let asked = || {
         let job = building(queued());
-        let event = StageEvent::Asked { holder: holder(&job), question: "Which gate?".to_owned() };
+        let event =
+            StageEvent::Asked { holder: holder(&job), question: "Which gate?".to_owned(), account: Account::default() };
         then(job, event)
     };
     let shipped = || {

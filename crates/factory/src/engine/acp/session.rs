@@ -15,6 +15,7 @@ use super::Permissions;
 use super::answering::Answering;
 use super::updates::Updates;
 use super::wire::{self, Heard, Params};
+use crate::engine::phrases::says_usage_limit;
 use crate::engine::{EngineEvent, EngineRequest, Exit, Judgement, Memory, Reply, Session};
 use crate::process::{Line, Source};
 
@@ -288,9 +289,9 @@ fn refused(error: &Error) -> Judgement {
     let message = domain::printable(&error.message);
     let said = message.to_ascii_lowercase();
     if error.code == ErrorCode::AuthRequired {
-        return Judgement::stays(FailureReason::EngineError, format!("nobody is signed in: {message}"));
+        return Judgement::SignedOut { message };
     }
-    if ["usage limit", "rate limit", "quota"].iter().any(|words| said.contains(words)) {
+    if says_usage_limit(&message) || said.contains("quota") {
         let resets_at = error.data.as_ref().and_then(super::updates::reset_of);
         return Judgement::QuotaWindow { window: None, resets_at, message };
     }

@@ -6,9 +6,11 @@ use domain::{Clock, FailureReason, Insights, Timestamp};
 use serde_json::Value;
 
 use super::ASKS_A_PERSON;
+use super::closing::{Closing, Spent};
+use crate::engine::phrases::says_signed_out;
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
-use crate::engine::stream::{Heard, Objects, for_people, number_at, one_line, text_at};
+use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
 use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Session, Target, Usage, WindowState};
 use crate::process::Line;
 
@@ -23,8 +25,9 @@ pub(super) struct ClaudeSession {
     limits: Limits,
     prices: Prices,
     clock: Arc<dyn Clock>,
-    objects: Objects,
     model: Option<String>,
+    /// Whether its session is there.
+    has_begun: bool,
     spent: Spent,
     /// The window that is used up, as long as it is.
     window: Option<RateLimit>,
@@ -33,46 +36,14 @@ pub(super) struct ClaudeSession {
     last_words: String,
 }
 
-/// What was used up before the closing word.
-#[derive(Default)]
-struct Spent {
-    /// By earlier messages.
-    before: Tokens,
-    /// By the message that comes now, in several lines of the same figures.
-    now: Tokens,
-    message: Option<String>,
-    turns: u32,
-}
-
-/// The closing word. Large parts of it are not kept.
-struct Closing {
-    subtype: String,
-    is_error: bool,
-    status: Option<u64>,
-    text: String,
-    refused: Vec<Refused>,
-    tokens: Option<Tokens>,
-    cost_usd: Option<f64>,
-    turns: Option<u32>,
-}
-
-/// A tool that the agent was not allowed to use.
-struct Refused {
-    tool: String,
-    on: String,
-}
-
-/// More refusals than a message can name.
-const REFUSALS_MAX: usize = 5;
-
 impl ClaudeSession {
     pub(super) fn new(limits: Limits, prices: Prices, clock: Arc<dyn Clock>) -> Self {
         Self {
             limits,
             prices,
             clock,
-            objects: Objects::default(),
             model: None,
+            has_begun: false,
             spent: Spent::default(),
             window: None,
             question: None,
@@ -96,6 +67,7 @@ impl ClaudeSession {
         match object.get("subtype").and_then(Value::as_str) {
             Some("init") => {
                 self.model = text_at(object, "/model");
+                self.has_begun = true;
                 let session = text_at(object, "/session_id");
                 session.map(|session| EngineEvent::SessionStarted { session }).into_iter().collect()
             }
@@ -169,7 +141,9 @@ impl ClaudeSession {
     fn tokens(&self) -> Option<Tokens> {
         let spent = self.spent.total();
         let said = self.result.as_ref().and_then(|result| result.tokens);
-        said.or((self.spent.turns > 0 || self.result.is_some()).then_some(spent))
+        // Its stream tells each message's figures as they come: where nothing was told yet, nothing was used up.
+        let is_told = self.has_begun || self.result.as_ref().is_some_and(|result| result.cost_usd.is_some());
+        said.or(is_told.then_some(spent))
     }
 
     fn usage(&self) -> Usage {
@@ -204,6 +178,12 @@ impl ClaudeSession {
         if let Some(quota) = self.window.as_ref().and_then(|_| self.quota(&self.last_words, None)) {
             return quota;
         }
+        // A budget that trips inside a subagent may leave no result.
+        if let (Some(spent), Some(max)) = (self.usage().cost_usd, self.limits.usd)
+            && spent >= max
+        {
+            return Judgement::stays(FailureReason::BudgetExceeded, over_budget(spent, max));
+        }
         let said = if self.last_words.is_empty() { "nothing" } else { &self.last_words };
         match exit {
             Exit::Code(code @ 129..=192) => Judgement::may_pass(
@@ -229,12 +209,15 @@ impl ClaudeSession {
             }
             "error_max_budget_usd" => {
                 let (spent, max) = (closing.cost_usd.unwrap_or(0.0), self.limits.usd.unwrap_or(0.0));
-                let message = format!("it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`");
-                Judgement::stays(FailureReason::BudgetExceeded, message)
+                Judgement::stays(FailureReason::BudgetExceeded, over_budget(spent, max))
             }
             _ => self.quota(&text, closing.status).unwrap_or_else(|| match closing.status {
-                Some(401 | 403) => Judgement::stays(FailureReason::EngineError, format!("it is not signed in: {text}")),
+                Some(401) => Judgement::SignedOut { message: text },
+                Some(403) if says_signed_out(&text) => Judgement::SignedOut { message: text },
+                // The login is good, and what the job wants of it is not allowed to it.
+                Some(403) => Judgement::stays(FailureReason::EngineError, format!("the API answered 403: {text}")),
                 Some(status) => failed(FailureReason::EngineError, format!("the API answered {status}: {text}")),
+                None if says_signed_out(&text) => Judgement::SignedOut { message: text },
                 None => {
                     failed(FailureReason::EngineError, format!("it failed (`{}`): {text}", one_line(&closing.subtype)))
                 }
@@ -264,7 +247,7 @@ impl ClaudeSession {
 
 impl Session for ClaudeSession {
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
-        match self.objects.read(line) {
+        match stream::read(line) {
             Heard::Object(object) => self.understand(&object),
             Heard::Text(text) => {
                 self.last_words = one_line(&text);
@@ -287,74 +270,6 @@ impl Session for ClaudeSession {
     }
 }
 
-impl Spent {
-    /// Counts one line of an assistant's message. A message comes in several lines, each with the same figures.
-    fn count(&mut self, object: &Value) -> bool {
-        let Some(usage) = object.pointer("/message/usage") else { return false };
-        let message = text_at(object, "/message/id");
-        if message != self.message {
-            self.before = self.total();
-            self.message = message;
-            let is_a_subagents = object.get("parent_tool_use_id").is_some_and(Value::is_string);
-            self.turns = self.turns.saturating_add(u32::from(!is_a_subagents));
-        }
-        self.now = tokens(usage);
-        true
-    }
-
-    fn total(&self) -> Tokens {
-        Tokens {
-            input: self.before.input.saturating_add(self.now.input),
-            cached: self.before.cached.saturating_add(self.now.cached),
-            output: self.before.output.saturating_add(self.now.output),
-        }
-    }
-}
-
-impl Closing {
-    fn read(object: &Value) -> Self {
-        let errors = object.get("errors").and_then(Value::as_array).into_iter().flatten();
-        let errors: Vec<&str> = errors.filter_map(Value::as_str).take(REFUSALS_MAX).collect();
-        let denials = object.get("permission_denials").and_then(Value::as_array).into_iter().flatten();
-        let refused = denials.take(REFUSALS_MAX).map(|denial| {
-            let tool = text_at(denial, "/tool_name").unwrap_or_default();
-            let on = target(&tool, denial.get("tool_input").unwrap_or(&Value::Null));
-            Refused { on: on.map(|on| one_line(on.text())).unwrap_or_default(), tool: one_line(&tool) }
-        });
-        Self {
-            subtype: text_at(object, "/subtype").unwrap_or_default(),
-            is_error: object.get("is_error").and_then(Value::as_bool).unwrap_or(false),
-            status: object.get("api_error_status").and_then(Value::as_u64),
-            text: text_at(object, "/result").unwrap_or_else(|| errors.join("; ")),
-            refused: refused.collect(),
-            tokens: all_tokens(object),
-            cost_usd: object.get("total_cost_usd").and_then(Value::as_f64),
-            turns: object.get("num_turns").and_then(Value::as_u64).and_then(|turns| u32::try_from(turns).ok()),
-        }
-    }
-}
-
-/// The tokens of the whole run. After a limit `usage` can be empty while `modelUsage` is not.
-fn all_tokens(object: &Value) -> Option<Tokens> {
-    let usage = object.get("usage").map(tokens).filter(|tokens| *tokens != Tokens::default());
-    usage.or_else(|| {
-        let models = object.get("modelUsage")?.as_object()?;
-        let sum = models.values().fold(Tokens::default(), |sum, model| {
-            let cached = number_at(model, "/cacheReadInputTokens");
-            let read = number_at(model, "/inputTokens") + number_at(model, "/cacheCreationInputTokens") + cached;
-            let written = number_at(model, "/outputTokens");
-            Tokens { input: sum.input + read, cached: sum.cached + cached, output: sum.output + written }
-        });
-        (sum != Tokens::default()).then_some(sum)
-    })
-}
-
-fn tokens(usage: &Value) -> Tokens {
-    let cached = number_at(usage, "/cache_read_input_tokens");
-    let fresh = number_at(usage, "/input_tokens").saturating_add(number_at(usage, "/cache_creation_input_tokens"));
-    Tokens { input: fresh.saturating_add(cached), cached, output: number_at(usage, "/output_tokens") }
-}
-
 fn tool_failures(object: &Value) -> Vec<EngineEvent> {
     let blocks = object.pointer("/message/content").and_then(Value::as_array).into_iter().flatten();
     let failed = blocks.filter(|block| block.get("is_error").and_then(Value::as_bool) == Some(true));
@@ -363,7 +278,7 @@ fn tool_failures(object: &Value) -> Vec<EngineEvent> {
 }
 
 /// What a tool is used on, by the names that its input goes by.
-fn target(tool: &str, input: &Value) -> Option<Target> {
+pub(super) fn target(tool: &str, input: &Value) -> Option<Target> {
     let at = |name: &str| text_at(input, name);
     let file = || at("/file_path").or_else(|| at("/notebook_path")).or_else(|| at("/path"));
     match tool {
@@ -378,6 +293,10 @@ fn target(tool: &str, input: &Value) -> Option<Target> {
                 .or_else(|| at("/command").map(Target::Command))
         }
     }
+}
+
+fn over_budget(spent: f64, max: f64) -> String {
+    format!("it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`")
 }
 
 fn says_usage_limit(text: &str) -> bool {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use domain::{Clock, FailureReason, Insights};
 use serde_json::Value;
 
+use super::rollout::Rollout;
 use super::threads::Threads;
+use crate::engine::phrases::{says_signed_out, says_usage_limit};
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
-use crate::engine::stream::{Heard, Objects, for_people, number_at, one_line, text_at};
+use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
 use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Session, Target, Usage, WindowState};
 use crate::process::{Line, Source};
 
@@ -17,8 +19,8 @@ pub(super) struct CodexSession {
     model: Option<String>,
     prices: Prices,
     threads: Threads,
+    rollout: Rollout,
     clock: Arc<dyn Clock>,
-    objects: Objects,
     thread: String,
     tokens: Option<Tokens>,
     turns: u32,
@@ -38,13 +40,19 @@ enum TurnEnd {
 }
 
 impl CodexSession {
-    pub(super) fn new(model: Option<String>, prices: Prices, threads: Threads, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        model: Option<String>,
+        prices: Prices,
+        threads: Threads,
+        rollout: Rollout,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
             model,
             prices,
             threads,
+            rollout,
             clock,
-            objects: Objects::default(),
             thread: String::new(),
             tokens: None,
             turns: 0,
@@ -126,10 +134,14 @@ impl CodexSession {
                 cached: number_at(usage, "/cached_input_tokens"),
                 output: number_at(usage, "/output_tokens"),
             };
-            self.tokens = Some(self.threads.own_share(&self.thread, total));
-            self.threads.remember(&self.thread, total);
+            self.charge(total);
         }
         vec![EngineEvent::Usage(self.usage()), EngineEvent::Ended { why: self.last_words.clone() }]
+    }
+
+    fn charge(&mut self, total: Tokens) {
+        self.tokens = Some(self.threads.own_share(&self.thread, total));
+        self.threads.remember(&self.thread, total);
     }
 
     fn fail(&mut self, object: &Value) -> Vec<EngineEvent> {
@@ -167,14 +179,21 @@ impl CodexSession {
             let resets_at = reset_time(&message, self.clock.now());
             return Judgement::QuotaWindow { window: None, resets_at, message };
         }
-        match ["401 Unauthorized", "403 Forbidden", "codex login"].iter().any(|words| message.contains(words)) {
-            true => Judgement::stays(FailureReason::EngineError, format!("it is not signed in: {message}")),
+        if says_signed_out(&message) {
+            return Judgement::SignedOut { message };
+        }
+        match message.contains("403 Forbidden") {
+            // The login is good, and what the job wants of it is not allowed to it.
+            true => Judgement::stays(FailureReason::EngineError, format!("its turn failed: {message}")),
             false => Judgement::may_pass(FailureReason::EngineError, format!("its turn failed: {message}")),
         }
     }
 
     fn without_an_end(&self, exit: Exit) -> Judgement {
-        if let Some(error) = self.error.as_deref().filter(|error| says_usage_limit(error)) {
+        let is_known = |error: &&str| says_usage_limit(error) || says_signed_out(error);
+        if let Some(error) =
+            [self.error.as_deref(), Some(&*self.on_standard_error)].into_iter().flatten().find(is_known)
+        {
             return self.of_failure(error);
         }
         let (error, warning) = (self.error.as_deref().unwrap_or_default(), self.warning.as_deref().unwrap_or_default());
@@ -197,7 +216,7 @@ impl CodexSession {
 
 impl Session for CodexSession {
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
-        match self.objects.read(line) {
+        match stream::read(line) {
             Heard::Object(object) => self.understand(&object),
             Heard::Text(text) => {
                 if line.source == Source::Err {
@@ -206,6 +225,24 @@ impl Session for CodexSession {
                 for_people(&text)
             }
             Heard::Nothing => Vec::new(),
+        }
+    }
+
+    /// A turn that was cut off or failed has not told what it used up; its own record has.
+    fn settle(&mut self) {
+        if self.model.is_none() {
+            self.model = self.rollout.model_of(&self.thread);
+        }
+        if self.tokens.is_some() {
+            return;
+        }
+        match self.rollout.tokens_of(&self.thread) {
+            Some(total) => self.charge(total),
+            // What is refused is not billed: a turn that failed before its first answer has used nothing up.
+            None if matches!(self.end, TurnEnd::Failed(_)) && self.rollout.holds(&self.thread) => {
+                self.tokens = Some(Tokens::default());
+            }
+            None => {}
         }
     }
 
@@ -236,11 +273,4 @@ fn command(line: &str) -> &str {
     let quoted = rest.trim();
     let inner = quoted.strip_prefix(['\'', '"']).and_then(|text| text.strip_suffix(['\'', '"']));
     if shell.contains(' ') { line } else { inner.unwrap_or(quoted) }
-}
-
-fn says_usage_limit(text: &str) -> bool {
-    let text = text.to_lowercase();
-    ["usage limit", "usage_limit_reached", "usage_not_included", "resets_in_seconds", "insufficient_quota"]
-        .iter()
-        .any(|words| text.contains(words))
 }

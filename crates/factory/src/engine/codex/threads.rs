@@ -13,9 +13,14 @@ use crate::engine::room::{files_below, is_plain};
 
 /// Whether a thread is on this host.
 pub(super) fn is_here(folder: &Path, thread: &str) -> bool {
+    file_of(folder, thread).is_some()
+}
+
+/// The file that holds a thread.
+pub(super) fn file_of(folder: &Path, thread: &str) -> Option<PathBuf> {
     let ending = format!("-{thread}.jsonl");
     let is_it = |file: &PathBuf| file.to_string_lossy().ends_with(&ending);
-    is_plain(thread) && files_below(&folder.join("sessions"), 3).iter().any(is_it)
+    is_plain(thread).then(|| files_below(&folder.join("sessions"), 3))?.into_iter().find(is_it)
 }
 
 /// What the threads of a job have used up. Codex counts a thread from its first word; each run pays its own share.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Capability, EngineName, FailureReason, Timestamp};
+use domain::{Again, Capability, EngineName, FailureReason, Insights, Timestamp};
 use fail::fail_point;
-use protocol::{Assignment, Patch, Progress, StartWork, WorkOperation};
+use protocol::{Assignment, Patch, StartWork, WorkOperation};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -13,14 +13,18 @@ use super::super::Station;
 use super::super::backlog::{LogBacklog, LogWriter};
 use super::super::holding::StopCause;
 use super::super::reports::Answered;
+use super::budget::budget_left;
 use super::rework::prompt_of;
 use super::{Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
     Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
 use crate::process::Bounds;
-use crate::runs::{LocalStage, RunRecord};
+use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
+
+/// What an engine said and nobody has looked at yet. Few, because each can be as long as lines may be.
+const OUTPUTS_IN_FLIGHT_MAX: usize = 2;
 
 /// How long another engine is preferred when a used-up window does not say when it opens again.
 const WINDOW_UNKNOWN: Duration = Duration::from_mins(5);
@@ -31,14 +35,24 @@ impl Station {
         let engine = self.choose_engine(&run.assignment)?;
         run.engine = Some(engine.name().clone());
         let end = self.run_engine(&*engine, run, place).await?;
-        let failed = |reason, message, insights| Verdict::Failed { reason, message, insights, evidence: Vec::new() };
+        // Whatever goes wrong from here on, this much was spent.
+        run.activity.lock().insights = end.insights.clone();
+        run.record.insights = end.insights.clone();
+        if !matches!(end.judgement, Judgement::SignedOut { .. } | Judgement::Stopped) {
+            self.logins.trust(engine.name());
+        }
         match end.judgement {
             Judgement::EndedWell => {}
             Judgement::Stopped => return Ok(Verdict::Stopped),
-            Judgement::Failed { reason, message, .. } => return Ok(failed(reason, message, end.insights)),
-            Judgement::Asked { question } => {
-                let message = format!("the engine asked `{question}`, and nobody was there to answer");
-                return Ok(failed(FailureReason::EngineError, message, end.insights));
+            Judgement::Failed { reason, again, message } => {
+                let (insights, evidence) = (end.insights, Vec::new());
+                return Ok(Verdict::Failed { reason, again, message, insights, evidence });
+            }
+            Judgement::Asked { question } => return Ok(Verdict::Asked { question, insights: end.insights }),
+            Judgement::SignedOut { message } => {
+                self.rest_login(&*engine, &message).await;
+                let message = format!("engine `{}` is not signed in here: {message}", engine.name());
+                return Ok(Verdict::NotHere { message, insights: spent_nothing_more(end.insights) });
             }
             Judgement::QuotaWindow { window, resets_at, message } => {
                 self.close_window(engine.window_key(), resets_at);
@@ -57,8 +71,8 @@ impl Station {
             CommandsVerdict::Cancelled(_) => return Ok(Verdict::Stopped),
             CommandsVerdict::Failed(evidence) => {
                 let last = evidence.last().map(|last| format!("`{}` failed", last.command)).unwrap_or_default();
-                let reason = FailureReason::VerifyFailed;
-                return Ok(Verdict::Failed { reason, message: last, insights: end.insights, evidence });
+                let (reason, again) = (FailureReason::VerifyFailed, Again::Worthwhile);
+                return Ok(Verdict::Failed { reason, again, message: last, insights: end.insights, evidence });
             }
         };
         self.publish(run, place, end.insights, evidence).await
@@ -75,7 +89,7 @@ impl Station {
         if run.stop.is_cancelled() {
             return Err(Trouble::Stopped);
         }
-        let bounds = Bounds::engine(&self.settings.limits, run.assignment.spec.budget.wall_ms);
+        let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
         let engine_run = EngineRun::start(engine, &request, &place.launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
         run.record.session = run.session();
@@ -83,7 +97,7 @@ impl Station {
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_started", |_| Err(Trouble::Stopped));
         let backlog = Arc::new(LogBacklog::scrubbed(&self.scrubber));
-        let log = LogWriter::new(&backlog);
+        let log = LogWriter::new(&backlog, self.settings.limits.output_bytes_max);
         let (station, key) = (Arc::clone(self), run.key);
         // The log's last lines may take a while to deliver; the run goes on meanwhile.
         run.log = Some(self.tasks.spawn(async move { station.ship_log(key, &backlog).await }));
@@ -100,27 +114,8 @@ impl Station {
         engine_run: EngineRun,
         log: LogWriter,
     ) -> EngineRunEnd {
-        let (output, mut outputs) = mpsc::channel::<crate::engine::EngineOutput>(64);
-        let mut written = run.record.session.clone();
-        let forward = async move {
-            while let Some(output) = outputs.recv().await {
-                let (shown, progress) = {
-                    let mut activity = run.activity.lock();
-                    (activity.note(&output), activity.progress())
-                };
-                for line in shown {
-                    log.push(&line);
-                }
-                self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
-                let session = run.session();
-                if session != written {
-                    // On disk at once: a factory that is killed gives the work back with its conversation.
-                    self.ledger.remember(&RunRecord { session: session.clone(), ..run.record.clone() }).await;
-                    written = session;
-                }
-            }
-        };
-        let to_the_end = async { tokio::join!(engine_run.wait(output, &run.stop), forward) };
+        let (output, outputs) = mpsc::channel(OUTPUTS_IN_FLIGHT_MAX);
+        let to_the_end = async { tokio::join!(engine_run.wait(output, &run.stop), self.listen(run, outputs, log)) };
         tokio::select! {
             (end, ()) = to_the_end => end,
             never = self.save_now_and_then(run, place) => match never {},
@@ -162,37 +157,14 @@ impl Station {
         fail_point!("factory::start_reported", |_| ());
     }
 
-    /// What an agent is doing, as people may see it: a command line or a name of a file can hold a secret too [T8].
-    fn shown(&self, progress: Progress) -> Progress {
-        let scrub = |text: String| self.scrubber.text(&text);
-        Progress {
-            doing: progress.doing.map(scrub),
-            files: progress.files.into_iter().map(scrub).collect(),
-            ..progress
-        }
-    }
-
     /// What the engine is asked to do, and what it may use up.
     fn request(&self, engine: &EngineName, run: &Run, place: &Place) -> Result<EngineRequest, Trouble> {
-        let Assignment { spec, checkpoint, attempts, spent, .. } = &run.assignment;
-        let limits = &self.settings.limits;
+        let Assignment { spec, checkpoint, attempts, .. } = &run.assignment;
         let allowance = Allowance {
-            wall: spec.budget.wall_ms.map(Duration::from_millis),
-            usd: spec.budget.usd.map(|usd| usd - spent.cost_usd.unwrap_or(0.0)),
-            tokens: spec.budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens.unwrap_or(0))),
             turns: self.settings.engines.get(engine).and_then(|config| config.turns_max),
-            disk: Some(DiskAllowance {
-                growth_bytes_max: limits.worktree_growth_mib_max.saturating_mul(1024 * 1024),
-                free_bytes_min: limits.disk_free_mib_min.saturating_mul(1024 * 1024),
-                every: Duration::from_millis(limits.disk_every_ms),
-            }),
+            disk: Some(DiskAllowance::of(&self.settings.limits)),
+            ..budget_left(&run.assignment)?
         };
-        if allowance.usd.is_some_and(|left| left <= 0.0) {
-            return Err(Trouble::Budget("budget.usd"));
-        }
-        if allowance.tokens == Some(0) {
-            return Err(Trouble::Budget("budget.tokens"));
-        }
         let session = checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.as_deref());
         Ok(EngineRequest {
             job: run.key.job,
@@ -220,9 +192,11 @@ impl Station {
             let is_here = |engine: &dyn Engine| detected.capabilities.contains(&Capability::engine(engine.name()));
             wanted.into_iter().filter(|engine| is_here(&***engine)).collect()
         };
+        let now = self.clock.now();
+        let is_refused = |engine: &dyn Engine| self.logins.problem(engine.name(), now).is_some();
         let chosen = here.iter().find(|engine| assignment.engine.as_ref() == Some(engine.name()));
-        let open = || here.iter().find(|engine| !self.is_used_up(engine.window_key()));
-        let found = chosen.or_else(open).or(here.first());
+        let open = || here.iter().find(|engine| !self.is_used_up(engine.window_key()) && !is_refused(&****engine));
+        let found = chosen.filter(|engine| !is_refused(&****engine)).or_else(open).or(chosen).or(here.first());
         found.map(|engine| Arc::clone(engine)).ok_or_else(|| {
             Trouble::NoEngine(asked.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
         })
@@ -237,6 +211,14 @@ impl Station {
         let until = resets_at.unwrap_or_else(|| self.clock.now().after(WINDOW_UNKNOWN));
         self.windows.lock().insert(credential.to_owned(), until);
     }
+}
+
+/// What a login that is not taken has cost where nobody says otherwise: nothing.
+fn spent_nothing_more(mut insights: Insights) -> Insights {
+    insights.tokens_in.get_or_insert(0);
+    insights.tokens_out.get_or_insert(0);
+    insights.cost_usd.get_or_insert(0.0);
+    insights
 }
 
 /// The session's name, if it is one of this engine.

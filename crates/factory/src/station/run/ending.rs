@@ -1,7 +1,7 @@
 //! The last report of a run, what is saved on the way out, and what is left behind.
 
 use domain::Checkpoint;
-use protocol::{CompleteWork, FailWork, QuotaWork, ReleaseWork, WorkOperation};
+use protocol::{AskWork, CompleteWork, FailWork, QuotaWork, ReleaseWork, WorkOperation};
 use tracing::{info, warn};
 
 use super::super::Station;
@@ -36,11 +36,22 @@ impl Station {
                 }
                 answered
             }
-            Verdict::Failed { reason, message, insights, evidence } => {
+            Verdict::Failed { reason, again, message, insights, evidence } => {
+                let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
+                let (lease_epoch, message) = (run.key.epoch, Some(message));
+                let request = FailWork { lease_epoch, reason, again, message, checkpoint, insights, evidence };
+                self.report_end(&mut run, reports::fail(job, request)).await
+            }
+            Verdict::Asked { question, insights } => {
+                let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
+                let request = AskWork { lease_epoch: run.key.epoch, question, checkpoint, insights };
+                self.report_end(&mut run, WorkOperation::Ask { job_id: job, request }).await
+            }
+            Verdict::NotHere { message, insights } => {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
                 let message = Some(message);
-                let request = FailWork { lease_epoch: run.key.epoch, reason, message, checkpoint, insights, evidence };
-                self.report_end(&mut run, reports::fail(job, request)).await
+                let request = ReleaseWork { lease_epoch: run.key.epoch, message, checkpoint, insights };
+                self.report_end(&mut run, reports::release(job, request)).await
             }
             Verdict::Quota { engine, credential, window, insights } => {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Checkpoint, CommitSha, Evidence, FailureReason, Insights};
+use domain::{Again, Checkpoint, CommitSha, Evidence, FailureReason, Insights};
 use fail::fail_point;
 use protocol::{EvidenceKept, EvidenceWork};
 use tracing::warn;
@@ -51,8 +51,8 @@ impl Station {
             Committed::Made(sha) => sha,
             Committed::Empty => {
                 let message = "the engine ended well but changed nothing".to_owned();
-                let reason = FailureReason::EngineError;
-                return Ok(Verdict::Failed { reason, message, insights, evidence });
+                let (reason, again) = (FailureReason::EngineError, Again::Worthwhile);
+                return Ok(Verdict::Failed { reason, again, message, insights, evidence });
             }
         };
         if let Ok(diff) = mirror.diff(worktree.fork(), &sha).await {

@@ -14,11 +14,16 @@ impl Station {
     }
 }
 
-/// What the engine is told: the manifest, and what has to be changed about work that was completed before.
+/// What the engine is told: the manifest, a person's answer to what it asked, and what has to be changed about work that was
+/// completed before.
 pub(super) fn prompt_of(assignment: &Assignment) -> String {
     let prompt = Manifest::prompt(&assignment.body_md);
-    match &assignment.changes {
+    let prompt = match &assignment.answer {
         None => prompt.to_owned(),
+        Some(answer) => format!("{}\n\n---\n\n{}\n", prompt.trim_end(), answer.trim_end()),
+    };
+    match &assignment.changes {
+        None => prompt,
         Some(changes) => format!(
             "{}\n\n---\n\nYou have worked on this before, and your commits are on this branch. The work was sent back and \
              has to be changed. What failed or was asked for is quoted below: mend it, keep what was right, and merge the \

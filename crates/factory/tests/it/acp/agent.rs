@@ -68,6 +68,11 @@ impl Agent {
     fn work(&mut self, id: &Value, prompt: &str) -> Option<i32> {
         match self.manner.clone().as_str() {
             "works" => self.copy(prompt),
+            "writes-much" => {
+                let params =
+                    json!({ "sessionId": "s-1", "path": self.tree.join("much"), "content": "\"".repeat(5 << 20) });
+                self.ask("fs/write_text_file", &params);
+            }
             "climbs" => self.climb(),
             "remembers" => {
                 std::fs::write(self.tree.join("prompt"), prompt).unwrap();

@@ -15,7 +15,7 @@ use crate::golden;
 use crate::stage::{Forge, PATIENCE, clock, eventually};
 
 /// A station whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
-fn playing(name: &str, forge: &Forge, script: &str) -> StationSettings {
+pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> StationSettings {
     let program = forge.path(&format!("{name}-claude"));
     let opening = "[ \"$1\" = --version ] && { echo '2.1.197 (Claude Code)'; exit 0; }\n\
         for arg in \"$@\"; do case \"$arg\" in --session-id=*) how=new; id=${arg#*=};; --resume=*) how=resumed; id=${arg#*=};; esac; done\n\
@@ -49,7 +49,7 @@ async fn first_progress(fleet: &Fleet, job: JobId) -> Progress {
 }
 
 /// Prints a recorded stream.
-fn stream(name: &str) -> String {
+pub(super) fn stream(name: &str) -> String {
     format!("cat '{}'", golden::file(&format!("claude/{name}.jsonl")).display())
 }
 
@@ -163,13 +163,13 @@ async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
     let line = Line::to(&fleet).await;
     let script = format!("{}; exit 1", stream("real-max-budget"));
     let _plant = Plant::start(playing("poor", &forge, &script), fleet.enrol("poor", &line).await);
-    let job = fleet.submit("budget: { usd: 0.0005 }\n").await;
+    let job = fleet.submit("budget: { usd: 0.0009 }\n").await;
 
     let view = fleet.until_stage(job, StageName::Failed).await;
 
     assert_eq!(view.reason, Some(FailureReason::BudgetExceeded));
     let run = fleet.first_run(job).await;
-    assert_eq!(run.message.as_deref(), Some("it spent $0.0010, of $0.0005 left of the job's `budget.usd`"));
+    assert_eq!(run.message.as_deref(), Some("it spent $0.0010, of $0.0009 left of the job's `budget.usd`"));
     assert_eq!(run.insights.cost_usd, Some(0.001));
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
-use domain::{Clock, JobId, Mode, Run, StageName};
+use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
     Client, Endpoint, Enroll, FactoryView, JobDetail, JobView, Progress, RunEvidence, RunList, Submit, Submitted, Trust,
 };
@@ -141,6 +141,18 @@ impl Fleet {
             assert!(clock.monotonic() < PATIENCE, "`{factory}` never offered {seats} seats");
             clock.sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// What a factory says about its first engine.
+    pub(crate) async fn engine(&self, factory: &str) -> Option<EngineHealth> {
+        let view: Result<FactoryView, _> = self.admin.get(&format!("/factories/{factory}")).await;
+        view.ok()?.engines.into_iter().next()
+    }
+
+    /// Answers the question that a job is parked on.
+    pub(crate) async fn answer(&self, job: JobId, answer: &str) {
+        let path = format!("/jobs/{job}/actions/requeue");
+        let _: JobView = self.admin.post(&path, &serde_json::json!({ "message": answer })).await.unwrap();
     }
 
     pub(crate) async fn runs(&self, job: JobId) -> Vec<Run> {

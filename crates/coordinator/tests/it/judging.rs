@@ -1,0 +1,89 @@
+//! What the coordinator makes of a failure that stays, of a question, and of money that nobody knows.
+
+use coordinator::Error;
+use domain::{Again, FailureReason, Insights, RunOutcome, Spent, StageName};
+use protocol::{Action, ActionRequest, AskWork, FailWork, Failed, Held, Holding, Progress};
+
+use super::quick;
+use crate::fleet::{Fleet, PLAIN};
+use crate::machine::{Grip, Machine};
+
+async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<Failed, Error> {
+    let request = FailWork {
+        lease_epoch: grip.epoch,
+        reason: FailureReason::EngineError,
+        again: Again::Pointless,
+        message: Some("it was not allowed to use Bash (make)".to_owned()),
+        checkpoint: None,
+        insights: Insights::default(),
+        evidence: Vec::new(),
+    };
+    fleet.coordinator.fail(&mac.who, grip.job, &request).await
+}
+
+#[tokio::test]
+async fn a_failure_that_would_end_the_same_way_goes_to_a_person_at_once() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+
+    let failed = fail_for_good(&fleet, &mac, grip).await.unwrap();
+
+    assert_eq!(failed, Failed { stage: StageName::Failed, not_before: None });
+    let view = fleet.job(job).await;
+    assert_eq!((view.reason, view.attempts), (Some(FailureReason::EngineError), 0));
+    assert_eq!(view.message.as_deref(), Some("it was not allowed to use Bash (make)"));
+    fleet.act(job, Action::Requeue).await.unwrap();
+    assert_eq!(fleet.stage(job).await, StageName::Queued);
+}
+
+#[tokio::test]
+async fn a_question_parks_the_job_and_its_answer_reaches_the_next_run() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    let insights = Insights { cost_usd: Some(0.5), ..Insights::default() };
+    let question = "Which database?".to_owned();
+
+    let ask = AskWork { lease_epoch: grip.epoch, question, checkpoint: None, insights };
+    let parked = fleet.coordinator.ask(&mac.who, job, &ask).await.unwrap();
+
+    assert_eq!(parked.stage, StageName::Blocked);
+    let view = fleet.job(job).await;
+    assert_eq!((view.message.as_deref(), view.attempts, view.reason), (Some("Which database?"), 0, None));
+    assert_eq!(view.spent.cost_usd, Some(0.5));
+    let runs = fleet.coordinator.runs(&fleet.admin, job).await.unwrap();
+    assert_eq!(runs.items[0].outcome, Some(RunOutcome::Asked));
+    fleet.coordinator.sweep().await;
+    assert_eq!(fleet.stage(job).await, StageName::Blocked, "no sweep answers for a person");
+    let answer = ActionRequest { message: Some("Postgres.".to_owned()), ..ActionRequest::default() };
+    fleet.coordinator.act(&fleet.admin, job, Action::Requeue, answer).await.unwrap();
+    fleet.dispatch().await;
+    let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+    let told = mac.accept(&fleet, &claim).await.unwrap().assignment.answer;
+    assert_eq!(told.as_deref(), Some("You asked: Which database?\n\nThe answer: Postgres."));
+}
+
+#[tokio::test]
+async fn what_was_heard_of_a_run_that_is_lost_counts_and_what_was_not_is_unknown() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let ttl = fleet.coordinator.settings().lease_ttl;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    let progress = Progress { cost_usd: Some(0.25), tokens_in: Some(70), ..Progress::default() };
+    let held = Held { job_id: job, lease_epoch: grip.epoch };
+    mac.renew_showing(&fleet, vec![Holding { held, progress: Some(progress) }]).await;
+
+    fleet.pass(ttl * 2, &[]).await;
+    mac.beat(&fleet).await;
+    mac.build(&fleet, job).await;
+    fleet.act(job, Action::Cancel).await.unwrap();
+
+    let Spent { cost_usd, tokens, runs_without_cost, runs_without_tokens, engine_ms } = fleet.job(job).await.spent;
+    assert_eq!((cost_usd, tokens), (Some(0.25), Some(70)));
+    assert_eq!((runs_without_cost, runs_without_tokens), (1, 1), "the second was never heard of");
+    assert!(engine_ms.is_some_and(|ms| ms >= u64::try_from(ttl.as_millis()).unwrap()), "{engine_ms:?}");
+}

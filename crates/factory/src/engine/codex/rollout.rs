@@ -1,0 +1,96 @@
+//! Codex's own record of a thread, which tells what it has used up while a turn is still going on.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open};
+use serde_json::Value;
+
+use super::threads::file_of;
+use crate::engine::prices::Tokens;
+use crate::engine::stream::{number_at, text_at};
+
+/// The records below one engine folder.
+pub(super) struct Rollout {
+    folder: PathBuf,
+}
+
+/// Figures come after every answer of the model; what lies between two of them is shorter than this.
+const PART_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+impl Rollout {
+    pub(super) fn below(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Whether a thread has left a record.
+    pub(super) fn holds(&self, thread: &str) -> bool {
+        file_of(&self.folder, thread).is_some()
+    }
+
+    /// What a thread has used up since its first word, as last written down.
+    pub(super) fn tokens_of(&self, thread: &str) -> Option<Tokens> {
+        let tail = part_of(&file_of(&self.folder, thread)?, |len| len.saturating_sub(PART_BYTES_MAX))?;
+        let mut lines = tail.lines().rev().filter(|line| line.contains("\"token_count\""));
+        lines.find_map(|line| total(&serde_json::from_str(line).ok()?))
+    }
+
+    /// The model that a thread began with, where nobody asked for one.
+    pub(super) fn model_of(&self, thread: &str) -> Option<String> {
+        let head = part_of(&file_of(&self.folder, thread)?, |_| 0)?;
+        let mut lines = head.lines().filter(|line| line.contains("\"turn_context\""));
+        lines.find_map(|line| text_at(&serde_json::from_str(line).ok()?, "/payload/model"))
+    }
+}
+
+fn total(line: &Value) -> Option<Tokens> {
+    let usage = line.pointer("/payload/info/total_token_usage").filter(|usage| usage.is_object())?;
+    Some(Tokens {
+        input: number_at(usage, "/input_tokens"),
+        cached: number_at(usage, "/cached_input_tokens"),
+        output: number_at(usage, "/output_tokens"),
+    })
+}
+
+/// A part of a file that the agent may have put anything in place of: a link is not followed, a pipe not waited for.
+fn part_of(path: &Path, start: impl Fn(u64) -> u64) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(open(path, flags, Mode::empty()).ok()?);
+    let found = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    file.seek(SeekFrom::Start(start(found.len()))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(PART_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_last_figures_of_a_thread_count_and_a_link_in_its_place_tells_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = folder.path().join("sessions/2026/11/16");
+        fs::create_dir_all(&day).unwrap();
+        let count = |input: u64| {
+            let usage = format!("{{\"input_tokens\":{input},\"cached_input_tokens\":10,\"output_tokens\":5}}");
+            let info = format!("{{\"type\":\"token_count\",\"info\":{{\"total_token_usage\":{usage}}}}}");
+            format!("{{\"type\":\"event_msg\",\"payload\":{info}}}\n")
+        };
+        let empty = "{\"type\":\"event_msg\",\"payload\":{\"type\":\"token_count\",\"info\":null}}\n";
+        let context = "{\"type\":\"turn_context\",\"payload\":{\"model\":\"gpt-5.3-codex\"}}\n";
+        let record = format!("{{\"type\":\"session_meta\"}}\n{context}{}{}{empty}{{\"torn\":", count(100), count(250));
+        fs::write(day.join("rollout-2026-11-16T02-42-10-thread-1.jsonl"), record).unwrap();
+        let link = day.join("rollout-2026-11-16T02-42-11-thread-2.jsonl");
+        std::os::unix::fs::symlink(day.join("rollout-2026-11-16T02-42-10-thread-1.jsonl"), link).unwrap();
+        let rollout = Rollout::below(folder.path());
+
+        assert_eq!(rollout.tokens_of("thread-1"), Some(Tokens { input: 250, cached: 10, output: 5 }));
+        assert_eq!(rollout.model_of("thread-1").as_deref(), Some("gpt-5.3-codex"));
+        assert_eq!((rollout.tokens_of("thread-2"), rollout.model_of("thread-2")), (None, None));
+        assert_eq!(rollout.tokens_of("../x"), None);
+    }
+}

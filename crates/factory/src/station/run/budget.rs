@@ -1,0 +1,85 @@
+//! What is left of a job's budget for its next run. The budget is for all runs of the job together.
+
+use std::time::Duration;
+
+use protocol::Assignment;
+
+use super::Trouble;
+use crate::engine::Allowance;
+
+/// What the next run may use up. What nobody knows of earlier runs may be all that there was: money and tokens that cannot
+/// be counted on are not spent, and a person decides whether to start over.
+pub(super) fn budget_left(assignment: &Assignment) -> Result<Allowance, Trouble> {
+    let (budget, spent) = (&assignment.spec.budget, &assignment.spent);
+    let wall = budget.wall_ms.map(|ms| Duration::from_millis(ms.saturating_sub(spent.engine_ms.unwrap_or(0))));
+    let usd = budget.usd.map(|usd| usd - spent.cost_usd.unwrap_or(0.0));
+    let tokens = budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens.unwrap_or(0)));
+    if usd.is_some_and(|left| left <= 0.0) {
+        return Err(Trouble::Budget("budget.usd"));
+    }
+    if tokens == Some(0) {
+        return Err(Trouble::Budget("budget.tokens"));
+    }
+    if wall.is_some_and(|left| left.is_zero()) {
+        return Err(Trouble::Budget("budget.wall"));
+    }
+    if usd.is_some() && spent.runs_without_cost > 0 {
+        return Err(Trouble::UnknownSpending { runs: spent.runs_without_cost, budget: "budget.usd" });
+    }
+    if tokens.is_some() && spent.runs_without_tokens > 0 {
+        return Err(Trouble::UnknownSpending { runs: spent.runs_without_tokens, budget: "budget.tokens" });
+    }
+    Ok(Allowance { wall, usd, tokens, ..Allowance::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Budget, JobId, ProductId, Spec, Spent};
+
+    use super::*;
+
+    fn left(budget: Budget, spent: Spent) -> Result<Allowance, String> {
+        let assignment = Assignment {
+            job_id: JobId::from_bytes([1; 16]),
+            product_id: ProductId::default_product(),
+            repo: None,
+            base: None,
+            engine: None,
+            attempts: 1,
+            spent,
+            spec: Spec { budget, ..Spec::default() },
+            body_md: String::new(),
+            checkpoint: None,
+            changes: None,
+            answer: None,
+            errand: None,
+        };
+        budget_left(&assignment).map_err(|trouble| trouble.to_string())
+    }
+
+    #[test]
+    fn what_earlier_runs_took_of_each_part_is_gone() {
+        let budget = Budget { usd: Some(5.0), wall_ms: Some(60_000), tokens: Some(1_000) };
+        let spent = Spent { cost_usd: Some(1.5), tokens: Some(400), engine_ms: Some(20_000), ..Spent::default() };
+
+        let allowance = left(budget.clone(), spent).unwrap();
+
+        let expected = (Some(3.5), Some(600), Some(Duration::from_secs(40)));
+        assert_eq!((allowance.usd, allowance.tokens, allowance.wall), expected);
+        let over = Spent { engine_ms: Some(60_001), ..Spent::default() };
+        assert_eq!(left(budget, over).unwrap_err(), "nothing is left of the job's `budget.wall`");
+    }
+
+    #[test]
+    fn money_of_which_nobody_knows_what_is_left_is_not_spent() {
+        let unknown = Spent { runs_without_cost: 1, ..Spent::default() };
+        let with_money = Budget { usd: Some(5.0), ..Budget::default() };
+
+        let refused = left(with_money, unknown).unwrap_err();
+
+        let expected = "what 1 earlier run used of the job's `budget.usd` is not known, so nothing of it can be counted on: \
+             requeue the job to let it start over";
+        assert_eq!(refused, expected);
+        assert_eq!(left(Budget::default(), unknown), Ok(Allowance::default()), "without a budget nothing is counted");
+    }
+}

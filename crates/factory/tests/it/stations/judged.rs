@@ -1,0 +1,184 @@
+//! What becomes of a job when its engine fails for good, is not signed in, asks, talks too much or dies with its factory.
+
+use std::fs;
+use std::time::Duration;
+
+use domain::{FailureReason, JobId, RunOutcome, StageName};
+use factory::{EnvironmentConfig, StationSettings};
+
+use super::agents::{playing, stream};
+use super::fleet::{Fleet, Line};
+use super::plant::{Plant, settings};
+use super::{LONG, pr_branch};
+use crate::stage::{Forge, PATIENCE, clock, eventually};
+
+async fn until_promoted(fleet: &Fleet, job: JobId) {
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+}
+
+/// Waits until the coordinator knows whether somebody is signed in.
+async fn until_signed_in(fleet: &Fleet, factory: &str, is_signed_in: bool) -> Option<String> {
+    let clock = clock();
+    loop {
+        let engine = fleet.engine(factory).await.filter(|engine| engine.signed_in == Some(is_signed_in));
+        if let Some(engine) = engine {
+            return engine.problem;
+        }
+        assert!(clock.monotonic() < PATIENCE, "`{factory}` never said so");
+        clock.sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// An engine that takes a login only if it is `good`.
+fn with_login(forge: &Forge, name: &str) -> StationSettings {
+    let home = forge.path("home");
+    fs::create_dir_all(home.join(".claude")).unwrap();
+    let script = format!(
+        "if grep -q good \"$HOME/.claude/.credentials.json\"; then echo made > out.txt; {}; else {}; exit 1; fi",
+        stream("real-ok"),
+        stream("real-bad-key")
+    );
+    let mut settings = playing(name, forge, &script);
+    for engine in settings.engines.values_mut() {
+        engine.environment = EnvironmentConfig { home: Some(home.clone()), ..EnvironmentConfig::default() };
+    }
+    settings
+}
+
+#[tokio::test]
+async fn a_refused_login_rests_its_engine_counts_nothing_and_a_new_one_is_used_at_once() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let settings = with_login(&forge, "locked");
+    let login = forge.path("home/.claude/.credentials.json");
+    fs::write(&login, "bad").unwrap();
+    let _plant = Plant::start(settings, fleet.enrol("locked", &line).await);
+    let job = fleet.submit("").await;
+
+    let run = fleet.first_run(job).await;
+    let problem = until_signed_in(&fleet, "locked", false).await.unwrap();
+
+    assert_eq!(run.outcome, Some(RunOutcome::Released));
+    let said = "engine `claude` is not signed in here: Invalid API key · Fix external API key";
+    assert_eq!((run.message.as_deref(), run.insights.cost_usd), (Some(said), Some(0.0)));
+    assert_eq!(problem, "its login was refused: Invalid API key · Fix external API key");
+    let other = fleet.submit("").await;
+    let view = fleet.until_stage(job, StageName::Queued).await;
+    assert_eq!((view.attempts, view.reason), (0, None));
+    fs::write(&login, "a good one").unwrap();
+    until_promoted(&fleet, job).await;
+    until_promoted(&fleet, other).await;
+    assert_eq!((fleet.job(job).await.runs, fleet.job(other).await.runs), (2, 1), "nobody tried the bad login again");
+}
+
+#[tokio::test]
+async fn a_first_sign_in_reaches_the_scheduler_without_a_restart() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let settings = with_login(&forge, "fresh");
+    let _plant = Plant::start(settings, fleet.enrol("fresh", &line).await);
+    let clock = clock();
+    while fleet.engine("fresh").await.is_none() {
+        assert!(clock.monotonic() < PATIENCE, "the engine is not offered");
+        clock.sleep(Duration::from_millis(20)).await;
+    }
+
+    fs::write(forge.path("home/.claude/.credentials.json"), "a good one").unwrap();
+
+    until_signed_in(&fleet, "fresh", true).await;
+}
+
+#[tokio::test]
+async fn a_refused_tool_fails_the_job_at_once() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let _plant =
+        Plant::start(playing("fenced-in", &forge, &stream("real-denied")), fleet.enrol("fenced-in", &line).await);
+    let job = fleet.submit("").await;
+
+    let view = fleet.until_stage(job, StageName::Failed).await;
+
+    assert_eq!((view.reason, view.attempts, view.runs), (Some(FailureReason::EngineError), 0, 1));
+    assert!(view.message.unwrap().starts_with("it was not allowed to use"));
+}
+
+#[tokio::test]
+async fn an_exit_code_that_is_not_listed_fails_the_job_at_once_and_a_listed_one_is_tried_again() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let script = "[ $GIGA_ATTEMPT = 1 ] && exit 75; echo broken; exit 2";
+    let mut settings = settings("strict", &forge, script);
+    for engine in settings.engines.values_mut() {
+        engine.retryable_exit_codes = Some(vec![75]);
+    }
+    let _plant = Plant::start(settings, fleet.enrol("strict", &line).await);
+    let job = fleet.submit("retry: { max: 9, backoff: 1s }\n").await;
+
+    let view = fleet.until_stage(job, StageName::Failed).await;
+
+    assert_eq!((view.attempts, view.runs, view.message.as_deref()), (1, 2, Some("exit code 2: broken")));
+}
+
+#[tokio::test]
+async fn a_question_parks_the_job_until_somebody_answers_and_the_agent_hears_it() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let script = format!(
+        "case \"$prompt\" in *'The answer: Postgres.'*) echo \"$prompt\" > out.txt; {};; *) echo half > half.txt; {};; esac",
+        stream("real-ok"),
+        stream("question")
+    );
+    let _plant = Plant::start(playing("curious", &forge, &script), fleet.enrol("curious", &line).await);
+    let job = fleet.submit("").await;
+
+    let parked = fleet.until_stage(job, StageName::Blocked).await;
+    let run = fleet.first_run(job).await;
+    fleet.answer(job, "Postgres.").await;
+    until_promoted(&fleet, job).await;
+
+    let question = Some("Which database should it use?");
+    assert_eq!((parked.message.as_deref(), parked.attempts), (question, 0));
+    assert_eq!((run.outcome, run.message.as_deref()), (Some(RunOutcome::Asked), question));
+    let sha = forge.shows(&pr_branch(job)).unwrap();
+    assert!(forge.file_at(&sha, "half.txt").is_some(), "what was done before the question is kept");
+}
+
+#[tokio::test]
+async fn an_engine_that_says_more_than_its_log_takes_is_judged_by_its_end() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let script = format!("yes noise | head -n 5000; echo made > out.txt; {}", stream("real-ok"));
+    let mut settings = playing("chatty", &forge, &script);
+    settings.limits.output_bytes_max = 10_000;
+    let _plant = Plant::start(settings, fleet.enrol("chatty", &line).await);
+    let job = fleet.submit("").await;
+
+    until_promoted(&fleet, job).await;
+
+    let run = fleet.first_run(job).await;
+    assert_eq!((run.insights.tokens_in, run.insights.cost_usd), (Some(200), Some(0.002)));
+    let log = fleet.log(job).await;
+    assert_eq!(log.lines().filter(|line| *line == "noise").count(), 2_000);
+    assert_eq!(log.lines().last(), Some("[the rest is not shown: the limit `output_bytes_max` is reached]"));
+}
+
+#[tokio::test]
+async fn what_a_run_had_cost_when_its_factory_was_killed_is_reported_by_the_next_process() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let client = fleet.enrol("mortal", &line).await;
+    let script = format!("{} | head -n 3; sleep 600 & wait", stream("real-ok"));
+    let first = Plant::start(playing("mortal", &forge, &script), client.clone());
+    let job = fleet.submit("").await;
+    let is_written_down = || first.records().iter().any(|record| record.insights.tokens_in == Some(100));
+    eventually("the figures being written down", is_written_down).await;
+
+    first.kill().await;
+    let _second = Plant::start(playing("mortal", &forge, &script), client);
+
+    let run = fleet.first_run(job).await;
+    assert_eq!((run.outcome, run.insights.tokens_in), (Some(RunOutcome::Released), Some(100)));
+    // A million tokens of this model cost 5 dollars in, 25 out.
+    assert_eq!(run.insights.cost_usd, Some(100.0 * 5e-6 + 25e-6));
+    assert_eq!(fleet.job(job).await.spent.runs_without_cost, 0);
+}
