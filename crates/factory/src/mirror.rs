@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use domain::{BranchName, CommitSha, JobId, RepoName};
 
@@ -44,9 +43,6 @@ const SHARED_CONFIG: &str =
 /// Files that would change what git does in a mirror. We make none of them, so whoever did is not one of us.
 const FOREIGN: [&str; 7] =
     ["config.worktree", "commondir", "gitdir", "hooks", "info", "shallow", "objects/info/alternates"];
-
-/// A first fetch of a large repository may take all of git's own time limit; the next in line waits that long.
-const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 impl Mirror {
     pub(crate) fn new(host: Host, repo: RepoName, remote: Remote, config: &RepoConfig) -> Self {
@@ -93,9 +89,9 @@ impl Mirror {
 
     /// Brings all branches up to date, but for those that belong to single runs. Makes the mirror the first time.
     pub async fn refresh(&self) -> Result<(), Error> {
-        let _lock = self.lock().await?;
+        let lock = self.lock().await?;
         self.seal()?;
-        let fetch = self.fetch().arg("--prune");
+        let fetch = self.fetch().under(&lock).arg("--prune");
         let fetch = if self.partial { fetch.arg("--filter=blob:none") } else { fetch };
         let mut fetch = fetch.arg("--end-of-options").arg(self.address());
         fetch = fetch.arg("+refs/heads/*:refs/remotes/origin/*");
@@ -110,9 +106,9 @@ impl Mirror {
     pub async fn fetch_ref(&self, name: &RefName) -> Result<Option<CommitSha>, Error> {
         let Some(shown) = self.remote_ref(name).await? else { return Ok(None) };
         if !self.has(&shown).await? {
-            let _lock = self.lock().await?;
+            let lock = self.lock().await?;
             let refspec = format!("+{name}:refs/remotes/origin/{}", name.short());
-            self.fetch().arg("--end-of-options").arg(self.address()).arg(refspec).done().await?;
+            self.fetch().under(&lock).arg("--end-of-options").arg(self.address()).arg(refspec).done().await?;
         }
         Ok(Some(shown))
     }
@@ -156,12 +152,12 @@ impl Mirror {
         if refs.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let mut fetch = self.fetch().args(["--end-of-options", self.address()]);
-        for (name, _) in refs {
-            fetch = fetch.arg(name.as_str());
-        }
         {
-            let _lock = self.lock().await?;
+            let lock = self.lock().await?;
+            let mut fetch = self.fetch().under(&lock).args(["--end-of-options", self.address()]);
+            for (name, _) in refs {
+                fetch = fetch.arg(name.as_str());
+            }
             fetch.done().await?;
         }
         let mut push = self.push();
@@ -180,9 +176,10 @@ impl Mirror {
         if let (Err(error), true) = (pushed, left.len() == refs.len()) {
             return Err(error.into());
         }
+        let lock = self.lock().await?;
         for (name, _) in refs.iter().filter(|(name, _)| !left.contains(name)) {
             let local = format!("refs/remotes/origin/{}", name.short());
-            self.call("update-ref").args(["-d", &local]).done().await?;
+            self.call("update-ref").under(&lock).args(["-d", &local]).done().await?;
         }
         Ok(left)
     }
@@ -288,11 +285,7 @@ impl Mirror {
     }
 
     pub(crate) async fn lock(&self) -> Result<FileLock, Error> {
-        let path = self.host.state.mirror_lock(&self.repo);
-        let lock = FileLock::take(&path, &*self.host.clock, LOCK_PATIENCE).await?;
-        // When a mirror was last in use is when its lock was last taken.
-        lock.sign().map_err(Error::disk("write", &path))?;
-        Ok(lock)
+        self.host.lock_mirror(&self.repo).await
     }
 
     fn remote_call(&self, verb: &'static str) -> Call<'_> {
