@@ -100,6 +100,9 @@ pub struct PromoteOrder {
     pub sha: CommitSha,
     /// Commits that the branch may show before.
     pub acceptable: Vec<CommitSha>,
+    /// What the branch showed last, by what was reported; absent before the first promotion, when there may be no branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promoted: Option<CommitSha>,
     /// The run whose ref holds the commit.
     pub run_epoch: Epoch,
     /// The pull request, when there is one already.

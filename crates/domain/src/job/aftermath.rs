@@ -194,6 +194,8 @@ impl Job {
         self.state.unaccepted = 0;
         self.state.forgiven = self.state.spent;
         self.state.avoid = None;
+        // Its branch may have been tidied away by whoever looked at the failure.
+        self.state.promoted = None;
         self.state.feedback.begin_again();
         if checkpoint == KeepCheckpoint::Drop {
             self.state.checkpoint = None;

@@ -2,7 +2,7 @@
 
 use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, RepoName};
 use fail::fail_point;
-use protocol::{Assignment, ClientError, ErrandOutcome, ErrandReport, JobDetail, PromoteOrder};
+use protocol::{Assignment, ClientError, ErrandOutcome, ErrandReport, JobDetail, JobView, PromoteOrder};
 use tracing::{info, warn};
 
 use super::Station;
@@ -10,7 +10,7 @@ use super::reports;
 use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
-use crate::promote::Promotion;
+use crate::promote::{Acceptable, Promotion};
 use crate::run_key::RunKey;
 use crate::ship::{ShipOrder, Shipped};
 
@@ -65,8 +65,7 @@ impl Station {
         // Without the record somebody else is asked after a while: the coordinator's errand has a deadline.
         let Some(repo) = repo else { return };
         let Ok((mirror, config)) = self.mirror(&repo) else { return };
-        let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{}", run.job)).await;
-        let Ok(JobDetail { job, .. }) = found else { return };
+        let Ok(job) = self.job(run.job).await else { return };
         let base = job.base.unwrap_or_else(|| config.base.clone());
         let subject = Subject { job: run.job, product: job.product_id, title: job.title, base, mirror, config };
         self.promote_and_report(&subject, order).await;
@@ -96,6 +95,9 @@ impl Station {
             ErrandKind::Promote => self.promote(&subject, order).await,
             ErrandKind::Ship => {
                 if let Some(outcome) = self.refuse_second_merge(&subject, order).await {
+                    return outcome.into();
+                }
+                if let Some(outcome) = self.refuse_stale(subject.job, order).await {
                     return outcome.into();
                 }
                 let done = self.ship(&subject, order).await;
@@ -140,19 +142,71 @@ impl Station {
 
     /// The branch first, then the pull request: nobody is shown what the branch does not hold.
     async fn promote(&self, subject: &Subject, order: &PromoteOrder) -> Done {
-        match subject.mirror.promote(subject.job, &order.sha, &order.acceptable).await {
+        let seen = match subject.mirror.look_at_branch(subject.job).await {
+            Ok(seen) => seen,
+            Err(error) => return failed(&error).into(),
+        };
+        if let Some(outcome) = self.refuse_stale(subject.job, order).await {
+            return outcome.into();
+        }
+        fail_point!("factory::promotion_confirmed");
+        let acceptable = match &order.promoted {
+            Some(_) => Acceptable::OneOf(&order.acceptable),
+            None => Acceptable::FirstTime(&order.acceptable),
+        };
+        match subject.mirror.promote(seen, &order.sha, acceptable).await {
             Ok(Promotion::Promoted) => self.open_request(subject, order).await,
+            Ok(Promotion::Created) => match self.unmake_if_over(subject, order).await {
+                Some(outcome) => outcome.into(),
+                None => self.open_request(subject, order).await,
+            },
             Ok(Promotion::Moved { found }) => {
-                let shows = found.map_or_else(|| "nothing".to_owned(), |sha| sha.to_string());
+                let how = match found {
+                    Some(sha) => format!("moved by somebody else: it shows {sha}"),
+                    None => "deleted by somebody else: cancel the job and requeue it to have it made anew".to_owned(),
+                };
                 let perhaps = match is_restored(order) {
                     true => ", perhaps from before the fleet was put back from a backup",
                     false => "",
                 };
-                let message = format!("the branch was moved by somebody else: it shows {shows}{perhaps}");
+                let message = format!("the branch was {how}{perhaps}");
                 ErrandOutcome::Impossible { message }.into()
             }
             Err(error) => failed(&error).into(),
         }
+    }
+
+    /// An errand that was given to somebody else, or whose job went on without it, is not done any more. Only the
+    /// coordinator knows, so whoever cannot ask does nothing either.
+    async fn refuse_stale(&self, job: JobId, order: &PromoteOrder) -> Option<ErrandOutcome> {
+        match self.job(job).await {
+            Ok(found) if found.lease_epoch == order.lease_epoch => None,
+            Ok(_) => Some(ErrandOutcome::Failed { message: "the errand is no longer ours".to_owned() }),
+            Err(error) => Some(failed(&error)),
+        }
+    }
+
+    /// Between the question and the push this process may have slept for as long as its job took to ship: the branch that
+    /// it has just made was deleted for good, then. That is put right before anybody is shown it.
+    async fn unmake_if_over(&self, subject: &Subject, order: &PromoteOrder) -> Option<ErrandOutcome> {
+        let found = match self.job(subject.job).await {
+            Ok(found) if found.lease_epoch == order.lease_epoch => return None,
+            Ok(found) => found,
+            Err(error) => return Some(failed(&error)),
+        };
+        if found.stage.is_terminal() {
+            let job = subject.job;
+            warn!(job.id = %job, "The branch of job `{job}` was made after the job was over, and is deleted again");
+            if let Err(error) = subject.mirror.unmake_branch(job, &order.sha).await {
+                return Some(failed(&error));
+            }
+        }
+        Some(ErrandOutcome::Failed { message: "the errand is no longer ours".to_owned() })
+    }
+
+    async fn job(&self, job: JobId) -> Result<JobView, ClientError> {
+        let found: JobDetail = self.client.get(&format!("/jobs/{job}")).await?;
+        Ok(found.job)
     }
 
     async fn report_errand(&self, job: JobId, order: &PromoteOrder, done: Done) {
