@@ -54,6 +54,11 @@ impl Git {
         &self.path
     }
 
+    /// The size above which a repository is mirrored without the contents of old files.
+    pub(crate) fn partial_above_bytes(&self) -> u64 {
+        self.access.partial_above_mib.saturating_mul(1024 * 1024)
+    }
+
     /// Who our commits are by.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity

@@ -20,6 +20,7 @@ mod lock;
 mod merged_before;
 mod mirror;
 mod outbox;
+mod partial;
 mod process;
 mod promote;
 mod publish;

@@ -1,5 +1,7 @@
 //! Short work after completion: moving the pull request's branch, and merging [F5].
 
+use std::time::Duration;
+
 use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, RepoName};
 use fail::fail_point;
 use protocol::{Assignment, ClientError, ErrandOutcome, ErrandReport, JobDetail, JobView, PromoteOrder};
@@ -13,6 +15,10 @@ use crate::mirror::Mirror;
 use crate::promote::{Acceptable, Promotion};
 use crate::run_key::RunKey;
 use crate::ship::{ShipOrder, Shipped};
+
+/// How often a coordinator that is away is asked once more whether a branch was made too late.
+const ASKED_AGAIN_MAX: u32 = 10;
+const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What an errand is about.
 pub(super) struct Subject {
@@ -84,7 +90,7 @@ impl Station {
             Err(error) => return failed(&error).into(),
         };
         let mirror = &subject.mirror;
-        if let Err(error) = mirror.refresh().await {
+        if let Err(error) = self.refresh(mirror, &subject.config).await {
             return failed(&error).into();
         }
         let run = RunKey { job: subject.job, epoch: order.run_epoch };
@@ -189,7 +195,15 @@ impl Station {
     /// Between the question and the push this process may have slept for as long as its job took to ship: the branch that
     /// it has just made was deleted for good, then. That is put right before anybody is shown it.
     async fn unmake_if_over(&self, subject: &Subject, order: &PromoteOrder) -> Option<ErrandOutcome> {
-        let found = match self.job(subject.job).await {
+        let mut asked = self.job(subject.job).await;
+        for _ in 0..ASKED_AGAIN_MAX {
+            if asked.is_ok() {
+                break;
+            }
+            self.clock.sleep(ASKED_AGAIN_AFTER).await;
+            asked = self.job(subject.job).await;
+        }
+        let found = match asked {
             Ok(found) if found.lease_epoch == order.lease_epoch => return None,
             Ok(found) => found,
             Err(error) => return Some(failed(&error)),
