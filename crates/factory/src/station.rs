@@ -11,6 +11,7 @@ mod lookout;
 mod nonce;
 mod pace;
 mod polling;
+mod promoting;
 mod recovery;
 mod renewal;
 mod reports;
