@@ -232,7 +232,11 @@ fn judge(facts: &Facts<'_>) -> Judgement {
 }
 
 fn shipped(facts: &Facts<'_>, known: &Known, is_old: bool) -> Judgement {
-    let how = if facts.merge == Merged::Squashed { "squashed into" } else { "in" };
+    let how = match facts.merge {
+        Merged::Squashed => "squashed into",
+        Merged::Rebased => "rebased onto",
+        Merged::Itself | Merged::No => "in",
+    };
     let is_completed = known.job.completed_sha.as_ref() == Some(facts.sha);
     if facts.held || is_completed {
         return Judgement::Remove(format!("its job shipped, and its commit is {how} the base branch"));

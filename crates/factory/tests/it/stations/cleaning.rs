@@ -278,7 +278,7 @@ async fn a_branch_with_a_name_of_its_own_goes_by_the_same_proof_and_one_that_sho
 }
 
 #[tokio::test]
-async fn work_that_was_rebased_in_part_stays() {
+async fn work_that_was_rebased_in_part_stays_and_goes_once_all_of_it_is_there() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("rebase", &line).await;
@@ -294,9 +294,13 @@ async fn work_that_was_rebased_in_part_stays() {
     git(&forge.remote(), &["update-ref", "refs/heads/main", begin.as_str()]);
     forge.commit("main", "other.md", "other\n");
     forge.commit("main", "one.md", "one\n");
-    let report = gc(&own, &client, NO_TIME).run().await.unwrap();
+    let in_part = gc(&own, &client, NO_TIME).run().await.unwrap();
+    let kept = our_refs(&forge);
+    forge.commit("main", "two.md", "two\n");
+    let whole = gc(&own, &client, NO_TIME).run().await.unwrap();
 
-    assert_eq!((our_refs(&forge), report.removed), (before, vec![]));
+    assert_eq!((kept, in_part.removed), (before, vec![]));
+    assert_eq!(our_refs(&forge), Vec::<String>::new(), "{whole:#?}");
 }
 
 #[tokio::test]
