@@ -23,14 +23,14 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked $(TEST_FEATURES) -- -D warnings
 
 # nextest runs each test in a process of its own, several at a time; plain `cargo test` does when it is not there. The
-# tests start a PostgreSQL of their own, and run the real claude and codex; `with-postgres` and `with-engines` see to the
-# programs, or say loudly that they are missing.
+# tests start a PostgreSQL of their own, and run the real git-lfs, claude and codex; the scripts see to the programs, or
+# say loudly that they are missing.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  scripts/with-postgres scripts/with-engines $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	  scripts/with-postgres scripts/with-git-lfs scripts/with-engines $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
 	else \
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
-	  scripts/with-postgres scripts/with-engines $(CARGO) test --workspace --locked $(TEST_FEATURES); \
+	  scripts/with-postgres scripts/with-git-lfs scripts/with-engines $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
 
 # The real claude and codex through a whole fleet, against our stand-in of their APIs. Part of `unit` too.

@@ -178,6 +178,7 @@ pub(crate) fn promote_order(job: &Job) -> Option<PromoteOrder> {
         lease_epoch: lease.epoch,
         sha: errand.sha.clone(),
         acceptable,
+        promoted: job.promoted().cloned(),
         run_epoch: job.completed_epoch().unwrap_or(Epoch(0)),
         pull_request: job.pull_request().cloned(),
         request_text: job.request_text().map(str::to_owned),

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use domain::{
-    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Published, Refusal, StageEvent,
-    Versioned,
+    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Published, Refusal, StageEvent, Versioned,
 };
 use fail::fail_point;
 use scheduler::Placement;

@@ -16,8 +16,11 @@ const CHANGES_CHARS_MAX: usize = 16_000;
 /// One remark within that.
 const REMARK_CHARS_MAX: usize = 4_000;
 
-/// Remarks of one sighting. Whoever writes more is heard with the next look.
-const REMARKS_MAX: usize = 50;
+/// Remarks of one sighting, the last of them: as many as a job remembers to have acted upon, so that none counts twice.
+const REMARKS_MAX: usize = 256;
+
+/// Remarks that one run is sent back with. Those behind them are heard with the next look.
+const FRESH_MAX: usize = 50;
 
 impl Coordinator {
     /// Takes what a factory saw: merged or closed by a person, or sent back for what checks and reviewers say. Only the
@@ -93,7 +96,7 @@ impl Coordinator {
         // Checks speak about one commit: those of another say nothing about ours.
         let is_ours = job.promoted() == Some(&sighting.head);
         let counts = |remark: &&Remark| !job.has_answered(&remark.id) && (is_ours || remark.kind != RemarkKind::Check);
-        let fresh: Vec<&Remark> = remarks.iter().filter(counts).collect();
+        let fresh: Vec<&Remark> = fitting(remarks.iter().filter(counts));
         if fresh.is_empty() || job.is_escalated() {
             return Ok(Decision::Keep);
         }
@@ -134,7 +137,21 @@ fn heard(remarks: &[Remark]) -> Vec<Remark> {
         place: remark.place.as_deref().map(|place| short(place, 400)),
         text: short(&remark.text, REMARK_CHARS_MAX),
     };
-    remarks.iter().take(REMARKS_MAX).map(bound).collect()
+    remarks.iter().skip(remarks.len().saturating_sub(REMARKS_MAX)).map(bound).collect()
+}
+
+/// The first of these remarks, as many as one run can be told whole.
+fn fitting<'a>(remarks: impl Iterator<Item = &'a Remark>) -> Vec<&'a Remark> {
+    let mut taken = Vec::new();
+    let mut chars = 0;
+    for remark in remarks.take(FRESH_MAX) {
+        chars += quoted(remark).chars().count();
+        if chars > CHANGES_CHARS_MAX && !taken.is_empty() {
+            break;
+        }
+        taken.push(remark);
+    }
+    taken
 }
 
 /// `2 failed checks (lint, test) and 1 comment`
@@ -160,21 +177,23 @@ fn of_kind<'a>(remarks: &'a [&'a Remark], kind: RemarkKind) -> impl Iterator<Ite
 
 /// What the next run is asked to do, with every remark quoted.
 fn instructions(remarks: &[&Remark]) -> String {
-    let mut text = String::new();
-    for remark in remarks {
-        let what = match remark.kind {
-            RemarkKind::Check => "The check",
-            RemarkKind::Comment => "A comment by",
-        };
-        let place = remark.place.as_deref().map_or_else(String::new, |place| format!(" on {place}"));
-        let failed = if remark.kind == RemarkKind::Check { " failed" } else { "" };
-        text.push_str(&format!("{what} `{}`{place}{failed}:\n\n", remark.from));
-        for line in remark.text.lines() {
-            text.push_str(&format!("> {line}\n"));
-        }
-        text.push('\n');
-    }
+    let text: String = remarks.iter().map(|remark| quoted(remark)).collect();
     short(&text, CHANGES_CHARS_MAX)
+}
+
+fn quoted(remark: &Remark) -> String {
+    let what = match remark.kind {
+        RemarkKind::Check => "The check",
+        RemarkKind::Comment => "A comment by",
+    };
+    let place = remark.place.as_deref().map_or_else(String::new, |place| format!(" on {place}"));
+    let failed = if remark.kind == RemarkKind::Check { " failed" } else { "" };
+    let mut text = format!("{what} `{}`{place}{failed}:\n\n", remark.from);
+    for line in remark.text.lines() {
+        text.push_str(&format!("> {line}\n"));
+    }
+    text.push('\n');
+    text
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ pub struct RepoConfig {
     /// Commands that make a new worktree ready, run before the engine.
     #[serde(default)]
     pub setup: Vec<String>,
-    /// Fetches the contents of files when they are needed, for a repository whose history is large.
+    /// Whether the contents of files are fetched when they are needed; decided by the repository's size when absent.
     #[serde(default)]
-    pub partial: bool,
+    pub partial: Option<bool>,
     /// Fetches the contents of files in large file storage, where `git-lfs` is installed.
     #[serde(default = "yes")]
     pub lfs: bool,
@@ -42,7 +42,7 @@ impl RepoConfig {
             url: url.into(),
             base,
             setup: Vec::new(),
-            partial: false,
+            partial: None,
             lfs: true,
             submodules: false,
             caches: BTreeMap::new(),
@@ -219,7 +219,7 @@ pub struct EnvironmentConfig {
 }
 
 /// How the factory's own git reaches remotes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct GitConfig {
     /// The home folder that ssh finds its keys and known hosts in; an empty one when absent.
@@ -228,6 +228,15 @@ pub struct GitConfig {
     pub ssh_auth_sock: Option<PathBuf>,
     /// A program that answers git's question for a user name or password, given to fetch and push only.
     pub askpass: Option<PathBuf>,
+    /// Above this size a repository is mirrored without the contents of old files, where it does not say otherwise itself.
+    pub partial_above_mib: u64,
+}
+
+impl Default for GitConfig {
+    fn default() -> Self {
+        // A full copy of less is made within minutes, and spares every agent the way to the remote.
+        Self { home: None, ssh_auth_sock: None, askpass: None, partial_above_mib: 1024 }
+    }
 }
 
 /// Who our commits are by.

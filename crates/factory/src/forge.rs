@@ -111,6 +111,9 @@ pub trait Forge: Send + Sync {
     /// Merges a pull request if its head is the expected commit.
     async fn merge(&self, order: &MergeOrder) -> Result<Merging, ForgeError>;
 
+    /// How large the repository is, in bytes.
+    async fn size(&self) -> Result<u64, ForgeError>;
+
     /// What is to be seen on a pull request: how it stands, and what checks and reviewers say about it.
     async fn look(&self, request: u64) -> Result<Sighting, ForgeError>;
 }

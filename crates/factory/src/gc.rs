@@ -23,6 +23,7 @@ pub use report::{GcItem, GcKind, GcReport};
 
 use crate::config::RepoConfig;
 use crate::error::Error;
+use crate::forge::ForgeConfig;
 use crate::host::Host;
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
@@ -37,6 +38,7 @@ use worktrees::DoomedWorktree;
 pub struct Gc {
     host: Host,
     repos: BTreeMap<RepoName, RepoConfig>,
+    forge: ForgeConfig,
     client: Client,
     retention: Duration,
 }
@@ -52,10 +54,16 @@ pub struct GcPlan {
 }
 
 impl Gc {
-    /// A clean-up of `host`, which works on `repos`; `client` is asked about jobs. What failed or was fenced stays for
-    /// `retention`.
-    pub fn new(host: Host, repos: BTreeMap<RepoName, RepoConfig>, client: Client, retention: Duration) -> Self {
-        Self { host, repos, client, retention }
+    /// A clean-up of `host`, which works on `repos` and names branches as `forge` says; `client` is asked about jobs. What
+    /// failed or was fenced stays for `retention`.
+    pub fn new(
+        host: Host,
+        repos: BTreeMap<RepoName, RepoConfig>,
+        forge: ForgeConfig,
+        client: Client,
+        retention: Duration,
+    ) -> Self {
+        Self { host, repos, forge, client, retention }
     }
 
     /// Cleans up.
@@ -74,7 +82,7 @@ impl Gc {
         let mut plan = GcPlan::default();
         self.plan_worktrees(&mut plan).await?;
         for (repo, config) in &self.repos {
-            let mirror = self.host.mirror(repo, config)?;
+            let mirror = self.named(self.host.mirror(repo, config)?);
             if !mirror.path().is_dir() {
                 continue;
             }
@@ -122,7 +130,12 @@ impl Gc {
     /// The mirror of a repository that is configured here.
     fn mirror(&self, repo: &RepoName) -> Option<Mirror> {
         let config = self.repos.get(repo)?;
-        self.host.mirror(repo, config).ok()
+        self.host.mirror(repo, config).ok().map(|mirror| self.named(mirror))
+    }
+
+    fn named(&self, mirror: Mirror) -> Mirror {
+        let branch = self.forge.branch(mirror.repo()).cloned();
+        mirror.named(branch, None)
     }
 }
 

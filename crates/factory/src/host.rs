@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::{Clock, ProductId, RepoName};
 
 use crate::config::RepoConfig;
 use crate::disk::remove_folder;
 use crate::error::Error;
-use crate::git::Git;
+use crate::git::{Git, clear_locks};
+use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::process::{Account, AccountError};
 use crate::refs::RefNames;
@@ -28,6 +30,9 @@ pub struct Host {
     /// Who works in the worktrees, when it is not us.
     pub(crate) account: Option<Account>,
 }
+
+/// A first fetch of a large repository may take all of git's own time limit; the next in line waits that long.
+const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 impl Host {
     /// A host that keeps everything under `state`.
@@ -125,7 +130,29 @@ impl Host {
         if !mirror.is_dir() {
             return Ok(());
         }
-        Ok(self.git.call(&mirror, "update-ref").arg("-d").arg(worktree.head_ref()).done().await?)
+        let lock = self.lock_mirror(worktree.repo()).await?;
+        let forget = self.git.call(&mirror, "update-ref").under(&lock);
+        Ok(forget.arg("-d").arg(worktree.head_ref()).done().await?)
+    }
+
+    /// Takes the lock around what all worktrees of a repository share, and clears what a killed git left there.
+    pub(crate) async fn lock_mirror(&self, repo: &RepoName) -> Result<FileLock, Error> {
+        let path = self.state.mirror_lock(repo);
+        let lock = FileLock::take(&path, &*self.clock, LOCK_PATIENCE).await?;
+        // When a mirror was last in use is when its lock was last taken.
+        lock.sign().map_err(Error::disk("write", &path))?;
+        self.clear_mirror(repo, &lock)?;
+        Ok(lock)
+    }
+
+    /// Clears what a killed git left in a mirror; holding its lock is what makes that safe.
+    pub(crate) fn clear_mirror(&self, repo: &RepoName, _lock: &FileLock) -> Result<(), Error> {
+        let mirror = self.state.mirror(repo);
+        let cleared = clear_locks(&mirror).map_err(Error::disk("clear", &mirror))?;
+        if cleared > 0 {
+            tracing::warn!("Removed {cleared} lock files that a killed git had left in the mirror of `{repo}`");
+        }
+        Ok(())
     }
 }
 

@@ -20,6 +20,7 @@ mod lock;
 mod merged_before;
 mod mirror;
 mod outbox;
+mod partial;
 mod process;
 mod promote;
 mod publish;
@@ -63,7 +64,7 @@ pub use process::{
     Account, AccountError, Bounds, End, Environment, Finished, Launcher, Line, ProcessMark, Program, Running, Source,
     StartError, hide_from_siblings, kill_leftovers,
 };
-pub use promote::Promotion;
+pub use promote::{Acceptable, Promotion, SeenBranch};
 pub use publish::{Committed, DiffSummary, Saved};
 pub use refs::{RefName, RefNames};
 pub use remote::{Remote, RemoteError};

@@ -41,6 +41,11 @@ impl FileLock {
         (&self.file).write_all(format!("{}\n", std::process::id()).as_bytes())
     }
 
+    /// A handle that holds the lock as well, to be given to a process that must not outlive it.
+    pub(crate) fn share(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
     /// Takes the lock as soon as it is free, without holding up the threads that run everybody's tasks.
     pub(crate) async fn take(path: &Path, clock: &dyn Clock, patience: Duration) -> Result<Self, Error> {
         let asked_at = clock.monotonic();

@@ -6,36 +6,73 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
 
+/// What a pull request's branch showed when it was looked at. A promotion replaces this and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenBranch {
+    name: RefName,
+    shows: Option<CommitSha>,
+}
+
+/// What a branch may show before a promotion, by what is recorded about its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acceptable<'a> {
+    /// Nothing, because no promotion is known to have succeeded; or one of these, because one may have.
+    FirstTime(&'a [CommitSha]),
+    /// One of these. A branch that is gone was deleted by somebody, perhaps because its job has shipped.
+    OneOf(&'a [CommitSha]),
+}
+
 /// What came of a promotion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Promotion {
     /// The branch shows the commit, by this call or an earlier one.
     Promoted,
+    /// There was no branch, and now there is one that shows the commit. A branch that was deleted looks like one that
+    /// never was, so whoever made it has to make sure that its job is not over.
+    Created,
     /// The branch shows a commit that this promotion was not granted to replace. Nothing was changed.
     Moved {
-        /// What it shows; `None` if it vanished meanwhile.
+        /// What it shows; `None` if it is gone.
         found: Option<CommitSha>,
     },
 }
 
 impl Mirror {
-    /// Moves the job's branch on the remote to `sha`, if it is absent or shows one of `acceptable_old`.
+    /// Looks at a job's branch on the remote. Whoever is to move it asks after this whether he still may: whatever moves
+    /// it from here on makes his push fail.
+    pub async fn look_at_branch(&self, job: JobId) -> Result<SeenBranch, Error> {
+        let name = self.pr_branch(job);
+        let shows = self.remote_ref(&name).await?;
+        Ok(SeenBranch { name, shows })
+    }
+
+    /// Moves a branch to `sha`, if it showed something acceptable and still shows it.
     ///
     /// The remote itself compares, so of two promotions at once one sees the other's. Repeating it changes nothing.
-    pub async fn promote(&self, job: JobId, sha: &CommitSha, acceptable_old: &[CommitSha]) -> Result<Promotion, Error> {
-        let branch = self.pr_branch(job);
-        let found = self.remote_ref(&branch).await?;
-        if found.as_ref() == Some(sha) {
+    pub async fn promote(
+        &self,
+        seen: SeenBranch,
+        sha: &CommitSha,
+        acceptable: Acceptable<'_>,
+    ) -> Result<Promotion, Error> {
+        let SeenBranch { name, shows } = seen;
+        if shows.as_ref() == Some(sha) {
             return Ok(Promotion::Promoted);
         }
-        if found.as_ref().is_some_and(|found| !acceptable_old.contains(found)) {
-            return Ok(Promotion::Moved { found });
+        if !acceptable.allows(shows.as_ref()) {
+            return Ok(Promotion::Moved { found: shows });
         }
         self.require(sha).await?;
-        match self.push_leased(&branch, found.as_ref(), Some(sha)).await? {
+        match self.push_leased(&name, shows.as_ref(), Some(sha)).await? {
+            Leased::Done if shows.is_none() => Ok(Promotion::Created),
             Leased::Done => Ok(Promotion::Promoted),
             Leased::Lost { found } => Ok(Promotion::Moved { found }),
         }
+    }
+
+    /// Deletes a branch that a promotion has made too late, if it still shows what that promotion put there.
+    pub async fn unmake_branch(&self, job: JobId, sha: &CommitSha) -> Result<(), Error> {
+        self.push_leased(&self.pr_branch(job), Some(sha), None).await.map(drop)
     }
 
     /// Sets a remote ref to `new` (or deletes it) if it still shows `old` (or is absent).
@@ -58,6 +95,16 @@ impl Mirror {
             Ok(Leased::Lost { found })
         } else {
             Err(error.into())
+        }
+    }
+}
+
+impl Acceptable<'_> {
+    fn allows(self, shown: Option<&CommitSha>) -> bool {
+        let (Self::FirstTime(known) | Self::OneOf(known)) = self;
+        match shown {
+            Some(shown) => known.contains(shown),
+            None => matches!(self, Self::FirstTime(_)),
         }
     }
 }

@@ -11,7 +11,7 @@ use domain::CommitSha;
 
 use crate::disk::copy_index;
 use crate::error::Error;
-use crate::git::GitError;
+use crate::git::{GitError, clear_lock};
 use crate::mirror::Mirror;
 use crate::workspace::{PR_BODY, Worktree};
 
@@ -56,8 +56,11 @@ impl Mirror {
     /// Fetches the agent's head as from a stranger: git's serving side runs nothing that a repository asks for.
     async fn adopt(&self, worktree: &Worktree) -> Result<CommitSha, Error> {
         let head_ref = worktree.head_ref();
+        let lock = worktree.lock(&*self.host.clock).await?;
+        let left = self.path().join(format!("{head_ref}.lock"));
+        clear_lock(&left).map_err(Error::disk("clear", &left))?;
         let trust = worktree.trust();
-        let fetch = self.fetch_from_folder();
+        let fetch = self.fetch_from_folder().under(&lock);
         let fetch = if self.host.account.is_some() { fetch.trusting(&trust) } else { fetch };
         let fetched =
             fetch.arg("--end-of-options").arg(worktree.repository()).arg(format!("+HEAD:{head_ref}")).done().await;
@@ -139,12 +142,19 @@ impl ScratchIndex {
         static TAKEN: AtomicU64 = AtomicU64::new(0);
         let number = TAKEN.fetch_add(1, Ordering::Relaxed);
         let path = worktree.desk().join(format!("scratch-{}-{number}.index", std::process::id()));
-        copy_index(&worktree.index(), &path).map_err(Error::disk("write", &path))?;
-        Ok(Self(path))
+        let scratch = Self(path);
+        // After a restart the same number may come round again, with the lock of a git that was killed.
+        clear_lock(&scratch.lock()).map_err(Error::disk("clear", scratch.path()))?;
+        copy_index(&worktree.index(), scratch.path()).map_err(Error::disk("write", scratch.path()))?;
+        Ok(scratch)
     }
 
     fn path(&self) -> &Path {
         &self.0
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.0.with_extension("index.lock")
     }
 }
 
@@ -152,6 +162,7 @@ impl Drop for ScratchIndex {
     fn drop(&mut self) {
         // What stays behind goes with the desk.
         let _ = fs::remove_file(&self.0);
+        let _ = clear_lock(&self.lock());
     }
 }
 

@@ -12,6 +12,7 @@ mod lookout;
 mod nonce;
 mod pace;
 mod polling;
+mod promoting;
 mod recovery;
 mod renewal;
 mod reports;
@@ -297,6 +298,16 @@ impl Station {
         let mirror = self.host.mirror(repo, &config).map_err(NoRepo::Unusable)?;
         let named = self.forges.config();
         Ok((mirror.named(named.branch(repo).cloned(), named.author(repo).cloned()), config))
+    }
+
+    /// Brings a mirror up to date. When it is first made, the forge is asked how large the repository is.
+    async fn refresh(&self, mirror: &Mirror, config: &RepoConfig) -> Result<(), Error> {
+        let size = match self.forges.of(mirror.repo(), &config.url) {
+            // A forge that does not tell is no reason to wait: then everything is fetched.
+            Some(forge) if mirror.is_undecided() => forge.size().await.ok(),
+            _ => None,
+        };
+        mirror.clone().of_size(size).refresh().await
     }
 
     /// Runnable processes per core over the last minute: 1 is all the machine can do.

@@ -6,13 +6,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use domain::{BranchName, Checkpoint, CommitSha, RepoName};
+use domain::{BranchName, Checkpoint, Clock, CommitSha, RepoName};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Identity;
 use crate::disk::{copy_index, make_private_folder, replace_file};
 use crate::error::Error;
+use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
 use crate::run_key::RunKey;
@@ -66,6 +68,9 @@ pub(crate) struct LastSaved {
 
 /// Where that is written down.
 const LAST_SAVED: &str = "saved.json";
+
+/// Whoever has the lock of a desk reads one repository of this machine, which git gives up after less.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3 * 60);
 
 /// Written last: a worktree without it was never finished.
 const NOTES: &str = "start.json";
@@ -149,6 +154,11 @@ impl Worktree {
     /// Git settings that say no more than that this worktree may be read although it belongs to another account.
     pub(crate) fn trust(&self) -> PathBuf {
         self.desk.join("trust.gitconfig")
+    }
+
+    /// Takes the lock around what this run alone has in the mirror.
+    pub(crate) async fn lock(&self, clock: &dyn Clock) -> Result<FileLock, Error> {
+        FileLock::take(&self.desk.join("lock"), clock, LOCK_PATIENCE).await
     }
 
     /// The agent's own repository. Only ever read through git's server side, which trusts nothing in it.

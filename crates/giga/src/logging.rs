@@ -37,9 +37,7 @@ pub(crate) fn start(config: &LogConfig, verbosity: u8, out: &Output) -> Result<L
     spool.start(std::io::stderr())?;
     let registry = tracing_subscriber::registry().with(filter);
     let started = match config.format.value {
-        LogFormat::Json => {
-            registry.with(Layer::new().json().flatten_event(true).with_writer(spool.clone())).try_init()
-        }
+        LogFormat::Json => registry.with(Layer::new().json().flatten_event(true).with_writer(spool.clone())).try_init(),
         LogFormat::Pretty => {
             let layer = Layer::new().with_target(false).with_ansi(out.colours_errors()).with_writer(spool.clone());
             registry.with(layer).try_init()

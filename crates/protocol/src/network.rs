@@ -14,6 +14,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::client::Trust;
+use crate::reach::{Reach, Resolver};
 
 /// How long opening a connection may take.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
@@ -40,6 +41,11 @@ pub trait Network: Send + Sync {
 /// The real network, for talking to others than a coordinator; an error in words if `trust` cannot be used.
 pub fn real_network(trust: &Trust) -> Result<Arc<dyn Network>, String> {
     Ok(Arc::new(Hyper::new(trust)?))
+}
+
+/// The real network for addresses that somebody else gave us: https only, and never to an address that is not public.
+pub fn public_network(trust: &Trust) -> Result<Arc<dyn Network>, String> {
+    Ok(Arc::new(Hyper::reaching(Reach::PublicOnly, trust)?))
 }
 
 /// Why nothing came back, in words.
@@ -71,15 +77,20 @@ impl From<Box<dyn std::error::Error + Send + Sync>> for Fault {
 
 /// The real network: HTTP/1.1 over TCP, with TLS where the address says so, and connections that are kept.
 pub(crate) struct Hyper {
-    http: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    reach: Reach,
+    http: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>,
     /// The same network for bodies of another type; it has connections of its own, and seldom any.
-    long: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Outgoing>,
+    long: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector<Resolver>>, Outgoing>,
 }
 
 impl Hyper {
     /// The network, with certificates judged by `trust`; an error in words if those cannot be used.
     pub(crate) fn new(trust: &Trust) -> Result<Self, String> {
-        let mut tcp = HttpConnector::new();
+        Self::reaching(Reach::Anywhere, trust)
+    }
+
+    fn reaching(reach: Reach, trust: &Trust) -> Result<Self, String> {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(reach));
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_TIME_MAX));
         tcp.enforce_http(false);
@@ -90,18 +101,20 @@ impl Hyper {
             .wrap_connector(tcp);
         let mut builder = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(Duration::from_secs(60));
-        Ok(Self { http: builder.build(https.clone()), long: builder.build(https) })
+        Ok(Self { reach, http: builder.build(https.clone()), long: builder.build(https) })
     }
 }
 
 #[async_trait]
 impl Network for Hyper {
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Answer>, Fault> {
+        self.reach.check(request.uri())?;
         let response = self.http.request(request).await.map_err(|error| Fault::of(&error))?;
         Ok(response.map(|body| body.map_err(|error| Fault::of(&error)).boxed_unsync()))
     }
 
     async fn send(&self, request: Request<Outgoing>) -> Result<Response<Answer>, Fault> {
+        self.reach.check(request.uri())?;
         let response = self.long.request(request).await.map_err(|error| Fault::of(&error))?;
         Ok(response.map(|body| body.map_err(|error| Fault::of(&error)).boxed_unsync()))
     }

@@ -75,8 +75,7 @@ impl Desk {
     pub(crate) fn is_set_aside(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.get(&id) else { return false };
         let is_waiter = |dep| self.waiters.get(dep).is_some_and(|waiters| waiters.contains(&id));
-        is_free(&job.value)
-            && job.value.submission().deps.iter().any(is_waiter)
+        is_free(&job.value) && job.value.submission().deps.iter().any(is_waiter)
     }
 
     /// Puts a job that was held back where it was, unless it has moved on, and moves its product's version: whoever asked

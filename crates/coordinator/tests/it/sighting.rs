@@ -164,6 +164,36 @@ async fn what_was_answered_once_is_not_answered_again() {
 }
 
 #[tokio::test]
+async fn what_does_not_fit_into_one_round_is_heard_in_the_next() {
+    let mut yard = Yard::open().await;
+    let many: Vec<Remark> = (0..60).map(comment).collect();
+
+    let first = yard.see(&sighting(Standing::Open, 1, many.clone())).await.unwrap();
+    yard.finish(2).await;
+    let second = yard.see(&sighting(Standing::Open, 2, many.clone())).await.unwrap();
+    yard.finish(3).await;
+    let third = yard.see(&sighting(Standing::Open, 3, many)).await.unwrap();
+
+    assert_eq!(first.comment.as_deref(), Some("Sent back: 50 comments (round 1 of 3)."));
+    assert_eq!(second.comment.as_deref(), Some("Sent back: 10 comments (round 2 of 3)."));
+    assert_eq!((third.stage, third.comment), (StageName::Testing, None));
+}
+
+#[tokio::test]
+async fn a_remark_counts_as_heard_only_when_the_agent_is_told_all_of_it() {
+    let mut yard = Yard::open().await;
+    let long = |id| Remark { text: "x".repeat(4_000), ..comment(id) };
+    let many: Vec<Remark> = (0..7).map(long).collect();
+
+    let first = yard.see(&sighting(Standing::Open, 1, many.clone())).await.unwrap();
+    yard.finish(2).await;
+    let second = yard.see(&sighting(Standing::Open, 2, many)).await.unwrap();
+
+    assert_eq!(first.comment.as_deref(), Some("Sent back: 3 comments (round 1 of 3)."));
+    assert_eq!(second.comment.as_deref(), Some("Sent back: 3 comments (round 2 of 3)."));
+}
+
+#[tokio::test]
 async fn checks_of_another_commit_say_nothing_about_ours() {
     let mut yard = Yard::open().await;
 

@@ -6,11 +6,13 @@ use super::{Before, HEADS_MAX, Job};
 use crate::event::EventKind;
 use crate::ids::Generation;
 use crate::lease::Lease;
+use crate::names::EngineName;
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
 use crate::run::{Insights, Run, RunOutcome};
 use crate::stage::{Account, Completion, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName};
 use crate::time::Timestamp;
+use crate::usage_window::UsageWindow;
 
 impl Job {
     /// Counters, the run, the checkpoint, the recorded commits.
@@ -30,39 +32,17 @@ impl Job {
                 self.state.unaccepted = 0;
                 self.begin_run(lease);
             }
-            E::Started { engine, .. } => {
-                if let Some(run) = &mut self.state.run {
-                    run.engine = Some(engine.clone());
-                    run.started_at = Some(at);
-                }
-            }
+            E::Started { engine, .. } => self.start_run(engine, at),
             E::Checkpointed { checkpoint, .. } => self.state.checkpoint = Some(checkpoint.clone()),
             E::Completed { completion, .. } => self.complete_run(completion, at),
-            E::Asked { question, account, .. } => {
-                self.state.message = Some(question.clone());
-                self.state.answer = None;
-                self.charge_run(account);
-                self.end_run(RunOutcome::Asked, Some(question.clone()), at);
-            }
-            E::QuotaHit { window, account, .. } => {
-                let message = account.message.clone().unwrap_or_else(|| window.to_string());
-                self.state.message = Some(window.to_string());
-                self.charge_run(account);
-                self.end_run(RunOutcome::QuotaWindow, Some(message), at);
-            }
-            E::Released { message, insights, .. } => {
-                if let Some(run) = &mut self.state.run {
-                    run.insights = insights.clone();
-                }
-                self.state.message.clone_from(message);
-                self.end_run(RunOutcome::Released, message.clone(), at);
-            }
+            E::Asked { question, account, .. } => self.park_run(question, account, at),
+            E::QuotaHit { window, account, .. } => self.put_run_off(window, account, at),
+            E::Released { message, insights, .. } => self.release_run(message.as_deref(), insights, at),
             E::AttemptFailed { reason, account, verdict, .. } => {
                 // A failure that is final is no attempt of a series [J5].
                 let is_final = matches!(verdict, Verdict::Fail { .. });
                 self.state.attempts += u32::from(reason.is_retryable() && !is_final);
                 self.state.avoid = before.holder().cloned();
-                self.state.message.clone_from(&account.message);
                 self.fail_run(*reason, account, at);
             }
             E::Reaped { .. } => {
@@ -74,11 +54,7 @@ impl Job {
             E::ErrandDone { .. } => self.errand_done(at),
             E::ErrandFailed { message, retry_at, .. } => {
                 self.state.avoid = before.holder().cloned();
-                self.state.message = Some(message.clone());
-                if retry_at.is_none() {
-                    // Nothing goes on any more, although the branch does not show the work.
-                    self.end_run(RunOutcome::Completed, None, at);
-                }
+                self.errand_failed(message, *retry_at, at);
             }
             E::ErrandPutOff { message, .. } => self.state.message = Some(message.clone()),
             E::ErrandExpired { .. } => self.state.avoid = before.asked().cloned(),
@@ -86,12 +62,10 @@ impl Job {
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Cancelled, message.clone(), at);
             }
-            E::ChangesRequested { message } => {
-                self.state.message.clone_from(message);
-                self.state.changes.clone_from(message);
-                self.end_run(RunOutcome::Completed, None, at);
-            }
-            E::Rejected { message } | E::Merged { message, .. } => {
+            E::ChangesRequested { message } | E::Rejected { message } | E::Merged { message, .. } => {
+                if matches!(event, E::ChangesRequested { .. }) {
+                    self.state.changes.clone_from(message);
+                }
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Completed, None, at);
             }
@@ -155,6 +129,37 @@ impl Job {
         });
     }
 
+    fn start_run(&mut self, engine: &EngineName, at: Timestamp) {
+        if let Some(run) = &mut self.state.run {
+            run.engine = Some(engine.clone());
+            run.started_at = Some(at);
+        }
+    }
+
+    /// The run ends with a question to a person.
+    fn park_run(&mut self, question: &str, account: &Account, at: Timestamp) {
+        self.state.message = Some(question.to_owned());
+        self.state.answer = None;
+        self.charge_run(account);
+        self.end_run(RunOutcome::Asked, Some(question.to_owned()), at);
+    }
+
+    /// The window is used up, which is nobody's failure [B1].
+    fn put_run_off(&mut self, window: &UsageWindow, account: &Account, at: Timestamp) {
+        let message = account.message.clone().unwrap_or_else(|| window.to_string());
+        self.state.message = Some(window.to_string());
+        self.charge_run(account);
+        self.end_run(RunOutcome::QuotaWindow, Some(message), at);
+    }
+
+    fn release_run(&mut self, message: Option<&str>, insights: &Insights, at: Timestamp) {
+        if let Some(run) = &mut self.state.run {
+            run.insights = insights.clone();
+        }
+        self.state.message = message.map(str::to_owned);
+        self.end_run(RunOutcome::Released, message.map(str::to_owned), at);
+    }
+
     /// The work is done, but the run ends only once the branch shows it [J6].
     fn complete_run(&mut self, completion: &Completion, at: Timestamp) {
         if let Some(run) = &mut self.state.run {
@@ -184,6 +189,7 @@ impl Job {
     }
 
     fn fail_run(&mut self, reason: FailureReason, account: &Account, at: Timestamp) {
+        self.state.message.clone_from(&account.message);
         self.charge_run(account);
         self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
     }
@@ -203,6 +209,14 @@ impl Job {
         self.end_run(RunOutcome::Completed, None, at);
     }
 
+    fn errand_failed(&mut self, message: &str, retry_at: Option<Timestamp>, at: Timestamp) {
+        self.state.message = Some(message.to_owned());
+        if retry_at.is_none() {
+            // Nothing goes on any more, although the branch does not show the work.
+            self.end_run(RunOutcome::Completed, None, at);
+        }
+    }
+
     fn end_run(&mut self, outcome: RunOutcome, message: Option<String>, at: Timestamp) {
         if let Some(mut run) = self.state.run.take() {
             // A run that completed keeps that outcome, whatever happens to the job while its branch is being moved.
@@ -220,6 +234,8 @@ impl Job {
         self.state.unaccepted = 0;
         self.state.forgiven = self.state.spent;
         self.state.avoid = None;
+        // Its branch may have been tidied away by whoever looked at the failure.
+        self.state.promoted = None;
         self.state.feedback.begin_again();
         if checkpoint == KeepCheckpoint::Drop {
             self.state.checkpoint = None;

@@ -119,7 +119,8 @@ impl Job {
         self.state.completed_epoch
     }
 
-    /// The commit that the pull request's branch shows.
+    /// The commit that the pull request's branch shows; none before the first promotion, and none again when a failed job
+    /// is sent round anew.
     pub fn promoted(&self) -> Option<&CommitSha> {
         self.state.promoted.as_ref()
     }

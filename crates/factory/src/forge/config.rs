@@ -132,6 +132,19 @@ impl BranchTemplate {
     }
 }
 
+impl BranchTemplate {
+    /// The job whose branch this is, spelled as we would.
+    pub(crate) fn job(&self, branch: &str) -> Option<JobId> {
+        let job: JobId = branch.strip_prefix(&self.before)?.parse().ok()?;
+        (self.branch(job).as_str() == branch).then_some(job)
+    }
+
+    /// All branches that it could have made, and perhaps others.
+    pub(crate) fn pattern(&self) -> String {
+        format!("refs/heads/{}*", self.before)
+    }
+}
+
 impl std::str::FromStr for BranchTemplate {
     type Err = BranchTemplateError;
 
@@ -242,6 +255,10 @@ mod tests {
         let template: BranchTemplate = "agents/notes-{id}".parse().unwrap();
 
         assert_eq!(template.branch(job).as_str(), format!("agents/notes-{job}"));
+        assert_eq!(template.job(&format!("agents/notes-{job}")), Some(job));
+        for other in [format!("agents/{job}"), format!("agents/notes-{job}/x"), "agents/notes-by-hand".to_owned()] {
+            assert_eq!(template.job(&other), None, "{other}");
+        }
         for text in ["", "{id}", "agents/{id}/x", "agents", "-x/{id}", "a b/{id}", "a..b/{id}", "a/$(x)/{id}"] {
             assert!(text.parse::<BranchTemplate>().is_err(), "{text}");
         }

@@ -81,7 +81,8 @@ fn rest(config: &ForgeConfig, base: &str) -> Result<Rest, ForgesError> {
         return Err(ForgesError(format!("its token: {why}")));
     }
     let network = protocol::real_network(&Trust::Public).map_err(ForgesError)?;
-    Ok(Rest::new(network, base, token))
+    let elsewhere = protocol::public_network(&Trust::Public).map_err(ForgesError)?;
+    Ok(Rest::new(network, elsewhere, base, token))
 }
 
 fn gh(config: &ForgeConfig, empty_home: &Path, host: String) -> Gh {

@@ -1,9 +1,11 @@
 //! GitHub: what we ask of it, whoever carries the question.
 
 mod api;
+mod known;
 mod looking;
 mod merging;
 mod opening;
+mod paging;
 mod speaking;
 mod wire;
 
@@ -15,6 +17,7 @@ use protocol::Sighting;
 
 pub(super) use api::Api;
 
+use self::wire::Repository;
 use super::slug::Slug;
 use super::{Forge, ForgeError, MergeOrder, Merging, Proposal};
 
@@ -60,6 +63,11 @@ impl Forge for GitHub {
 
     async fn merge(&self, order: &MergeOrder) -> Result<Merging, ForgeError> {
         self.merge_expected(order).await
+    }
+
+    async fn size(&self) -> Result<u64, ForgeError> {
+        let repository: Repository = self.api.get(&self.path("")).await?;
+        Ok(repository.size.saturating_mul(1024))
     }
 
     async fn look(&self, request: u64) -> Result<Sighting, ForgeError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::{HeaderValue, Request, header};
+use http::{HeaderValue, Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use protocol::Network;
 
@@ -20,13 +20,22 @@ const API_VERSION: &str = "2022-11-28";
 /// GitHub over HTTP.
 pub(super) struct Rest {
     network: Arc<dyn Network>,
+    /// Reaches public addresses only.
+    elsewhere: Arc<dyn Network>,
     base: String,
     token: TokenSource,
 }
 
 impl Rest {
-    pub(super) fn new(network: Arc<dyn Network>, base: &str, token: TokenSource) -> Self {
-        Self { network, base: base.trim_end_matches('/').to_owned(), token }
+    /// The interface at `base`, reached by one network; addresses that it leads to are reached by another.
+    pub(super) fn new(network: Arc<dyn Network>, elsewhere: Arc<dyn Network>, base: &str, token: TokenSource) -> Self {
+        Self { network, elsewhere, base: base.trim_end_matches('/').to_owned(), token }
+    }
+
+    /// Whether an address is of the very place that the operator named: scheme, host and port.
+    fn is_own(&self, address: &Uri) -> bool {
+        let own: Option<Uri> = self.base.parse().ok();
+        own.is_some_and(|own| own.scheme() == address.scheme() && own.authority() == address.authority())
     }
 
     /// Where a path is. Beside the versioned interface of a server of one's own lies the one for GraphQL.
@@ -79,16 +88,13 @@ impl Carrier for Rest {
 
     async fn follow(&self, address: &str) -> Result<Reply, NoReply> {
         let away = |why: &str| NoReply::Away(why.to_owned());
-        // Where the forge itself is only reached on this machine, so is what it leads to.
-        let is_allowed =
-            address.starts_with("https://") || (self.base.starts_with("http://") && address.starts_with(&self.base));
-        if !is_allowed {
-            return Err(away("the forge leads to an address that is not https"));
-        }
+        let address: Uri = address.parse().map_err(|_| away("the forge leads to no address"))?;
+        // The operator chose where the forge is; where else it leads is the choice of whoever wrote the answer.
+        let network = if self.is_own(&address) { &self.network } else { &self.elsewhere };
         let request = Request::builder().uri(address).header(header::USER_AGENT, "gigafactory");
         let request = request.body(Full::default()).map_err(|error| away(&error.to_string()))?;
         let exchange = async {
-            let response = self.network.exchange(request).await.map_err(|fault| away(&fault.to_string()))?;
+            let response = network.exchange(request).await.map_err(|fault| away(&fault.to_string()))?;
             let (parts, body) = response.into_parts();
             let body = Limited::new(body, ANSWER_LEN_MAX).collect().await.map_err(|error| away(&error.to_string()))?;
             Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
@@ -107,4 +113,28 @@ fn without(token: &Token, reply: Reply) -> Reply {
     }
     let text = token.scrubbed(&String::from_utf8_lossy(&reply.body));
     Reply { body: text.into_bytes().into(), ..reply }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_very_place_that_the_operator_named_is_the_forge_itself() {
+        let network = protocol::real_network(&protocol::Trust::Public).unwrap();
+        let token = TokenSource::Variable("NO_SUCH".to_owned());
+        let rest = Rest::new(Arc::clone(&network), network, "http://127.0.0.1:80", token);
+        let is_own = |address: &str| rest.is_own(&address.parse().unwrap());
+
+        assert!(is_own("http://127.0.0.1:80/logs/1"));
+        for address in [
+            "http://127.0.0.1:8080/logs/1",
+            "http://127.0.0.1:80@inside.example/logs",
+            "https://127.0.0.1:80/logs",
+            "http://127.0.0.1.inside.example/",
+            "/logs/1",
+        ] {
+            assert!(!is_own(address), "{address}");
+        }
+    }
 }

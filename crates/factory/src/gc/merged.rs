@@ -14,6 +14,8 @@ pub(super) enum Merged {
     Itself,
     /// The branch holds one commit that makes the same change: it was squashed.
     Squashed,
+    /// The branch holds each of its commits, made again: it was rebased.
+    Rebased,
     /// It does not, as far as can be told.
     No,
 }
@@ -53,7 +55,22 @@ impl Mirror {
                 return Ok(Merged::Squashed);
             }
         }
-        Ok(Merged::No)
+        Ok(if self.is_rebased_onto(tip, &fork, sha).await? { Merged::Rebased } else { Merged::No })
+    }
+
+    /// Whether each commit between `fork` and `sha` has one in `tip` that makes the same change. What a merge among them
+    /// settled cannot be compared, so that it counts as missing.
+    async fn is_rebased_onto(&self, tip: &CommitSha, fork: &CommitSha, sha: &CommitSha) -> Result<bool, Error> {
+        let range = format!("{fork}..{sha}");
+        let merges =
+            self.call("rev-list").args(["--merges", "--max-count=1", "--end-of-options", &range]).output().await?;
+        if !merges.is_empty() {
+            return Ok(false);
+        }
+        let listing = self.call("cherry").args([tip.as_str(), sha.as_str()]).output().await?;
+        let listing = String::from_utf8_lossy(&listing).into_owned();
+        // `- <commit>` is there already, `+ <commit>` is not.
+        Ok(!listing.is_empty() && listing.lines().all(|line| line.starts_with("- ")))
     }
 
     async fn files_between(&self, from: &CommitSha, to: &CommitSha) -> Result<BTreeSet<String>, Error> {

@@ -72,7 +72,7 @@ impl Gc {
         let path = state.mirror(repo);
         let done = match idle.fate {
             Fate::Remove => remove_folder(&path).map_err(Error::disk("remove", &path)),
-            Fate::Pack => self.pack(repo).await,
+            Fate::Pack => self.pack(repo, &lock).await,
         };
         drop(lock);
         if let Err(error) = done {
@@ -87,11 +87,12 @@ impl Gc {
     }
 
     /// Packs what refs lead to; what no ref leads to is left for two weeks, as git has it.
-    async fn pack(&self, repo: &RepoName) -> Result<(), Error> {
+    async fn pack(&self, repo: &RepoName, lock: &FileLock) -> Result<(), Error> {
         let Some(mirror) = self.mirror(repo) else { return Ok(()) };
+        self.host.clear_mirror(repo, lock)?;
         // Its settings could name a program that is asked what to keep.
         mirror.seal()?;
-        Ok(mirror.call("gc").args(["--quiet"]).done().await?)
+        Ok(mirror.call("gc").under(lock).args(["--quiet"]).done().await?)
     }
 
     /// What can be done about a mirror, or why nothing.

@@ -33,6 +33,10 @@ impl DoomedRef {
         let name = format!("{}: {}", self.repo, self.name.short());
         GcItem { kind: GcKind::Ref, name, bytes: 0, why: self.why.clone() }
     }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.name, &self.sha, self.rev) == (&other.name, &other.sha, other.rev)
+    }
 }
 
 impl Gc {
@@ -93,11 +97,36 @@ impl Gc {
             by_repo.entry(doomed.repo.clone()).or_default().push(doomed);
         }
         for (repo, doomed) in by_repo {
-            let Some(mirror) = self.mirror(&repo) else { continue };
+            let Some((mirror, config)) = self.mirror(&repo).zip(self.repos.get(&repo)) else { continue };
+            let doomed = self.still_proved(&mirror, config, doomed, report).await;
             for batch in doomed.chunks(BATCH) {
                 self.remove_batch(&mirror, batch, report).await;
             }
         }
+    }
+
+    /// Those that the remote, the base branch and the coordinator speak of as before: somebody may have taken a merge out
+    /// again meanwhile.
+    async fn still_proved(
+        &self,
+        mirror: &Mirror,
+        config: &RepoConfig,
+        doomed: Vec<DoomedRef>,
+        report: &mut GcReport,
+    ) -> Vec<DoomedRef> {
+        let mut again = GcPlan::default();
+        let looked = self.plan_refs(mirror, config, &mut again).await;
+        let is_proved = |it: &DoomedRef| looked.is_ok() && again.refs.iter().any(|found| found.is_same(it));
+        let (proved, doubted): (Vec<_>, Vec<_>) = doomed.into_iter().partition(is_proved);
+        for it in doubted {
+            let item = it.item();
+            let why = match &looked {
+                Ok(()) => again.kept.iter().find(|kept| kept.name == item.name).map(|kept| kept.why.clone()),
+                Err(error) => Some(format!("it cannot be looked at again: {error}")),
+            };
+            report.spared(item, why.unwrap_or_else(|| "it changed while it was looked at".to_owned()));
+        }
+        proved
     }
 
     async fn remove_batch(&self, mirror: &Mirror, batch: &[DoomedRef], report: &mut GcReport) {
@@ -203,7 +232,11 @@ fn judge(facts: &Facts<'_>) -> Judgement {
 }
 
 fn shipped(facts: &Facts<'_>, known: &Known, is_old: bool) -> Judgement {
-    let how = if facts.merge == Merged::Squashed { "squashed into" } else { "in" };
+    let how = match facts.merge {
+        Merged::Squashed => "squashed into",
+        Merged::Rebased => "rebased onto",
+        Merged::Itself | Merged::No => "in",
+    };
     let is_completed = known.job.completed_sha.as_ref() == Some(facts.sha);
     if facts.held || is_completed {
         return Judgement::Remove(format!("its job shipped, and its commit is {how} the base branch"));

@@ -2,7 +2,7 @@
 
 use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, RepoName};
 use fail::fail_point;
-use protocol::{Assignment, ClientError, ErrandOutcome, ErrandReport, JobDetail, PromoteOrder};
+use protocol::{Assignment, ClientError, ErrandOutcome, ErrandReport, JobDetail, JobView, PromoteOrder};
 use tracing::{info, warn};
 
 use super::Station;
@@ -10,7 +10,6 @@ use super::reports;
 use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
-use crate::promote::Promotion;
 use crate::run_key::RunKey;
 use crate::ship::{ShipOrder, Shipped};
 
@@ -65,8 +64,7 @@ impl Station {
         // Without the record somebody else is asked after a while: the coordinator's errand has a deadline.
         let Some(repo) = repo else { return };
         let Ok((mirror, config)) = self.mirror(&repo) else { return };
-        let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{}", run.job)).await;
-        let Ok(JobDetail { job, .. }) = found else { return };
+        let Ok(job) = self.job(run.job).await else { return };
         let base = job.base.unwrap_or_else(|| config.base.clone());
         let subject = Subject { job: run.job, product: job.product_id, title: job.title, base, mirror, config };
         self.promote_and_report(&subject, order).await;
@@ -85,7 +83,7 @@ impl Station {
             Err(error) => return failed(&error).into(),
         };
         let mirror = &subject.mirror;
-        if let Err(error) = mirror.refresh().await {
+        if let Err(error) = self.refresh(mirror, &subject.config).await {
             return failed(&error).into();
         }
         let run = RunKey { job: subject.job, epoch: order.run_epoch };
@@ -96,6 +94,9 @@ impl Station {
             ErrandKind::Promote => self.promote(&subject, order).await,
             ErrandKind::Ship => {
                 if let Some(outcome) = self.refuse_second_merge(&subject, order).await {
+                    return outcome.into();
+                }
+                if let Some(outcome) = self.refuse_stale(subject.job, order).await {
                     return outcome.into();
                 }
                 let done = self.ship(&subject, order).await;
@@ -138,21 +139,9 @@ impl Station {
         }
     }
 
-    /// The branch first, then the pull request: nobody is shown what the branch does not hold.
-    async fn promote(&self, subject: &Subject, order: &PromoteOrder) -> Done {
-        match subject.mirror.promote(subject.job, &order.sha, &order.acceptable).await {
-            Ok(Promotion::Promoted) => self.open_request(subject, order).await,
-            Ok(Promotion::Moved { found }) => {
-                let shows = found.map_or_else(|| "nothing".to_owned(), |sha| sha.to_string());
-                let perhaps = match is_restored(order) {
-                    true => ", perhaps from before the fleet was put back from a backup",
-                    false => "",
-                };
-                let message = format!("the branch was moved by somebody else: it shows {shows}{perhaps}");
-                ErrandOutcome::Impossible { message }.into()
-            }
-            Err(error) => failed(&error).into(),
-        }
+    pub(super) async fn job(&self, job: JobId) -> Result<JobView, ClientError> {
+        let found: JobDetail = self.client.get(&format!("/jobs/{job}")).await?;
+        Ok(found.job)
     }
 
     async fn report_errand(&self, job: JobId, order: &PromoteOrder, done: Done) {
@@ -180,7 +169,7 @@ impl Subject {
 }
 
 /// Whether the fleet has lost a future that may have reached the remote.
-fn is_restored(order: &PromoteOrder) -> bool {
+pub(super) fn is_restored(order: &PromoteOrder) -> bool {
     order.lease_epoch.generation() > Generation(0)
 }
 
@@ -197,6 +186,6 @@ async fn ship(mirror: &Mirror, order: &ShipOrder) -> ErrandOutcome {
     }
 }
 
-fn failed(error: &(dyn std::error::Error + 'static)) -> ErrandOutcome {
+pub(super) fn failed(error: &(dyn std::error::Error + 'static)) -> ErrandOutcome {
     ErrandOutcome::Failed { message: super::run::chain(error) }
 }

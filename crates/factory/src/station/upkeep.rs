@@ -32,7 +32,8 @@ impl Gc {
         let state = StateDir::new(&settings.state)?;
         let found = settings.repo_base.as_deref().map(repos_under).unwrap_or_default();
         let repos = settings.all_repos(&found);
-        Ok(Self::new(settings.host(&state, clock)?, repos, client, settings.housekeeping.retention))
+        let host = settings.host(&state, clock)?;
+        Ok(Self::new(host, repos, settings.forge.clone(), client, settings.housekeeping.retention))
     }
 }
 
@@ -89,7 +90,8 @@ impl Station {
 
     async fn collect(&self) {
         let repos = self.settings.all_repos(&self.detected.lock().found_repos);
-        let gc = Gc::new(self.host.clone(), repos, self.client.clone(), self.settings.housekeeping.retention);
+        let (forge, retention) = (self.settings.forge.clone(), self.settings.housekeeping.retention);
+        let gc = Gc::new(self.host.clone(), repos, forge, self.client.clone(), retention);
         match gc.run().await {
             Ok(GcReport { freed_bytes, removed, kept, .. }) => {
                 let (gone, left) = (removed.len(), kept.len());

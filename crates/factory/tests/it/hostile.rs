@@ -8,6 +8,7 @@ use std::path::Path;
 use domain::{BranchName, RepoName};
 use factory::{AfterShip, Committed, Error, Promotion, RepoConfig, Saved, ShipOrder, Shipped, Start};
 
+use crate::promotion::promote_first;
 use crate::stage::{Forge, git, job, main, notes, run};
 
 /// Names that do something in a shell, in a terminal, in a path or on a command line.
@@ -184,7 +185,7 @@ async fn a_repository_with_traps_never_runs_its_canary() {
     let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
     let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
-    assert_eq!(mirror.promote(job(), &sha, &[]).await.unwrap(), Promotion::Promoted);
+    assert_eq!(promote_first(&mirror, &sha).await, Promotion::Created);
     mirror.diff(worktree.fork(), &sha).await.unwrap();
     forge.commit("main", "other.txt", "3\n");
     mirror.refresh().await.unwrap();
@@ -380,7 +381,7 @@ async fn branches_of_the_remote_whose_names_are_options_are_only_names() {
     let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
-    assert_eq!(mirror.promote(job(), &sha, &[]).await.unwrap(), Promotion::Promoted);
+    assert_eq!(promote_first(&mirror, &sha).await, Promotion::Created);
     no_canary(&forge.path(""));
 }
 

@@ -11,6 +11,7 @@ mod guards;
 mod hostile;
 mod large_files;
 mod limits;
+mod locks;
 mod mirrors;
 mod processes;
 mod promotion;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use factory::{AfterShip, Committed, Error, RefNames, RepoConfig, Saved, ShipOrder, Shipped, Start};
+use factory::{AfterShip, Committed, Error, Mirror, RefNames, RepoConfig, Saved, ShipOrder, Shipped, Start};
 
 use crate::stage::{Forge, PATIENCE, eventually, git, job, main, myself_as, notes, role_arguments, run, runs};
 
@@ -105,14 +105,13 @@ async fn a_partial_mirror_fetches_contents_when_they_are_needed_and_does_all_the
     forge.commit("main", "old.txt", &"old\n".repeat(1000));
     forge.commit("main", "old.txt", "new\n");
     let host = forge.host("host");
-    let config = RepoConfig { partial: true, ..RepoConfig::at(forge.remote().to_str().unwrap(), main()) };
+    let config = RepoConfig { partial: Some(true), ..RepoConfig::at(forge.remote().to_str().unwrap(), main()) };
     let mirror = host.mirror(&notes(), &config).unwrap();
 
     mirror.refresh().await.unwrap();
-    let missing = || git(mirror.path(), &["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count();
-    let missing_at_first = missing();
+    let missing_at_first = missing(&mirror);
     let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
-    let missing_then = missing();
+    let missing_then = missing(&mirror);
     fs::write(worktree.path().join("work.txt"), "work\n").unwrap();
     git(worktree.path(), &["add", "-A"]);
     git(worktree.path(), &["commit", "--quiet", "-m", "A step"]);
@@ -136,4 +135,54 @@ async fn a_partial_mirror_fetches_contents_when_they_are_needed_and_does_all_the
     assert_eq!(forge.file_at(&sha, "work.txt").as_deref(), Some("work\n"));
     let config = fs::read_to_string(mirror.path().join("config")).unwrap();
     assert!(!config.contains("remote"), "the mirror's own settings still name nobody: {config}");
+}
+
+/// Files whose contents a mirror does not have.
+fn missing(mirror: &Mirror) -> usize {
+    git(mirror.path(), &["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count()
+}
+
+#[tokio::test]
+async fn a_big_repository_is_mirrored_without_old_contents_and_a_small_one_whole() {
+    const BIG: u64 = 2 * 1024 * 1024 * 1024;
+    let forge = Forge::new();
+    for setting in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
+        git(&forge.remote(), &["config", setting, "true"]);
+    }
+    let of_size = |name: &str, size, partial| {
+        let config = RepoConfig { partial, ..RepoConfig::at(forge.remote().to_str().unwrap(), main()) };
+        forge.host(name).mirror(&notes(), &config).unwrap().of_size(size)
+    };
+    let (big, small) = (of_size("big", Some(BIG), None), of_size("small", None, None));
+    let refused = of_size("refused", Some(BIG), Some(false));
+
+    for mirror in [&big, &small, &refused] {
+        mirror.refresh().await.unwrap();
+    }
+    let later = of_size("big", None, None);
+    let worktree = later.create(run(1), &main(), &Start::Base).await.unwrap();
+    fs::write(worktree.path().join("work.txt"), "work\n").unwrap();
+    let Committed::Made(sha) = later.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    later.push_run(&worktree, &sha).await.unwrap();
+
+    assert_eq!([missing(&small), missing(&refused)], [0, 0]);
+    assert_eq!(fs::read_to_string(worktree.path().join("readme.md")).unwrap(), "hello\n", "fetched when it was needed");
+    assert!(
+        fs::read_dir(big.path().join("objects/pack"))
+            .unwrap()
+            .any(|file| { file.unwrap().path().extension().is_some_and(|extension| extension == "promisor") })
+    );
+    assert_eq!(forge.file_at(&sha, "work.txt").as_deref(), Some("work\n"));
+}
+
+#[tokio::test]
+async fn a_big_repository_whose_remote_cannot_leave_contents_out_is_mirrored_whole() {
+    let forge = Forge::new();
+    git(&forge.remote(), &["config", "uploadpack.allowFilter", "false"]);
+    let mirror = forge.mirror_unfetched(&forge.host("host")).of_size(Some(u64::MAX));
+
+    mirror.refresh().await.unwrap();
+
+    assert_eq!(missing(&mirror), 0);
+    assert_eq!(Some(mirror.head_of(&main()).await.unwrap()), forge.shows("refs/heads/main"));
 }

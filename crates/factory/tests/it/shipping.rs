@@ -5,6 +5,7 @@ use std::fs;
 use domain::CommitSha;
 use factory::{AfterShip, BranchEnd, Committed, Mirror, ShipOrder, Shipped};
 
+use crate::promotion::promote_first;
 use crate::stage::{Forge, git, job, main, run};
 
 const BRANCH: &str = "aq/job/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
@@ -15,7 +16,7 @@ async fn promoted(forge: &Forge, file: &str, text: &str) -> (Mirror, CommitSha) 
     fs::write(worktree.path().join(file), text).unwrap();
     let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("nothing to commit") };
     mirror.push_run(&worktree, &sha).await.unwrap();
-    mirror.promote(job(), &sha, &[]).await.unwrap();
+    promote_first(&mirror, &sha).await;
     (mirror, sha)
 }
 

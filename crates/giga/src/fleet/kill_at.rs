@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `GIGA_KILL_AT=step@n`: the process kills itself when it comes to `step` for the nth time.
+use rustix::process::{Signal, getpid, kill_process};
+
+/// `GIGA_KILL_AT=step@n`: the process kills itself when it comes to `step` for the nth time; with `~` before it, it stops
+/// there until somebody lets it go on.
 const VARIABLE: &str = "GIGA_KILL_AT";
 
 /// `GIGA_GO_ROUND=step`: what can be done in another way is, so that the other way is the one that is tested.
@@ -15,15 +18,19 @@ pub(crate) fn arm() -> anyhow::Result<()> {
     }
     let Ok(wanted) = std::env::var(VARIABLE) else { return Ok(()) };
     for order in wanted.split(',').filter(|order| !order.is_empty()) {
+        let (order, signal) = match order.strip_prefix('~') {
+            Some(order) => (order, Signal::STOP),
+            None => (order, Signal::KILL),
+        };
         let (step, nth) = order.split_once('@').unwrap_or((order, "1"));
         let nth: u64 = nth.parse()?;
         let seen = AtomicU64::new(0);
-        let kill = move || {
+        let end = move || {
             if seen.fetch_add(1, Ordering::SeqCst) + 1 == nth {
-                let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+                let _ = kill_process(getpid(), signal);
             }
         };
-        fail::cfg_callback(step, kill).map_err(|why| anyhow::anyhow!("{VARIABLE}: {why}"))?;
+        fail::cfg_callback(step, end).map_err(|why| anyhow::anyhow!("{VARIABLE}: {why}"))?;
     }
     Ok(())
 }

@@ -1,10 +1,8 @@
 //! The manners of a client: it asks again politely, remembers what it was told, and stays away when it is asked to.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use domain::Clock;
 use http::{HeaderMap, Method, header};
 use parking_lot::Mutex;
@@ -12,6 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::debug;
 
+use super::known::{Known, Remembered};
+use super::paging::last_page;
 use super::wire::Complaint;
 use crate::forge::ForgeError;
 use crate::forge::carrier::{Call, Carrier, NoReply, Reply};
@@ -31,9 +31,6 @@ const SECONDARY_WAIT: Duration = Duration::from_secs(60);
 /// No limit lasts longer than its hour, whatever somebody's clock says.
 const RESET_MAX: Duration = Duration::from_secs(3_600);
 
-/// Answers that are remembered, so that asking again costs nothing. A few dozen pull requests with their pages.
-const KNOWN_MAX: usize = 512;
-
 /// Whether something may be done twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
@@ -47,15 +44,9 @@ pub(super) enum Repeat {
 pub(in crate::forge) struct Api {
     carrier: Box<dyn Carrier>,
     clock: Arc<dyn Clock>,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<Known>,
     /// Until when we stay away, on the monotonic clock.
     away_until: Mutex<Duration>,
-}
-
-#[derive(Clone)]
-struct Known {
-    etag: String,
-    body: Bytes,
 }
 
 impl Api {
@@ -65,18 +56,24 @@ impl Api {
 
     /// Reads something. What has not changed since is not sent again, and does not count against the rate limit.
     pub(super) async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ForgeError> {
-        let known = self.known.lock().get(path).cloned();
+        self.page(path).await.map(|(page, _)| page)
+    }
+
+    /// The same for one page of a listing, with the number of its last one.
+    pub(super) async fn page<A: DeserializeOwned>(&self, path: &str) -> Result<(A, Option<usize>), ForgeError> {
+        let known = self.known.lock().recall(path);
         let etag = known.as_ref().map(|known| known.etag.clone());
         let call = Call { method: Method::GET, path: path.to_owned(), body: None, etag };
         let reply = self.exchange(&call, Repeat::Harmless).await?;
-        let body = match (reply.status, known) {
-            (304, Some(known)) => known.body,
+        let (body, last_page) = match (reply.status, known) {
+            (304, Some(known)) => (known.body, known.last_page),
             _ => {
-                self.remember(path, &reply);
-                reply.body
+                let last_page = last_page(&reply.headers);
+                self.remember(path, &reply, last_page);
+                (reply.body, last_page)
             }
         };
-        parsed(&what(&call), &body)
+        Ok((parsed(&what(&call), &body)?, last_page))
     }
 
     /// Sends something, and reads the answer.
@@ -114,13 +111,10 @@ impl Api {
         }
     }
 
-    fn remember(&self, path: &str, reply: &Reply) {
+    fn remember(&self, path: &str, reply: &Reply, last_page: Option<usize>) {
         let Some(etag) = reply.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()) else { return };
-        let mut known = self.known.lock();
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(path.to_owned(), Known { etag: etag.to_owned(), body: reply.body.clone() });
+        let answer = Remembered { etag: etag.to_owned(), body: reply.body.clone(), last_page };
+        self.known.lock().remember(path, answer);
     }
 
     async fn exchange(&self, call: &Call, repeat: Repeat) -> Result<Reply, ForgeError> {

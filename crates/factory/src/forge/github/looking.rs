@@ -2,6 +2,7 @@
 
 use domain::CommitSha;
 use protocol::{Remark, RemarkKind, Sighting, Standing};
+use tracing::warn;
 
 use super::GitHub;
 use super::speaking::is_by_a_fleet;
@@ -9,14 +10,18 @@ use super::wire::{Annotation, CheckRun, CheckRuns, Comment, Request, Review, Sta
 use crate::forge::ForgeError;
 use crate::forge::text::is_ours;
 
-/// Remarks that are passed on; the coordinator hears no more at once.
-const REMARKS_MAX: usize = 50;
+/// Remarks that are passed on, the newest of them: fewer than the coordinator remembers to have acted upon, so that none
+/// is ever acted upon twice.
+const REMARKS_MAX: usize = 200;
 
 /// What a check says about single lines, as far as it is passed on.
 const ANNOTATIONS_MAX: usize = 20;
 
 /// The end of a check's output is where it says what went wrong.
 const OUTPUT_CHARS_MAX: usize = 4_000;
+
+/// A comment that is longer is read on the forge.
+const COMMENT_CHARS_MAX: usize = 4_000;
 
 impl GitHub {
     /// How the pull request stands, and, while it is open, what failed and what was said.
@@ -26,8 +31,13 @@ impl GitHub {
         let mut remarks = Vec::new();
         if standing == Standing::Open {
             remarks.extend(self.failed_checks(&request.head.sha).await?);
-            remarks.extend(self.comments(number).await?);
             remarks.truncate(REMARKS_MAX);
+            let comments = self.comments(number).await?;
+            let unheard = (remarks.len() + comments.len()).saturating_sub(REMARKS_MAX);
+            if unheard > 0 {
+                warn!("{} has too many comments: the {unheard} oldest are not passed on", request.html_url);
+            }
+            remarks.extend(comments.into_iter().skip(unheard));
         }
         Ok(Sighting { number, standing, head: request.head.sha, remarks })
     }
@@ -57,10 +67,10 @@ impl GitHub {
 
     /// Every check of a commit, of either kind.
     pub(super) async fn checks(&self, sha: &CommitSha) -> Result<Vec<Check>, ForgeError> {
-        let runs: CheckRuns = self.api.get(&self.path(&format!("/commits/{sha}/check-runs?per_page=100"))).await?;
-        let statuses: Statuses = self.api.get(&self.path(&format!("/commits/{sha}/status?per_page=100"))).await?;
-        let runs = runs.check_runs.into_iter().map(check);
-        let statuses = statuses.statuses.into_iter().map(|status| Check {
+        let runs = self.every_page(&format!("/commits/{sha}/check-runs"), |page: CheckRuns| page.check_runs).await?;
+        let statuses = self.every_page(&format!("/commits/{sha}/status"), |page: Statuses| page.statuses).await?;
+        let runs = runs.into_iter().map(check);
+        let statuses = statuses.into_iter().map(|status| Check {
             id: format!("status:{}", status.id),
             name: status.context,
             state: match status.state.as_str() {
@@ -97,7 +107,8 @@ impl GitHub {
         annotations.iter().map(line).collect()
     }
 
-    /// What reviewers ask for: reviews that do not approve, comments on lines, and comments that call the agent.
+    /// What reviewers ask for, oldest first: reviews that do not approve, comments on lines, and comments that call the
+    /// agent.
     async fn comments(&self, number: u64) -> Result<Vec<Remark>, ForgeError> {
         let reviews: Vec<Review> = self.all(&format!("/pulls/{number}/reviews")).await?;
         let on_lines: Vec<Comment> = self.all(&format!("/pulls/{number}/comments")).await?;
@@ -122,18 +133,23 @@ impl GitHub {
             let body = Some(rest.trim().to_owned());
             self.asked(format!("comment:{}", comment.id), Comment { body, ..comment }, None)
         });
-        Ok(reviews.chain(on_lines).chain(in_general).collect())
+        let mut all: Vec<(String, Remark)> = reviews.chain(on_lines).chain(in_general).collect();
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(all.into_iter().map(|(_, remark)| remark).collect())
     }
 
-    fn asked_in_review(&self, review: Review) -> Option<Remark> {
+    fn asked_in_review(&self, review: Review) -> Option<(String, Remark)> {
         let counts = matches!(review.state.as_str(), "CHANGES_REQUESTED" | "COMMENTED");
         let text = review.body.filter(|body| counts && !body.trim().is_empty() && !is_ours(body))?;
-        self.remark(format!("review:{}", review.id), &review.author_association, review.user, None, text)
+        let remark =
+            self.remark(format!("review:{}", review.id), &review.author_association, review.user, None, &text)?;
+        Some((review.submitted_at, remark))
     }
 
-    fn asked(&self, id: String, comment: Comment, place: Option<String>) -> Option<Remark> {
+    fn asked(&self, id: String, comment: Comment, place: Option<String>) -> Option<(String, Remark)> {
         let text = comment.body.filter(|body| !body.trim().is_empty())?;
-        self.remark(id, &comment.author_association, comment.user, place, text)
+        let remark = self.remark(id, &comment.author_association, comment.user, place, &text)?;
+        Some((comment.created_at, remark))
     }
 
     /// Only those count who belong to the repository: what is said here is what an agent will do.
@@ -143,10 +159,11 @@ impl GitHub {
         association: &str,
         user: Option<User>,
         place: Option<String>,
-        text: String,
+        text: &str,
     ) -> Option<Remark> {
         let counts = self.listening.to.iter().any(|to| to.eq_ignore_ascii_case(association));
         let from = user.map_or_else(|| "somebody".to_owned(), |user| user.login);
+        let text = text.chars().take(COMMENT_CHARS_MAX).collect();
         counts.then_some(Remark { id, kind: RemarkKind::Comment, from, place, text })
     }
 }

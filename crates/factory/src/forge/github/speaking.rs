@@ -10,12 +10,6 @@ use super::wire::Comment;
 use crate::forge::ForgeError;
 use crate::forge::text::{is_ours, marker};
 
-/// Comments on one page, which is all that GitHub gives.
-pub(super) const PAGE: usize = 100;
-
-/// Pages that are read of anything. Whoever has more to say than this is not heard to the end.
-pub(super) const PAGES_MAX: usize = 5;
-
 impl GitHub {
     pub(super) async fn keep_comment(&self, request: u64, job: JobId, text: &str) -> Result<(), ForgeError> {
         let body = format!("{}\n{text}", marker(job));
@@ -50,20 +44,6 @@ impl GitHub {
         let comments: Vec<Comment> = self.all(&format!("/issues/{request}/comments")).await?;
         let marker = marker(job);
         Ok(comments.into_iter().find(|comment| comment.body.as_deref().is_some_and(|body| body.starts_with(&marker))))
-    }
-
-    /// Every page of a listing, up to a bound.
-    pub(super) async fn all<A: serde::de::DeserializeOwned>(&self, below: &str) -> Result<Vec<A>, ForgeError> {
-        let mut all = Vec::new();
-        for page in 1..=PAGES_MAX {
-            let part: Vec<A> = self.api.get(&self.path(&format!("{below}?per_page={PAGE}&page={page}"))).await?;
-            let is_last = part.len() < PAGE;
-            all.extend(part);
-            if is_last {
-                break;
-            }
-        }
-        Ok(all)
     }
 }
 

@@ -3,6 +3,13 @@
 use domain::{CommitSha, PullRequest};
 use serde::Deserialize;
 
+/// A repository.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Repository {
+    /// In kibibytes.
+    pub(super) size: u64,
+}
+
 /// A pull request.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Request {
@@ -65,6 +72,9 @@ pub(super) struct Comment {
     pub(super) path: Option<String>,
     #[serde(default)]
     pub(super) line: Option<u64>,
+    /// `2026-11-16T03:00:00Z`: later ones sort behind earlier ones.
+    #[serde(default)]
+    pub(super) created_at: String,
 }
 
 /// A review.
@@ -78,6 +88,8 @@ pub(super) struct Review {
     #[serde(default)]
     pub(super) author_association: String,
     pub(super) state: String,
+    #[serde(default)]
+    pub(super) submitted_at: String,
 }
 
 /// A page of check runs.

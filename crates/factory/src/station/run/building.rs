@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Again, Capability, EngineName, FailureReason, Insights, Timestamp};
+use domain::{Again, Capability, CommitSha, EngineName, FailureReason, Insights, Timestamp};
 use fail::fail_point;
 use protocol::{Assignment, Patch, StartWork, WorkOperation};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::super::Station;
@@ -28,6 +29,9 @@ const OUTPUTS_IN_FLIGHT_MAX: usize = 2;
 
 /// How long another engine is preferred when a used-up window does not say when it opens again.
 const WINDOW_UNKNOWN: Duration = Duration::from_mins(5);
+
+/// How long a save that is under way when its engine ends may still take. What is killed then is saved anew.
+const SAVED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Station {
     /// The engine, then the proof, then the commit under the run's own ref.
@@ -115,33 +119,47 @@ impl Station {
         log: LogWriter,
     ) -> EngineRunEnd {
         let (output, outputs) = mpsc::channel(OUTPUTS_IN_FLIGHT_MAX);
-        let to_the_end = async { tokio::join!(engine_run.wait(output, &run.stop), self.listen(run, outputs, log)) };
-        tokio::select! {
-            (end, ()) = to_the_end => end,
-            never = self.save_now_and_then(run, place) => match never {},
+        let over = CancellationToken::new();
+        let to_the_end = async {
+            let (end, ()) = tokio::join!(engine_run.wait(output, &run.stop), self.listen(run, outputs, log));
+            over.cancel();
+            end
+        };
+        let (end, ()) = tokio::join!(to_the_end, self.save_now_and_then(run, place, &over));
+        end
+    }
+
+    /// Saves work in progress on a timer while the engine runs [F4]. One that is under way when the engine ends is waited
+    /// for: half of a push is of no use to anybody.
+    async fn save_now_and_then(&self, run: &Run, place: &Place, over: &CancellationToken) {
+        let mut reported = None;
+        while over.run_until_cancelled(self.clock.sleep(self.settings.checkpoint_every)).await.is_some() {
+            let too_long = async {
+                over.cancelled().await;
+                self.clock.sleep(SAVED_WITHIN).await;
+            };
+            tokio::select! {
+                () = self.save_and_tell(run, place, &mut reported) => {}
+                () = too_long => return,
+            }
         }
     }
 
-    /// Saves work in progress on a timer while the engine runs [F4].
-    pub(super) async fn save_now_and_then(&self, run: &Run, place: &Place) -> std::convert::Infallible {
-        let mut reported = None;
-        loop {
-            self.clock.sleep(self.settings.checkpoint_every).await;
-            let Ok(Some(checkpoint)) = self.save(run, place).await else { continue };
-            if reported.as_ref() == Some(&checkpoint.sha) {
-                continue;
-            }
-            fail_point!("factory::checkpoint_pushed");
-            let sha = checkpoint.sha.clone();
-            let request = Patch { lease_epoch: run.key.epoch, stage: None, engine: None, checkpoint: Some(checkpoint) };
-            let path = format!("/jobs/{}", run.key.job);
-            let patched: Result<protocol::StageAnswer, _> =
-                self.client.call(http::Method::PATCH, &path, Some(&request)).await;
-            match patched {
-                Ok(_) => reported = Some(sha),
-                Err(error) => {
-                    warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
-                }
+    async fn save_and_tell(&self, run: &Run, place: &Place, reported: &mut Option<CommitSha>) {
+        let Ok(Some(checkpoint)) = self.save(run, place).await else { return };
+        if reported.as_ref() == Some(&checkpoint.sha) {
+            return;
+        }
+        fail_point!("factory::checkpoint_pushed");
+        let sha = checkpoint.sha.clone();
+        let request = Patch { lease_epoch: run.key.epoch, stage: None, engine: None, checkpoint: Some(checkpoint) };
+        let path = format!("/jobs/{}", run.key.job);
+        let patched: Result<protocol::StageAnswer, _> =
+            self.client.call(http::Method::PATCH, &path, Some(&request)).await;
+        match patched {
+            Ok(_) => *reported = Some(sha),
+            Err(error) => {
+                warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
             }
         }
     }

@@ -40,7 +40,7 @@ impl Station {
         mirror: &Mirror,
         config: &RepoConfig,
     ) -> Result<Worktree, Trouble> {
-        mirror.refresh().await?;
+        self.refresh(mirror, config).await?;
         let base = run.assignment.base.as_ref().unwrap_or(&config.base);
         let start = match &run.assignment.checkpoint {
             Some(saved) if self.is_completed(run.key.job, saved) => Start::Commit(saved.sha.clone()),

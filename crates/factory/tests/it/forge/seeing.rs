@@ -80,6 +80,81 @@ async fn only_those_who_belong_to_the_repository_are_heard_and_only_when_they_as
 }
 
 #[tokio::test]
+async fn every_comment_is_heard_and_of_too_many_the_newest() {
+    let (scene, _) = opened().await;
+    let say = |numbers: std::ops::Range<u32>| {
+        scene.github.book(|book| numbers.for_each(|n| book.on_line("ann", "OWNER", &format!("comment {n}"))));
+    };
+    let heard = |seen: &Sighting| {
+        let text = |remark: Option<&Remark>| remark.map(|remark| remark.text.clone()).unwrap_or_default();
+        (seen.remarks.len(), text(seen.remarks.first()), text(seen.remarks.last()))
+    };
+
+    say(0..130);
+    let many = scene.forge.look(1).await.unwrap();
+    say(130..250);
+    let too_many = scene.forge.look(1).await.unwrap();
+
+    assert_eq!(heard(&many), (130, "comment 0".to_owned(), "comment 129".to_owned()));
+    assert_eq!(heard(&too_many), (200, "comment 50".to_owned(), "comment 249".to_owned()));
+}
+
+#[tokio::test]
+async fn of_a_conversation_without_end_the_beginning_and_the_end_are_read() {
+    let (scene, _) = opened().await;
+    scene.github.book(|book| {
+        (0..2_350).for_each(|_| book.comment("ann", "OWNER", "chatter"));
+        book.comment("ann", "OWNER", "/giga one last thing");
+    });
+
+    let seen = scene.forge.look(1).await.unwrap();
+
+    assert_eq!(seen.remarks.iter().map(|remark| remark.text.as_str()).collect::<Vec<_>>(), ["one last thing"]);
+    assert_eq!(scene.github.heard(&Method::GET, "/issues/1/comments").len(), 20);
+}
+
+#[tokio::test]
+async fn a_check_on_a_later_page_counts_too() {
+    let (scene, sha) = opened().await;
+    scene.github.book(|book| {
+        for n in 0..120 {
+            book.check(&sha, Box::leak(format!("passes-{n}").into_boxed_str()), Some("success"));
+        }
+        book.check(&sha, "fails", Some("failure"));
+    });
+
+    let seen = scene.forge.look(1).await.unwrap();
+
+    assert_eq!(seen.remarks.iter().map(|remark| remark.from.as_str()).collect::<Vec<_>>(), ["fails"]);
+}
+
+#[tokio::test]
+async fn a_log_that_is_kept_at_an_address_inside_is_not_fetched() {
+    let (scene, sha) = opened().await;
+    scene.github.book(|book| {
+        book.check(&sha, "build", Some("failure"));
+        book.checks[0].summary = "";
+    });
+    let inside = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = inside.local_addr().unwrap().port();
+    for address in [
+        format!("http://127.0.0.1:{port}/"),
+        format!("https://127.0.0.1:{port}/"),
+        format!("https://localhost:{port}/"),
+    ] {
+        let address: &'static str = Box::leak(address.into_boxed_str());
+        let headers: &'static [(&str, &str)] = Box::leak(Box::new([("location", address)]));
+        scene.github.fail(Method::GET, "/actions/jobs/101/logs", Fault::Instead(302, headers, ""));
+
+        let seen = scene.forge.look(1).await.unwrap();
+
+        assert_eq!(seen.remarks[0].text, "\nsrc/lib.rs:3: unused variable", "{address}");
+    }
+    let called = tokio::time::timeout(std::time::Duration::from_millis(200), inside.accept()).await;
+    assert!(called.is_err(), "somebody called: {called:?}");
+}
+
+#[tokio::test]
 async fn a_look_at_what_has_not_changed_costs_nothing() {
     let (scene, sha) = opened().await;
     scene.github.book(|book| book.check(&sha, "test", Some("failure")));

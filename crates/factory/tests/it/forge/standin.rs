@@ -122,7 +122,14 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         _ => {
             let query = parts.uri.query().unwrap_or_default();
             let (status, value) = inner.book.lock().answer(&parts.method, &path, query, &bytes);
-            conditional(&parts.method, &parts.headers, status, &value)
+            let (value, last) = paged(value, query);
+            let mut response = conditional(&parts.method, &parts.headers, status, &value);
+            // What has not changed comes without its links.
+            if response.status() == StatusCode::OK && last > 1 {
+                let link = format!("<http://github.example{path}?page={last}&per_page=100>; rel=\"last\"");
+                response.headers_mut().insert("link", link.parse().unwrap());
+            }
+            response
         }
     };
     inner.heard.lock().push(Heard {
@@ -149,6 +156,23 @@ fn take_fault(inner: &Inner, method: &Method, path: &str) -> Option<Fault> {
     let mut faults = inner.faults.lock();
     let at = faults.iter().position(|(wanted, end, _)| wanted == method && path.ends_with(end))?;
     faults.remove(at).map(|(_, _, fault)| fault)
+}
+
+/// One page of a listing, and the number of its last one.
+fn paged(mut value: Value, query: &str) -> (Value, usize) {
+    let number = |key: &str| query.split('&').find_map(|part| part.strip_prefix(key)?.parse::<usize>().ok());
+    let (Some(size), Some(page)) = (number("per_page="), number("page=")) else { return (value, 1) };
+    let listing = match &mut value {
+        Value::Array(all) => all,
+        Value::Object(fields) => match fields.values_mut().find_map(Value::as_array_mut) {
+            Some(all) => all,
+            None => return (value, 1),
+        },
+        _ => return (value, 1),
+    };
+    let last = listing.len().div_ceil(size).max(1);
+    *listing = listing.iter().skip((page - 1) * size).take(size).cloned().collect();
+    (value, last)
 }
 
 /// What has not changed is not sent again.

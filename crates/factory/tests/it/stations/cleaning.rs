@@ -1,12 +1,12 @@
 //! Cleaning up, beside jobs in every state and against everything that would make it delete too much [F7][I11].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{Epoch, JobId, StageName};
-use factory::{AfterShip, Gc, GcKind, GcReport, RepoConfig, RunKey, StationSettings};
+use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, StationSettings};
 use protocol::Client;
 
 use super::fleet::{Fleet, Line};
@@ -171,10 +171,7 @@ async fn a_job_that_woke_up_between_the_proof_and_the_deletion_keeps_everything(
     let report = gc.carry_out(plan).await.unwrap();
 
     assert_eq!((before.len(), our_refs(&forge)), (1, before));
-    assert_eq!(
-        told(&report, GcKind::Ref).1.into_values().collect::<Vec<_>>(),
-        ["its job changed while it was looked at"]
-    );
+    assert_eq!(told(&report, GcKind::Ref).1.into_values().collect::<Vec<_>>(), ["its job is queued"]);
 }
 
 #[tokio::test]
@@ -227,8 +224,83 @@ async fn a_branch_that_moved_between_the_proof_and_the_deletion_stays() {
     let report = gc.carry_out(plan).await.unwrap();
 
     assert_eq!(forge.shows(&pr_branch(job)), Some(more));
-    assert_eq!(told(&report, GcKind::Ref).1.into_values().collect::<Vec<_>>(), ["it moved, or the remote refused"]);
+    assert_eq!(
+        told(&report, GcKind::Ref).1.into_values().collect::<Vec<_>>(),
+        ["it shows a commit that was not merged"]
+    );
     assert_eq!(told(&report, GcKind::Ref).0.len(), 1, "its neighbour goes all the same");
+}
+
+#[tokio::test]
+async fn a_base_branch_that_was_moved_back_between_the_proof_and_the_deletion_costs_nothing() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let client = fleet.enrol("rewound", &line).await;
+    let own = keeping_branches("rewound", &forge, "echo done > done.md");
+    let begin = forge.shows("refs/heads/main").unwrap();
+    let _plant = Plant::start(own.clone(), client.clone());
+    let job = fleet.submit("").await;
+    ship(&fleet, job).await;
+    let before = our_refs(&forge);
+
+    let gc = gc(&own, &client, NO_TIME);
+    let plan = gc.plan().await.unwrap();
+    git(&forge.remote(), &["update-ref", "refs/heads/main", begin.as_str()]);
+    let report = gc.carry_out(plan).await.unwrap();
+
+    assert_eq!((our_refs(&forge), report.removed), (before, vec![]));
+    let why: BTreeSet<String> = told(&GcReport { removed: vec![], ..report }, GcKind::Ref).1.into_values().collect();
+    assert_eq!(why, ["its job shipped, but the commit is not in its base branch".to_owned()].into());
+}
+
+#[tokio::test]
+async fn a_branch_with_a_name_of_its_own_goes_by_the_same_proof_and_one_that_shows_more_stays() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let client = fleet.enrol("named", &line).await;
+    let mut own = keeping_branches("named", &forge, "echo $GIGA_JOB_ID > $GIGA_JOB_ID.md");
+    let named = PullRequestConfig { branch: Some("agents/notes-{id}".parse().unwrap()), ..Default::default() };
+    own.forge.repos = [(notes(), named)].into();
+    let _plant = Plant::start(own.clone(), client.clone());
+    let (merged, grown) = (fleet.submit("").await, fleet.submit("").await);
+    ship(&fleet, merged).await;
+    ship(&fleet, grown).await;
+    let branch = |job: JobId| format!("refs/heads/agents/notes-{job}");
+    let more = forge.commit(&branch(grown)["refs/heads/".len()..], "late.md", "late\n");
+    let tip = forge.shows("refs/heads/main").unwrap();
+    git(&forge.remote(), &["update-ref", "refs/heads/agents/notes-by-hand", tip.as_str()]);
+
+    let report = gc(&own, &client, LONG_TIME).run().await.unwrap();
+
+    assert!(told(&report, GcKind::Ref).0.contains(&format!("notes: agents/notes-{merged}")), "{report:#?}");
+    assert_eq!((forge.shows(&branch(merged)), forge.shows(&branch(grown))), (None, Some(more)));
+    assert_eq!(forge.shows("refs/heads/agents/notes-by-hand"), Some(tip), "that is somebody else's");
+}
+
+#[tokio::test]
+async fn work_that_was_rebased_in_part_stays_and_goes_once_all_of_it_is_there() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let client = fleet.enrol("rebase", &line).await;
+    let own =
+        keeping_branches("rebase", &forge, "echo one > one.md; git add -A; git commit -qm one; echo two > two.md");
+    let begin = forge.shows("refs/heads/main").unwrap();
+    let _plant = Plant::start(own.clone(), client.clone());
+    let job = fleet.submit("").await;
+    ship(&fleet, job).await;
+    let before = our_refs(&forge);
+
+    // A person takes the merge out, and makes one of the two commits again on top of something else.
+    git(&forge.remote(), &["update-ref", "refs/heads/main", begin.as_str()]);
+    forge.commit("main", "other.md", "other\n");
+    forge.commit("main", "one.md", "one\n");
+    let in_part = gc(&own, &client, NO_TIME).run().await.unwrap();
+    let kept = our_refs(&forge);
+    forge.commit("main", "two.md", "two\n");
+    let whole = gc(&own, &client, NO_TIME).run().await.unwrap();
+
+    assert_eq!((kept, in_part.removed), (before, vec![]));
+    assert_eq!(our_refs(&forge), Vec::<String>::new(), "{whole:#?}");
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ pub(super) struct Fleet {
     clock: SystemClock,
 }
 
-/// A step at which a process kills itself, counted from its start.
+/// A step at which a process kills itself, counted from its start; with `~` before its name it only stops there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KillAt(pub(super) &'static str, pub(super) u32);
 
@@ -193,6 +193,13 @@ impl Fleet {
     /// Makes one factory deaf; its engines go on.
     pub(super) fn freeze_factory(&self, index: usize) {
         self.factories[index].iter().for_each(|child| processes::send(Signal::STOP, child));
+    }
+
+    /// Whether a factory has come to a step at which it stops.
+    pub(super) fn is_factory_stopped(&self, index: usize) -> bool {
+        let pid = self.factories[index].as_ref().map(Child::id).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
     }
 
     /// Lets frozen factories go on.

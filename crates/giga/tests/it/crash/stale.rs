@@ -1,6 +1,8 @@
 //! A factory that sleeps through the loss of its lease and wakes when another has done the work (row 13).
 
-use super::fleet::Fleet;
+use domain::StageName;
+
+use super::fleet::{Fleet, KillAt};
 use crate::repository;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,4 +47,37 @@ async fn row_13_a_factory_that_wakes_after_its_job_was_granted_again_changes_not
         .collect();
     assert_eq!(stale, [], "what the stale run pushed has shipped");
     fleet.end();
+}
+
+/// A factory stops dead at a step of its promotion, and wakes when another has promoted, shipped and deleted the branch.
+async fn wakes_after_the_merge_at(step: &'static str) {
+    let mut fleet = Fleet::new(2);
+    fleet.start_coordinator(None);
+    fleet.ship_by_itself().await;
+    fleet.start_factory(0, Some(KillAt(step, 1))).await;
+    let job = fleet.submit(0, "do some work").await;
+    fleet.until("the stop", || fleet.is_factory_stopped(0)).await;
+    fleet.start_factory(1, None).await;
+    fleet.until_job(job, |job| job.stage == StageName::Shipped).await;
+    let repo = fleet.path("work.git");
+    fleet.until("the end of the branch", || repository::refs(&repo, "refs/heads/aq/job").is_empty()).await;
+    let main = repository::refs(&repo, "refs/heads/main");
+
+    fleet.thaw_factories();
+    let records = fleet.path("factory-0").join("runs");
+    fleet.until("the end of the late run", || std::fs::read_dir(&records).unwrap().next().is_none()).await;
+
+    assert_eq!(repository::refs(&repo, "refs/heads/aq/job"), [], "{}", fleet.logs());
+    assert_eq!(repository::refs(&repo, "refs/heads/main"), main);
+    fleet.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_13_a_promotion_that_was_put_off_until_after_the_merge_is_not_made() {
+    wakes_after_the_merge_at("~factory::before_promotion").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_13_a_promotion_that_slept_between_its_last_question_and_its_push_leaves_no_branch() {
+    wakes_after_the_merge_at("~factory::promotion_confirmed").await;
 }

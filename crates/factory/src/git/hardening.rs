@@ -1,0 +1,108 @@
+//! Settings that win over whatever a repository says, and the login that a remote wants.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::Call;
+use crate::large_files;
+use crate::remote::{Remote, Transport};
+
+/// Whatever a configuration file says, these win. Most of them could otherwise name a program. A remote that has fallen
+/// silent is given up after a minute, also by a git that nobody waits for any more: it may hold a lock.
+const HARDENING: [&str; 20] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.sshCommand=ssh -oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=15 -oServerAliveCountMax=4",
+    "core.pager=cat",
+    "core.editor=false",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.alternateRefsCommand=true",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
+    "credential.helper=",
+    "commit.gpgSign=false",
+    "push.gpgSign=false",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "push.recurseSubmodules=no",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.detachedHead=false",
+    "protocol.allow=never",
+];
+
+/// The name that a partial mirror knows its remote by.
+pub(crate) const PROMISOR: &str = "origin";
+const PROMISED: &str = "remote.origin.promisor=true";
+const PROMISED_LATER: &str = "remote.origin.partialCloneFilter=blob:none";
+
+/// A login travels by environment, never by command line, which everybody on the machine can read.
+const LOGIN_USER: &str = "GIGAFACTORY_GIT_USER";
+const LOGIN_PASSWORD: &str = "GIGAFACTORY_GIT_PASSWORD";
+const LOGIN_HELPER: &str = "credential.helper=!printf 'username=%s\\npassword=%s\\n' \"$GIGAFACTORY_GIT_USER\" \"$GIGAFACTORY_GIT_PASSWORD\" #";
+
+impl Call<'_> {
+    /// Every setting of this command, the last word on each.
+    pub(super) fn settings(&self) -> Vec<String> {
+        let mut settings: Vec<String> = HARDENING.map(str::to_owned).to_vec();
+        let asked = self.promisor.map(Remote::transport).filter(|asked| *asked != self.transport);
+        for transport in std::iter::once(self.transport).chain(asked) {
+            settings.extend(allowed(transport).iter().map(|&setting| setting.to_owned()));
+        }
+        if let Some(remote) = self.promisor {
+            let url = format!("remote.{PROMISOR}.url={}", remote.url());
+            settings.extend([PROMISED.to_owned(), PROMISED_LATER.to_owned(), url]);
+        }
+        settings.extend(self.large_files.map(large_files::settings).unwrap_or_default());
+        settings.extend(self.login().map(|_| LOGIN_HELPER.to_owned()));
+        settings
+    }
+
+    /// Every variable of this command's environment.
+    pub(super) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let git = self.git;
+        let mut variables: Vec<(&'static str, OsString)> = vec![
+            ("PATH", git.path.clone()),
+            ("HOME", git.home.clone().into()),
+            ("LC_ALL", "C".into()),
+            ("GIT_CONFIG_NOSYSTEM", "1".into()),
+            ("GIT_CONFIG_GLOBAL", self.trusted.unwrap_or(Path::new("/dev/null")).into()),
+            ("GIT_ATTR_NOSYSTEM", "1".into()),
+            ("GIT_TERMINAL_PROMPT", "0".into()),
+            ("GIT_NO_LAZY_FETCH", if self.promisor.is_some() { "0" } else { "1" }.into()),
+            ("GIT_NO_REPLACE_OBJECTS", "1".into()),
+            ("GIT_OPTIONAL_LOCKS", "0".into()),
+            ("GIT_PROTOCOL_FROM_USER", "0".into()),
+            ("GIT_AUTHOR_NAME", git.identity.name().into()),
+            ("GIT_AUTHOR_EMAIL", git.identity.email().into()),
+            ("GIT_COMMITTER_NAME", git.identity.name().into()),
+            ("GIT_COMMITTER_EMAIL", git.identity.email().into()),
+        ];
+        if let Some(index) = self.index {
+            variables.push(("GIT_INDEX_FILE", index.into()));
+        }
+        if self.transport == Transport::Network {
+            let socket = git.access.ssh_auth_sock.clone().map(|socket| ("SSH_AUTH_SOCK", socket.into()));
+            let askpass = git.access.askpass.clone().map(|program| ("GIT_ASKPASS", program.into()));
+            variables.extend(socket.into_iter().chain(askpass));
+        }
+        if let Some((user, password)) = self.login() {
+            variables.extend([(LOGIN_USER, user.into()), (LOGIN_PASSWORD, password.into())]);
+        }
+        variables
+    }
+
+    /// Who we are to the remote, where its address says so.
+    fn login(&self) -> Option<(&str, &str)> {
+        self.remote.or(self.promisor).or(self.large_files).and_then(Remote::login)
+    }
+}
+
+fn allowed(transport: Transport) -> &'static [&'static str] {
+    match transport {
+        Transport::None => &[],
+        Transport::Network => &["protocol.https.allow=always", "protocol.ssh.allow=always"],
+        Transport::Folder => &["protocol.file.allow=always"],
+    }
+}

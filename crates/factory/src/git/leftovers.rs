@@ -1,0 +1,70 @@
+//! Lock files that a killed git leaves behind.
+//!
+//! Git makes `<file>.lock` beside a file that it rewrites, and gives up where one is there already. One that is killed
+//! leaves it for ever, and nothing in the file says whose it was. It can be told all the same:
+//!
+//! - An agent never writes into a mirror. It works in a repository of its own that only borrows objects, so what its git
+//!   leaves (`.git/index.lock`) is in its own way alone; the factory keeps an index outside and never takes the agent's.
+//! - Whatever of ours writes what a mirror shares (`packed-refs`, `refs/remotes/…`, the files of a packing) holds the
+//!   mirror's lock, and so does the git that does it, even when the factory that started it is dead.
+//! - `refs/gigafactory/<run>` belongs to one run. It is written under the lock of that run's desk.
+//!
+//! So whoever has just taken one of these locks knows that the lock files in its realm belong to nobody.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::disk::remove_file;
+
+/// The folder of refs that belong to single runs.
+const OF_RUNS: &str = "gigafactory";
+
+/// How far below a folder lock files are looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Here,
+    Everywhere,
+}
+
+/// Removes the lock files of what a mirror shares, and gives how many. Only for the holder of the mirror's lock.
+pub(crate) fn clear_locks(mirror: &Path) -> io::Result<usize> {
+    let mut cleared = usize::from(clear_lock(&mirror.join("gc.pid"))?);
+    for (folder, depth) in [
+        ("", Depth::Here),
+        ("refs", Depth::Everywhere),
+        ("objects", Depth::Here),
+        ("objects/info", Depth::Everywhere),
+        ("objects/pack", Depth::Here),
+    ] {
+        cleared += clear_in(&mirror.join(folder), depth)?;
+    }
+    Ok(cleared)
+}
+
+/// Removes one lock file; whether it was there.
+pub(crate) fn clear_lock(path: &Path) -> io::Result<bool> {
+    let is_there = fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir());
+    if is_there {
+        remove_file(path)?;
+    }
+    Ok(is_there)
+}
+
+/// Links are not followed: whoever made one is not one of us.
+fn clear_in(folder: &Path, depth: Depth) -> io::Result<usize> {
+    let mut cleared = 0;
+    if !fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir()) {
+        return Ok(cleared);
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_folder = entry.file_type()?.is_dir();
+        if is_folder && depth == Depth::Everywhere && entry.file_name() != OF_RUNS {
+            cleared += clear_in(&entry.path(), depth)?;
+        } else if !is_folder && entry.path().extension().is_some_and(|extension| extension == "lock") {
+            cleared += usize::from(clear_lock(&entry.path())?);
+        }
+    }
+    Ok(cleared)
+}

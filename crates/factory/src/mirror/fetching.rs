@@ -1,0 +1,92 @@
+//! From the remote into the mirror.
+
+use domain::{BranchName, CommitSha};
+
+use super::Mirror;
+use crate::error::Error;
+use crate::git::{Call, GitError, PROMISOR};
+use crate::refs::RefName;
+use crate::remote::Transport;
+
+impl Mirror {
+    /// Brings all branches up to date, but for those that belong to single runs. Makes the mirror the first time.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        let lock = self.lock().await?;
+        self.begin()?;
+        self.seal()?;
+        let fetch = self.fetch().under(&lock).arg("--prune");
+        let fetch = if self.is_partial() { fetch.arg("--filter=blob:none") } else { fetch };
+        let mut fetch = fetch.arg("--end-of-options").arg(self.address());
+        fetch = fetch.arg("+refs/heads/*:refs/remotes/origin/*");
+        for pattern in self.host.refs.per_run_patterns() {
+            fetch = fetch.arg(format!("^{pattern}"));
+        }
+        fetch.done().await?;
+        self.share()
+    }
+
+    /// Fetches one ref, and gives the commit it shows now or `None` if the remote has no such ref.
+    pub async fn fetch_ref(&self, name: &RefName) -> Result<Option<CommitSha>, Error> {
+        let Some(shown) = self.remote_ref(name).await? else { return Ok(None) };
+        if !self.has(&shown).await? {
+            let lock = self.lock().await?;
+            let refspec = format!("+{name}:refs/remotes/origin/{}", name.short());
+            self.fetch().under(&lock).arg("--end-of-options").arg(self.address()).arg(refspec).done().await?;
+        }
+        Ok(Some(shown))
+    }
+
+    /// The head of a branch as last fetched.
+    pub async fn head_of(&self, branch: &BranchName) -> Result<CommitSha, Error> {
+        let name = format!("refs/remotes/origin/{branch}");
+        let answer = self.call("rev-parse").args(["--verify", "--quiet", "--end-of-options", &name]).object().await;
+        match answer {
+            Ok(sha) => Ok(sha),
+            Err(GitError::Failed { code: Some(1), .. }) => {
+                Err(Error::NoSuchBranch { repo: self.repo.clone(), branch: branch.clone() })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes sure that a recorded commit is here, fetching it if need be.
+    pub(crate) async fn require(&self, sha: &CommitSha) -> Result<(), Error> {
+        if self.has(sha).await? {
+            return Ok(());
+        }
+        // Not every server gives out a commit by its name; if this one does not, some branch may still lead to it.
+        let by_name = self.fetch().args(["--end-of-options", self.address(), sha.as_str()]).done().await;
+        if by_name.is_err() {
+            self.refresh().await?;
+        }
+        if self.has(sha).await? {
+            return Ok(());
+        }
+        Err(Error::NoSuchCommit { repo: self.repo.clone(), sha: sha.clone() })
+    }
+
+    pub(crate) async fn has(&self, sha: &CommitSha) -> Result<bool, Error> {
+        let answer = self.call("cat-file").arg("-e").arg(format!("{sha}^{{commit}}")).run().await?;
+        Ok(answer.code() == Some(0))
+    }
+
+    /// A fetch into the mirror from another folder of this host.
+    pub(crate) fn fetch_from_folder(&self) -> Call<'_> {
+        quiet(self.call("fetch").transport(Transport::Folder))
+    }
+
+    /// The repository on the command line of a fetch. A partial mirror knows the remote by a name, so that git knows from
+    /// whom it may ask for more later.
+    pub(super) fn address(&self) -> &str {
+        if self.is_partial() { PROMISOR } else { self.remote.url() }
+    }
+
+    pub(super) fn fetch(&self) -> Call<'_> {
+        quiet(self.remote_call("fetch"))
+    }
+}
+
+/// A fetch that takes no more than it is asked for.
+pub(crate) fn quiet(fetch: Call<'_>) -> Call<'_> {
+    fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"])
+}

@@ -1,0 +1,106 @@
+//! The refs of the remote: looked at, deleted and put back.
+
+use std::collections::BTreeSet;
+
+use domain::CommitSha;
+
+use super::Mirror;
+use crate::error::Error;
+use crate::git::{Call, GitError};
+use crate::refs::{OurRef, RefName};
+
+impl Mirror {
+    /// What the remote shows for a ref at this moment.
+    pub async fn remote_ref(&self, name: &RefName) -> Result<Option<CommitSha>, Error> {
+        self.seal()?;
+        let listing = self
+            .remote_call("ls-remote")
+            .args(["--refs", "--end-of-options", self.remote.url(), name.as_str()])
+            .output()
+            .await?;
+        let listing = String::from_utf8(listing).map_err(|_| GitError::Garbled { verb: "ls-remote" })?;
+        // Git matches the end of a name; only the name itself counts.
+        let line = listing.lines().find_map(|line| line.split_once('\t').filter(|(_, shown)| *shown == name.as_str()));
+        match line {
+            Some((sha, _)) => Ok(Some(sha.parse().map_err(|_| GitError::Garbled { verb: "ls-remote" })?)),
+            None => Ok(None),
+        }
+    }
+
+    /// All refs of ours that the remote shows at this moment.
+    pub(crate) async fn our_refs(&self) -> Result<Vec<(OurRef, RefName, CommitSha)>, Error> {
+        self.seal()?;
+        let mut list = self.remote_call("ls-remote").args(["--refs", "--end-of-options", self.remote.url()]);
+        for pattern in self.host.refs.patterns() {
+            list = list.arg(pattern);
+        }
+        if let Some(template) = &self.branch {
+            list = list.arg(template.pattern());
+        }
+        let listing = String::from_utf8_lossy(&list.output().await?).into_owned();
+        let ours = listing.lines().filter_map(|line| {
+            let (sha, name) = line.split_once('\t')?;
+            let (ours, name) = self.host.refs.parse(name).or_else(|| self.parse_named(name))?;
+            Some((ours, name, sha.parse().ok()?))
+        });
+        Ok(ours.collect())
+    }
+
+    /// Deletes those of `refs` that still show what is said here, and gives those that are left. Their commits stay in
+    /// the mirror for a while.
+    pub(crate) async fn delete_refs(&self, refs: &[(RefName, CommitSha)]) -> Result<BTreeSet<RefName>, Error> {
+        if refs.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        {
+            let lock = self.lock().await?;
+            let mut fetch = self.fetch().under(&lock).args(["--end-of-options", self.address()]);
+            for (name, _) in refs {
+                fetch = fetch.arg(name.as_str());
+            }
+            fetch.done().await?;
+        }
+        let mut push = self.push();
+        for (name, sha) in refs {
+            push = push.arg(format!("--force-with-lease={name}:{sha}"));
+        }
+        push = push.args(["--end-of-options", self.url()]);
+        for (name, _) in refs {
+            push = push.arg(format!(":{name}"));
+        }
+        // Some may be refused and others not; what the remote shows afterwards is what happened.
+        let pushed = push.done().await;
+        let left: BTreeSet<RefName> = self.our_refs().await?.into_iter().map(|(_, name, _)| name).collect();
+        let left: BTreeSet<RefName> =
+            refs.iter().map(|(name, _)| name).filter(|name| left.contains(name)).cloned().collect();
+        if let (Err(error), true) = (pushed, left.len() == refs.len()) {
+            return Err(error.into());
+        }
+        let lock = self.lock().await?;
+        for (name, _) in refs.iter().filter(|(name, _)| !left.contains(name)) {
+            let local = format!("refs/remotes/origin/{}", name.short());
+            self.call("update-ref").under(&lock).args(["-d", &local]).done().await?;
+        }
+        Ok(left)
+    }
+
+    /// Shows a commit under a ref again, unless somebody else has made it meanwhile.
+    pub(crate) async fn put_back(&self, name: &RefName, sha: &CommitSha) -> Result<(), Error> {
+        self.push_leased(name, None, Some(sha)).await.map(drop)
+    }
+
+    /// A push to the remote; the caller adds options, then calls [`Mirror::url`] for the address.
+    pub(crate) fn push(&self) -> Call<'_> {
+        self.remote_call("push").args(["--quiet", "--no-verify", "--no-signed", "--no-recurse-submodules"])
+    }
+
+    /// The branch of a job whose name is as the repository wants it.
+    fn parse_named(&self, name: &str) -> Option<(OurRef, RefName)> {
+        let job = self.branch.as_ref()?.job(name.strip_prefix("refs/heads/")?)?;
+        Some((OurRef::Job(job), self.pr_branch(job)))
+    }
+
+    pub(super) fn remote_call(&self, verb: &'static str) -> Call<'_> {
+        self.call(verb).talking_to(&self.remote)
+    }
+}
