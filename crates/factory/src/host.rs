@@ -9,6 +9,7 @@ use domain::{Clock, ProductId, RepoName};
 use crate::config::RepoConfig;
 use crate::disk::remove_folder;
 use crate::error::Error;
+use crate::folder::Folder;
 use crate::git::Git;
 use crate::mirror::Mirror;
 use crate::process::{Account, AccountError};
@@ -17,6 +18,9 @@ use crate::remote::Remote;
 use crate::run_key::RunKey;
 use crate::state::StateDir;
 use crate::workspace::Worktree;
+
+/// The folder for temporary files in a home.
+const TEMPORARY: &str = "tmp";
 
 /// What mirrors and worktrees of this machine have in common. Cheap to clone.
 #[derive(Clone)]
@@ -71,16 +75,23 @@ impl Host {
         Ok(folder)
     }
 
+    /// A folder for temporary files in a run's home.
+    pub(crate) fn own_temporary(&self, run: RunKey) -> Result<PathBuf, Error> {
+        let home = self.state.home(run);
+        let made = Folder::open(&home).and_then(|home| home.make(TEMPORARY));
+        made.map_err(Error::disk("make the temporary folder of", &home))?;
+        self.hand_over(&home)?;
+        Ok(home.join(TEMPORARY))
+    }
+
     /// A folder that outlives worktrees, of one product's work on one repository.
     pub(crate) fn cache(&self, product: &ProductId, repo: &RepoName, name: &str) -> Result<PathBuf, Error> {
         let folder = self.state.cache(product, repo, name);
-        crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
-        if let Some(account) = &self.account {
-            // The account walks to its cache through folders that it cannot list.
-            let above = folder.ancestors().skip(1).take_while(|above| *above != self.state.caches());
-            for path in above.chain([folder.as_path()]) {
-                account.own(path).map_err(Error::disk("hand over", path))?;
-            }
+        if self.account.is_none() {
+            crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        }
+        if let (Some(account), Ok(below)) = (&self.account, folder.strip_prefix(self.state.caches())) {
+            account.give_below(&self.state.caches(), below.iter()).map_err(Error::disk("hand over", &folder))?;
         }
         Ok(folder)
     }

@@ -2,13 +2,14 @@
 
 mod account;
 mod environment;
+mod fence;
 mod group;
 mod lines;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use account::{Account, AccountError};
 pub use environment::Environment;
+pub use fence::{Confine, Confinement};
+pub(crate) use fence::{Fence, Reach};
 pub(crate) use group::{Group, all_processes, exit_code};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
 pub(crate) use lines::LINE_BYTES_MAX;
@@ -97,6 +100,7 @@ pub struct Launcher {
     guard: Option<Vec<OsString>>,
     clock: Arc<dyn Clock>,
     account: Option<Account>,
+    fence: Option<Fence>,
     scrubber: Scrubber,
     variables: BTreeMap<String, OsString>,
     home: Option<Home>,
@@ -150,6 +154,7 @@ impl Launcher {
             guard: None,
             clock,
             account: None,
+            fence: None,
             scrubber: Scrubber::default(),
             variables: BTreeMap::new(),
             home: None,
@@ -168,6 +173,27 @@ impl Launcher {
     pub fn run_as(mut self, account: Option<Account>) -> Self {
         self.account = account;
         self
+    }
+
+    /// The same, inside of a fence.
+    #[must_use]
+    pub(crate) fn fenced(mut self, fence: Option<Fence>) -> Self {
+        self.fence = fence;
+        self
+    }
+
+    /// The same, with more inside of the fence, if there is one.
+    #[must_use]
+    pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, Reach)>) -> Self {
+        for (path, reach) in more {
+            self.fence = self.fence.map(|fence| fence.with(path, reach));
+        }
+        self
+    }
+
+    /// Whether its programs cannot put anything into a folder that they otherwise could.
+    pub(crate) fn narrows(&self, folder: &Path) -> bool {
+        self.fence.as_ref().is_some_and(|fence| fence.narrows(folder))
     }
 
     /// The same, for programs whose output is shown to others without these secrets.
@@ -204,7 +230,10 @@ impl Launcher {
         let shown = program.argv.first().map(|name| domain::printable(&name.to_string_lossy())).unwrap_or_default();
         let fail = |source| StartError { program: shown.clone(), source };
         let argv = match &self.guard {
-            Some(guard) => crate::guard::command_line(guard, bounds.grace, self.account.as_ref(), &program.argv),
+            Some(guard) => {
+                let (account, fence) = (self.account.as_ref(), self.fence.as_ref());
+                crate::guard::command_line(guard, bounds.grace, account, fence, &program.argv)
+            }
             None => program.argv,
         };
         let Some((name, args)) = argv.split_first() else {
@@ -222,7 +251,12 @@ impl Launcher {
             command.uid(account.uid()).gid(account.gid());
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(fail)?;
+        command.process_group(0).kill_on_drop(true);
+        let spawned = match (&self.guard, &self.fence) {
+            (None, Some(fence)) => fence.spawn(&mut command),
+            (Some(_), _) | (None, None) => command.spawn(),
+        };
+        let mut child = spawned.map_err(fail)?;
         let group = Group::of(&child);
         let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() };
         let reader = if self.guard.is_some() { Reader::Guard } else { Reader::Program };

@@ -2,6 +2,7 @@
 
 mod backlog;
 mod errand;
+mod fencing;
 mod holding;
 mod inbox;
 mod ledger;
@@ -104,6 +105,9 @@ pub enum StationError {
     /// Programs cannot be run under the account that was asked for.
     #[error(transparent)]
     Account(#[from] AccountError),
+    /// Programs cannot be kept from the factory's own files, and must be.
+    #[error("`confine` is \"required\", and agents cannot be confined: {0}")]
+    NotConfined(String),
     /// A cache is not one.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -144,7 +148,7 @@ impl Station {
             Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),
             None => Launcher::unguarded(Arc::clone(&clock)),
         };
-        let launcher = launcher.run_as(account).scrubbing(scrubber.clone());
+        let launcher = launcher.run_as(account).scrubbing(scrubber.clone()).fenced(settings.fence(&state)?);
         let home = state.empty_home();
         let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
         let forges = Forges::open(settings.forge.clone(), &home, Arc::clone(&clock))?;

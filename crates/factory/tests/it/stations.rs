@@ -2,6 +2,7 @@
 
 mod agents;
 mod cleaning;
+mod fencing;
 pub(crate) mod fleet;
 mod isolation;
 pub(crate) mod plant;

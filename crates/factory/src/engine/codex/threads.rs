@@ -9,13 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{make_private_folder, replace_file};
 use crate::engine::prices::Tokens;
-use crate::engine::room::{files_below, is_plain};
+use crate::engine::room::is_plain;
+use crate::folder::Folder;
 
 /// Whether a thread is on this host.
 pub(super) fn is_here(folder: &Path, thread: &str) -> bool {
     let ending = format!("-{thread}.jsonl");
-    let is_it = |file: &PathBuf| file.to_string_lossy().ends_with(&ending);
-    is_plain(thread) && files_below(&folder.join("sessions"), 3).iter().any(is_it)
+    let mut found = false;
+    if let (true, Ok(sessions)) = (is_plain(thread), Folder::open_named(folder).and_then(|room| room.enter("sessions")))
+    {
+        sessions.each_file(3, &mut |_, name| found |= name.to_string_lossy().ends_with(&ending));
+    }
+    found
 }
 
 /// What the threads of a job have used up. Codex counts a thread from its first word; each run pays its own share.

@@ -18,7 +18,7 @@ use super::{Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
     Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
-use crate::process::Bounds;
+use crate::process::{Bounds, Reach};
 use crate::runs::{LocalStage, RunRecord};
 use crate::verify::CommandsVerdict;
 
@@ -76,7 +76,9 @@ impl Station {
             return Err(Trouble::Stopped);
         }
         let bounds = Bounds::engine(&self.settings.limits, run.assignment.spec.budget.wall_ms);
-        let engine_run = EngineRun::start(engine, &request, &place.launcher, bounds)?;
+        let conversation = self.host.state.conversation(engine.name(), run.key.job);
+        let launcher = place.launcher.clone().reaching([(conversation, Reach::Everything)]);
+        let engine_run = EngineRun::start(engine, &request, &launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
         run.record.session = run.session();
         run.record.stage = LocalStage::Running;
