@@ -15,8 +15,9 @@ use tokio::process::Command;
 pub use error::GitError;
 
 use crate::config::{GitConfig, Identity, Limits};
+use crate::detect::find_program;
 use crate::large_files;
-use crate::process::Group;
+use crate::process::{Enclosure, Group, Reach};
 use crate::remote::{Remote, Transport};
 
 /// Runs git commands.
@@ -56,6 +57,24 @@ const HARDENING: [&str; 18] = [
     "advice.detachedHead=false",
     "protocol.allow=never",
 ];
+
+/// Where a system keeps its programs, and what they look up when they start.
+const SYSTEM: [&str; 13] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/passwd",
+];
+const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
 /// The name that a partial mirror knows its remote by.
 pub(crate) const PROMISOR: &str = "origin";
@@ -105,6 +124,18 @@ impl Git {
         &self.identity
     }
 
+    /// What its programs are made of, and nothing else of this machine.
+    pub(crate) fn enclosure(&self) -> Enclosure {
+        let program = find_program("git", Some(&self.path)).and_then(|program| program.canonicalize().ok());
+        // Where it is not installed with the system it brings its own helpers, beside the folder that it is in.
+        let own = program.and_then(|program| program.ancestors().nth(2).map(Path::to_owned));
+        let own = own.filter(|folder| folder.components().count() > 2);
+        let read = SYSTEM.map(PathBuf::from).into_iter().chain(own).map(|path| (path, Reach::Read));
+        let devices = DEVICES.map(|path| (PathBuf::from(path), Reach::Everything));
+        let none = Enclosure::default().with("/", Reach::Nothing);
+        read.chain(devices).fold(none, |enclosure, (path, reach)| enclosure.with(path, reach))
+    }
+
     /// Begins a git command that works on the repository `git_dir`, never on one that git finds by itself.
     pub(crate) fn call<'a>(&'a self, git_dir: &'a Path, verb: &'static str) -> Call<'a> {
         Call {
@@ -118,6 +149,7 @@ impl Git {
             promisor: None,
             trusted: None,
             large_files: None,
+            enclosure: None,
             args: Vec::new(),
             stdin: Vec::new(),
         }
@@ -137,6 +169,7 @@ pub(crate) struct Call<'a> {
     promisor: Option<&'a Remote>,
     trusted: Option<&'a Path>,
     large_files: Option<&'a Remote>,
+    enclosure: Option<Enclosure>,
     args: Vec<OsString>,
     stdin: Vec<u8>,
 }
@@ -190,6 +223,12 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Runs inside of an enclosure, if there is one.
+    pub(crate) fn enclosed(mut self, enclosure: Option<Enclosure>) -> Self {
+        self.enclosure = enclosure;
+        self
+    }
+
     pub(crate) fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
@@ -240,7 +279,12 @@ impl<'a> Call<'a> {
     pub(crate) async fn run(self) -> Result<Answer, GitError> {
         let verb = self.verb;
         let limit = if self.transport == Transport::Network { self.git.network } else { self.git.local };
-        let mut child = self.command().spawn().map_err(|source| GitError::Start { verb, source })?;
+        let mut command = self.command();
+        let spawned = match &self.enclosure {
+            Some(enclosure) => enclosure.spawn(&mut command),
+            None => command.spawn(),
+        };
+        let mut child = spawned.map_err(|source| GitError::Start { verb, source })?;
         let group = Group::of(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let everything = async {

@@ -18,7 +18,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{Account, Fence, all_processes, exit_code};
+use crate::process::{Account, Enclosure, all_processes, exit_code};
 
 /// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
 pub const GUARD_FAILED: u8 = 125;
@@ -51,14 +51,14 @@ pub(crate) fn command_line(
     guard: &[OsString],
     grace: Duration,
     account: Option<&Account>,
-    fence: Option<&Fence>,
+    enclosure: Option<&Enclosure>,
     argv: &[OsString],
 ) -> Vec<OsString> {
     let mut options: Vec<OsString> = vec![GRACE_OPTION.into(), grace.as_millis().to_string().into()];
     if let Some(account) = account {
         options.extend([ACCOUNT_OPTION.into(), format!("{}:{}", account.uid(), account.gid()).into()]);
     }
-    options.extend(fence.into_iter().flat_map(Fence::options));
+    options.extend(enclosure.into_iter().flat_map(Enclosure::options));
     options.push("--".into());
     guard.iter().cloned().chain(options).chain(argv.iter().cloned()).collect()
 }
@@ -76,7 +76,7 @@ struct Order {
     /// User and group that the program runs under, when they are not the guard's own.
     ids: Option<(u32, u32)>,
     /// What the program reaches, when that is not everything.
-    fence: Option<Fence>,
+    enclosure: Option<Enclosure>,
     argv: Vec<OsString>,
 }
 
@@ -85,7 +85,7 @@ impl Order {
         let mut args = args.into_iter();
         let option = args.next().filter(|option| option == OsStr::new(GRACE_OPTION));
         let grace = option.and_then(|_| args.next())?.to_str()?.parse().ok()?;
-        let (mut ids, mut fence) = (None, None);
+        let (mut ids, mut enclosure) = (None, None);
         loop {
             let option = args.next()?;
             if option == OsStr::new("--") {
@@ -96,12 +96,12 @@ impl Order {
                 let (uid, gid) = value.to_str()?.split_once(':')?;
                 ids = Some((uid.parse().ok()?, gid.parse().ok()?));
             } else {
-                let reach = Fence::reach_of(&option)?;
-                fence = Some(fence.unwrap_or_else(Fence::default).with(value, reach));
+                let reach = Enclosure::reach_of(&option)?;
+                enclosure = Some(enclosure.unwrap_or_else(Enclosure::default).with(value, reach));
             }
         }
         let argv: Vec<OsString> = args.collect();
-        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), ids, fence, argv })
+        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), ids, enclosure, argv })
     }
 }
 
@@ -138,8 +138,8 @@ fn start(order: &Order) -> io::Result<Child> {
         command.uid(uid).gid(gid);
     }
     command.args(args).stdin(Stdio::piped());
-    match &order.fence {
-        Some(fence) => fence.spawn(&mut command),
+    match &order.enclosure {
+        Some(enclosure) => enclosure.spawn(&mut command),
         None => command.spawn(),
     }
 }
@@ -298,14 +298,14 @@ mod tests {
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
         let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
-        let fence = Fence::default().with("/state", Reach::Nothing).with("/state/tree", Reach::Everything);
+        let enclosure = Enclosure::default().with("/state", Reach::Nothing).with("/state/tree", Reach::Everything);
         let guard = ["giga".into(), "__guard".into()];
-        let line = command_line(&guard, Duration::from_millis(1500), None, Some(&fence), &argv);
+        let line = command_line(&guard, Duration::from_millis(1500), None, Some(&enclosure), &argv);
 
         let order = Order::parse(line.into_iter().skip(2)).unwrap();
 
         assert_eq!((order.grace, order.ids, order.argv), (Duration::from_millis(1500), None, argv));
-        assert_eq!(order.fence, Some(fence));
+        assert_eq!(order.enclosure, Some(enclosure));
     }
 
     #[test]

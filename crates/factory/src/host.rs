@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::folder::Folder;
 use crate::git::Git;
 use crate::mirror::Mirror;
-use crate::process::{Account, AccountError};
+use crate::process::{Account, AccountError, Enclosure, Reach};
 use crate::refs::RefNames;
 use crate::remote::Remote;
 use crate::run_key::RunKey;
@@ -31,12 +31,14 @@ pub struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     /// Who works in the worktrees, when it is not us.
     pub(crate) account: Option<Account>,
+    /// Whether our own git reads worktrees from inside of an enclosure.
+    encloses: bool,
 }
 
 impl Host {
     /// A host that keeps everything under `state`.
     pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>) -> Self {
-        Self { state, git, refs, clock, account: None }
+        Self { state, git, refs, clock, account: None, encloses: false }
     }
 
     /// The same, with worktrees that belong to another account of the machine.
@@ -46,6 +48,21 @@ impl Host {
         }
         self.account = account;
         Ok(self)
+    }
+
+    /// The same, with a git that reaches no more than it needs where it reads what an agent left: a link that the agent puts
+    /// there meanwhile leads it nowhere.
+    pub(crate) fn enclosing(mut self) -> Self {
+        self.encloses = true;
+        self
+    }
+
+    /// What git reaches while it takes in a worktree.
+    pub(crate) fn enclosure(&self, worktree: &Worktree) -> Option<Enclosure> {
+        let mirror = self.state.mirror(worktree.repo());
+        let own = [(worktree.path(), Reach::Read), (worktree.desk(), Reach::Everything), (&mirror, Reach::Everything)];
+        let all = || own.iter().fold(self.git.enclosure(), |enclosure, (path, reach)| enclosure.with(path, *reach));
+        self.encloses.then(all)
     }
 
     /// The local mirror of a repository. Nothing is fetched yet.

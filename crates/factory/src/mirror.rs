@@ -226,6 +226,11 @@ impl Mirror {
         Ok(answer.code() == Some(0))
     }
 
+    /// Whether contents of files are fetched when they are needed.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.partial
+    }
+
     /// A git command on this mirror that talks to nobody.
     pub(crate) fn call(&self, verb: &'static str) -> Call<'_> {
         let call = self.host.git.call(&self.path, verb);

@@ -1,8 +1,8 @@
 //! Runs programs that we do not trust to end: in a group of their own, within limits, and never left behind.
 
 mod account;
+mod enclosure;
 mod environment;
-mod fence;
 mod group;
 mod lines;
 
@@ -21,9 +21,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use account::{Account, AccountError};
+pub use enclosure::{Confine, Confinement};
+pub(crate) use enclosure::{Enclosure, Reach};
 pub use environment::Environment;
-pub use fence::{Confine, Confinement};
-pub(crate) use fence::{Fence, Reach};
 pub(crate) use group::{Group, all_processes, exit_code};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
 pub(crate) use lines::LINE_BYTES_MAX;
@@ -100,7 +100,7 @@ pub struct Launcher {
     guard: Option<Vec<OsString>>,
     clock: Arc<dyn Clock>,
     account: Option<Account>,
-    fence: Option<Fence>,
+    enclosure: Option<Enclosure>,
     scrubber: Scrubber,
     variables: BTreeMap<String, OsString>,
     home: Option<Home>,
@@ -154,7 +154,7 @@ impl Launcher {
             guard: None,
             clock,
             account: None,
-            fence: None,
+            enclosure: None,
             scrubber: Scrubber::default(),
             variables: BTreeMap::new(),
             home: None,
@@ -175,25 +175,25 @@ impl Launcher {
         self
     }
 
-    /// The same, inside of a fence.
+    /// The same, inside of an enclosure.
     #[must_use]
-    pub(crate) fn fenced(mut self, fence: Option<Fence>) -> Self {
-        self.fence = fence;
+    pub(crate) fn enclosed(mut self, enclosure: Option<Enclosure>) -> Self {
+        self.enclosure = enclosure;
         self
     }
 
-    /// The same, with more inside of the fence, if there is one.
+    /// The same, with more inside of the enclosure, if there is one.
     #[must_use]
     pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, Reach)>) -> Self {
         for (path, reach) in more {
-            self.fence = self.fence.map(|fence| fence.with(path, reach));
+            self.enclosure = self.enclosure.map(|enclosure| enclosure.with(path, reach));
         }
         self
     }
 
     /// Whether its programs cannot put anything into a folder that they otherwise could.
     pub(crate) fn narrows(&self, folder: &Path) -> bool {
-        self.fence.as_ref().is_some_and(|fence| fence.narrows(folder))
+        self.enclosure.as_ref().is_some_and(|enclosure| enclosure.narrows(folder))
     }
 
     /// The same, for programs whose output is shown to others without these secrets.
@@ -231,8 +231,8 @@ impl Launcher {
         let fail = |source| StartError { program: shown.clone(), source };
         let argv = match &self.guard {
             Some(guard) => {
-                let (account, fence) = (self.account.as_ref(), self.fence.as_ref());
-                crate::guard::command_line(guard, bounds.grace, account, fence, &program.argv)
+                let (account, enclosure) = (self.account.as_ref(), self.enclosure.as_ref());
+                crate::guard::command_line(guard, bounds.grace, account, enclosure, &program.argv)
             }
             None => program.argv,
         };
@@ -252,8 +252,8 @@ impl Launcher {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
-        let spawned = match (&self.guard, &self.fence) {
-            (None, Some(fence)) => fence.spawn(&mut command),
+        let spawned = match (&self.guard, &self.enclosure) {
+            (None, Some(enclosure)) => enclosure.spawn(&mut command),
             (Some(_), _) | (None, None) => command.spawn(),
         };
         let mut child = spawned.map_err(fail)?;

@@ -1,8 +1,8 @@
 //! A factory at work: receives offers, holds leases, runs jobs, reports.
 
 mod backlog;
+mod confining;
 mod errand;
-mod fencing;
 mod holding;
 mod inbox;
 mod ledger;
@@ -148,7 +148,9 @@ impl Station {
             Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),
             None => Launcher::unguarded(Arc::clone(&clock)),
         };
-        let launcher = launcher.run_as(account).scrubbing(scrubber.clone()).fenced(settings.fence(&state)?);
+        let enclosure = settings.enclosure(&state)?;
+        let host = if enclosure.is_some() { host.enclosing() } else { host };
+        let launcher = launcher.run_as(account).scrubbing(scrubber.clone()).enclosed(enclosure);
         let home = state.empty_home();
         let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
         let forges = Forges::open(settings.forge.clone(), &home, Arc::clone(&clock))?;

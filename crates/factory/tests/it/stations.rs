@@ -2,7 +2,7 @@
 
 mod agents;
 mod cleaning;
-mod fencing;
+mod confining;
 pub(crate) mod fleet;
 mod isolation;
 pub(crate) mod plant;

@@ -1,4 +1,4 @@
-//! A fence by Landlock.
+//! An enclosure by Landlock.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -90,7 +90,7 @@ fn enter(marks: BTreeMap<PathBuf, Reach>) -> io::Result<LandlockStatus> {
     Ok(status.landlock)
 }
 
-/// Root looks past the fence with some of its powers: into other processes, at raw memory, through the kernel itself.
+/// Root looks past the enclosure with some of its powers: into other processes, at raw memory, through the kernel itself.
 /// The kernel was told that nothing started here gets new ones.
 fn give_up_powers() -> io::Result<()> {
     let had = capabilities(None)?;

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use tracing::{info, warn};
 
 use super::{StationError, StationSettings};
-use crate::process::{Confine, Confinement, Fence, Reach};
+use crate::process::{Confine, Confinement, Enclosure, Reach};
 use crate::remote::{Remote, Transport};
+use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
 /// Where people and programs keep credentials in a home folder.
@@ -30,8 +31,16 @@ const CREDENTIALS: [&str; 14] = [
 ];
 
 impl StationSettings {
+    /// Keeps programs from a file if it holds what would be taken out of a log.
+    pub fn hide_secrets_in(&mut self, file: &Path) {
+        let scrubber = Scrubber::new(self.known_secrets());
+        if fs::read_to_string(file).is_ok_and(|text| scrubber.text(&text) != text) {
+            self.hidden.push(file.to_owned());
+        }
+    }
+
     /// What keeps programs from this factory's own files, if something can. Says so.
-    pub(super) fn fence(&self, state: &StateDir) -> Result<Option<Fence>, StationError> {
+    pub(super) fn enclosure(&self, state: &StateDir) -> Result<Option<Enclosure>, StationError> {
         let name = &self.name;
         let account = self.run_as.as_deref().map(|account| format!("account `{account}`"));
         match (settle(self.confine, self.confine.in_force())?, account) {
@@ -46,14 +55,14 @@ impl StationSettings {
             (Confinement::Kernel(means), account) => {
                 let by = account.map_or_else(|| means.clone(), |account| format!("{means}, and {account}"));
                 info!(factory.id = %name, "Agents of factory `{name}` are confined by {by}");
-                let fence = self.marks(state);
-                self.say_what_is_narrow(&fence);
-                Ok(Some(fence))
+                let enclosure = self.marks(state);
+                self.say_what_is_narrow(&enclosure);
+                Ok(Some(enclosure))
             }
         }
     }
 
-    fn marks(&self, state: &StateDir) -> Fence {
+    fn marks(&self, state: &StateDir) -> Enclosure {
         let hidden = self.hidden.iter().cloned().chain(self.forge.token_file.clone()).chain(self.credentials());
         let hidden = hidden.chain(disks());
         // An agent that could write to a repository on this disk could move any branch of it.
@@ -62,7 +71,7 @@ impl StationSettings {
         let read =
             remotes.map(|remote| remote.url().trim_start_matches("file://").into()).chain(self.repo_base.clone());
         let marks = read.map(|path| (path, Reach::Read)).chain(hidden.map(|path| (path, Reach::Nothing)));
-        let marks = marks.fold(Fence::default(), |fence, (path, reach)| fence.with(path, reach));
+        let marks = marks.fold(Enclosure::default(), |enclosure, (path, reach)| enclosure.with(path, reach));
         // The home that stays empty is for the programs that are asked for their version.
         marks.with(state.root(), Reach::Nothing).with(state.empty_home(), Reach::Everything)
     }
@@ -78,9 +87,9 @@ impl StationSettings {
     }
 
     /// Where something is hidden below a folder, programs can make nothing in it that was not there when they started.
-    fn say_what_is_narrow(&self, fence: &Fence) {
+    fn say_what_is_narrow(&self, enclosure: &Enclosure) {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
-        for folder in homes.chain([std::env::temp_dir()]).filter(|folder| fence.narrows(folder)) {
+        for folder in homes.chain([std::env::temp_dir()]).filter(|folder| enclosure.narrows(folder)) {
             warn!(
                 factory.id = %self.name,
                 "Agents can make no new files directly in {}, because something below it is kept from them: \

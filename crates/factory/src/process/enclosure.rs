@@ -1,7 +1,7 @@
 //! What the programs of a factory cannot reach, though they run under its own account [T8].
 //!
 //! The kernel lets a thread give up rights for itself and for all that it starts, on Linux by Landlock. Such rights are
-//! given by folder and can only be added on the way down: to hide one folder, every other one has to be named. So a fence
+//! given by folder and can only be added on the way down: to hide one folder, every other one has to be named. So an enclosure
 //! is kept as a few marks, and turned into the long list right before a program starts.
 
 #[cfg(target_os = "linux")]
@@ -55,7 +55,7 @@ pub(crate) enum Reach {
 
 /// What a program reaches. Where nothing is marked, everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Fence {
+pub(crate) struct Enclosure {
     marks: BTreeMap<PathBuf, Reach>,
 }
 
@@ -108,7 +108,7 @@ impl Reach {
     }
 }
 
-impl Fence {
+impl Enclosure {
     /// The same with one more mark, which holds for all that is below it and has no mark of its own.
     #[must_use]
     pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: Reach) -> Self {
@@ -145,7 +145,9 @@ impl Fence {
                 kernel::go_inside(marks)?;
                 command.spawn()
             });
-            inside.join().unwrap_or_else(|_| Err(io::Error::other("the thread that goes inside the fence has failed")))
+            inside
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the thread that goes inside the enclosure has failed")))
         })
     }
 
@@ -179,27 +181,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_is_resolved_to_what_links_lead_to_and_the_narrower_mark_holds() {
+    fn an_enclosure_is_resolved_to_what_links_lead_to_and_the_narrower_mark_holds() {
         let place = tempfile::tempdir().unwrap();
         let top = place.path().canonicalize().unwrap();
         std::fs::create_dir(top.join("real")).unwrap();
         std::os::unix::fs::symlink(top.join("real"), top.join("link")).unwrap();
 
-        let fence = Fence::default()
+        let enclosure = Enclosure::default()
             .with(top.join("link"), Reach::Nothing)
             .with(top.join("real"), Reach::Everything)
             .with(top.join("link/not/there"), Reach::Read);
 
         let expected = [(top.join("real"), Reach::Nothing), (top.join("real/not/there"), Reach::Read)];
-        assert_eq!(fence.resolved(), BTreeMap::from(expected));
+        assert_eq!(enclosure.resolved(), BTreeMap::from(expected));
     }
 
     #[test]
     fn only_folders_with_something_hidden_below_are_narrowed() {
-        let fence = Fence::default().with("/srv/x/state", Reach::Nothing).with("/srv/x/state/tree", Reach::Everything);
+        let enclosure =
+            Enclosure::default().with("/srv/x/state", Reach::Nothing).with("/srv/x/state/tree", Reach::Everything);
 
         let narrowed: Vec<bool> = ["/", "/srv/x", "/srv/x/state", "/srv/x/state/tree", "/usr"]
-            .map(|folder| fence.narrows(Path::new(folder)))
+            .map(|folder| enclosure.narrows(Path::new(folder)))
             .to_vec();
 
         assert_eq!(narrowed, [true, true, false, false, false]);

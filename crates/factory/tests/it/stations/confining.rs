@@ -8,7 +8,7 @@ use factory::{Confine, Confinement, ForgeConfig, StationSettings};
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
-use crate::stage::{Forge, myself_as};
+use crate::stage::{Forge, git, myself_as};
 
 const CANARY: &str = "canary-3b9e07";
 
@@ -111,7 +111,7 @@ async fn attack(name: &str, guard: Option<Vec<std::ffi::OsString>>) {
 #[tokio::test]
 async fn an_agent_of_the_same_account_reads_and_changes_nothing_of_the_factorys_own() {
     if can_be_confined() {
-        attack("fenced", None).await;
+        attack("enclosed", None).await;
     }
 }
 
@@ -120,4 +120,37 @@ async fn an_agent_below_a_guard_reads_and_changes_nothing_of_the_factorys_own_ei
     if can_be_confined() {
         attack("guarded", Some(myself_as("guards::plays_the_guard"))).await;
     }
+}
+
+#[tokio::test]
+async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
+    if !can_be_confined() {
+        return;
+    }
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let secret = forge.path("data/secret");
+    fs::create_dir_all(&secret).unwrap();
+    git(&secret, &["init", "--quiet"]);
+    fs::write(secret.join("secret.txt"), CANARY).unwrap();
+    git(&secret, &["add", "-A"]);
+    git(&secret, &["commit", "--quiet", "-m", "Of another product"]);
+    let tree = git(&secret, &["rev-parse", "HEAD^{tree}"]);
+    // Its commit names a tree that it has never seen, and its repository says where to borrow it from.
+    let engine = format!(
+        "printf 'tree {tree}\\nparent %s\\nauthor A <a@b> 1 +0000\\ncommitter A <a@b> 1 +0000\\n\\nx\\n' $(git rev-parse HEAD) > c\n\
+         git update-ref HEAD $(git hash-object -t commit -w c); rm c\n\
+         echo '{}' >> .git/objects/info/alternates; echo work > work.txt\n",
+        secret.join(".git/objects").display()
+    );
+    let own = with_secrets(&forge, settings("borrowing", &forge, &engine));
+    let _plant = Plant::start(own, fleet.enrol("borrowing", &line).await);
+
+    let job = fleet.submit("").await;
+
+    let view = fleet.until(job, "an end", |view| view.promoted_sha.is_some() || view.attempts > 0).await;
+    let runs = fleet.runs(job).await;
+    let sha = view.promoted_sha.unwrap_or_else(|| panic!("{runs:#?}"));
+    assert_eq!(forge.file_at(&sha, "work.txt").as_deref(), Some("work\n"));
+    assert_eq!(forge.file_at(&tree.parse().unwrap(), "secret.txt"), None);
 }
