@@ -191,6 +191,11 @@ impl Launcher {
         self
     }
 
+    /// Whether its programs run inside of an enclosure.
+    pub(crate) fn is_enclosed(&self) -> bool {
+        self.enclosure.is_some()
+    }
+
     /// Whether its programs cannot put anything into a folder that they otherwise could.
     pub(crate) fn narrows(&self, folder: &Path) -> bool {
         self.enclosure.as_ref().is_some_and(|enclosure| enclosure.narrows(folder))

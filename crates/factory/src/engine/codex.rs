@@ -28,6 +28,9 @@ pub struct CodexEngine {
     bench: Bench,
 }
 
+/// Its usual sandbox mounts things, which nobody inside an enclosure can; its other one is an enclosure inside of ours.
+const NESTED: [&str; 2] = ["-c", "features.use_legacy_landlock=true"];
+
 /// How somebody signs in to it.
 pub(super) const LOGIN: bench::Login = bench::Login {
     variables: &["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"],
@@ -72,6 +75,9 @@ impl CodexEngine {
         args.push(request.worktree.clone().into());
         let sandbox = self.config.sandbox.as_deref().unwrap_or("workspace-write");
         args.extend(["-s", sandbox, "--skip-git-repo-check"].map(OsString::from));
+        if self.bench.launcher.is_enclosed() {
+            args.extend(NESTED.map(OsString::from));
+        }
         if let Some(model) = self.model(request) {
             args.push(format!("--model={}", one_line(model)).into());
         }

@@ -109,10 +109,12 @@ impl Reach {
 }
 
 impl Enclosure {
-    /// The same with one more mark, which holds for all that is below it and has no mark of its own.
+    /// The same with one more mark, which holds for all that is below it and has no mark of its own. Whoever reads it may
+    /// be in another folder by then.
     #[must_use]
     pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: Reach) -> Self {
-        self.marks.insert(path.into(), reach);
+        let path = path.into();
+        self.marks.insert(std::path::absolute(&path).unwrap_or(path), reach);
         self
     }
 
@@ -164,7 +166,6 @@ impl Enclosure {
 
 /// A path without links in it, as far as it is there.
 fn resolved(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     match there {
         Some((above, real)) => match path.strip_prefix(above) {
@@ -172,7 +173,7 @@ fn resolved(path: &Path) -> PathBuf {
             Ok(rest) => real.join(rest),
             Err(_) => real,
         },
-        None => path,
+        None => path.to_owned(),
     }
 }
 
@@ -194,6 +195,14 @@ mod tests {
 
         let expected = [(top.join("real"), Reach::Nothing), (top.join("real/not/there"), Reach::Read)];
         assert_eq!(enclosure.resolved(), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_mark_means_the_same_wherever_it_is_read() {
+        let told: Vec<OsString> = Enclosure::default().with("giga.toml", Reach::Nothing).options().collect();
+
+        let here = std::env::current_dir().unwrap().join("giga.toml").into_os_string();
+        assert_eq!(told, [OsString::from("--reach-nothing-of"), here]);
     }
 
     #[test]
