@@ -22,6 +22,8 @@ mod room;
 mod run;
 mod stream;
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use domain::{EngineName, Insights};
 
@@ -54,6 +56,10 @@ pub trait Engine: Send + Sync {
     /// What this factory itself knows those windows by.
     fn window_key(&self) -> &str {
         self.credential().unwrap_or(self.name().as_str())
+    }
+    /// The folders beside its run's own that it writes to, if it is to be kept from all others. `None` for no such limit.
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        None
     }
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;

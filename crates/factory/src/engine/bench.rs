@@ -93,6 +93,10 @@ impl Engine for Found {
         self.0.credential()
     }
 
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        self.0.writes_only_to()
+    }
+
     async fn detect(&self) -> Presence {
         match self.0.detect().await {
             Presence::Ready { login: super::Login::SignedOut { why }, .. } => {

@@ -78,6 +78,10 @@ impl Station {
         let bounds = Bounds::engine(&self.settings.limits, run.assignment.spec.budget.wall_ms);
         let conversation = self.host.state.conversation(engine.name(), run.key.job);
         let launcher = place.launcher.clone().reaching([(conversation, Reach::Everything)]);
+        let launcher = match engine.writes_only_to() {
+            Some(folders) => launcher.writing_only_to(folders),
+            None => launcher,
+        };
         let engine_run = EngineRun::start(engine, &request, &launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
         run.record.session = run.session();
