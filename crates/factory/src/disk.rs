@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use crate::folder::Folder;
+
 /// Marks a file that is being written; a crash may leave one behind and nobody reads it.
 pub(crate) const UNFINISHED_SUFFIX: &str = ".unfinished";
 
@@ -86,13 +88,7 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
 /// Gives us back the right to change every folder below `path`. Links are not followed.
 fn open_up(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
-        }
-    }
-    Ok(())
+    Folder::open(path)?.open_up()
 }
 
 #[cfg(test)]

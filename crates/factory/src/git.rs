@@ -17,6 +17,8 @@ pub(crate) use hardening::PROMISOR;
 pub(crate) use leftovers::{clear_lock, clear_locks};
 
 use crate::config::{GitConfig, Identity, Limits};
+use crate::detect::find_program;
+use crate::process::{Enclosure, Reach};
 
 /// Runs git commands.
 #[derive(Debug, Clone)]
@@ -28,6 +30,24 @@ pub struct Git {
     local: Duration,
     network: Duration,
 }
+
+/// Where a system keeps its programs, and what they look up when they start.
+const SYSTEM: [&str; 13] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/passwd",
+];
+const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
 impl Git {
     /// Git as found on `path`, with `empty_home` as its home folder unless the configuration names another.
@@ -62,6 +82,18 @@ impl Git {
     /// Who our commits are by.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// What its programs are made of, and nothing else of this machine.
+    pub(crate) fn enclosure(&self) -> Enclosure {
+        let program = find_program("git", Some(&self.path)).and_then(|program| program.canonicalize().ok());
+        // Where it is not installed with the system it brings its own helpers, beside the folder that it is in.
+        let own = program.and_then(|program| program.ancestors().nth(2).map(Path::to_owned));
+        let own = own.filter(|folder| folder.components().count() > 2);
+        let read = SYSTEM.map(PathBuf::from).into_iter().chain(own).map(|path| (path, Reach::Read));
+        let devices = DEVICES.map(|path| (PathBuf::from(path), Reach::Everything));
+        let none = Enclosure::default().with("/", Reach::Nothing);
+        read.chain(devices).fold(none, |enclosure, (path, reach)| enclosure.with(path, reach))
     }
 
     /// Begins a git command that works on the repository `git_dir`, never on one that git finds by itself.

@@ -18,7 +18,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{Account, all_processes, exit_code};
+use crate::process::{Account, Enclosure, all_processes, exit_code};
 
 /// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
 pub const GUARD_FAILED: u8 = 125;
@@ -34,7 +34,7 @@ const ACCOUNT_OPTION: &str = "--as";
 /// Runs in the guard process: `args` are what followed the hidden subcommand. Gives the exit code to leave with.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(order) = Order::parse(args) else {
-        return failed(&"expected `--grace-ms <n> [--as <uid>:<gid>] -- <program> …`");
+        return failed(&"expected `--grace-ms <n> [--as <uid>:<gid>] [<what it reaches> <path>] … -- <program> …`");
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -51,12 +51,14 @@ pub(crate) fn command_line(
     guard: &[OsString],
     grace: Duration,
     account: Option<&Account>,
+    enclosure: Option<&Enclosure>,
     argv: &[OsString],
 ) -> Vec<OsString> {
     let mut options: Vec<OsString> = vec![GRACE_OPTION.into(), grace.as_millis().to_string().into()];
     if let Some(account) = account {
         options.extend([ACCOUNT_OPTION.into(), format!("{}:{}", account.uid(), account.gid()).into()]);
     }
+    options.extend(enclosure.into_iter().flat_map(Enclosure::options));
     options.push("--".into());
     guard.iter().cloned().chain(options).chain(argv.iter().cloned()).collect()
 }
@@ -73,6 +75,8 @@ struct Order {
     grace: Duration,
     /// User and group that the program runs under, when they are not the guard's own.
     ids: Option<(u32, u32)>,
+    /// What the program reaches, when that is not everything.
+    enclosure: Option<Enclosure>,
     argv: Vec<OsString>,
 }
 
@@ -81,17 +85,23 @@ impl Order {
         let mut args = args.into_iter();
         let option = args.next().filter(|option| option == OsStr::new(GRACE_OPTION));
         let grace = option.and_then(|_| args.next())?.to_str()?.parse().ok()?;
-        let mut next = args.next()?;
-        let mut ids = None;
-        if next == OsStr::new(ACCOUNT_OPTION) {
-            let named = args.next()?;
-            let (uid, gid) = named.to_str()?.split_once(':')?;
-            ids = Some((uid.parse().ok()?, gid.parse().ok()?));
-            next = args.next()?;
+        let (mut ids, mut enclosure) = (None, None);
+        loop {
+            let option = args.next()?;
+            if option == OsStr::new("--") {
+                break;
+            }
+            let value = args.next()?;
+            if option == OsStr::new(ACCOUNT_OPTION) {
+                let (uid, gid) = value.to_str()?.split_once(':')?;
+                ids = Some((uid.parse().ok()?, gid.parse().ok()?));
+            } else {
+                let reach = Enclosure::reach_of(&option)?;
+                enclosure = Some(enclosure.unwrap_or_else(Enclosure::default).with(value, reach));
+            }
         }
         let argv: Vec<OsString> = args.collect();
-        let is_whole = next == OsStr::new("--") && !argv.is_empty();
-        is_whole.then_some(Self { grace: Duration::from_millis(grace), ids, argv })
+        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), ids, enclosure, argv })
     }
 }
 
@@ -127,7 +137,11 @@ fn start(order: &Order) -> io::Result<Child> {
     if let Some((uid, gid)) = order.ids {
         command.uid(uid).gid(gid);
     }
-    command.args(args).stdin(Stdio::piped()).spawn()
+    command.args(args).stdin(Stdio::piped());
+    match &order.enclosure {
+        Some(enclosure) => enclosure.spawn(&mut command),
+        None => command.spawn(),
+    }
 }
 
 async fn read_input(lifeline: &mut pipe::Receiver) -> io::Result<Vec<u8>> {
@@ -279,15 +293,19 @@ fn code(exit: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::Reach;
 
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
         let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
-        let line = command_line(&["giga".into(), "__guard".into()], Duration::from_millis(1500), None, &argv);
+        let enclosure = Enclosure::default().with("/state", Reach::Nothing).with("/state/tree", Reach::Everything);
+        let guard = ["giga".into(), "__guard".into()];
+        let line = command_line(&guard, Duration::from_millis(1500), None, Some(&enclosure), &argv);
 
         let order = Order::parse(line.into_iter().skip(2)).unwrap();
 
         assert_eq!((order.grace, order.ids, order.argv), (Duration::from_millis(1500), None, argv));
+        assert_eq!(order.enclosure, Some(enclosure));
     }
 
     #[test]
@@ -297,6 +315,7 @@ mod tests {
             &["--", "sh"],
             &["--grace-ms", "x", "--", "sh"],
             &["--grace-ms", "5", "--as", "--", "sh"],
+            &["--grace-ms", "5", "--reach", "/", "--", "sh"],
             &[],
         ] {
             assert!(Order::parse(args.iter().map(OsString::from)).is_none(), "{args:?}");

@@ -10,15 +10,19 @@ use domain::{Clock, ProductId, RepoName};
 use crate::config::RepoConfig;
 use crate::disk::remove_folder;
 use crate::error::Error;
+use crate::folder::Folder;
 use crate::git::{Git, clear_locks};
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
-use crate::process::{Account, AccountError};
+use crate::process::{Account, AccountError, Enclosure, Reach};
 use crate::refs::RefNames;
 use crate::remote::Remote;
 use crate::run_key::RunKey;
 use crate::state::StateDir;
 use crate::workspace::Worktree;
+
+/// The folder for temporary files in a home.
+const TEMPORARY: &str = "tmp";
 
 /// What mirrors and worktrees of this machine have in common. Cheap to clone.
 #[derive(Clone)]
@@ -29,6 +33,8 @@ pub struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     /// Who works in the worktrees, when it is not us.
     pub(crate) account: Option<Account>,
+    /// Whether our own git reads worktrees from inside of an enclosure.
+    encloses: bool,
 }
 
 /// A first fetch of a large repository may take all of git's own time limit; the next in line waits that long.
@@ -37,7 +43,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 impl Host {
     /// A host that keeps everything under `state`.
     pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>) -> Self {
-        Self { state, git, refs, clock, account: None }
+        Self { state, git, refs, clock, account: None, encloses: false }
     }
 
     /// The same, with worktrees that belong to another account of the machine.
@@ -47,6 +53,21 @@ impl Host {
         }
         self.account = account;
         Ok(self)
+    }
+
+    /// The same, with a git that reaches no more than it needs where it reads what an agent left: a link that the agent puts
+    /// there meanwhile leads it nowhere.
+    pub(crate) fn enclosing(mut self) -> Self {
+        self.encloses = true;
+        self
+    }
+
+    /// What git reaches while it takes in a worktree.
+    pub(crate) fn enclosure(&self, worktree: &Worktree) -> Option<Enclosure> {
+        let mirror = self.state.mirror(worktree.repo());
+        let own = [(worktree.path(), Reach::Read), (worktree.desk(), Reach::Everything), (&mirror, Reach::Everything)];
+        let all = || own.iter().fold(self.git.enclosure(), |enclosure, (path, reach)| enclosure.with(path, *reach));
+        self.encloses.then(all)
     }
 
     /// The local mirror of a repository. Nothing is fetched yet.
@@ -76,16 +97,23 @@ impl Host {
         Ok(folder)
     }
 
+    /// A folder for temporary files in a run's home.
+    pub(crate) fn own_temporary(&self, run: RunKey) -> Result<PathBuf, Error> {
+        let home = self.state.home(run);
+        let made = Folder::open(&home).and_then(|home| home.make(TEMPORARY));
+        made.map_err(Error::disk("make the temporary folder of", &home))?;
+        self.hand_over(&home)?;
+        Ok(home.join(TEMPORARY))
+    }
+
     /// A folder that outlives worktrees, of one product's work on one repository.
     pub(crate) fn cache(&self, product: &ProductId, repo: &RepoName, name: &str) -> Result<PathBuf, Error> {
         let folder = self.state.cache(product, repo, name);
-        crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
-        if let Some(account) = &self.account {
-            // The account walks to its cache through folders that it cannot list.
-            let above = folder.ancestors().skip(1).take_while(|above| *above != self.state.caches());
-            for path in above.chain([folder.as_path()]) {
-                account.own(path).map_err(Error::disk("hand over", path))?;
-            }
+        if self.account.is_none() {
+            crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        }
+        if let (Some(account), Ok(below)) = (&self.account, folder.strip_prefix(self.state.caches())) {
+            account.give_below(&self.state.caches(), below.iter()).map_err(Error::disk("hand over", &folder))?;
         }
         Ok(folder)
     }

@@ -4,14 +4,15 @@
 //! it talks to is our word: a repository's own `.lfsconfig` could send our login anywhere.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use domain::CommitSha;
+use sha2::{Digest, Sha256};
 
 use crate::detect::find_program;
 use crate::disk::{make_private_folder, replace_file};
 use crate::error::Error;
+use crate::folder::Folder;
 use crate::mirror::Mirror;
 use crate::remote::{Remote, Transport};
 use crate::workspace::Worktree;
@@ -26,6 +27,9 @@ pub(crate) const FILTERS: [(&str, &str); 4] = [
 
 /// Names on one command line.
 const PUSHED_AT_ONCE: usize = 100;
+
+/// It is held in memory on its way; servers take little more.
+const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Attributes are a few lines; a longer file is none.
 const ATTRIBUTES_MARK: &str = "filter=lfs";
@@ -89,17 +93,24 @@ impl Mirror {
         if ours.exists() {
             return Ok(true);
         }
-        let theirs = stored(&worktree.repository(), oid);
-        let is_file = fs::symlink_metadata(&theirs).is_ok_and(|found| found.is_file() && !self.is_foreign(&found));
-        if !is_file {
-            return Ok(false);
-        }
-        let bytes = fs::read(&theirs).map_err(Error::disk("read", &theirs))?;
+        let Some(bytes) = committed(worktree, oid) else { return Ok(false) };
         let folder = ours.parent().unwrap_or(self.path());
         make_private_folder(folder).map_err(Error::disk("make", folder))?;
         replace_file(&ours, &bytes).map_err(Error::disk("write", &ours))?;
         Ok(true)
     }
+}
+
+/// What the agent's own repository holds under a name, if it is what the name says: the path could lead anywhere, and
+/// what is there could be anything.
+fn committed(worktree: &Worktree, oid: &str) -> Option<Vec<u8>> {
+    let mut folder = Folder::open(worktree.path()).ok()?;
+    for name in [".git", "lfs", "objects", &oid[..2], &oid[2..4]] {
+        folder = folder.enter(name).ok()?;
+    }
+    let bytes = folder.read(oid, FILE_BYTES_MAX).ok()?;
+    let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    (digest == oid).then_some(bytes)
 }
 
 fn stored(repository: &Path, oid: &str) -> PathBuf {

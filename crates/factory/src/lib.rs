@@ -10,6 +10,7 @@ mod detect;
 mod disk;
 mod engine;
 mod error;
+mod folder;
 mod forge;
 mod gc;
 mod git;
@@ -61,8 +62,8 @@ pub use host::Host;
 pub use mirror::Mirror;
 pub use outbox::{Outbox, OutboxEntry, OutboxListing};
 pub use process::{
-    Account, AccountError, Bounds, End, Environment, Finished, Launcher, Line, ProcessMark, Program, Running, Source,
-    StartError, hide_from_siblings, kill_leftovers,
+    Account, AccountError, Bounds, Confine, Confinement, End, Environment, Finished, Launcher, Line, ProcessMark,
+    Program, Running, Source, StartError, hide_from_siblings, kill_leftovers,
 };
 pub use promote::{Acceptable, Promotion, SeenBranch};
 pub use publish::{Committed, DiffSummary, Saved};

@@ -1,6 +1,7 @@
 //! Runs programs that we do not trust to end: in a group of their own, within limits, and never left behind.
 
 mod account;
+mod enclosure;
 mod environment;
 mod group;
 mod lines;
@@ -8,7 +9,7 @@ mod lines;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use account::{Account, AccountError};
+pub use enclosure::{Confine, Confinement};
+pub(crate) use enclosure::{Enclosure, Reach};
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
@@ -98,6 +101,7 @@ pub struct Launcher {
     guard: Option<Vec<OsString>>,
     clock: Arc<dyn Clock>,
     account: Option<Account>,
+    enclosure: Option<Enclosure>,
     scrubber: Scrubber,
     variables: BTreeMap<String, OsString>,
     home: Option<Home>,
@@ -153,6 +157,7 @@ impl Launcher {
             guard: None,
             clock,
             account: None,
+            enclosure: None,
             scrubber: Scrubber::default(),
             variables: BTreeMap::new(),
             home: None,
@@ -171,6 +176,40 @@ impl Launcher {
     pub fn run_as(mut self, account: Option<Account>) -> Self {
         self.account = account;
         self
+    }
+
+    /// The same, inside of an enclosure.
+    #[must_use]
+    pub(crate) fn enclosed(mut self, enclosure: Option<Enclosure>) -> Self {
+        self.enclosure = enclosure;
+        self
+    }
+
+    /// The same, with more inside of the enclosure, if there is one.
+    #[must_use]
+    pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, Reach)>) -> Self {
+        for (path, reach) in more {
+            self.enclosure = self.enclosure.map(|enclosure| enclosure.with(path, reach));
+        }
+        self
+    }
+
+    /// The same, for programs that write nowhere but to what is theirs, to `more`, and where everybody does.
+    #[must_use]
+    pub(crate) fn writing_only_to(self, more: Vec<PathBuf>) -> Self {
+        let shared = ["/tmp", "/var/tmp", "/dev", "/proc"].map(PathBuf::from).into_iter().chain([std::env::temp_dir()]);
+        let written = shared.chain(more).map(|path| (path, Reach::Everything));
+        self.reaching(std::iter::once((PathBuf::from("/"), Reach::Read)).chain(written))
+    }
+
+    /// Whether its programs run inside of an enclosure.
+    pub(crate) fn is_enclosed(&self) -> bool {
+        self.enclosure.is_some()
+    }
+
+    /// Whether its programs cannot put anything into a folder that they otherwise could.
+    pub(crate) fn narrows(&self, folder: &Path) -> bool {
+        self.enclosure.as_ref().is_some_and(|enclosure| enclosure.narrows(folder))
     }
 
     /// The same, for programs whose output is shown to others without these secrets.
@@ -207,7 +246,10 @@ impl Launcher {
         let shown = program.argv.first().map(|name| domain::printable(&name.to_string_lossy())).unwrap_or_default();
         let fail = |source| StartError { program: shown.clone(), source };
         let argv = match &self.guard {
-            Some(guard) => crate::guard::command_line(guard, bounds.grace, self.account.as_ref(), &program.argv),
+            Some(guard) => {
+                let (account, enclosure) = (self.account.as_ref(), self.enclosure.as_ref());
+                crate::guard::command_line(guard, bounds.grace, account, enclosure, &program.argv)
+            }
             None => program.argv,
         };
         let Some((name, args)) = argv.split_first() else {
@@ -225,7 +267,12 @@ impl Launcher {
             command.uid(account.uid()).gid(account.gid());
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(fail)?;
+        command.process_group(0).kill_on_drop(true);
+        let spawned = match (&self.guard, &self.enclosure) {
+            (None, Some(enclosure)) => enclosure.spawn(&mut command),
+            (Some(_), _) | (None, None) => command.spawn(),
+        };
+        let mut child = spawned.map_err(fail)?;
         let group = Group::of(&child);
         let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() };
         let reader = if self.guard.is_some() { Reader::Guard } else { Reader::Program };

@@ -13,6 +13,7 @@ use crate::disk::copy_index;
 use crate::error::Error;
 use crate::git::{GitError, clear_lock};
 use crate::mirror::Mirror;
+use crate::process::Enclosure;
 use crate::workspace::{PR_BODY, Worktree};
 
 /// What a worktree holds at one moment.
@@ -60,7 +61,7 @@ impl Mirror {
         let left = self.path().join(format!("{head_ref}.lock"));
         clear_lock(&left).map_err(Error::disk("clear", &left))?;
         let trust = worktree.trust();
-        let fetch = self.fetch_from_folder().under(&lock);
+        let fetch = self.fetch_from_folder().under(&lock).enclosed(self.enclosure(worktree));
         let fetch = if self.host.account.is_some() { fetch.trusting(&trust) } else { fetch };
         let fetched =
             fetch.arg("--end-of-options").arg(worktree.repository()).arg(format!("+HEAD:{head_ref}")).done().await;
@@ -83,7 +84,11 @@ impl Mirror {
         let index = ScratchIndex::copied(worktree)?;
         let call = |verb| {
             let call = self.call(verb).work_tree(worktree.path()).index(index.path());
-            if worktree.has_large_files() { call.large_files(self.remote()) } else { call }
+            if worktree.has_large_files() {
+                call.large_files(self.remote())
+            } else {
+                call.enclosed(self.enclosure(worktree))
+            }
         };
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
         // Repositories inside the worktree are not entered: they show as folders here, and are left out.
@@ -103,6 +108,11 @@ impl Mirror {
         call("update-index").args(["--add", "--remove", "--replace", "-z", "--stdin"]).stdin(paths).done().await?;
         self.put_pr_body_back(worktree, &index).await?;
         Ok((call("write-tree").object().await?, giant))
+    }
+
+    /// What our git reaches while it reads what an agent left; everything where it may have to ask the remote for more.
+    fn enclosure(&self, worktree: &Worktree) -> Option<Enclosure> {
+        if self.is_partial() { None } else { self.host.enclosure(worktree) }
     }
 
     /// Whether a file is neither ours nor the agent's: a link to something that only we can read, made to have us read it.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::{ProductId, RepoName};
+use domain::{EngineName, JobId, ProductId, RepoName};
 
 use crate::disk::make_private_folder;
 use crate::error::Error;
@@ -69,6 +69,11 @@ impl StateDir {
     /// What engines keep between the runs of a job: their conversations, by engine and job.
     pub fn sessions(&self) -> PathBuf {
         self.root.join("sessions")
+    }
+
+    /// What one engine keeps between the runs of one job.
+    pub(crate) fn conversation(&self, engine: &EngineName, job: JobId) -> PathBuf {
+        self.sessions().join(engine.as_str()).join(job.to_string())
     }
 
     /// The home folders of runs.

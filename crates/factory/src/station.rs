@@ -1,6 +1,7 @@
 //! A factory at work: receives offers, holds leases, runs jobs, reports.
 
 mod backlog;
+mod confining;
 mod errand;
 mod holding;
 mod inbox;
@@ -110,6 +111,9 @@ pub enum StationError {
     /// Programs cannot be run under the account that was asked for.
     #[error(transparent)]
     Account(#[from] AccountError),
+    /// Programs cannot be kept from the factory's own files, and must be.
+    #[error("`confine` is \"required\", and agents cannot be confined: {0}")]
+    NotConfined(String),
     /// A cache is not one.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -150,7 +154,9 @@ impl Station {
             Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),
             None => Launcher::unguarded(Arc::clone(&clock)),
         };
-        let launcher = launcher.run_as(account).scrubbing(scrubber.clone());
+        let enclosure = settings.enclosure(&state)?;
+        let host = if enclosure.is_some() { host.enclosing() } else { host };
+        let launcher = launcher.run_as(account).scrubbing(scrubber.clone()).enclosed(enclosure);
         let home = state.empty_home();
         let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
         let forges = Forges::open(settings.forge.clone(), &home, Arc::clone(&clock))?;

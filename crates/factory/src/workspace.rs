@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Identity;
 use crate::disk::{copy_index, make_private_folder, replace_file};
 use crate::error::Error;
+use crate::folder::Folder;
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
@@ -101,15 +102,10 @@ impl Worktree {
         &self.notes.fork
     }
 
-    /// The text that the agent proposes for its pull request, cut at `bytes_max`. A link is not followed.
+    /// The text that the agent proposes for its pull request, cut at `bytes_max`. Only an ordinary file holds one: neither
+    /// a link nor a second name of another file.
     pub fn pr_body(&self, bytes_max: usize) -> Option<String> {
-        let path = self.path.join(PR_BODY);
-        if !fs::symlink_metadata(&path).ok()?.is_file() {
-            return None;
-        }
-        let mut bytes = Vec::new();
-        let file = fs::File::open(&path).ok()?;
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, u64::try_from(bytes_max).ok()?), &mut bytes).ok()?;
+        let bytes = Folder::open(&self.path).ok()?.read(PR_BODY, u64::try_from(bytes_max).ok()?).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

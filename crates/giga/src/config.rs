@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use self::factory::FactoryConfig;
-pub(crate) use client::{ClientConfig, is_loopback};
+pub(crate) use client::{ClientConfig, TokenSource, is_loopback};
 pub(crate) use data::DataDir;
 pub(crate) use environment::Environment;
 pub(crate) use log::{LogConfig, LogFormat};

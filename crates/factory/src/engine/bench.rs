@@ -175,6 +175,10 @@ impl Engine for Found {
         self.0.login_files()
     }
 
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        self.0.writes_only_to()
+    }
+
     async fn detect(&self) -> Presence {
         match self.0.detect().await {
             Presence::Ready { login: super::Login::SignedOut { why }, .. } => {

@@ -5,6 +5,7 @@ mod session;
 mod threads;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use domain::EngineName;
@@ -29,6 +30,10 @@ pub struct CodexEngine {
     room: Room,
     bench: Bench,
 }
+
+/// What it may change by itself: its worktree and temporary files.
+const USUAL_SANDBOX: &str = "workspace-write";
+const NO_SANDBOX: &str = "danger-full-access";
 
 /// How somebody signs in to it.
 pub(super) const LOGIN: bench::Login = bench::Login {
@@ -65,6 +70,10 @@ impl CodexEngine {
         }
     }
 
+    fn sandbox(&self) -> &str {
+        self.config.sandbox.as_deref().unwrap_or(USUAL_SANDBOX)
+    }
+
     fn model<'a>(&'a self, request: &'a EngineRequest) -> Option<&'a String> {
         request.model.as_ref().or(self.config.model.as_ref())
     }
@@ -72,7 +81,10 @@ impl CodexEngine {
     fn arguments(&self, request: &EngineRequest, resumed: Option<&str>) -> Vec<OsString> {
         let mut args: Vec<OsString> = ["exec", "--json", "-C"].map(OsString::from).to_vec();
         args.push(request.worktree.clone().into());
-        let sandbox = self.config.sandbox.as_deref().unwrap_or("workspace-write");
+        let sandbox = match self.writes_only_to() {
+            Some(_) => NO_SANDBOX,
+            None => self.sandbox(),
+        };
         args.extend(["-s", sandbox, "--skip-git-repo-check"].map(OsString::from));
         if let Some(model) = self.model(request) {
             args.push(format!("--model={}", one_line(model)).into());
@@ -94,6 +106,15 @@ impl Engine for CodexEngine {
 
     fn credential(&self) -> Option<&str> {
         self.config.credential.as_deref()
+    }
+
+    /// Its own sandbox mounts things, which nobody inside an enclosure can: the enclosure stands in for it.
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        let stands_in = self.bench.launcher.is_enclosed() && self.sandbox() == USUAL_SANDBOX;
+        stands_in.then(|| match &self.room {
+            Room::Shared(folder) => vec![folder.clone()],
+            Room::PerJob(_) => Vec::new(),
+        })
     }
 
     async fn detect(&self) -> Presence {

@@ -1,6 +1,5 @@
 //! Where an engine keeps its login and its sessions.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -65,19 +64,6 @@ impl Room {
 pub(super) fn is_plain(session: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=128).contains(&session.len()) && !session.starts_with('-') && session.chars().all(plain)
-}
-
-/// Files below a folder, at most `depth` folders deep. Links are not followed.
-pub(super) fn files_below(folder: &Path, depth: u32) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth > 0 => files.extend(files_below(&entry.path(), depth - 1)),
-            Ok(kind) if kind.is_file() => files.push(entry.path()),
-            _ => {}
-        }
-    }
-    files
 }
 
 /// A session's name for one run, in the shape of a UUID. Two runs of a job never share one.

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::answer::{ANSWER_BYTES_MAX, Answer, Read, STDERR_BYTES_MAX, read_up_to};
 use super::{Git, GitError};
 use crate::lock::FileLock;
-use crate::process::Group;
+use crate::process::{Enclosure, Group};
 use crate::remote::{Remote, Transport};
 
 /// One git command being put together.
@@ -29,6 +29,7 @@ pub(crate) struct Call<'a> {
     pub(super) trusted: Option<&'a Path>,
     pub(super) large_files: Option<&'a Remote>,
     lock: Option<&'a FileLock>,
+    enclosure: Option<Enclosure>,
     args: Vec<OsString>,
     stdin: Vec<u8>,
 }
@@ -47,6 +48,7 @@ impl<'a> Call<'a> {
             trusted: None,
             large_files: None,
             lock: None,
+            enclosure: None,
             args: Vec::new(),
             stdin: Vec::new(),
         }
@@ -88,6 +90,12 @@ impl<'a> Call<'a> {
     /// Lets git ask the large file storage of `remote` for contents, and give it some.
     pub(crate) fn large_files(mut self, remote: &'a Remote) -> Self {
         self.large_files = Some(remote);
+        self
+    }
+
+    /// Runs inside of an enclosure, if there is one.
+    pub(crate) fn enclosed(mut self, enclosure: Option<Enclosure>) -> Self {
+        self.enclosure = enclosure;
         self
     }
 
@@ -148,7 +156,12 @@ impl<'a> Call<'a> {
     pub(crate) async fn run(self) -> Result<Answer, GitError> {
         let verb = self.verb;
         let limit = if self.transport == Transport::Network { self.git.network } else { self.git.local };
-        let mut child = self.command()?.spawn().map_err(|source| GitError::Start { verb, source })?;
+        let mut command = self.command()?;
+        let spawned = match &self.enclosure {
+            Some(enclosure) => enclosure.spawn(&mut command),
+            None => command.spawn(),
+        };
+        let mut child = spawned.map_err(|source| GitError::Start { verb, source })?;
         let group = Leash::on(Group::of(&child));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let everything = async {

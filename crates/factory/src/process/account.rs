@@ -1,9 +1,12 @@
 //! Another account of this machine, under which programs that are not trusted run [T8].
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 use std::path::{Path, PathBuf};
+
+use crate::folder::Folder;
 
 /// The account that engines, setup and verify commands run under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,23 +94,24 @@ impl Account {
         }
     }
 
-    /// Gives it a folder with all that is in it. Links are given, not followed.
+    /// Gives it a folder, the way to which only we can change, with all that is in it.
     pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
-        lchown(path, Some(self.uid), Some(self.gid))?;
-        if fs::symlink_metadata(path)?.is_dir() {
-            for entry in fs::read_dir(path)? {
-                self.give(&entry?.path())?;
-            }
+        Folder::open(path)?.give(self)
+    }
+
+    /// Gives it the folder that `names` lead to from `root`, all made if need be. Those on the way stay ours, and are
+    /// ours again if they were not: it walks through them without a say in where they lead.
+    pub(crate) fn give_below<'n>(&self, root: &Path, names: impl IntoIterator<Item = &'n OsStr>) -> io::Result<()> {
+        let mut folder = Folder::open(root)?;
+        for name in names {
+            folder.own(rustix::process::geteuid().as_raw(), self.gid)?;
+            folder.set_mode(ENTER_ONLY)?;
+            folder = folder.make(name)?;
         }
-        Ok(())
+        folder.own(self.uid, self.gid)
     }
 
-    /// Gives it one folder, without what is in it.
-    pub(crate) fn own(&self, path: &Path) -> io::Result<()> {
-        lchown(path, Some(self.uid), Some(self.gid))
-    }
-
-    /// Lets it read a folder with all that is in it, and what is put there later. Only its group changes.
+    /// Lets it read a folder of ours with all that is in it, and what is put there later. Only its group changes.
     pub(crate) fn let_read(&self, path: &Path) -> io::Result<()> {
         let found = fs::symlink_metadata(path)?;
         if found.is_symlink() {

@@ -12,7 +12,7 @@ use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits
 use crate::forge::ForgeConfig;
 use crate::git::Git;
 use crate::host::Host;
-use crate::process::{Account, AccountError};
+use crate::process::{Account, AccountError, Confine};
 use crate::refs::RefNames;
 use crate::remote::Remote;
 use crate::scrub::{Secrets, secret_variables};
@@ -70,6 +70,10 @@ pub struct StationSettings {
     pub housekeeping: Housekeeping,
     /// The account that engines, setup and verify commands run under; its own when absent.
     pub run_as: Option<String>,
+    /// Whether the kernel keeps these programs from the factory's own files.
+    pub confine: Confine,
+    /// What they are kept from beyond what it knows by itself: folders and files of whoever wires the factory.
+    pub hidden: Vec<PathBuf>,
     /// What must never be seen in a log, a report or a message, beyond what it finds by itself.
     pub secrets: Secrets,
     /// The command line that runs a program under guard; without one a killed factory leaves orphans.
@@ -103,7 +107,7 @@ impl StationSettings {
         found.chain(self.repos.clone()).collect()
     }
 
-    fn environments(&self) -> impl Iterator<Item = &EnvironmentConfig> {
+    pub(super) fn environments(&self) -> impl Iterator<Item = &EnvironmentConfig> {
         self.engines.values().map(|engine| &engine.environment).chain([&self.environment])
     }
 

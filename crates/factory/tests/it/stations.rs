@@ -2,6 +2,7 @@
 
 mod agents;
 mod cleaning;
+mod confining;
 pub(crate) mod fleet;
 mod isolation;
 mod judged;

@@ -56,6 +56,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     checks.push(tools::git());
     checks.extend(tools::engines(&config.factory));
     checks.extend(tools::repositories(&config.factory));
+    checks.push(tools::confinement(&config.factory));
     checks.push(tools::capabilities(&config.factory).await);
     Findings { checks, settings: config.listing }
 }

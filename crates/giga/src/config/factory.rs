@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
 use factory::{
-    EngineConfig, EnvironmentConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Limits, Price, RepoConfig,
+    Confine, EngineConfig, EnvironmentConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Limits, Price, RepoConfig,
 };
 
 use crate::failure::Failure;
@@ -65,6 +65,10 @@ pub(crate) struct FactoryConfig {
     pub(crate) housekeeping: HousekeepingConfig,
     /// The account that its programs run under.
     pub(crate) run_as: Setting<Option<String>>,
+    /// Whether the kernel keeps its programs from its own files.
+    pub(crate) confine: Setting<Confine>,
+    /// What they are kept from beyond these.
+    pub(crate) hide: Setting<Vec<PathBuf>>,
     /// Engines that it offers, beside those that it finds.
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
     /// What a million tokens of a model cost.
@@ -119,6 +123,11 @@ impl FactoryConfig {
             disk_floor_mib: file.disk_floor_mib,
         };
         let run_as = Ask::new("factory.run_as").env(&["GIGA_RUN_AS"]).file(file.run_as);
+        let confine = Ask::new("factory.confine").env(&["GIGA_CONFINE"]).file(file.confine);
+        let hide = file.hide.map(|paths| {
+            let placed = paths.into_iter().filter_map(|path| resolver.placed(Some(path)));
+            placed.map(toml::Spanned::into_inner).collect::<Vec<PathBuf>>()
+        });
         Ok(Self {
             name: resolver.setting(name, machine_name)?,
             seats: resolver.setting(seats, || SEATS)?,
@@ -135,6 +144,8 @@ impl FactoryConfig {
             polling: PollingConfig::resolve(resolver, polling)?,
             housekeeping: HousekeepingConfig::resolve(resolver, housekeeping)?,
             run_as: resolver.optional(run_as)?,
+            confine: resolver.setting(confine, Confine::default)?,
+            hide: resolver.table("factory.hide", hide, Shown::shown),
             engines: resolver.table("factory.engines", file.engines, Shown::shown),
             prices: resolver.table("factory.prices", file.prices, Shown::shown),
             repos: resolver.table("factory.repos", file.repos, Shown::shown),

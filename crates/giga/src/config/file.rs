@@ -110,6 +110,8 @@ pub(super) struct Factory {
     pub(super) gc_retention: Option<Spanned<Span>>,
     pub(super) disk_floor_mib: Option<Spanned<u32>>,
     pub(super) run_as: Option<Spanned<String>>,
+    pub(super) confine: Option<Spanned<factory::Confine>>,
+    pub(super) hide: Option<Vec<Spanned<PathBuf>>>,
     pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
     pub(super) prices: Option<BTreeMap<String, factory::Price>>,
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,

@@ -181,6 +181,7 @@ from_variable!(
     super::span::Span,
     super::log::LogFormat,
     super::store::StoreChoice,
+    factory::Confine,
     domain::BranchName,
     domain::ProductId,
     domain::FactoryId,

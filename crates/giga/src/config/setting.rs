@@ -88,6 +88,7 @@ shown_as_display!(
     u8,
     u32,
     SocketAddr,
+    factory::Confine,
     domain::BranchName,
     domain::ProductId,
     domain::FactoryId,

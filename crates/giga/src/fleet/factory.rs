@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::Lifeline;
 use super::coordinator::write_private;
-use crate::config::Config;
+use crate::config::{Config, TokenSource};
 
 /// How often a coordinator that is not there yet is asked again while enrolling.
 const ENROL_EVERY: Duration = Duration::from_millis(300);
@@ -101,7 +101,7 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
     for warning in warnings {
         warn!("{warning}");
     }
-    Ok(StationSettings {
+    let mut settings = StationSettings {
         name: own.name.value.clone(),
         seats: own.seats.value,
         engine_seats: own.engine_seats.value.clone(),
@@ -126,9 +126,26 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         polling,
         housekeeping: own.housekeeping.reconciled(),
         run_as: own.run_as.value.clone(),
+        confine: own.confine.value,
+        hidden: hidden(config),
         secrets: Secrets::default(),
         guard: Some(vec![exe.into_os_string(), OsString::from("__guard")]),
-    })
+    };
+    if let Some(file) = &config.file {
+        settings.hide_secrets_in(file);
+    }
+    Ok(settings)
+}
+
+/// What agents have no business with, beyond the factory's own folder.
+fn hidden(config: &Config) -> Vec<PathBuf> {
+    let token = match &config.client.token.value {
+        TokenSource::File(path) | TokenSource::Beside(path) => Some(path.clone()),
+        TokenSource::Given(_) | TokenSource::Nowhere => None,
+    };
+    let coordinator = [&config.coordinator.tls_key.value, &config.coordinator.github_webhook_secret_file.value];
+    let files = coordinator.into_iter().flatten().cloned().chain(token);
+    files.chain([config.data.path().to_owned()]).chain(config.factory.hide.value.clone()).collect()
 }
 
 /// The factory's own token: from its state folder, or by enrolling with a one-time one.

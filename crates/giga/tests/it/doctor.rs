@@ -68,6 +68,23 @@ fn what_cannot_work_fails_and_what_is_odd_warns() {
 }
 
 #[test]
+fn what_keeps_agents_from_secrets_is_told_and_so_is_what_does_not() {
+    let machine = Machine::new();
+    let with = |confine: &str| machine.giga_with(&["doctor", "--json"], &[("GIGA_CONFINE", confine)], "");
+
+    let (off, by_default, wrong) = (with("off"), machine.giga(&["doctor", "--json"]), with("sometimes"));
+
+    assert_eq!(verdict(&off, "agents"), "warn", "{}", off.stdout);
+    assert!(off.stdout.contains("not confined") && off.stdout.contains("`confine` is off"), "{}", off.stdout);
+    let expected = match factory::Confine::Auto.in_force() {
+        factory::Confinement::Kernel(_) => "ok",
+        factory::Confinement::None(_) => "warn",
+    };
+    assert_eq!(verdict(&by_default, "agents"), expected, "{}", by_default.stdout);
+    assert!(wrong.stdout.contains("`sometimes` is none of `auto`, `required` and `off`"), "{}", wrong.stdout);
+}
+
+#[test]
 fn a_coordinator_that_does_not_know_the_token_is_reported() {
     let coordinator = Coordinator::start();
     let health = json!({"status": "ok", "version": "0.1.0", "protocol": 1});

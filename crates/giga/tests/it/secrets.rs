@@ -150,6 +150,27 @@ fn an_engine_under_another_account_that_dumps_everything_it_can_read_finds_no_se
 }
 
 #[test]
+fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secret() {
+    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        return;
+    }
+    let house = House::new(None);
+
+    let id = house.run("dumper");
+
+    let log = house.fleet.machine.read("far.log");
+    assert!(log.contains("Agents of factory `far` are confined by landlock, ABI"), "{log}");
+    let dump = repository::text(&house.path("work.git"), &format!("aq/job/{id}:dump")).unwrap();
+    let found = format!("{dump}\n{}", house.logs(&id));
+    assert!(found.contains(&format!("GIGA_JOB_ID={id}")), "it looked at nothing: {found}");
+    for secret in house.secrets() {
+        let lines: Vec<&str> = found.lines().filter(|line| line.contains(&secret)).collect();
+        assert_eq!(lines, Vec::<&str>::new(), "a secret was found");
+    }
+}
+
+#[test]
 fn an_engine_that_says_the_secret_it_was_trusted_with_is_not_repeated_in_any_log() {
     let house = House::new(None);
 

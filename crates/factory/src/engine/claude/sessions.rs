@@ -1,35 +1,46 @@
 //! The files in which Claude Code keeps its conversations, by the folder that it worked in.
 
+use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::Path;
-use std::time::SystemTime;
 
-use crate::disk::make_private_folder;
-use crate::engine::room::{files_below, is_plain};
+use crate::engine::room::is_plain;
+use crate::folder::Folder;
+
+/// A conversation of many days is some tens of megabytes; a file beyond this is none.
+const BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// Puts a conversation to where it is looked for from `worktree`. `false` when it is not on this host, or cannot be put.
 pub(super) fn carry(folder: &Path, session: &str, worktree: &Path) -> bool {
-    if !is_plain(session) {
-        return false;
-    }
-    let projects = folder.join("projects");
+    is_plain(session) && copy(folder, session, worktree).unwrap_or(false)
+}
+
+/// The folder is one that an agent works in, and we may be root: see [`Folder`].
+fn copy(folder: &Path, session: &str, worktree: &Path) -> io::Result<bool> {
+    let home = key(&fs::canonicalize(worktree)?);
     let name = format!("{session}.jsonl");
-    let is_it = |file: &std::path::PathBuf| file.file_name().is_some_and(|found| found == name.as_str());
+    let projects = Folder::open_named(folder)?.enter("projects")?;
+    let found = |project: OsString| {
+        let (file, found) = projects.enter(&project).ok()?.file(&name).ok()?;
+        Some(((found.st_mtime, found.st_mtime_nsec), project, (file, found)))
+    };
     // It was carried before, perhaps: the one that was written last goes on.
-    let newest = files_below(&projects, 1).into_iter().filter(is_it).max_by_key(|file| written_at(file));
-    let (Some(newest), Ok(worktree)) = (newest, fs::canonicalize(worktree)) else { return false };
-    let home = projects.join(key(&worktree));
-    let target = home.join(&name);
-    newest == target || (make_private_folder(&home).is_ok() && fs::copy(&newest, &target).is_ok())
+    let newest = projects.names()?.into_iter().filter_map(found).max_by_key(|(written_at, ..)| *written_at);
+    let Some((_, project, conversation)) = newest else { return Ok(false) };
+    if project != *home {
+        let target = projects.make(&home)?;
+        if conversation.1.st_uid != rustix::process::geteuid().as_raw() {
+            target.own(conversation.1.st_uid, conversation.1.st_gid)?;
+        }
+        target.copy_in(&name, conversation, BYTES_MAX)?;
+    }
+    Ok(true)
 }
 
 /// How a working folder is written in the name of its conversations' folder.
 fn key(folder: &Path) -> String {
     folder.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
-}
-
-fn written_at(file: &Path) -> Option<SystemTime> {
-    fs::metadata(file).ok()?.modified().ok()
 }
 
 #[cfg(test)]
@@ -59,6 +70,61 @@ mod tests {
         for session in ["s-2", "../x", "/etc/passwd", ""] {
             assert!(!carry(room.path(), session, room.path()), "{session:?}");
         }
+    }
+
+    #[test]
+    fn no_link_that_an_agent_left_leads_a_conversation_in_or_out() {
+        let (outside, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(outside.path().join("old")).unwrap();
+        fs::write(outside.path().join("old/s-1.jsonl"), "canary").unwrap();
+        let home = key(&fs::canonicalize(tree.path()).unwrap());
+        let secret = outside.path().join("old/s-1.jsonl");
+        let link = |from: &Path, to: &Path| std::os::unix::fs::symlink(from, to).unwrap();
+        let plant: [&dyn Fn(&Path); 4] = [
+            &|room| link(outside.path(), &room.join("projects")),
+            &|room| {
+                fs::create_dir(room.join("projects")).unwrap();
+                link(&outside.path().join("old"), &room.join("projects/old"));
+            },
+            &|room| {
+                fs::create_dir_all(room.join("projects/old")).unwrap();
+                link(&secret, &room.join("projects/old/s-1.jsonl"));
+            },
+            &|room| {
+                fs::create_dir_all(room.join("projects/old")).unwrap();
+                fs::hard_link(&secret, room.join("projects/old/s-1.jsonl")).unwrap();
+            },
+        ];
+
+        for (number, plant) in plant.iter().enumerate() {
+            let room = tempfile::tempdir().unwrap();
+            plant(room.path());
+
+            assert!(!carry(room.path(), "s-1", tree.path()), "{number}");
+            assert!(
+                !outside.path().join(&home).exists() && !room.path().join("projects").join(&home).exists(),
+                "{number}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_carried_conversation_is_replaced_and_not_written_through() {
+        let (room, outside, tree) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let home = room.path().join("projects").join(key(&fs::canonicalize(tree.path()).unwrap()));
+        fs::create_dir_all(room.path().join("projects/old")).unwrap();
+        fs::create_dir_all(&home).unwrap();
+        fs::write(room.path().join("projects/old/s-1.jsonl"), "words").unwrap();
+        fs::write(outside.path().join("precious"), "canary").unwrap();
+        for name in ["s-1.jsonl", ".s-1.jsonl.unfinished"] {
+            std::os::unix::fs::symlink(outside.path().join("precious"), home.join(name)).unwrap();
+        }
+
+        assert!(carry(room.path(), "s-1", tree.path()));
+
+        assert_eq!(fs::read_to_string(home.join("s-1.jsonl")).unwrap(), "words");
+        assert_eq!(fs::read_to_string(outside.path().join("precious")).unwrap(), "canary");
     }
 
     #[test]

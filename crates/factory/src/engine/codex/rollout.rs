@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, open};
 use serde_json::Value;
 
 use super::threads::file_of;
@@ -31,14 +30,14 @@ impl Rollout {
 
     /// What a thread has used up since its first word, as last written down.
     pub(super) fn tokens_of(&self, thread: &str) -> Option<Tokens> {
-        let tail = part_of(&file_of(&self.folder, thread)?, |len| len.saturating_sub(PART_BYTES_MAX))?;
+        let tail = part_of(file_of(&self.folder, thread)?, |len| len.saturating_sub(PART_BYTES_MAX))?;
         let mut lines = tail.lines().rev().filter(|line| line.contains("\"token_count\""));
         lines.find_map(|line| total(&serde_json::from_str(line).ok()?))
     }
 
     /// The model that a thread began with, where nobody asked for one.
     pub(super) fn model_of(&self, thread: &str) -> Option<String> {
-        let head = part_of(&file_of(&self.folder, thread)?, |_| 0)?;
+        let head = part_of(file_of(&self.folder, thread)?, |_| 0)?;
         let mut lines = head.lines().filter(|line| line.contains("\"turn_context\""));
         lines.find_map(|line| text_at(&serde_json::from_str(line).ok()?, "/payload/model"))
     }
@@ -53,12 +52,9 @@ fn total(line: &Value) -> Option<Tokens> {
     })
 }
 
-/// A part of a file that the agent may have put anything in place of: a link is not followed, a pipe not waited for.
-fn part_of(path: &Path, start: impl Fn(u64) -> u64) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut file = File::from(open(path, flags, Mode::empty()).ok()?);
-    let found = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    file.seek(SeekFrom::Start(start(found.len()))).ok()?;
+fn part_of(mut file: File, start: impl Fn(u64) -> u64) -> Option<String> {
+    let len = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(start(len))).ok()?;
     let mut bytes = Vec::new();
     file.take(PART_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,7 +1,7 @@
 //! The files in which Codex keeps its threads, and what earlier runs of a job were told that theirs cost.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use domain::JobId;
@@ -9,18 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{make_private_folder, replace_file};
 use crate::engine::prices::Tokens;
-use crate::engine::room::{files_below, is_plain};
+use crate::engine::room::is_plain;
+use crate::folder::Folder;
 
 /// Whether a thread is on this host.
 pub(super) fn is_here(folder: &Path, thread: &str) -> bool {
     file_of(folder, thread).is_some()
 }
 
-/// The file that holds a thread.
-pub(super) fn file_of(folder: &Path, thread: &str) -> Option<PathBuf> {
+/// The file that holds a thread. The agent may have put anything in its place: no link is followed on the way.
+pub(super) fn file_of(folder: &Path, thread: &str) -> Option<File> {
     let ending = format!("-{thread}.jsonl");
-    let is_it = |file: &PathBuf| file.to_string_lossy().ends_with(&ending);
-    is_plain(thread).then(|| files_below(&folder.join("sessions"), 3))?.into_iter().find(is_it)
+    if !is_plain(thread) {
+        return None;
+    }
+    let mut found = None;
+    let sessions = Folder::open_named(folder).and_then(|room| room.enter("sessions")).ok()?;
+    sessions.each_file(3, &mut |folder, name| {
+        if found.is_none() && name.to_string_lossy().ends_with(&ending) {
+            found = folder.file(name).ok().map(|(file, _)| file);
+        }
+    });
+    found
 }
 
 /// What the threads of a job have used up. Codex counts a thread from its first word; each run pays its own share.

@@ -1,12 +1,11 @@
 //! The trajectory that Devin exports, in the Agent Trajectory Interchange Format.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use domain::Insights;
-use rustix::fs::{Mode, OFlags, open};
 use serde::Deserialize;
+
+use crate::folder::Folder;
 
 /// What we take from it.
 #[derive(Debug, Default, PartialEq)]
@@ -38,16 +37,9 @@ impl Trajectory {
     }
 }
 
-/// What a file holds that the agent may have put anything in place of: a link is not followed, a pipe not waited for.
+/// What a file holds that the agent may have put anything in place of.
 fn bytes_of(path: &Path) -> Option<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(open(path, flags, Mode::empty()).ok()?);
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    Folder::open(path.parent()?).ok()?.read(path.file_name()?, BYTES_MAX).ok()
 }
 
 #[derive(Deserialize)]

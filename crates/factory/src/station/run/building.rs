@@ -20,7 +20,7 @@ use super::{Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
     Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
-use crate::process::Bounds;
+use crate::process::{Bounds, Reach};
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
@@ -94,7 +94,13 @@ impl Station {
             return Err(Trouble::Stopped);
         }
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
-        let engine_run = EngineRun::start(engine, &request, &place.launcher, bounds)?;
+        let conversation = self.host.state.conversation(engine.name(), run.key.job);
+        let launcher = place.launcher.clone().reaching([(conversation, Reach::Everything)]);
+        let launcher = match engine.writes_only_to() {
+            Some(folders) => launcher.writing_only_to(folders),
+            None => launcher,
+        };
+        let engine_run = EngineRun::start(engine, &request, &launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
         run.record.session = run.session();
         run.record.stage = LocalStage::Running;

@@ -1,6 +1,7 @@
 //! Before the engine: a worktree of its own, made ready.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use domain::RepoName;
 use fail::fail_point;
@@ -11,7 +12,7 @@ use super::{Place, Run, Trouble};
 use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
-use crate::process::{Bounds, Launcher};
+use crate::process::{Bounds, Launcher, Reach};
 use crate::run_key::RunKey;
 use crate::verify::{CommandsVerdict, run_commands};
 use crate::workspace::{Start, Worktree};
@@ -21,14 +22,20 @@ impl Station {
     pub(super) async fn prepare(&self, run: &mut Run) -> Result<Place, Trouble> {
         let Some(repo) = run.assignment.repo.clone() else {
             let dir = self.host.scratch(run.key)?;
-            return Ok(Place { dir, launcher: self.launcher_at_home(run)?, repo: None });
+            let launcher = self.launcher_at_home(run)?.reaching([(dir.clone(), Reach::Everything)]);
+            return Ok(Place { dir, launcher, repo: None });
         };
         let (mirror, config) = self.mirror(&repo)?;
         let worktree = self.check_out(run, &repo, &mirror, &config).await?;
         run.record.worktree = Some(worktree.path().to_owned());
         self.ledger.remember(&run.record).await;
         fail_point!("factory::prepared", |_| Err(Trouble::Stopped));
-        let launcher = self.launcher_at_home(run)?.with_variables(self.caches(run, &repo, &config)?);
+        let caches = self.caches(run, &repo, &config)?;
+        let reached = caches.iter().map(|(_, folder)| (PathBuf::from(folder), Reach::Everything));
+        let launcher = self.launcher_at_home(run)?.reaching(reached);
+        // Its repository borrows the mirror's objects, and has all that it writes to itself.
+        let own = [(worktree.path().to_owned(), Reach::Everything), (mirror.path().to_owned(), Reach::Read)];
+        let launcher = launcher.reaching(own).with_variables(caches);
         self.set_up(run, &config, &worktree, &launcher).await?;
         Ok(Place { dir: worktree.path().to_owned(), launcher, repo: Some((mirror, config, worktree)) })
     }
@@ -64,7 +71,14 @@ impl Station {
     /// Starts programs that find no home but the run's own: what one agent leaves there is not read by the next.
     fn launcher_at_home(&self, run: &Run) -> Result<Launcher, Trouble> {
         let own = self.host.home(run.key)?;
-        Ok(self.launcher.clone().at_home(self.host.state.empty_home(), own))
+        let launcher = self.launcher.clone().reaching([(own.clone(), Reach::Everything)]);
+        let launcher = match launcher.narrows(&std::env::temp_dir()) {
+            true => {
+                launcher.with_variables([("TMPDIR".to_owned(), self.host.own_temporary(run.key)?.into_os_string())])
+            }
+            false => launcher,
+        };
+        Ok(launcher.at_home(self.host.state.empty_home(), own))
     }
 
     /// The folders that outlive worktrees, by the variables that name them.

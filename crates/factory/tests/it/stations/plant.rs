@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ambient::SystemEntropy;
 use factory::{
-    AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits, LocalStage,
-    Polling, RepoConfig, RunRecord, Runs, Secrets, StateDir, Station, StationError, StationSettings,
+    AfterShip, Confine, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits,
+    LocalStage, Polling, RepoConfig, RunRecord, Runs, Secrets, StateDir, Station, StationError, StationSettings,
 };
 use protocol::Client;
 use tokio::runtime::Runtime;
@@ -110,6 +110,9 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         polling: Polling::default(),
         housekeeping: Housekeeping { every: None, disk_floor_bytes: 0, ..Housekeeping::default() },
         run_as: None,
+        // Engines of these tests put files beside the state folder, for the tests to find.
+        confine: Confine::Off,
+        hidden: Vec::new(),
         secrets: Secrets::default(),
         guard: None,
     }

@@ -71,6 +71,10 @@ impl Fleet {
             signal = self.path("signal").display(),
         );
         std::fs::write(self.path("engine.sh"), script).unwrap();
+        // The fleet's data lies beside them: an engine finds what is there, and could make nothing new.
+        for name in ["journal", "places", "resumed"] {
+            std::fs::write(self.path(name), "").unwrap();
+        }
     }
 
     /// Short times, so that two hundred deaths fit into two minutes; high limits, so that none of them is the job's fault.

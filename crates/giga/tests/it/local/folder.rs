@@ -54,6 +54,10 @@ impl Folder {
             signal = folder.path("signal").display(),
         );
         folder.machine.write("engine.sh", &engine);
+        // The queue's data lies beside them: an engine finds what is there, and could make nothing new.
+        for name in ["runs", "prompts"] {
+            folder.machine.write(name, "");
+        }
         for name in FOLDERS {
             std::fs::create_dir_all(folder.path("queue").join(name)).unwrap();
         }

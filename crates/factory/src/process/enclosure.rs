@@ -1,0 +1,219 @@
+//! What the programs of a factory cannot reach, though they run under its own account [T8].
+//!
+//! The kernel lets a thread give up rights for itself and for all that it starts, on Linux by Landlock. Such rights are
+//! given by folder and can only be added on the way down: to hide one folder, every other one has to be named. So an enclosure
+//! is kept as a few marks, and turned into the long list right before a program starts.
+
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(not(target_os = "linux"))]
+mod nothing;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Deserialize;
+use tokio::process::{Child, Command};
+
+#[cfg(target_os = "linux")]
+use self::landlock as kernel;
+#[cfg(not(target_os = "linux"))]
+use self::nothing as kernel;
+
+/// Whether agents are kept from the factory's own files by the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confine {
+    /// Where the kernel can do it.
+    #[default]
+    Auto,
+    /// A factory that cannot have it does not work.
+    Required,
+    /// Not at all.
+    Off,
+}
+
+/// What keeps agents from the factory's own files, in words for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Confinement {
+    /// The kernel: which means of it, and in which version.
+    Kernel(String),
+    /// Nothing: why, and what to do about it.
+    None(String),
+}
+
+/// How far a program reaches below a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    Nothing,
+    Read,
+    Everything,
+}
+
+/// What a program reaches. Where nothing is marked, everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Enclosure {
+    marks: BTreeMap<PathBuf, Reach>,
+}
+
+impl Confine {
+    /// What the wish comes to on this machine. Tries it, so that a container that forbids it is noticed now.
+    pub fn in_force(self) -> Confinement {
+        match self {
+            Self::Off => Confinement::None("`confine` is off".to_owned()),
+            Self::Auto | Self::Required => match kernel::try_out() {
+                Ok(means) => Confinement::Kernel(means),
+                Err(why) => Confinement::None(why),
+            },
+        }
+    }
+}
+
+impl FromStr for Confine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "required" => Ok(Self::Required),
+            "off" => Ok(Self::Off),
+            other => Err(format!("`{}` is none of `auto`, `required` and `off`", domain::printable(other))),
+        }
+    }
+}
+
+impl std::fmt::Display for Confine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Required => "required",
+            Self::Off => "off",
+        })
+    }
+}
+
+impl Reach {
+    const ALL: [Self; 3] = [Self::Nothing, Self::Read, Self::Everything];
+
+    /// How a guard is told.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Nothing => "--reach-nothing-of",
+            Self::Read => "--only-read",
+            Self::Everything => "--reach-all-of",
+        }
+    }
+}
+
+impl Enclosure {
+    /// The same with one more mark, which holds for all that is below it and has no mark of its own. Whoever reads it may
+    /// be in another folder by then.
+    #[must_use]
+    pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: Reach) -> Self {
+        let path = path.into();
+        self.marks.insert(std::path::absolute(&path).unwrap_or(path), reach);
+        self
+    }
+
+    /// Whether a program finds a folder and may not put anything into it, because something below is hidden: there the
+    /// kernel only lets it have the folders and files that are there when it starts.
+    pub(crate) fn narrows(&self, folder: &Path) -> bool {
+        let folder = resolved(folder);
+        self.resolved()
+            .iter()
+            .any(|(path, reach)| *reach < Reach::Everything && *path != folder && path.starts_with(&folder))
+    }
+
+    /// The options of a guard's command line that say all this.
+    pub(crate) fn options(&self) -> impl Iterator<Item = OsString> {
+        self.marks.iter().flat_map(|(path, reach)| [reach.option().into(), path.clone().into_os_string()])
+    }
+
+    /// The mark that an option of a guard's command line stands for.
+    pub(crate) fn reach_of(option: &OsStr) -> Option<Reach> {
+        Reach::ALL.into_iter().find(|reach| option == reach.option())
+    }
+
+    /// Starts a program inside. Only a thread goes in, and the program with it: this process stays outside, out of reach.
+    pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        let runtime = tokio::runtime::Handle::current();
+        let marks = self.resolved();
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                let _runtime = runtime.enter();
+                kernel::go_inside(marks)?;
+                command.spawn()
+            });
+            inside
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the thread that goes inside the enclosure has failed")))
+        })
+    }
+
+    /// The marks by the names that the kernel knows. Where two meet, the narrower one holds.
+    fn resolved(&self) -> BTreeMap<PathBuf, Reach> {
+        let mut marks: BTreeMap<PathBuf, Reach> = BTreeMap::new();
+        for (path, reach) in &self.marks {
+            let reach = marks.get(&resolved(path)).map_or(*reach, |other| *reach.min(other));
+            marks.insert(resolved(path), reach);
+        }
+        marks
+    }
+}
+
+/// A path without links in it, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match there {
+        Some((above, real)) => match path.strip_prefix(above) {
+            Ok(rest) if rest.as_os_str().is_empty() => real,
+            Ok(rest) => real.join(rest),
+            Err(_) => real,
+        },
+        None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_enclosure_is_resolved_to_what_links_lead_to_and_the_narrower_mark_holds() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        std::fs::create_dir(top.join("real")).unwrap();
+        std::os::unix::fs::symlink(top.join("real"), top.join("link")).unwrap();
+
+        let enclosure = Enclosure::default()
+            .with(top.join("link"), Reach::Nothing)
+            .with(top.join("real"), Reach::Everything)
+            .with(top.join("link/not/there"), Reach::Read);
+
+        let expected = [(top.join("real"), Reach::Nothing), (top.join("real/not/there"), Reach::Read)];
+        assert_eq!(enclosure.resolved(), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_mark_means_the_same_wherever_it_is_read() {
+        let told: Vec<OsString> = Enclosure::default().with("giga.toml", Reach::Nothing).options().collect();
+
+        let here = std::env::current_dir().unwrap().join("giga.toml").into_os_string();
+        assert_eq!(told, [OsString::from("--reach-nothing-of"), here]);
+    }
+
+    #[test]
+    fn only_folders_with_something_hidden_below_are_narrowed() {
+        let enclosure =
+            Enclosure::default().with("/srv/x/state", Reach::Nothing).with("/srv/x/state/tree", Reach::Everything);
+
+        let narrowed: Vec<bool> = ["/", "/srv/x", "/srv/x/state", "/srv/x/state/tree", "/usr"]
+            .map(|folder| enclosure.narrows(Path::new(folder)))
+            .to_vec();
+
+        assert_eq!(narrowed, [true, true, false, false, false]);
+    }
+}

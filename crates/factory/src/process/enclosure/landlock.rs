@@ -1,0 +1,190 @@
+//! An enclosure by Landlock.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, LandlockStatus, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetStatus, Scope, make_bitflags,
+};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
+use super::Reach;
+
+/// Everything that reads or changes files. Listing a folder is not among it: names are no secret, and programs look
+/// around more than one would think. Devices are made by nobody inside.
+const HANDLED: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
+    Execute | ReadFile | WriteFile | Truncate | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSock | MakeFifo | MakeSym
+        | MakeChar | MakeBlock | Refer
+});
+const DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
+const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile});
+/// The only ones that a file, rather than a folder, can have.
+const OF_FILES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile | WriteFile | Truncate});
+
+const POWERS: CapabilitySet = CapabilitySet::SYS_ADMIN
+    .union(CapabilitySet::SYS_PTRACE)
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::BPF)
+    .union(CapabilitySet::CHECKPOINT_RESTORE)
+    .union(CapabilitySet::SYS_MODULE)
+    .union(CapabilitySet::SYS_RAWIO)
+    .union(CapabilitySet::SYS_BOOT)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::MAC_ADMIN)
+    .union(CapabilitySet::MAC_OVERRIDE);
+
+/// Before this one no program inside could move a file from one folder to another, whatever it may reach.
+const ABI_MIN: ABI = ABI::V2;
+
+/// Whether it works here, tried by a thread that ends at once.
+pub(super) fn try_out() -> Result<String, String> {
+    let tried = std::thread::spawn(|| enter(BTreeMap::new())).join();
+    let status = tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(|error| {
+        format!("Landlock cannot be used here ({error}): allow its system calls, or use `run_as` for another account")
+    })?;
+    match status {
+        LandlockStatus::Available { effective_abi, .. } if effective_abi < ABI_MIN => {
+            Err("this kernel's Landlock is too old: use Linux 5.19 or newer, or `run_as` for another account"
+                .to_owned())
+        }
+        LandlockStatus::Available { effective_abi, .. } => Ok(format!("landlock, ABI {effective_abi}")),
+        LandlockStatus::NotEnabled => {
+            Err("Landlock is not enabled: add `landlock` to the kernel's `lsm=`, or use `run_as` for another account"
+                .to_owned())
+        }
+        LandlockStatus::NotImplemented => {
+            Err("this kernel has no Landlock: use Linux 5.19 or newer, or `run_as` for another account".to_owned())
+        }
+    }
+}
+
+/// Takes the rights from this thread and all that it starts, for good.
+pub(super) fn go_inside(marks: BTreeMap<PathBuf, Reach>) -> io::Result<()> {
+    match enter(marks)? {
+        LandlockStatus::Available { effective_abi, .. } if effective_abi >= ABI_MIN => give_up_powers(),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn enter(marks: BTreeMap<PathBuf, Reach>) -> io::Result<LandlockStatus> {
+    let ruleset = Ruleset::default()
+        .handle_access(HANDLED)
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(ABI::V6)))
+        .and_then(Ruleset::create)
+        .map_err(io::Error::other)?;
+    let mut rules = Rules { ruleset, marks };
+    let root = look(CWD, Path::new("/"))?;
+    let reach = rules.marks.get(Path::new("/")).copied().unwrap_or(Reach::Everything);
+    rules.walk(&root, Path::new("/"), reach)?;
+    let status = rules.ruleset.restrict_self().map_err(io::Error::other)?;
+    if status.ruleset == RulesetStatus::NotEnforced && matches!(status.landlock, LandlockStatus::Available { .. }) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(status.landlock)
+}
+
+/// Root looks past the enclosure with some of its powers: into other processes, at raw memory, through the kernel itself.
+/// The kernel was told that nothing started here gets new ones.
+fn give_up_powers() -> io::Result<()> {
+    let had = capabilities(None)?;
+    let left = |set: CapabilitySet| set.difference(POWERS);
+    let (effective, permitted, inheritable) = (left(had.effective), left(had.permitted), left(had.inheritable));
+    if permitted != had.permitted || inheritable != had.inheritable {
+        set_capabilities(None, CapabilitySets { effective, permitted, inheritable })?;
+    }
+    Ok(())
+}
+
+/// The list while it is made. Folders are walked on descriptors: a link leads to what has a place of its own.
+struct Rules {
+    ruleset: RulesetCreated,
+    marks: BTreeMap<PathBuf, Reach>,
+}
+
+impl Rules {
+    fn walk(&mut self, folder: &OwnedFd, path: &Path, reach: Reach) -> io::Result<()> {
+        let below = self.below(path);
+        if below.iter().all(|(_, mark)| *mark >= reach) {
+            self.add(folder.as_fd(), reach)?;
+            for (path, reach) in topmost(below) {
+                if let Ok(marked) = look(CWD, &path) {
+                    self.walk(&marked, &path, reach)?;
+                }
+            }
+            return Ok(());
+        }
+        for name in names(folder, path, &below)? {
+            let path = path.join(&name);
+            // What has vanished needs no right.
+            let Ok(found) = look(folder, Path::new(&name)) else { continue };
+            match self.marks.get(&path) {
+                Some(mark) => self.walk(&found, &path, *mark)?,
+                None if self.below(&path).is_empty() => self.add(found.as_fd(), reach)?,
+                None => self.walk(&found, &path, reach)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, found: BorrowedFd<'_>, reach: Reach) -> io::Result<()> {
+        let rights = match reach {
+            Reach::Nothing => return Ok(()),
+            Reach::Read => READ,
+            Reach::Everything => HANDLED & !DEVICES,
+        };
+        let rights = match FileType::from_raw_mode(fstat(found)?.st_mode) {
+            FileType::Symlink => return Ok(()),
+            FileType::Directory => rights,
+            _ => rights & OF_FILES,
+        };
+        (&mut self.ruleset).add_rule(PathBeneath::new(found, rights)).map_err(io::Error::other)?;
+        Ok(())
+    }
+
+    /// The marks inside of `path`.
+    fn below(&self, path: &Path) -> Vec<(PathBuf, Reach)> {
+        let after = (std::ops::Bound::Excluded(path.to_owned()), std::ops::Bound::Unbounded);
+        let marks = self.marks.range(after).take_while(|(marked, _)| marked.starts_with(path));
+        marks.map(|(path, reach)| (path.clone(), *reach)).collect()
+    }
+}
+
+/// Those that are inside of no other.
+fn topmost(marks: Vec<(PathBuf, Reach)>) -> Vec<(PathBuf, Reach)> {
+    let mut top: Vec<(PathBuf, Reach)> = Vec::new();
+    for (path, reach) in marks {
+        if top.last().is_none_or(|(last, _)| !path.starts_with(last)) {
+            top.push((path, reach));
+        }
+    }
+    top
+}
+
+/// What is in a folder; of one that cannot be listed only what is marked.
+fn names(folder: &OwnedFd, path: &Path, below: &[(PathBuf, Reach)]) -> io::Result<Vec<OsString>> {
+    let listing = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let Ok(entries) = listing.and_then(Dir::new) else {
+        let first = |(marked, _): &(PathBuf, Reach)| marked.strip_prefix(path).ok()?.iter().next().map(OsString::from);
+        return Ok(below.iter().filter_map(first).collect());
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Opens something to point at, not to read.
+fn look(folder: impl AsFd, name: &Path) -> rustix::io::Result<OwnedFd> {
+    openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}

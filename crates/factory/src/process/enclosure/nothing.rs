@@ -1,0 +1,16 @@
+//! Systems whose kernels offer nothing of the kind to an ordinary program.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+use super::Reach;
+
+pub(super) fn try_out() -> Result<String, String> {
+    Err("this system has no Landlock, which is part of Linux: run engines under another account with `run_as`"
+        .to_owned())
+}
+
+pub(super) fn go_inside(_: BTreeMap<PathBuf, Reach>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
