@@ -118,6 +118,9 @@ pub(crate) struct RequeueArgs {
     /// Throw saved work away and begin again
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// What the next run should know: the answer to its question, for one
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
 }
 
 /// Arguments of `ship`.

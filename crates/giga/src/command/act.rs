@@ -21,7 +21,7 @@ pub(super) async fn cancel(context: &Context<'_>, args: CancelArgs) -> Result<()
 pub(super) async fn requeue(context: &Context<'_>, args: RequeueArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
-    let request = ActionRequest { fresh: args.fresh, ..ActionRequest::default() };
+    let request = ActionRequest { fresh: args.fresh, message: args.message, ..ActionRequest::default() };
     act(context, &client, &ids, Action::Requeue, &request).await
 }
 

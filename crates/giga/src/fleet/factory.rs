@@ -90,6 +90,9 @@ fn counts_later(before: &Config, now: &Config) -> Vec<&'static str> {
         ("factory.forge", before.forge.value != now.forge.value),
         ("factory.git", before.git.value != now.git.value),
         ("factory.seats", before.seats.value != now.seats.value),
+        ("factory.confine", before.confine.value != now.confine.value),
+        ("factory.hide", before.hide.value != now.hide.value),
+        ("factory.run_as", before.run_as.value != now.run_as.value),
     ];
     changed.into_iter().filter(|(_, has_changed)| *has_changed).map(|(name, _)| name).collect()
 }
