@@ -232,9 +232,10 @@ impl Desk {
 
     /// Takes a job out of everything that was derived from it.
     fn forget(&mut self, id: JobId) -> bool {
-        let Some(known) = self.jobs.remove(&id) else { return false };
         self.leave_queue(id);
+        // Also of a job that nobody knows yet: a seat may be kept for a write of it that another write has overtaken.
         self.leave_seat(id);
+        let Some(known) = self.jobs.remove(&id) else { return false };
         if known.value.stage().name() == StageName::Queued
             && let Some(pending) = self.pending.get_mut(known.value.product())
         {

@@ -95,6 +95,7 @@ impl Coordinator {
         let mut outcomes = Vec::with_capacity(written.len());
         let mut blocked = Vec::new();
         for (outcome, (submission, warnings, deps, body)) in written.into_iter().zip(described) {
+            let is_uncertain = matches!(outcome, Err(CommitError::Unknown));
             let outcome = match outcome {
                 Err(CommitError::Unknown) => self.write_again(&submission, deps, &body).await,
                 outcome => outcome,
@@ -113,7 +114,14 @@ impl Coordinator {
                     }
                     Ok(Taken { job, created: true, warnings })
                 }
-                Err(CommitError::Stale | CommitError::Unknown) => self.already_there(&submission, warnings).await,
+                Err(CommitError::Stale | CommitError::Unknown) => {
+                    let there = self.already_there(&submission, warnings).await;
+                    if let (true, Ok(taken)) = (is_uncertain, &there) {
+                        // It may be our own write, come late: nobody else sends its offer.
+                        self.publish(&taken.job.value, Publish::Again).await;
+                    }
+                    there
+                }
                 Err(CommitError::Store(error)) => Err(error.into()),
             });
         }

@@ -30,19 +30,22 @@ impl Desk {
         if !self.queue.is_empty() {
             return Vec::new();
         }
-        // A job that is known was submitted before: its seat is not ours.
-        let jobs: HashMap<JobId, &Job> =
-            jobs.filter(|job| is_free(job) && !self.jobs.contains_key(&job.id())).map(|job| (job.id(), job)).collect();
-        for job in jobs.values() {
+        // A job that is known was submitted before: its seat is not ours. Of several with one id the first is written.
+        let mut arriving: HashMap<JobId, &Job> = HashMap::new();
+        for job in jobs {
+            arriving.entry(job.id()).or_insert(job);
+        }
+        arriving.retain(|id, job| is_free(job) && !self.jobs.contains_key(id));
+        for job in arriving.values() {
             self.enqueue(job, job.updated_at());
         }
         let placements = scheduler::plan(&self.view(now, weights, limit)).placements;
-        for id in jobs.keys() {
+        for id in arriving.keys() {
             self.leave_queue(*id);
             self.waiting_since.remove(id);
         }
         for placement in &placements {
-            if let Some(job) = jobs.get(&placement.job) {
+            if let Some(job) = arriving.get(&placement.job) {
                 self.expect_engine(placement.job, placement.engine.clone());
                 self.occupy(job, placement.factory.clone());
             }

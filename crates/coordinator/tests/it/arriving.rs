@@ -127,6 +127,41 @@ async fn one_job_that_is_submitted_many_times_at_once_takes_one_seat() {
 }
 
 #[tokio::test]
+async fn whichever_of_two_writes_of_one_job_is_first_the_only_seat_is_the_jobs() {
+    let fleet = Fleet::warm(quick()).await;
+    let (mac, tasks) = running(&fleet, 1).await;
+    fleet.ship_everything().await;
+    fleet.store().set(|faults| faults.yields_max = 5);
+
+    for n in 0..60 {
+        let key = format!("gate-{n}");
+        let (a, b) = tokio::join!(fleet.submit_as(&key, PLAIN), fleet.submit_as(&key, PLAIN));
+        turns().await;
+
+        assert_eq!((a, target(&fleet, a).await), (b, Some(mac.id.clone())), "after {n} jobs");
+        mac.run(&fleet, a).await;
+    }
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn of_two_jobs_with_one_key_in_a_batch_the_first_is_placed_by_what_it_needs() {
+    let fleet = Fleet::warm(quick()).await;
+    let (_mac, tasks) = running(&fleet, 4).await;
+    let of = |os: &str| submit(&format!("---\ncapabilities: [os:{os}]\n---\n# Mend the gate\n"), Some("gate"));
+
+    let mut taken = fleet.coordinator.submit_batch(&fleet.admin, vec![of("mac"), of("linux")]).await.unwrap();
+    turns().await;
+
+    assert!(taken.pop().unwrap().is_err());
+    let first = taken.pop().unwrap().unwrap().0.id;
+    assert_eq!(target(&fleet, first).await, None);
+    fleet.coordinator.stop();
+    tasks.join_all().await;
+}
+
+#[tokio::test]
 async fn row_32_an_arrival_whose_write_was_not_answered_is_offered_once() {
     let fleet = Fleet::warm(quick()).await;
     let (mac, tasks) = running(&fleet, 2).await;

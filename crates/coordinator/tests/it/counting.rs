@@ -13,6 +13,7 @@ use crate::fleet::{Fleet, PLAIN};
 use crate::following::hear;
 use crate::idle::{RENEW_EVERY, settle};
 use crate::machine::{Machine, Offers};
+use crate::showing::{next_progress, showing};
 
 const FOLLOWERS: usize = 20;
 const NOISE: usize = 50;
@@ -151,4 +152,25 @@ async fn a_login_that_rests_costs_no_store_operation_nor_does_its_reset() {
     assert_eq!(fleet.coordinator.credentials(&fleet.admin).unwrap().items, vec![]);
     fleet.coordinator.stop();
     tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn a_hundred_agents_that_show_their_progress_cost_no_store_operation() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 100, ..Offers::default() }).await;
+    for _ in 0..100 {
+        let job = fleet.submit(PLAIN).await;
+        mac.build(&fleet, job).await;
+    }
+    let mut follower = fleet.coordinator.follow(Scope::Fleet, None).await.unwrap();
+    let sqlite = fleet.bench.sqlite_file();
+    let before = sqlite.operations();
+
+    for round in 0..20 {
+        mac.renew_showing(&fleet, showing(&mac, &format!("step {round}"))).await;
+        fleet.bench.clock.advance(Duration::from_secs(5));
+        fleet.coordinator.tick().await;
+    }
+    assert_eq!(sqlite.operations(), before);
+    assert_eq!(next_progress(&mut follower).await.len(), 100);
 }

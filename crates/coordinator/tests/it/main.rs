@@ -55,8 +55,8 @@ macro_rules! stories_on {
 }
 
 stories_on!(
-    weak: accepting, claiming, cutting, depending, dispatching, errands, failing, following, idle, joining, judging, leading,
-    leasing, modes, placing, racing, seats, steering, turning, windows
+    weak: accepting, arriving, claiming, cutting, depending, dispatching, errands, failing, following, idle, joining,
+    judging, leading, leasing, modes, placing, proving, racing, seats, showing, sighting, steering, turning, windows
 );
 
 // Those in which the store decides something. Not those that count the turns of the only thread: an answer from a server

@@ -6,22 +6,22 @@ use coordinator::{Followed, Follower};
 use domain::{Epoch, JobId, Scope};
 use protocol::{Holding, Progress, ProgressEvent};
 
-use super::{lasting, quick};
+use super::quick;
 use crate::fleet::{Fleet, PLAIN};
-use crate::machine::{Machine, Offers};
+use crate::machine::Machine;
 
 fn doing(what: &str) -> Progress {
     Progress { doing: Some(what.to_owned()), tool_calls: Some(3), ..Progress::default() }
 }
 
 /// Everything a machine holds, with what its agents are doing.
-fn showing(mac: &Machine, what: &str) -> Vec<Holding> {
+pub(crate) fn showing(mac: &Machine, what: &str) -> Vec<Holding> {
     let held = mac.held().into_iter();
     held.map(|held| Holding { held, progress: Some(doing(&format!("{what} for {}", held.job_id))) }).collect()
 }
 
 /// The next news that are not about a change of a job.
-async fn next_progress(follower: &mut Follower) -> Vec<ProgressEvent> {
+pub(crate) async fn next_progress(follower: &mut Follower) -> Vec<ProgressEvent> {
     let next = async {
         loop {
             match follower.next().await {
@@ -88,26 +88,8 @@ async fn followers_hear_the_latest_of_each_job_and_only_what_they_may_see() {
     let position = of_all.position();
     mac.renew_showing(&fleet, showing(&mac, "Bash")).await;
     next_progress(&mut of_all).await;
-    assert_eq!(of_all.position(), position, "progress has no place in the log");
-}
-
-#[tokio::test]
-async fn a_hundred_agents_that_show_their_progress_cost_no_store_operation() {
-    let fleet = Fleet::warm(lasting()).await;
-    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 100, ..Offers::default() }).await;
-    for _ in 0..100 {
-        let job = fleet.submit(PLAIN).await;
-        mac.build(&fleet, job).await;
+    // A log that comes late goes on coming meanwhile.
+    if fleet.bench.has_one_order() {
+        assert_eq!(of_all.position(), position, "progress has no place in the log");
     }
-    let mut follower = fleet.coordinator.follow(Scope::Fleet, None).await.unwrap();
-    let sqlite = fleet.bench.sqlite_file();
-    let before = sqlite.operations();
-
-    for round in 0..20 {
-        mac.renew_showing(&fleet, showing(&mac, &format!("step {round}"))).await;
-        fleet.bench.clock.advance(Duration::from_secs(5));
-        fleet.coordinator.tick().await;
-    }
-    assert_eq!(sqlite.operations(), before);
-    assert_eq!(next_progress(&mut follower).await.len(), 100);
 }

@@ -1,8 +1,9 @@
 //! What a million stored jobs add to the cost of an operation [P3].
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Mode, ProductId};
+use domain::{Epoch, JobId, Message, Mode, ProductId};
 use protocol::{JobList, Submitted};
 use serde::Serialize;
 
@@ -116,7 +117,7 @@ impl Side {
         store.close().await.map_err(|error| Failure::failed(error.to_string()))?;
         let ground = Ground::start(plot).await?;
         ground.product().await?;
-        let hand = ground.hire("bench-0", 64).await?;
+        let hand = ground.hire("bench-0", 1).await?;
         let inbox = hand.inbox().await?;
         Ok(Self { ground, product, hand, inbox, jobs: 0, taken: Taken::default() })
     }
@@ -124,17 +125,19 @@ impl Side {
     async fn measure(&mut self) -> Result<(), Failure> {
         self.hand.beat().await?;
         self.switch(Mode::Push).await?;
+        // One more than there are seats: the last one waits, and the dispatcher gives it the first seat that comes free.
+        self.submit().await?;
+        let first = self.offer().await?;
+        let mut held = self.start(&first).await?;
         for _ in 0..PER_ROUND {
             let (_, submitted) = self.submit().await?;
             self.taken.submit.add(submitted);
-            let inbox = &mut self.inbox;
-            let (message, dispatched) = timed(self.ground.clock.as_ref(), inbox.next()).await;
+            let clock = Arc::clone(&self.ground.clock);
+            let (next, dispatched) = timed(clock.as_ref(), self.complete_and_wait(held)).await;
             self.taken.dispatch.add(dispatched);
-            let message = message?.ok_or_else(|| Failure::failed("the stream of offers ended"))?;
-            let accepted = self.hand.accept(&message).await?;
-            self.hand.start(message.job_id, accepted.lease_epoch).await?;
-            self.hand.complete(message.job_id, accepted.lease_epoch).await?;
+            held = self.start(&next?).await?;
         }
+        self.hand.complete(held.0, held.1).await?;
         self.switch(Mode::Poll).await?;
         for _ in 0..PER_ROUND {
             let (job, _) = self.submit().await?;
@@ -153,6 +156,22 @@ impl Side {
             self.taken.list.add(took);
         }
         Ok(())
+    }
+
+    async fn start(&self, message: &Message) -> Result<(JobId, Epoch), Failure> {
+        let accepted = self.hand.accept(message).await?;
+        self.hand.start(message.job_id, accepted.lease_epoch).await?;
+        Ok((message.job_id, accepted.lease_epoch))
+    }
+
+    /// Frees the seat and waits for the offer that fills it.
+    async fn complete_and_wait(&mut self, (job, epoch): (JobId, Epoch)) -> Result<Message, Failure> {
+        self.hand.complete(job, epoch).await?;
+        self.offer().await
+    }
+
+    async fn offer(&mut self) -> Result<Message, Failure> {
+        self.inbox.next().await?.ok_or_else(|| Failure::failed("the stream of offers ended"))
     }
 
     async fn switch(&self, mode: Mode) -> Result<(), Failure> {

@@ -38,11 +38,22 @@ struct Report {
     p90_ms: f64,
     p99_ms: f64,
     max_ms: f64,
+    /// The same from the moment at which the request was sent: work cannot hide in front of the answer.
+    sent_p50_ms: f64,
+    sent_p99_ms: f64,
 }
 
-/// When each job was acknowledged and when its lease was held, on this process' clock.
+/// How long jobs took to their leases.
+#[derive(Default)]
+struct Taken {
+    from_answer: Samples,
+    from_request: Samples,
+}
+
+/// When each job was sent, acknowledged and when its lease was held, on this process' clock.
 #[derive(Default)]
 struct Moments {
+    sent: HashMap<JobId, Duration>,
     acknowledged: HashMap<JobId, Duration>,
     held: HashMap<JobId, Duration>,
 }
@@ -50,7 +61,7 @@ struct Moments {
 /// Measures the latency of dispatch.
 pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchLatencyArgs) -> Result<(), Failure> {
     let ground = site.open().await?;
-    let samples = measure(context, &ground, args).await?;
+    let Taken { from_answer: samples, from_request } = measure(context, &ground, args).await?;
     ground.stop().await?;
     let report = Report {
         bench: "latency",
@@ -60,11 +71,14 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchLatencyA
         p90_ms: millis(samples.percentile(90.0)),
         p99_ms: millis(samples.percentile(99.0)),
         max_ms: millis(samples.percentile(100.0)),
+        sent_p50_ms: millis(from_request.median()),
+        sent_p99_ms: millis(from_request.percentile(99.0)),
     };
     if context.out.is_json() {
         return context.out.document(&report);
     }
-    let mut table = Table::new(&["JOBS/S", "JOBS", "P50 ms", "P90 ms", "P99 ms", "MAX ms"], "JOBS");
+    let mut table =
+        Table::new(&["JOBS/S", "JOBS", "P50 ms", "P90 ms", "P99 ms", "MAX ms", "FROM SENDING: P50, P99 ms"], "JOBS");
     table.row(vec![
         report.rate.to_string().into(),
         report.jobs.to_string().into(),
@@ -72,11 +86,12 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchLatencyA
         format!("{:.2}", report.p90_ms).into(),
         format!("{:.2}", report.p99_ms).into(),
         format!("{:.2}", report.max_ms).into(),
+        format!("{:.2}, {:.2}", report.sent_p50_ms, report.sent_p99_ms).into(),
     ]);
     context.out.whole_table(&table)
 }
 
-async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs) -> Result<Samples, Failure> {
+async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs) -> Result<Taken, Failure> {
     let product = ground.product().await?;
     let moments: Arc<Mutex<Moments>> = Arc::default();
     let work = |hand| live(hand, Arc::clone(&ground.clock), Arc::clone(&moments));
@@ -89,16 +104,19 @@ async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs
         watcher.wait_for(warm_up + count).await
     };
     crew.during(submitting).await?;
-    let Moments { acknowledged, held } = std::mem::take(&mut *moments.lock());
-    let mut samples = Samples::default();
+    let Moments { sent, acknowledged, held } = std::mem::take(&mut *moments.lock());
+    let mut taken = Taken::default();
     for (job, acknowledged) in acknowledged {
         let Some(held) = held.get(&job) else {
             return Err(Failure::failed(format!("job {job} shipped without a lease that was seen")));
         };
         // A lease that was held before its submitter had read the answer took no time at all.
-        samples.add(held.saturating_sub(acknowledged));
+        taken.from_answer.add(held.saturating_sub(acknowledged));
+        if let Some(sent) = sent.get(&job) {
+            taken.from_request.add(held.saturating_sub(*sent));
+        }
     }
-    Ok(samples)
+    Ok(taken)
 }
 
 /// Submits at the rate; those of the warm-up are not noted.
@@ -122,9 +140,12 @@ async fn submit_steadily(
         let request = lives::submit(product, n);
         let counts = n >= warm_up;
         submitting.spawn(async move {
+            let sent = clock.monotonic();
             let answer: Submitted = client.post("/jobs", &request).await?;
             if counts {
-                moments.lock().acknowledged.insert(answer.job.id, clock.monotonic());
+                let mut moments = moments.lock();
+                moments.sent.insert(answer.job.id, sent);
+                moments.acknowledged.insert(answer.job.id, clock.monotonic());
             }
             Ok::<_, Failure>(())
         });

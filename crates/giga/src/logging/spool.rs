@@ -12,8 +12,12 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Lines that come within this time are written together. The first after a pause goes out at once.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// When this much waits, whoever has a line to write waits too: nothing is dropped, and memory has an end.
-const WAITING_LEN_MAX: usize = 1024 * 1024;
+/// When this much waits, nobody reads standard error: further lines are counted instead of kept. A stopped terminal must
+/// not stop a fleet.
+const WAITING_LEN_MAX: usize = 4 * 1024 * 1024;
+
+/// How long the end of the process waits for somebody to read its last lines.
+const FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// Where lines wait. Clones are the same.
 #[derive(Clone, Default)]
@@ -33,6 +37,7 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
+    lost: u64,
     is_writing: bool,
     is_over: bool,
 }
@@ -44,12 +49,13 @@ impl Spool {
         thread::Builder::new().name("log-writer".to_owned()).spawn(move || shared.write_on(to)).map(drop)
     }
 
-    /// Waits until everything is written; lines that come later are written at once.
+    /// Waits until everything is written, but not for ever; lines that come later are written at once.
     pub(super) fn finish(&self) {
         let mut waiting = self.shared.waiting.lock();
         waiting.is_over = true;
         self.shared.filled.notify_all();
-        self.shared.emptied.wait_while(&mut waiting, |waiting| waiting.is_writing || !waiting.lines.is_empty());
+        let is_busy = |waiting: &mut Waiting| waiting.is_writing || !waiting.lines.is_empty();
+        self.shared.emptied.wait_while_for(&mut waiting, is_busy, FINISH_MAX);
     }
 }
 
@@ -60,13 +66,18 @@ impl Shared {
         loop {
             self.filled.wait_while(&mut waiting, |waiting| waiting.lines.is_empty());
             std::mem::swap(&mut waiting.lines, &mut lines);
+            match std::mem::take(&mut waiting.lost) {
+                0 => {}
+                lost => lines
+                    .extend_from_slice(format!("({lost} lines of this log were lost: nobody read them)\n").as_bytes()),
+            }
             waiting.is_writing = true;
             // Nobody is left to be told that standard error cannot be written to.
             let _ = MutexGuard::unlocked(&mut waiting, || to.write_all(&lines).and_then(|()| to.flush()));
             lines.clear();
             waiting.is_writing = false;
             self.emptied.notify_all();
-            let gathers = |waiting: &mut Waiting| !waiting.is_over && waiting.lines.len() < WAITING_LEN_MAX;
+            let gathers = |waiting: &mut Waiting| !waiting.is_over;
             self.filled.wait_while_for(&mut waiting, gathers, GATHER);
         }
     }
@@ -75,10 +86,13 @@ impl Shared {
 impl Write for Spool {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut waiting = self.shared.waiting.lock();
-        self.shared.emptied.wait_while(&mut waiting, |waiting| waiting.lines.len() >= WAITING_LEN_MAX);
+        if waiting.lines.len() + line.len() > WAITING_LEN_MAX {
+            waiting.lost += 1;
+            return Ok(line.len());
+        }
         let is_first = waiting.lines.is_empty();
         waiting.lines.extend_from_slice(line);
-        if is_first || waiting.lines.len() >= WAITING_LEN_MAX {
+        if is_first {
             self.shared.filled.notify_all();
         }
         Ok(line.len())
@@ -132,6 +146,40 @@ mod tests {
         let written = terminal.0.lock();
         assert_eq!(written.concat(), lines.concat());
         assert!(written.len() < lines.len() / 10, "{} writes", written.len());
+    }
+
+    /// A terminal that somebody has stopped.
+    struct Stopped(std::sync::mpsc::Receiver<()>, Terminal);
+
+    impl Write for Stopped {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_terminal_that_stands_still_and_what_was_lost_is_said() {
+        let (go, stopped) = std::sync::mpsc::channel();
+        let (spool, terminal) = (Spool::default(), Terminal::default());
+        spool.start(Stopped(stopped, terminal.clone())).unwrap();
+
+        let line = vec![b'x'; 1024];
+        let mut writer = spool.make_writer();
+        for _ in 0..10_000 {
+            writer.write_all(&line).unwrap();
+        }
+        drop(go);
+        spool.finish();
+
+        let written = terminal.0.lock().concat();
+        assert!(
+            written.len() < 9 * 1024 * 1024 && written.ends_with("lines of this log were lost: nobody read them)\n")
+        );
     }
 
     #[test]
