@@ -1,7 +1,8 @@
 //! What backs the claim that a run is done: the change, the commits, the engine's own ending [B4].
 
-use domain::{Epoch, JobId, Refusal, StoreError};
+use domain::{Epoch, JobId, Refusal};
 use protocol::{CommitLine, EvidenceKept, EvidenceWork, RunEvidence};
+use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -62,10 +63,13 @@ impl Coordinator {
         })
     }
 
+    /// What a disk that failed has spoilt counts as never shown: the rest of the run can still be read.
     async fn shown_for(&self, id: JobId, epoch: Epoch) -> Result<EvidenceWork, Error> {
         let Some(document) = self.ports.logs.evidence(id, epoch).await? else { return Ok(EvidenceWork::default()) };
-        let corrupt = |error: serde_json::Error| StoreError::Corrupt(format!("the evidence of job `{id}`: {error}"));
-        Ok(serde_json::from_slice(&document).map_err(corrupt)?)
+        Ok(serde_json::from_slice(&document).unwrap_or_else(|_| {
+            warn!(job.id = %id, lease.epoch = %epoch, "What backs a run of job `{id}` cannot be read");
+            EvidenceWork::default()
+        }))
     }
 }
 

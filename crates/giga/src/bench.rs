@@ -13,6 +13,7 @@ mod memory;
 mod process;
 mod seed;
 mod throughput;
+mod visit;
 mod watcher;
 
 use crate::cli::{BenchArgs, BenchCommand};
@@ -21,7 +22,7 @@ use crate::failure::Failure;
 
 use ground::Site;
 
-/// Runs one benchmark, and prints a table or one line of JSON. Told to stop, it clears up first.
+/// Runs one benchmark, and prints a table or one line of JSON. Whether it ends well, fails or is told to stop, it clears up.
 pub(crate) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), Failure> {
     crate::fleet::allow_many_connections();
     let stop = crate::fleet::stop_on_signal();
@@ -36,8 +37,13 @@ pub(crate) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), 
             BenchCommand::Memory(args) => memory::run(context, &site, &args).await,
         }
     };
-    tokio::select! {
+    let measured = tokio::select! {
         measured = measuring => measured,
         () = stop.cancelled() => Err(Failure::failed("stopped before the measurement was over")),
+    };
+    match (measured, site.leave().await) {
+        (Ok(()), left) => left,
+        (Err(failure), Ok(())) => Err(failure),
+        (Err(failure), Err(left)) => Err(failure.hint(left.to_string())),
     }
 }

@@ -35,6 +35,6 @@ pub use postgres::{
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    BackupError, OpenError, Options, Restoration, Settings, Sqlite, back_up_closed, inspect_backup, pack_evidence,
-    restore_closed, stage_restore, unpack_evidence,
+    BackupError, OpenError, Options, Restoration, Settings, Sqlite, Unpacked, back_up_closed, inspect_backup,
+    pack_evidence, restore_closed, stage_restore, unpack_evidence,
 };

@@ -40,7 +40,7 @@ impl DirectoryLogs {
         Self { shared: Arc::new(Shared { dir: dir.into(), limit: limit_bytes_per_log, appending }) }
     }
 
-    /// Shows every document that is kept for a run, in no order. One that goes meanwhile is left out.
+    /// Shows every whole document that is kept for a run, in no order. One that goes meanwhile is left out.
     #[cfg(feature = "sqlite")]
     pub(crate) fn each_evidence<E: From<io::Error>>(
         &self,
@@ -54,7 +54,8 @@ impl DirectoryLogs {
                         name(&file).and_then(|name| name.strip_suffix(EVIDENCE)?.strip_suffix('.')?.parse().ok());
                     let Some(epoch) = epoch else { continue };
                     match fs::read(&file) {
-                        Ok(document) => show(job, Epoch(epoch), document)?,
+                        Ok(document) if is_whole(&document) => show(job, Epoch(epoch), document)?,
+                        Ok(_) => {}
                         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                         Err(error) => return Err(error.into()),
                     }
@@ -64,13 +65,22 @@ impl DirectoryLogs {
         Ok(())
     }
 
-    /// Keeps a document for a run unless there is one. For whoever is alone with the folder.
+    /// Keeps a document for a run unless there is a whole one. For whoever is alone with the folder.
     #[cfg(feature = "sqlite")]
-    pub(crate) fn add_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
-        if self.shared.evidence(job, epoch).exists() {
-            return Ok(());
+    pub(crate) fn add_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<Added> {
+        match fs::read(self.shared.evidence(job, epoch)) {
+            Ok(found) if is_whole(&found) => return Ok(Added::WasThere),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
-        self.shared.write_evidence(job, epoch, document)
+        self.shared.write_evidence(job, epoch, document)?;
+        Ok(Added::Now)
+    }
+
+    /// Forgets what is kept for a run.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn remove_evidence(&self, job: JobId, epoch: Epoch) -> io::Result<()> {
+        fs::remove_file(self.shared.evidence(job, epoch))
     }
 
     async fn off_thread<T: Send + 'static>(
@@ -161,12 +171,19 @@ impl Shared {
         self.write_evidence(job, epoch, document)
     }
 
-    /// Written beside and moved into place, so that nobody reads half of it.
+    /// Written beside and moved into place, so that nobody reads half of it; once this has returned, it stays.
     fn write_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
-        private::create_folder(&self.folder(job))?;
-        let (place, beside) = (self.evidence(job, epoch), self.folder(job).join(format!("{epoch}.evidence.new")));
-        private::file().write(true).create(true).truncate(true).open(&beside)?.write_all(document)?;
-        fs::rename(beside, place)
+        let folder = self.folder(job);
+        private::create_folder(&folder)?;
+        let (place, beside) = (self.evidence(job, epoch), folder.join(format!("{epoch}.evidence.new")));
+        let mut file = private::file().write(true).create(true).truncate(true).open(&beside)?;
+        file.write_all(document)?;
+        // A name that outlives what it names would show an empty document after the machine has failed.
+        file.sync_all()?;
+        fs::rename(beside, &place)?;
+        private::flush_name(&place)?;
+        // The folder, and the shelf that it is on, may be as new as the document.
+        folder.parent().map_or(Ok(()), private::flush_name)
     }
 
     fn mark(&self) -> String {
@@ -203,6 +220,20 @@ fn list(folder: &Path) -> io::Result<Vec<(Epoch, u64)>> {
     }
     logs.sort_unstable();
     Ok(logs)
+}
+
+/// Whether a document was there before it was added.
+#[cfg(feature = "sqlite")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Added {
+    Now,
+    WasThere,
+}
+
+/// Whether a document is what was once kept: one JSON value to its end. A failing disk leaves less, or zeros.
+#[cfg(feature = "sqlite")]
+fn is_whole(document: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(document).is_ok()
 }
 
 /// What is in a folder; nothing in one that is not there, or that is a file.

@@ -22,7 +22,6 @@ pub(crate) fn file() -> OpenOptions {
 }
 
 /// Makes a new file's name last: a flush of the file does not cover the folders that lead to it.
-#[cfg(feature = "sqlite")]
 pub(crate) fn flush_name(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     for folder in path.ancestors().skip(1).take(2).filter(|folder| !folder.as_os_str().is_empty()) {

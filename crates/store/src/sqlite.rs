@@ -34,7 +34,7 @@ use tokio::sync::watch;
 pub use backup::{back_up_closed, inspect_backup};
 pub use backup_error::BackupError;
 pub use connection::Settings;
-pub use evidence::{pack_evidence, unpack_evidence};
+pub use evidence::{Unpacked, pack_evidence, unpack_evidence};
 pub use open_error::OpenError;
 pub use restore::{Restoration, restore_closed, stage_restore};
 

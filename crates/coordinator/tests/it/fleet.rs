@@ -29,7 +29,7 @@ pub(crate) struct Bench {
     pub(crate) ahead: Arc<Mutex<Duration>>,
     pub(crate) store: Arc<Trouble>,
     backend: Backend,
-    logs: DirectoryLogs,
+    pub(crate) logs: DirectoryLogs,
     broker: Mutex<Arc<FaultyBroker>>,
     broker_settings: broker::Settings,
     entropy: Arc<SeededEntropy>,

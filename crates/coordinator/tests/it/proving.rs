@@ -1,7 +1,7 @@
 //! What backs a run is kept beside its log, by its holder alone, and shown without harm [B4].
 
 use coordinator::Error;
-use domain::{Evidence, Insights, Refusal, RunOutcome};
+use domain::{Evidence, Insights, LogStore, Refusal, RunOutcome};
 use protocol::{CommitLine, CompleteWork, EvidenceWork};
 
 use super::quick;
@@ -64,6 +64,24 @@ async fn a_run_that_showed_nothing_still_has_its_report_and_one_that_never_was_h
     assert_eq!((told.diff, told.commits, told.ending), (None, vec![], None));
     assert_eq!(told.outcome, Some(RunOutcome::Failed(domain::FailureReason::Crash)));
     assert!(matches!(none, Err(Error::NoSuchRun { n: 2, .. })));
+}
+
+#[tokio::test]
+async fn what_a_failing_disk_has_spoilt_counts_as_never_shown() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(IN_REPO).await;
+    let grip = mac.build(&fleet, job).await;
+    fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "+first\n")).await.unwrap();
+    mac.fail(&fleet, grip, domain::FailureReason::Crash).await.unwrap();
+
+    for spoilt in [&b""[..], b"{\"leaseEpoch\":1,\"diff\":\"+fi", &[0; 64]] {
+        fleet.bench.logs.keep_evidence(job, grip.epoch, spoilt).await.unwrap();
+        let told = fleet.coordinator.evidence(&fleet.admin, job, 1).await.unwrap();
+
+        assert_eq!((told.diff, told.commits, told.ending), (None, vec![], None));
+        assert_eq!(told.outcome, Some(RunOutcome::Failed(domain::FailureReason::Crash)));
+    }
 }
 
 #[tokio::test]

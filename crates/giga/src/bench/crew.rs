@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::Clock;
+use domain::{Clock, ProductId};
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
@@ -24,14 +24,19 @@ pub(super) struct Crew {
 
 impl Crew {
     /// So many factories with so many seats, each doing `work`.
-    pub(super) async fn hire<W, F>(ground: &Ground, factories: u32, seats: u32, work: W) -> Result<Self, Failure>
+    pub(super) async fn hire<W, F>(
+        ground: &Ground,
+        product: &ProductId,
+        (factories, seats): (u32, u32),
+        work: W,
+    ) -> Result<Self, Failure>
     where
         W: Fn(Hand) -> F,
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         let mut working = JoinSet::new();
-        for n in 0..factories {
-            let hand = ground.hire(&format!("bench-{n}"), seats).await?;
+        for n in 0..factories as usize {
+            let hand = ground.hire(product, n, seats).await?;
             working.spawn(beat(hand.clone(), Arc::clone(&ground.clock)));
             working.spawn(work(hand));
         }

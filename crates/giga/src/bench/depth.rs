@@ -17,6 +17,7 @@ use super::ground::{Ground, Site};
 use super::hand::{Hand, Inbox};
 use super::lives;
 use super::seed::{Fate, seed, timed};
+use super::visit::PRODUCT;
 
 /// The store that the large one is compared with.
 const SHALLOW: u64 = 1_000;
@@ -110,14 +111,14 @@ struct Taken {
 impl Side {
     async fn open(context: &Context<'_>, site: &Site, name: &str, stored: u64) -> Result<Self, Failure> {
         let plot = site.plot(name).await?;
-        let product: ProductId = "bench".parse().map_err(|error| Failure::failed(format!("{error}")))?;
+        let product: ProductId = PRODUCT.parse().map_err(|error| Failure::failed(format!("{error}")))?;
         context.out.note(&format!("storing {stored} jobs"));
         let store = plot.open_store().await?;
         seed(context, &store.jobs, &product, 0, stored, Fate::Over).await?;
         store.close().await.map_err(|error| Failure::failed(error.to_string()))?;
         let ground = Ground::start(plot).await?;
-        ground.product().await?;
-        let hand = ground.hire("bench-0", 1).await?;
+        let product = ground.product().await?;
+        let hand = ground.hire(&product, 0, 1).await?;
         let inbox = hand.inbox().await?;
         Ok(Self { ground, product, hand, inbox, jobs: 0, taken: Taken::default() })
     }

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ambient::SystemClock;
-use domain::{Clock, FactoryId, Grant, ProductId};
-use http::Method;
-use parking_lot::Mutex;
-use protocol::{Client, Endpoint, Enroll, Enrolled, Metrics, NewToken, ProductSettings, TokenMade, Trust};
+use domain::{Clock, Grant, ProductId};
+use protocol::{Client, Endpoint, Enroll, Enrolled, Metrics, NewToken, TokenMade, Trust};
 use rustix::process::{Pid, test_kill_process};
 use store::{PostgresRoom, PostgresUrl};
 use tokio::process::{Child, Command};
@@ -23,6 +21,7 @@ use crate::fleet::stores::{self, Opened};
 
 use super::hand::Hand;
 use super::process;
+use super::visit::Visit;
 
 /// A coordinator that does not start in this time never will.
 const START_MAX: Duration = Duration::from_secs(120);
@@ -36,13 +35,10 @@ const FLEET: &str = "fleet";
 /// What the folders of benchmarks are called, before the number of their process.
 const FOLDER: &str = "bench-";
 
-/// What each product of a benchmark is called; its own, so that a fleet that is in use is not disturbed.
-const PRODUCT: &str = "bench";
-
 /// Where benchmarks run.
 pub(super) enum Site {
     /// On a coordinator that runs already.
-    There(Client),
+    There(Arc<Visit>),
     /// On coordinators that are started in this folder, each with a store of its own.
     Here {
         /// The folder for the data, on the disk that a coordinator of this configuration would use.
@@ -60,7 +56,7 @@ impl Site {
                 return Err(Failure::usage(format!("{} is not on this machine", api.value))
                     .hint("a benchmark loads whatever it measures: run it where the coordinator runs"));
             }
-            return Ok(Self::There(crate::api::connect(&context.config)?));
+            return Ok(Self::There(Arc::new(Visit::new(crate::api::connect(&context.config)?))));
         }
         let data = context.config.data.path();
         clear_leftovers(data);
@@ -82,8 +78,16 @@ impl Site {
     /// The coordinator to measure, fresh if it is ours.
     pub(super) async fn open(&self) -> Result<Ground, Failure> {
         match self {
-            Self::There(client) => Ok(Ground::of(client.clone(), None)),
+            Self::There(visit) => Ok(Ground::of(Arc::clone(visit), None)),
             Self::Here { .. } => Ground::start(self.plot(FLEET).await?).await,
+        }
+    }
+
+    /// Takes back what a benchmark has put on a coordinator that is not ours, whatever it came to.
+    pub(super) async fn leave(&self) -> Result<(), Failure> {
+        match self {
+            Self::There(visit) => visit.leave().await,
+            Self::Here { .. } => Ok(()),
         }
     }
 }
@@ -166,9 +170,8 @@ impl Drop for Plot {
 
 /// A coordinator to measure.
 pub(super) struct Ground {
-    admin: Client,
+    visit: Arc<Visit>,
     server: Option<ServerProcess>,
-    hired: Mutex<Vec<FactoryId>>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -178,8 +181,8 @@ struct ServerProcess {
 }
 
 impl Ground {
-    fn of(admin: Client, server: Option<ServerProcess>) -> Self {
-        Self { admin, server, hired: Mutex::default(), clock: Arc::new(SystemClock::new()) }
+    fn of(visit: Arc<Visit>, server: Option<ServerProcess>) -> Self {
+        Self { visit, server, clock: Arc::new(SystemClock::new()) }
     }
 
     /// Starts a coordinator on a plot, with whatever is there.
@@ -219,16 +222,13 @@ impl Ground {
         };
         let token = std::fs::read_to_string(folder.join("admin.token"))?.trim().to_owned();
         let admin = Client::new(Endpoint { base, token, product: None, trust: Trust::Public })?;
-        Ok(Self::of(admin, Some(ServerProcess { child, plot })))
+        Ok(Self::of(Arc::new(Visit::new(admin)), Some(ServerProcess { child, plot })))
     }
 
-    /// Ends the coordinator, if it is ours, and gives its plot back; another one forgets our factories.
+    /// Ends the coordinator, if it is ours, and gives its plot back; another one is left as it was.
     pub(super) async fn stop(self) -> Result<Option<Plot>, Failure> {
         let Some(mut server) = self.server else {
-            for factory in self.hired.into_inner() {
-                let _: serde_json::Value =
-                    self.admin.call(Method::DELETE, &format!("/factories/{factory}"), None::<&()>).await?;
-            }
+            self.visit.leave().await?;
             return Ok(None);
         };
         drop(server.child.stdin.take());
@@ -244,7 +244,7 @@ impl Ground {
     /// Waits until the coordinator says that it can serve.
     pub(super) async fn is_ready(&self) -> Result<(), Failure> {
         let started = self.clock.monotonic();
-        while let Err(error) = self.admin.get::<serde_json::Value>("/readyz").await {
+        while let Err(error) = self.admin().get::<serde_json::Value>("/readyz").await {
             if self.clock.monotonic().saturating_sub(started) > START_MAX {
                 return Err(error.into());
             }
@@ -255,7 +255,7 @@ impl Ground {
 
     /// A client that may do everything.
     pub(super) fn admin(&self) -> &Client {
-        &self.admin
+        self.visit.admin()
     }
 
     /// The process of the coordinator, if it is ours.
@@ -270,40 +270,35 @@ impl Ground {
 
     /// The benchmarks' own product: what is done ships by itself.
     pub(super) async fn product(&self) -> Result<ProductId, Failure> {
-        let product: ProductId = PRODUCT.parse().map_err(|error| Failure::failed(format!("{error}")))?;
-        let settings = ProductSettings { auto_ship: Some(true), ..ProductSettings::default() };
-        let _: serde_json::Value =
-            self.admin.call(Method::PUT, &format!("/products/{product}"), Some(&settings)).await?;
-        Ok(product)
+        self.visit.product().await
     }
 
-    /// A factory's client, enrolled and alive.
-    pub(super) async fn hire(&self, name: &str, seats: u32) -> Result<Hand, Failure> {
-        let factory: FactoryId = name.parse().map_err(|error| Failure::failed(format!("{error}")))?;
+    /// The client of factory `n`, enrolled and alive. It works for the product alone.
+    pub(super) async fn hire(&self, product: &ProductId, n: usize, seats: u32) -> Result<Hand, Failure> {
+        let factory = self.visit.factory(n)?;
         let grant = Grant::Join {
             factory: Some(factory.clone()),
-            products: std::iter::once(self.product_id()?).collect(),
+            products: std::iter::once(product.clone()).collect(),
             capabilities: std::collections::BTreeSet::new(),
         };
-        let token = NewToken { name: format!("bench {name}"), grant, ttl_seconds: None };
-        let made: TokenMade = self.admin.post("/tokens", &token).await?;
+        let token = NewToken { name: format!("bench {factory}"), grant, ttl_seconds: None };
+        let made: TokenMade = self.admin().post("/tokens", &token).await?;
         let enroll = Enroll { join_token: made.secret, factory_id: factory.clone(), nonce: None };
-        let enrolled: Enrolled = self.admin.post("/factories/enroll", &enroll).await?;
-        let endpoint =
-            Endpoint { base: self.admin.base().to_owned(), token: enrolled.token, product: None, trust: Trust::Public };
-        self.hired.lock().push(factory.clone());
+        let enrolled: Enrolled = self.admin().post("/factories/enroll", &enroll).await?;
+        let endpoint = Endpoint {
+            base: self.admin().base().to_owned(),
+            token: enrolled.token,
+            product: None,
+            trust: Trust::Public,
+        };
         let hand = Hand::new(factory, Client::new(endpoint)?, seats);
         hand.beat().await?;
         Ok(hand)
     }
 
-    fn product_id(&self) -> Result<ProductId, Failure> {
-        PRODUCT.parse().map_err(|error| Failure::failed(format!("{error}")))
-    }
-
     /// Store operations so far, all kinds together.
     pub(super) async fn store_operations(&self) -> Result<u64, Failure> {
-        let metrics: Metrics = self.admin.get("/metrics").await?;
+        let metrics: Metrics = self.admin().get("/metrics").await?;
         Ok(metrics.store_operations.values().sum())
     }
 }

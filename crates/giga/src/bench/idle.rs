@@ -67,14 +67,13 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchIdleArgs
     for factories in sizes {
         context.out.note(&format!("{factories} factories join"));
         for n in hands.len()..factories as usize {
-            hands.push(ground.hire(&format!("bench-{n}"), 1).await?);
+            hands.push(ground.hire(&product, n, 1).await?);
         }
         for mode in MODES {
             context.out.note(&format!("{factories} idle factories in mode {mode}, for {} seconds", args.seconds));
             rows.push(measure(&ground, &hands, &product, mode, args.seconds).await?);
         }
     }
-    ground.admin().set_mode(Some(&product), None).await?;
     ground.stop().await?;
     let report = Report { bench: "idle", poll_every_s: POLL_EVERY.as_secs(), seconds: args.seconds, rows };
     if context.out.is_json() {

@@ -95,8 +95,8 @@ async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs
     let product = ground.product().await?;
     let moments: Arc<Mutex<Moments>> = Arc::default();
     let work = |hand| live(hand, Arc::clone(&ground.clock), Arc::clone(&moments));
-    let mut crew = Crew::hire(ground, FACTORIES, SEATS, work).await?;
-    let mut watcher = Watcher::open(ground.admin()).await?;
+    let mut crew = Crew::hire(ground, &product, (FACTORIES, SEATS), work).await?;
+    let mut watcher = Watcher::open(ground.admin(), &product).await?;
     let (warm_up, count) = (u64::from(WARM_UP * args.rate), u64::from(args.seconds * args.rate));
     context.out.note(&format!("{} jobs/s for {} seconds, after {WARM_UP} to warm up", args.rate, args.seconds));
     let submitting = async {

@@ -92,11 +92,12 @@ async fn measure(
     let count = args.lives;
     let ground = site.open().await?;
     let product = ground.product().await?;
+    let size = (args.factories, args.seats);
     let mut crew = match manner {
-        Manner::Single => Crew::hire(&ground, args.factories, args.seats, lives::live_singly).await?,
-        Manner::Batched => Crew::hire(&ground, args.factories, args.seats, lives::live_in_batches).await?,
+        Manner::Single => Crew::hire(&ground, &product, size, lives::live_singly).await?,
+        Manner::Batched => Crew::hire(&ground, &product, size, lives::live_in_batches).await?,
     };
-    let mut watcher = Watcher::open(ground.admin()).await?;
+    let mut watcher = Watcher::open(ground.admin(), &product).await?;
     context.out.note(&format!("{manner:?}: {WARM_UP} lives to warm up, then {count} that count").to_lowercase());
     crew.during(live(&ground, &product, manner, (WARM_UP, args.submitters), &mut watcher)).await?;
     let (events, started, cpu) = (watcher.events(), ground.clock.monotonic(), Used::now(&ground));

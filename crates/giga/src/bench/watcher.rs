@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use domain::ProductId;
 use protocol::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -17,8 +18,9 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Opens the stream; from here on nothing is missed.
-    pub(super) async fn open(client: &Client) -> Result<Self, Failure> {
+    /// Opens the stream; from here on nothing of the product is missed.
+    pub(super) async fn open(client: &Client, product: &ProductId) -> Result<Self, Failure> {
+        let ours = format!("\"productId\":\"{product}\"");
         let mut stream = client.events("/events/stream", None).await?;
         let events = Arc::new(AtomicU64::new(0));
         let (ended, shipped) = watch::channel(0);
@@ -32,7 +34,7 @@ impl Watcher {
                 if event.event == "reset" {
                     return;
                 }
-                if !event.data.contains(OURS) {
+                if !event.data.contains(&ours) {
                     continue;
                 }
                 counted.fetch_add(1, Ordering::Relaxed);
@@ -62,9 +64,6 @@ impl Watcher {
         }
     }
 }
-
-/// The mark of an event of the benchmarks' product.
-const OURS: &str = "\"productId\":\"bench\"";
 
 /// The mark of the last event of a life.
 const SHIPPED: &str = "\"kind\":\"shipped\"";

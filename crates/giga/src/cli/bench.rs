@@ -108,7 +108,7 @@ pub(crate) struct BenchDepthArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BenchIdleArgs {
     /// Idle factories; can be repeated
-    #[arg(long, value_name = "N", default_values_t = [10, 100, 1_000], value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "N", default_values_t = [0, 10, 100, 1_000], value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) factories: Vec<u32>,
     /// How long to watch each row of the table
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(3..=600))]

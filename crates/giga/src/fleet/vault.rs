@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use domain::{Backup, BackupSummary, Clock, Generation, StoreError};
 use protocol::Restored;
 use server::{Vault, VaultError};
-use store::{BackupError, DirectoryLogs, Restoration, pack_evidence, stage_restore, unpack_evidence};
+use store::{BackupError, DirectoryLogs, Restoration, inspect_backup, pack_evidence, stage_restore, unpack_evidence};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -61,7 +61,7 @@ impl Vault for StoreVault {
         };
         taken.map_err(VaultError::Store)?;
         let (backup, logs) = (to.to_owned(), self.logs.clone());
-        off_thread(move || pack_evidence(&backup, &logs)).await
+        off_thread(move || pack_evidence(&backup, &logs)).await.map_err(refused)
     }
 
     async fn restore(&self, incoming: &Path) -> Result<Restored, VaultError> {
@@ -69,13 +69,7 @@ impl Vault for StoreVault {
         if self.restart.is_cancelled() {
             return Err(VaultError::Busy);
         }
-        // First: staging uses the file up, and what backs runs that nobody will know harms nobody.
-        let (backup, logs) = (incoming.to_owned(), self.logs.clone());
-        off_thread(move || unpack_evidence(&backup, &logs)).await?;
-        let staged = match &self.store {
-            Adapter::Sqlite(_) => self.stage(incoming).await?,
-            Adapter::Postgres(store) => store.restore(incoming, self.clock.now()).await.map_err(refused)?,
-        };
+        let staged = self.replace(incoming).await.map_err(refused)?;
         self.restart.cancel();
         let kept = staged.kept.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         let notice = Restored::notice(&staged.backup);
@@ -84,8 +78,34 @@ impl Vault for StoreVault {
 }
 
 impl StoreVault {
+    /// Looks at the file before anything is touched; of one that is not put back, nothing stays.
+    async fn replace(&self, incoming: &Path) -> Result<Restoration, BackupError> {
+        let (backup, logs) = (incoming.to_owned(), self.logs.clone());
+        let unpacking = off_thread(move || {
+            inspect_backup(&backup)?;
+            // Staging uses the file up.
+            unpack_evidence(&backup, &logs)
+        });
+        let unpacked = unpacking.await?;
+        let replaced = match &self.store {
+            Adapter::Sqlite(_) => self.stage(incoming).await,
+            Adapter::Postgres(store) => store.restore(incoming, self.clock.now()).await,
+        };
+        // One that may be in its place after all needs what backs its runs.
+        if let Err(error) = &replaced
+            && !matches!(error, BackupError::Unknown(_))
+        {
+            let taking_back = off_thread(move || {
+                unpacked.take_back();
+                Ok(())
+            });
+            taking_back.await?;
+        }
+        replaced
+    }
+
     /// Makes the file the one that the next start finds.
-    async fn stage(&self, incoming: &Path) -> Result<Restoration, VaultError> {
+    async fn stage(&self, incoming: &Path) -> Result<Restoration, BackupError> {
         let (incoming, database) = (incoming.to_owned(), self.database.clone());
         let (generation, now) = (self.generation, self.clock.now());
         off_thread(move || stage_restore(&incoming, &database, Some(generation), now)).await
@@ -94,10 +114,9 @@ impl StoreVault {
 
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
-) -> Result<T, VaultError> {
+) -> Result<T, BackupError> {
     let done = tokio::task::spawn_blocking(work).await;
-    let done = done.map_err(|error| VaultError::Store(StoreError::Unavailable(error.to_string())))?;
-    done.map_err(refused)
+    done.map_err(|error| BackupError::Server(StoreError::Unavailable(error.to_string())))?
 }
 
 /// The file's name is ours and means nothing to whoever sent it.
@@ -109,5 +128,80 @@ fn refused(error: BackupError) -> VaultError {
             "the backup has schema {found}, this program knows up to {known}: use the newer program"
         )),
         error => VaultError::Store(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use ambient::SystemClock;
+    use domain::{Epoch, JobId, LogStore};
+    use store::{Options, Sqlite};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn job() -> JobId {
+        JobId::from_bytes([7; 16])
+    }
+
+    /// A vault, and a backup of it with what backs one run, which the logs no longer have.
+    async fn with_backup() -> (TempDir, StoreVault, PathBuf) {
+        let home = tempfile::tempdir().unwrap();
+        let (database, logs) = (home.path().join("data/fleet.db"), home.path().join("data/logs"));
+        let store = Adapter::Sqlite(Arc::new(Sqlite::open(&database, Options::default()).unwrap()));
+        let (kept, clock) = (DirectoryLogs::new(&logs, 1_000), Arc::new(SystemClock::new()));
+        let restart = CancellationToken::new();
+        let vault = StoreVault::open(store, kept, database, Generation::default(), clock, restart).unwrap();
+        vault.logs.keep_evidence(job(), Epoch(1), br#"{"diff":"+the change"}"#).await.unwrap();
+        let backup = home.path().join("backup.db");
+        assert_eq!(vault.back_up(&backup).await.unwrap().evidence, 1);
+        fs::remove_dir_all(logs).unwrap();
+        (home, vault, backup)
+    }
+
+    async fn is_unchanged(vault: &StoreVault) -> bool {
+        vault.logs.evidence(job(), Epoch(1)).await.unwrap().is_none() && !vault.restart.is_cancelled()
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_refused_has_changed_nothing() {
+        let (_home, vault, backup) = with_backup().await;
+        let mut spoilt = fs::read(&backup).unwrap();
+        let at = spoilt.windows(10).position(|window| window == b"the change").unwrap();
+        spoilt[at..at + 10].fill(0xff);
+        let cut = &spoilt[..spoilt.len() / 2];
+        // The same pages under another program's number: a database that can be read, and is no backup.
+        let mut foreign = fs::read(&backup).unwrap();
+        foreign[68..72].fill(0x11);
+
+        for (content, why) in [(cut, "damaged"), (&spoilt[..], "damaged"), (&foreign[..], "is not a backup")] {
+            let incoming = backup.with_file_name("incoming");
+            fs::write(&incoming, content).unwrap();
+            let refused = vault.restore(&incoming).await;
+
+            assert!(matches!(&refused, Err(VaultError::BadBackup(said)) if said.contains(why)), "{refused:?}");
+            assert!(is_unchanged(&vault).await, "{why}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_restore_that_fails_in_its_last_step_has_changed_nothing_and_can_be_done_again() {
+        let (_home, vault, backup) = with_backup().await;
+        let in_the_way = vault.database.with_file_name("fleet.db.restoring");
+        fs::create_dir_all(in_the_way.join("something")).unwrap();
+        let again = backup.with_file_name("again");
+        fs::copy(&backup, &again).unwrap();
+
+        let failed = vault.restore(&backup).await;
+        let was_unchanged = is_unchanged(&vault).await;
+        fs::remove_dir_all(in_the_way).unwrap();
+        let restored = vault.restore(&again).await.unwrap();
+
+        assert!(matches!(failed, Err(VaultError::Store(_))), "{failed:?}");
+        assert!(was_unchanged);
+        assert_eq!((restored.backup.evidence, vault.restart.is_cancelled()), (1, true));
+        assert!(vault.logs.evidence(job(), Epoch(1)).await.unwrap().is_some());
     }
 }

@@ -185,3 +185,35 @@ fn what_backs_a_run_is_in_a_backup_and_comes_back_with_it() {
     assert_eq!(counted, [Some(1); 3]);
     fleet.end(Signal::TERM);
 }
+
+#[test]
+fn what_backs_a_run_is_in_a_backup_of_postgresql_and_comes_back_with_it() {
+    let Some(server) = pgserver::for_test(pgserver::Flushes::Real).unwrap() else { return };
+    let url = server.url();
+    let mut fleet = Fleet::new();
+    fleet.start(&["up"], &[("GIGA_STORE", url.as_str())]);
+    fleet.until_connected();
+    let id = submit(&fleet, "first");
+    fleet.machine.giga(&["wait", &id, "--until", "testing"]);
+    let shown = |fleet: &Fleet| fleet.json(&["runs", &id, "1"]);
+    let logs = fleet.machine.path().join("data/logs");
+    let before = shown(&fleet);
+
+    let taken = fleet.json(&["backup", "running.db"]);
+    std::fs::remove_dir_all(&logs).unwrap();
+    let none = fleet.json(&["backup", "none.db"]);
+    fleet.json(&["restore", "running.db", "--yes"]);
+    let after = shown(&fleet);
+    fleet.end(Signal::TERM);
+    let taken_closed = fleet.json(&["backup", "closed.db", "--store", &url]);
+    std::fs::remove_dir_all(&logs).unwrap();
+    fleet.json(&["restore", "closed.db", "--store", &url, "--yes"]);
+    fleet.start_serving_on(&url);
+    let after_closed = shown(&fleet);
+    fleet.end(Signal::TERM);
+
+    assert!(before[0]["diff"].as_str().is_some_and(|diff| diff.contains("out-")), "{before:?}");
+    assert_eq!((&after, &after_closed), (&before, &before));
+    let counted = [taken, none, taken_closed].map(|taken| taken[0]["evidence"].as_u64());
+    assert_eq!(counted, [Some(1), Some(0), Some(1)], "they are beside the logs, and not in the database");
+}

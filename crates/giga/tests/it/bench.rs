@@ -1,11 +1,13 @@
 //! `giga bench`: each benchmark, small, on real processes. The figures are those of a debug build; their shape is the contract.
 
-use std::time::Duration;
+use std::process::Child;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::fleet::Fleet;
 use crate::giga::Machine;
-use crate::processes::becomes_so;
+use crate::processes::send;
 
 /// The one line that a benchmark prints with `--json`.
 fn measured(args: &[&str]) -> Value {
@@ -63,6 +65,18 @@ fn idle_is_measured_in_every_mode_and_costs_no_store_operation_and_claims_only_w
 }
 
 #[test]
+fn a_fleet_without_factories_is_measured_too_unless_told_otherwise() {
+    let help = Machine::new().giga(&["bench", "idle", "--help"]);
+    assert!(help.stdout.contains("[default: 0 10 100 1000]"), "{}", help.stdout);
+
+    let found = measured(&["idle", "--factories", "0", "--seconds", "3"]);
+
+    let rows = found["rows"].as_array().unwrap();
+    let figures = rows.iter().map(|row| (figure(row, "factories"), figure(row, "claims_per_min")));
+    assert_eq!(figures.collect::<Vec<_>>(), [(0.0, 0.0); 3]);
+}
+
+#[test]
 fn decisions_are_measured_for_small_and_large_fleets() {
     let found = measured(&["decide"]);
 
@@ -100,25 +114,96 @@ fn a_benchmark_refuses_what_it_must_not_touch() {
     }
 }
 
+/// Whoever stops or spoils the benchmark.
+type Ending = fn(&Fleet, &Child);
+
+/// What a coordinator has of factories, tokens, modes, products and jobs that are not over.
+fn all_of(fleet: &Fleet) -> [Value; 5] {
+    let open = ["queued", "blocked", "assigned", "building", "review", "testing"].map(|stage| ["--stage", stage]);
+    let open = [&["jobs", "--limit", "1000"], open.as_flattened()].concat();
+    let items = |args: &[&str]| fleet.json(args)[0]["items"].clone();
+    let tokens = items(&["token", "list"]).as_array().unwrap().iter().map(|token| token["name"].clone()).collect();
+    let mode = fleet.json(&["mode"]).remove(0);
+    [items(&["factories"]), tokens, mode, items(&["products"]), items(&open)]
+}
+
+/// Starts a benchmark on the fleet's coordinator, ends it once it `is_at_work`, and tells how it ended.
+fn ended(fleet: &Fleet, bench: &[&str], is_at_work: impl Fn() -> bool, ending: Ending) -> Option<i32> {
+    let api = fleet.machine.read("data/endpoint");
+    let args = [&["--api", api.trim(), "--quiet", "bench"], bench].concat();
+    let mut child = fleet.machine.start_into("bench.log", &args, &[]);
+    fleet.until("a benchmark at work", is_at_work);
+    ending(fleet, &child);
+    fleet.until("the end of the benchmark", || child.try_wait().unwrap().is_some());
+    child.wait().unwrap().code()
+}
+
 #[test]
-fn a_coordinator_that_runs_already_is_measured_and_left_without_our_factories() {
-    let machine = Machine::new();
-    let data = machine.path().join("data");
-    let data = data.to_str().unwrap();
-    let serve = ["--data", data, "serve", "--listen", "127.0.0.1:0", "--until-stdin-closes"];
-    let mut server = machine.start(&serve);
-    let endpoint = || std::fs::read_to_string(machine.path().join("data/endpoint")).unwrap_or_default();
-    assert!(becomes_so(Duration::from_secs(30), || !endpoint().is_empty()), "the coordinator does not start");
-    let api = endpoint();
+fn a_coordinator_that_runs_already_is_measured_and_left_as_it_was() {
+    let mut fleet = Fleet::serve();
+    let api = fleet.machine.read("data/endpoint").trim().to_owned();
+    let bench = ["--api", &api, "--json", "--quiet", "bench", "latency", "--rate", "20", "--seconds", "1"];
+    let before = all_of(&fleet);
 
-    let bench =
-        ["--data", data, "--api", &api, "--json", "--quiet", "bench", "latency", "--rate", "20", "--seconds", "1"];
-    let ran = machine.giga(&bench);
-    let left = machine.giga(&["--data", data, "--api", &api, "--json", "factories"]);
-    drop(server.stdin.take());
-    server.wait().unwrap();
+    let first = fleet.machine.giga(&bench);
+    let [factories, tokens, mode, products, open] = all_of(&fleet);
+    let second = fleet.machine.giga(&bench);
+    let again = all_of(&fleet);
+    fleet.end(Signal::TERM);
 
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
-    assert_eq!(figure(&serde_json::from_str(&ran.stdout).unwrap(), "jobs"), 20.0);
-    assert_eq!(serde_json::from_str::<Value>(&left.stdout).unwrap()["items"], Value::Array(Vec::new()));
+    for ran in [&first, &second] {
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+        assert_eq!(figure(&serde_json::from_str(&ran.stdout).unwrap(), "jobs"), 20.0);
+    }
+    assert_eq!([&factories, &tokens, &mode, &open], [&before[0], &before[1], &before[2], &before[4]]);
+    let names: Vec<_> = products.as_array().unwrap().iter().map(|product| &product["id"]).collect();
+    assert_eq!(names, ["bench", "default"], "one product is made, and used again");
+    assert_eq!(again, [factories, tokens, mode, products, open]);
+}
+
+#[test]
+fn a_benchmark_that_is_interrupted_puts_the_mode_back_and_touches_no_product_of_somebody_else() {
+    let mut fleet = Fleet::serve();
+    fleet.json(&["products", "set", "bench", "--weight", "7"]);
+    fleet.json(&["mode", "gate", "--product", "bench"]);
+    let [factories, tokens, mode, products, open] = all_of(&fleet);
+
+    let is_at_work = || fleet.json(&["mode"])[0]["products"].as_object().is_some_and(|modes| modes.len() > 1);
+    let interrupt: Ending = |_, child| send(Signal::INT, child);
+    let code = ended(&fleet, &["idle", "--factories", "3", "--seconds", "600"], is_at_work, interrupt);
+    let after = all_of(&fleet);
+    fleet.end(Signal::TERM);
+
+    assert_eq!(code, Some(1), "{}", fleet.machine.read("bench.log"));
+    assert_eq!([&after[0], &after[1], &after[2], &after[4]], [&factories, &tokens, &mode, &open]);
+    let is_theirs = |product: &&Value| product["id"] == "bench" || product["id"] == "default";
+    let theirs: Vec<_> = after[3].as_array().unwrap().iter().filter(is_theirs).cloned().collect();
+    assert_eq!(Value::from(theirs), products);
+}
+
+#[test]
+fn a_benchmark_that_is_stopped_or_fails_takes_back_jobs_that_wait_factories_and_tokens() {
+    let mut fleet = Fleet::serve();
+    // Nothing is offered in this mode: the jobs stay where they are.
+    fleet.json(&["mode", "poll"]);
+    let before = all_of(&fleet);
+    let terminate: Ending = |_, child| send(Signal::TERM, child);
+    let revoke: Ending = |fleet, _| {
+        let tokens = fleet.json(&["token", "list"]).remove(0);
+        let of_factory = |token: &&Value| token["grant"]["role"] == "factory";
+        let token = tokens["items"].as_array().unwrap().iter().find(of_factory).unwrap()["id"].clone();
+        fleet.json(&["token", "revoke", token.as_str().unwrap()]);
+    };
+
+    let is_at_work = || all_of(&fleet)[4].as_array().unwrap().len() > 10;
+    let outcomes = [terminate, revoke].map(|ending| {
+        let code = ended(&fleet, &["latency", "--rate", "50", "--seconds", "600"], is_at_work, ending);
+        (code, all_of(&fleet))
+    });
+    fleet.end(Signal::TERM);
+
+    for (code, after) in outcomes {
+        assert_eq!(code, Some(1), "{}", fleet.machine.read("bench.log"));
+        assert_eq!([&after[0], &after[1], &after[2], &after[4]], [&before[0], &before[1], &before[2], &before[4]]);
+    }
 }

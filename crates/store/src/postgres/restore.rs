@@ -10,10 +10,10 @@ use futures_util::pin_mut;
 use tokio::sync::mpsc;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
-use tracing::info;
+use tracing::{info, warn};
 
-use super::connection::Session;
-use super::fault::{Trouble, closed};
+use super::connection::{Connector, Session};
+use super::fault::{Blame, Trouble, closed};
 use super::{Postgres, documents, schema};
 use crate::cell::Cell;
 use crate::sqlite::{BackupError, Cells, LABEL_KEY, Restoration, inspect_backup, read_out};
@@ -93,11 +93,10 @@ const TABLES: [Table; 8] = [
 /// Where the new tables are until they take the place of the old ones.
 const INCOMING: &str = "fleet_incoming";
 
-/// The lock is the one that schemas are brought up to date under. Loading takes as long as it takes.
-const BEGIN: &str = "\
-    BEGIN;
-    SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
-    SELECT pg_advisory_xact_lock(1195984705)";
+/// Loading takes as long as it takes.
+const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
+/// The lock is the one that schemas are brought up to date under.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(1195984705)";
 const HOME: &str = "\
     SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.oid = 'fleet_log'::regclass";
@@ -122,7 +121,7 @@ impl Postgres {
         let generation = Generation::restored(backup.generation, Some(replaced), now);
         let lineage = Lineage { generation, restored_at: Some(now), as_of: backup.taken_at };
         // What is not committed is undone with its connection.
-        let kept = swap(&session, from, &lineage).await?;
+        let kept = swap(&self.connector, &session, from, &lineage).await?;
         info!(
             store.generation = %generation,
             "Put a backup in the place of everything, under generation {generation}; what was there is in schema {kept}"
@@ -140,9 +139,10 @@ async fn generation(session: &Session) -> Result<Generation, Trouble> {
 }
 
 /// Loads the backup, moves the tables, commits. Answers with the schema that has the old ones.
-async fn swap(session: &Session, from: &Path, lineage: &Lineage) -> Result<String, BackupError> {
+async fn swap(connector: &Connector, session: &Session, from: &Path, lineage: &Lineage) -> Result<String, BackupError> {
     let away = |trouble: Trouble| BackupError::Server(trouble.fault());
-    session.run(BEGIN).await.map_err(away)?;
+    let name = transaction_name(lineage.generation);
+    session.run(&format!("{BEGIN}; SET LOCAL application_name = '{name}'; {LOCK}")).await.map_err(away)?;
     let home = session.texts(HOME).await.map_err(away)?.concat();
     let kept = aside(session, lineage.generation).await.map_err(away)?;
     let begin = format!("CREATE SCHEMA {INCOMING}; CREATE SCHEMA {kept}; SET LOCAL search_path = {INCOMING}");
@@ -163,8 +163,33 @@ async fn swap(session: &Session, from: &Path, lineage: &Lineage) -> Result<Strin
     let end = format!(
         "{moves} UPDATE {home}.fleet_log SET term = (SELECT term + 1 FROM {kept}.fleet_log); DROP SCHEMA {INCOMING}; COMMIT"
     );
-    session.run(&end).await.map_err(away)?;
-    Ok(kept)
+    match session.run(&end).await {
+        Ok(()) => Ok(kept),
+        Err(trouble) if trouble.blame() == Blame::Connection => {
+            session.give_up();
+            warn!("The connection to the database broke while a backup was put in place: {trouble}");
+            let stands = has_come_to_stand(connector, lineage.generation).await;
+            let stands = stands.map_err(|trouble| BackupError::Unknown(trouble.to_string()))?;
+            if stands { Ok(kept) } else { Err(away(trouble)) }
+        }
+        Err(trouble) => Err(away(trouble)),
+    }
+}
+
+/// The name that a connection has for as long as it is within the transaction of a restore, and no longer.
+fn transaction_name(generation: Generation) -> String {
+    format!("gigafactory restore {generation}")
+}
+
+/// Whether a swap whose answer was lost was committed: seen once its transaction is over.
+async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<bool, Trouble> {
+    let session = connector.connect_patiently().await?;
+    // The server may not have noticed that nobody listens: left alone, the transaction would keep its locks.
+    let name = transaction_name(wanted);
+    let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{name}'");
+    session.run(&end).await?;
+    session.run(LOCK).await?;
+    Ok(generation(&session).await? == wanted)
 }
 
 /// A schema that is not there yet.

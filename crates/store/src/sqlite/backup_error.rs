@@ -7,7 +7,7 @@ use domain::StoreError;
 
 use super::open_error::OpenError;
 
-/// Why a backup cannot be taken, read or put back. What was there before is as it was.
+/// Why a backup cannot be taken, read or put back. Unless it says otherwise, what was there before is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// A file cannot be read or written.
@@ -60,6 +60,9 @@ pub enum BackupError {
     /// The server of a database could not do it.
     #[error(transparent)]
     Server(StoreError),
+    /// The server of a database went away in the last step, and cannot be asked whether it has taken it.
+    #[error("whether the backup is in place is not known, for the database cannot be asked ({0}): restore it again")]
+    Unknown(String),
     /// The database itself cannot be had.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -79,9 +82,19 @@ impl BackupError {
                 Self::NotABackup { path, why: "it is no SQLite database".to_owned() }
             }
             Some(rusqlite::ErrorCode::DatabaseCorrupt) => Self::Damaged { path, why: source.to_string() },
+            None if is_strange(&source) => Self::Damaged { path, why: source.to_string() },
             _ => Self::Sqlite { path, source },
         }
     }
+}
+
+/// Whether a value was found that nobody of us writes.
+fn is_strange(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    matches!(
+        error,
+        E::InvalidColumnType(..) | E::FromSqlConversionFailure(..) | E::IntegralValueOutOfRange(..) | E::Utf8Error(..)
+    )
 }
 
 impl From<BackupError> for StoreError {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::backup::{inspect_backup, open_alone, open_unchanged};
 use super::backup_error::BackupError;
-use crate::logs::DirectoryLogs;
+use crate::logs::{Added, DirectoryLogs};
 
 /// The collection of a backup that has them.
 pub(crate) const COLLECTION: &str = "fleet_evidence";
@@ -24,7 +24,7 @@ pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummar
     let transaction = connection.transaction().map_err(wrong)?;
     let mut add = transaction.prepare(ADD).map_err(wrong)?;
     let packed = logs.each_evidence(|job, epoch, document| {
-        // Ours is JSON: what is no text was put there by somebody else.
+        // Whole documents are JSON, and so text.
         let Ok(document) = String::from_utf8(document) else { return Ok(()) };
         add.execute(params![COLLECTION, format!("{job}/{epoch}"), document]).map(drop).map_err(Broken::Database)
     });
@@ -40,16 +40,47 @@ pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummar
     Ok(summary)
 }
 
-/// Puts what a backup has for runs into `logs`, where there is nothing yet. A file that is no backup has nothing.
-pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<(), BackupError> {
+/// Puts what a backup has for runs into `logs`, where there is nothing yet. An error leaves `logs` as they were, and so does
+/// [`Unpacked::take_back`].
+pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<Unpacked, BackupError> {
+    let mut unpacked = Unpacked { logs: logs.clone(), added: Vec::new() };
+    match unpack(backup, &mut unpacked) {
+        Ok(()) => Ok(unpacked),
+        Err(error) => {
+            unpacked.take_back();
+            Err(error)
+        }
+    }
+}
+
+/// What was added to logs from a backup.
+#[derive(Debug)]
+#[must_use = "what was unpacked for a restore that fails has to be taken back"]
+pub struct Unpacked {
+    logs: DirectoryLogs,
+    added: Vec<(JobId, Epoch)>,
+}
+
+impl Unpacked {
+    /// Removes what was added. What cannot be removed backs runs that nobody knows, and harms nobody.
+    pub fn take_back(self) {
+        for (job, epoch) in self.added {
+            let _ = self.logs.remove_evidence(job, epoch);
+        }
+    }
+}
+
+fn unpack(backup: &Path, unpacked: &mut Unpacked) -> Result<(), BackupError> {
     let wrong = |error| BackupError::sqlite(backup)(error);
-    let Ok(connection) = open_unchanged(backup) else { return Ok(()) };
-    let Ok(mut all) = connection.prepare(ALL) else { return Ok(()) };
+    let connection = open_unchanged(backup).map_err(wrong)?;
+    let mut all = connection.prepare(ALL).map_err(wrong)?;
     let mut rows = all.query([COLLECTION]).map_err(wrong)?;
     while let Some(row) = rows.next().map_err(wrong)? {
         let (key, document): (String, String) = (row.get(0).map_err(wrong)?, row.get(1).map_err(wrong)?);
-        if let Some((job, epoch)) = run_of(&key) {
-            logs.add_evidence(job, epoch, document.as_bytes()).map_err(BackupError::files(backup))?;
+        let Some((job, epoch)) = run_of(&key) else { continue };
+        let added = unpacked.logs.add_evidence(job, epoch, document.as_bytes());
+        if added.map_err(BackupError::files(backup))? == Added::Now {
+            unpacked.added.push((job, epoch));
         }
     }
     Ok(())

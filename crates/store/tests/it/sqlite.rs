@@ -3,6 +3,7 @@
 mod backup;
 mod closing;
 mod crash;
+mod evidence;
 mod faults;
 mod group_commit;
 mod meter;

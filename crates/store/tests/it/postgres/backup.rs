@@ -15,7 +15,7 @@ use store::{BackupError, Options, Postgres, PostgresOptions, Sqlite, inspect_bac
 use tokio::task::JoinSet;
 
 use super::proxy::{Fault, Proxy};
-use super::{Database, open, psql};
+use super::{Database, open, psql, until};
 
 /// A few lives in all stages, with dependencies and documents.
 async fn populate(store: &(impl JobStore + FleetStore)) {
@@ -216,6 +216,64 @@ async fn a_restore_that_breaks_off_leaves_everything_as_it_was_and_can_be_done_a
         assert_eq!(everything(&postgres).await, before);
     }
     assert!(postgres.restore(&copy, now).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn row_32_a_restore_whose_last_answer_is_lost_is_found_to_stand() {
+    let Some(database) = Database::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (copy, now) = (folder.path().join("copy"), SystemClock::new().now());
+    let proxy = Proxy::start(database.server.port()).await;
+    let postgres = Arc::new(open(&proxy.url(), PostgresOptions::default()).await);
+    populate(&*postgres).await;
+    postgres.back_up(&copy, now).await.unwrap();
+    let before = everything(&*postgres).await;
+    postgres.commit(vec![create(job(77))]).await.remove(0).unwrap();
+    let beside = psql(&database).await;
+    proxy.arm(Fault::LoseTheAnswerToASwap);
+
+    let restoring = JoinSet::from_iter([{
+        let postgres = Arc::clone(&postgres);
+        async move { postgres.restore(&copy, now).await }
+    }]);
+    let kept = "SELECT 1 FROM pg_namespace WHERE nspname LIKE 'fleet_before_generation_%'";
+    until("the swap on the server", async || !beside.query(kept, &[]).await.unwrap().is_empty()).await;
+    proxy.cut();
+    let restored = restoring.join_all().await.remove(0).unwrap();
+    postgres.close().await.unwrap();
+
+    let again = database.postgres().await;
+    assert_eq!(lineage(&again).await.generation, restored.generation);
+    assert_eq!(everything(&again).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn row_32_a_restore_whose_connection_the_server_ends_before_the_last_step_is_undone() {
+    let Some(database) = Database::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (copy, now) = (folder.path().join("copy"), SystemClock::new().now());
+    let postgres = Arc::new(database.postgres().await);
+    populate(&*postgres).await;
+    postgres.back_up(&copy, now).await.unwrap();
+    postgres.commit(vec![create(job(77))]).await.remove(0).unwrap();
+    let (before, blocker, beside) = (everything(&*postgres).await, psql(&database).await, psql(&database).await);
+    // The tables cannot change places while somebody reads one of them.
+    blocker.batch_execute("BEGIN; LOCK TABLE fleet_runs IN ACCESS SHARE MODE").await.unwrap();
+
+    let restoring = JoinSet::from_iter([{
+        let postgres = Arc::clone(&postgres);
+        async move { postgres.restore(&copy, now).await }
+    }]);
+    let waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%SET SCHEMA%'";
+    until("the last step", async || !beside.query(waits, &[]).await.unwrap().is_empty()).await;
+    let end =
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'gigafactory restore %'";
+    assert_eq!(beside.query(end, &[]).await.unwrap().len(), 1);
+    let restored = restoring.join_all().await.remove(0);
+    blocker.batch_execute("COMMIT").await.unwrap();
+
+    assert!(matches!(restored, Err(BackupError::Server(_))), "{restored:?}");
+    assert_eq!(everything(&*postgres).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

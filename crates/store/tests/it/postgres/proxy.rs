@@ -25,15 +25,18 @@ pub(crate) enum Fault {
     CutAtCopy,
     /// It is cut when tables are to change places.
     CutAtSwap,
+    /// It carries the word that tables are to change places, and nothing back from then on.
+    LoseTheAnswerToASwap,
 }
 
-const FAULTS: [Fault; 6] = [
+const FAULTS: [Fault; 7] = [
     Fault::None,
     Fault::LoseTheAnswerToAWrite,
     Fault::CutAtBegin,
     Fault::CutAlways,
     Fault::CutAtCopy,
     Fault::CutAtSwap,
+    Fault::LoseTheAnswerToASwap,
 ];
 
 pub(crate) struct Proxy {
@@ -98,6 +101,10 @@ async fn upwards(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, armed: Arc<Ato
             Fault::CutAtCopy if says(b"COPY fleet_events") => {
                 armed.store(0, Ordering::SeqCst);
                 return;
+            }
+            Fault::LoseTheAnswerToASwap if says(b"SET SCHEMA") => {
+                silent.cancel();
+                armed.store(0, Ordering::SeqCst);
             }
             Fault::CutAtSwap if says(b"SET SCHEMA") => {
                 armed.store(0, Ordering::SeqCst);

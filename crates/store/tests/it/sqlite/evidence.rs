@@ -1,0 +1,86 @@
+//! What backs runs, on its way into a backup and out of it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use domain::{Backup, Epoch, JobStore, LogStore};
+use store::conformance::sample::{create, id, job, seconds};
+use store::{BackupError, DirectoryLogs, inspect_backup, pack_evidence, unpack_evidence};
+
+use super::Database;
+
+/// A backup with two jobs, and logs beside the database.
+async fn with_logs(database: &Database) -> (PathBuf, DirectoryLogs) {
+    let sqlite = database.sqlite();
+    let committed = sqlite.commit(vec![create(job(1)), create(job(2))]).await;
+    assert!(committed.iter().all(Result::is_ok), "{committed:?}");
+    let copy = database.path().with_file_name("copy");
+    sqlite.back_up(&copy, seconds(1)).await.unwrap();
+    (copy, logs_in(database, "logs"))
+}
+
+fn logs_in(database: &Database, folder: &str) -> DirectoryLogs {
+    DirectoryLogs::new(database.path().with_file_name(folder), 1_000)
+}
+
+async fn kept(logs: &DirectoryLogs, n: u32) -> Option<String> {
+    let found = logs.evidence(id(n), Epoch(1)).await.unwrap();
+    found.map(|document| String::from_utf8_lossy(&document).into_owned())
+}
+
+#[tokio::test]
+async fn an_empty_or_torn_document_is_not_packed_and_gives_way_to_a_whole_one() {
+    let database = Database::new();
+    let (copy, logs) = with_logs(&database).await;
+    let torn = [&b""[..], b"{\"diff\":\"+fir", &[0; 16]];
+    for (epoch, document) in (1..).zip(torn.iter().chain([&&b"{\"n\":1}"[..]])) {
+        logs.keep_evidence(id(1), Epoch(epoch), document).await.unwrap();
+    }
+    logs.keep_evidence(id(2), Epoch(1), b"{\"n\":2}").await.unwrap();
+
+    let packed = pack_evidence(&copy, &logs).unwrap();
+    logs.keep_evidence(id(1), Epoch(4), b"").await.unwrap();
+    logs.keep_evidence(id(2), Epoch(1), b"{\"n\":3}").await.unwrap();
+    let _stays = unpack_evidence(&copy, &logs).unwrap();
+
+    assert_eq!((packed.evidence, &packed), (2, &inspect_backup(&copy).unwrap()));
+    assert_eq!(logs.evidence(id(1), Epoch(4)).await.unwrap().as_deref(), Some(&b"{\"n\":1}"[..]));
+    assert_eq!(kept(&logs, 2).await.as_deref(), Some("{\"n\":3}"), "what is there stays");
+}
+
+#[tokio::test]
+async fn what_was_unpacked_is_taken_back_and_what_was_there_before_stays() {
+    let database = Database::new();
+    let (copy, logs) = with_logs(&database).await;
+    logs.keep_evidence(id(1), Epoch(1), b"{\"n\":1}").await.unwrap();
+    logs.keep_evidence(id(2), Epoch(1), b"{\"n\":2}").await.unwrap();
+    pack_evidence(&copy, &logs).unwrap();
+    let elsewhere = logs_in(&database, "elsewhere");
+    elsewhere.keep_evidence(id(2), Epoch(1), b"{\"n\":3}").await.unwrap();
+
+    let unpacked = unpack_evidence(&copy, &elsewhere).unwrap();
+    let between = kept(&elsewhere, 1).await;
+    unpacked.take_back();
+
+    assert_eq!(between.as_deref(), Some("{\"n\":1}"));
+    assert_eq!((kept(&elsewhere, 1).await, kept(&elsewhere, 2).await.as_deref()), (None, Some("{\"n\":3}")));
+}
+
+#[tokio::test]
+async fn a_damaged_document_is_damage_and_leaves_nothing_of_the_others() {
+    let database = Database::new();
+    let (copy, logs) = with_logs(&database).await;
+    logs.keep_evidence(id(1), Epoch(1), b"{\"n\":1}").await.unwrap();
+    logs.keep_evidence(id(2), Epoch(1), b"{\"text\":\"to be spoilt\"}").await.unwrap();
+    pack_evidence(&copy, &logs).unwrap();
+    let mut bytes = fs::read(&copy).unwrap();
+    let at = bytes.windows(12).position(|window| window == b"to be spoilt").unwrap();
+    bytes[at..at + 12].fill(0xff);
+    fs::write(&copy, bytes).unwrap();
+    let elsewhere = logs_in(&database, "elsewhere");
+
+    let refused = unpack_evidence(&copy, &elsewhere);
+
+    assert!(matches!(refused, Err(BackupError::Damaged { .. })), "{refused:?}");
+    assert_eq!((kept(&elsewhere, 1).await, kept(&elsewhere, 2).await), (None, None));
+}
