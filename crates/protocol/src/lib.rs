@@ -30,7 +30,7 @@ pub use jobs::{
     Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
     JobView, LeaseView, RunList, Submit, Submitted,
 };
-pub use network::{Answer, Fault, Network, Outgoing, public_network, real_network};
+pub use network::{Answer, Fault, IDLE_TIME_MAX, Network, Outgoing, public_network, real_network};
 pub use operations::{
     Alert, AlertCode, AlertList, DeadLetter, DeadLetterList, Health, Metrics, NewToken, ProductList, ProductSettings,
     QueueState, TokenList, TokenMade, TokenView,

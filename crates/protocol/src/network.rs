@@ -19,6 +19,10 @@ use crate::reach::{Reach, Resolver};
 /// How long opening a connection may take.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// How long a connection is kept for the next request. A server closes idle ones too: whoever keeps them for longer sends
+/// a request into a connection that is being closed, and cannot tell whether it was carried out.
+pub const IDLE_TIME_MAX: Duration = Duration::from_secs(15);
+
 /// The body of an answer, as it arrives.
 pub type Answer = UnsyncBoxBody<Bytes, Fault>;
 
@@ -100,7 +104,7 @@ impl Hyper {
             .enable_http1()
             .wrap_connector(tcp);
         let mut builder = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(Duration::from_secs(60));
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIME_MAX);
         Ok(Self { reach, http: builder.build(https.clone()), long: builder.build(https) })
     }
 }

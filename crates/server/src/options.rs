@@ -105,3 +105,13 @@ impl Default for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_client_lets_go_of_an_idle_connection_long_before_the_server_does() {
+        assert!(protocol::IDLE_TIME_MAX * 2 <= Limits::default().header_time_max);
+    }
+}
