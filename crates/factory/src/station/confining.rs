@@ -35,6 +35,9 @@ const CREDENTIALS: [&str; 14] = [
     ".config/gigafactory",
 ];
 
+/// Where everybody's programs are.
+const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/etc", "/dev"];
+
 /// Variables that name a folder for temporary files.
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
@@ -212,9 +215,10 @@ impl StationSettings {
     }
 }
 
-/// Whether a home is a place of its own, so that hiding it hides nothing else.
+/// Whether a home is a place of its own, so that hiding it hides nothing else. Accounts of services have homes among the
+/// system's programs.
 fn is_place(home: &Path) -> bool {
-    home.is_absolute() && home.parent().is_some()
+    home.is_absolute() && home.parent().is_some() && !SYSTEM.iter().any(|folder| home.starts_with(folder))
 }
 
 /// A path without links in it, if it is there.
@@ -247,7 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn a_home_at_the_top_of_everything_is_not_hidden() {
-        assert_eq!(["/", "", "home", "/home/ada"].map(|home| is_place(Path::new(home))), [false, false, false, true]);
+    fn a_home_around_everything_or_among_the_systems_programs_is_not_hidden() {
+        let homes = ["/", "", "home", "/usr/sbin", "/home/ada"];
+
+        assert_eq!(homes.map(|home| is_place(Path::new(home))), [false, false, false, false, true]);
     }
 }

@@ -199,6 +199,8 @@ fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secr
 
     let log = house.fleet.machine.read("far.log");
     assert!(log.contains("Agents of factory `far` are confined by landlock, ABI"), "{log}");
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(log.contains("run as root, whom the kernel confines only in part"), is_root, "{log}");
     let dump = repository::text(&house.path("work.git"), &format!("aq/job/{id}:dump")).unwrap();
     let found = format!("{dump}\n{}", house.logs(&id));
     assert!(found.contains(&format!("GIGA_JOB_ID={id}")), "it looked at nothing: {found}");
