@@ -64,9 +64,9 @@ pub trait Engine: Send + Sync {
     fn login_files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
-    /// The folders beside its run's own that it writes to, if it is to be kept from all others. `None` for no such limit.
-    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
-        None
+    /// The folders beside its run's own that it has a login and sessions in. No other program gets to see them.
+    fn own_folders(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;

@@ -194,14 +194,6 @@ impl Launcher {
         self
     }
 
-    /// The same, for programs that write nowhere but to what is theirs, to `more`, and where everybody does.
-    #[must_use]
-    pub(crate) fn writing_only_to(self, more: Vec<PathBuf>) -> Self {
-        let shared = ["/tmp", "/var/tmp", "/dev", "/proc"].map(PathBuf::from).into_iter().chain([std::env::temp_dir()]);
-        let written = shared.chain(more).map(|path| (path, Reach::Everything));
-        self.reaching(std::iter::once((PathBuf::from("/"), Reach::Read)).chain(written))
-    }
-
     /// Whether its programs run inside of an enclosure.
     pub(crate) fn is_enclosed(&self) -> bool {
         self.enclosure.is_some()

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::config::{EngineConfig, EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
-use crate::process::{Bounds, End, Environment, Finished, Launcher, Line, Program};
+use crate::process::{Bounds, End, Environment, Finished, Launcher, Line, Program, Reach};
 
 /// What all engines of a factory have in common.
 #[derive(Clone)]
@@ -138,6 +138,10 @@ impl Engine for SignedIn {
         named.or_else(home).map(|folder| folder.join(login.file)).into_iter().collect()
     }
 
+    fn own_folders(&self) -> Vec<PathBuf> {
+        self.current.read().own_folders()
+    }
+
     async fn detect(&self) -> Presence {
         let engine = signed_in(&self.name, &self.config, &self.variables, &self.bench);
         *self.current.write() = Arc::clone(&engine);
@@ -175,8 +179,8 @@ impl Engine for Found {
         self.0.login_files()
     }
 
-    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
-        self.0.writes_only_to()
+    fn own_folders(&self) -> Vec<PathBuf> {
+        self.0.own_folders()
     }
 
     async fn detect(&self) -> Presence {
@@ -237,6 +241,12 @@ impl Login {
 }
 
 impl Bench {
+    /// The same for an engine with folders of its own.
+    pub(super) fn opening(&self, folders: Vec<PathBuf>) -> Self {
+        let own = folders.into_iter().map(|folder| (folder, Reach::Everything));
+        Self { launcher: self.launcher.clone().reaching(own), ..self.clone() }
+    }
+
     /// What a program says that it is, or why it cannot be used.
     pub(super) async fn version(&self, program: &str, environment: &Environment) -> Result<String, String> {
         let shown = domain::printable(program);
@@ -332,5 +342,28 @@ mod tests {
 
         assert_eq!(folder(std::slice::from_ref(&own)), Some(home.path().join(".claude")));
         assert_eq!(folder(&[own, key]), None);
+    }
+
+    #[test]
+    fn an_engine_has_the_folder_of_its_own_login_and_of_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        for file in [".claude/.credentials.json", ".codex/auth.json"].map(|file| home.path().join(file)) {
+            std::fs::create_dir(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "{}").unwrap();
+        }
+        let own = [(OsString::from("HOME"), home.path().as_os_str().to_owned())];
+        let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+        let bench = Bench {
+            launcher: Launcher::unguarded(Arc::clone(&clock)),
+            clock,
+            sessions: home.path().join("sessions"),
+            prices: Prices::default(),
+            empty_home: home.path().join("empty"),
+        };
+
+        let engines = make_all(&BTreeMap::new(), &own, &bench).unwrap();
+
+        let folders: Vec<Vec<PathBuf>> = engines.iter().map(|engine| engine.own_folders()).collect();
+        assert_eq!(folders, [".claude", ".codex"].map(|folder| vec![home.path().join(folder)]));
     }
 }

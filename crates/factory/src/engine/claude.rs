@@ -5,6 +5,7 @@ mod session;
 mod sessions;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use domain::EngineName;
@@ -46,7 +47,8 @@ impl ClaudeEngine {
         let room = Room::of(&environment, &config.environment, LOGIN.folder_variable, LOGIN.folder, &below);
         // Words about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC").with("DISABLE_AUTOUPDATER", "1");
-        Self { name, config: config.clone(), environment, room, bench: bench.clone() }
+        let bench = bench.opening(room.shared());
+        Self { name, config: config.clone(), environment, room, bench }
     }
 
     fn program(&self) -> &str {
@@ -101,6 +103,10 @@ impl Engine for ClaudeEngine {
 
     fn credential(&self) -> Option<&str> {
         self.config.credential.as_deref()
+    }
+
+    fn own_folders(&self) -> Vec<PathBuf> {
+        self.room.shared()
     }
 
     async fn detect(&self) -> Presence {

@@ -51,7 +51,8 @@ impl CodexEngine {
         let room = Room::of(&environment, &config.environment, LOGIN.folder_variable, LOGIN.folder, &below);
         // Words about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC");
-        Self { name, config: config.clone(), environment, room, bench: bench.clone() }
+        let bench = bench.opening(room.shared());
+        Self { name, config: config.clone(), environment, room, bench }
     }
 
     fn program(&self) -> &str {
@@ -70,8 +71,12 @@ impl CodexEngine {
         }
     }
 
+    /// Its own sandbox mounts things, which nobody inside an enclosure can. The enclosure allows no more than the usual one.
     fn sandbox(&self) -> &str {
-        self.config.sandbox.as_deref().unwrap_or(USUAL_SANDBOX)
+        match self.config.sandbox.as_deref().unwrap_or(USUAL_SANDBOX) {
+            USUAL_SANDBOX if self.bench.launcher.is_enclosed() => NO_SANDBOX,
+            sandbox => sandbox,
+        }
     }
 
     fn model<'a>(&'a self, request: &'a EngineRequest) -> Option<&'a String> {
@@ -81,11 +86,7 @@ impl CodexEngine {
     fn arguments(&self, request: &EngineRequest, resumed: Option<&str>) -> Vec<OsString> {
         let mut args: Vec<OsString> = ["exec", "--json", "-C"].map(OsString::from).to_vec();
         args.push(request.worktree.clone().into());
-        let sandbox = match self.writes_only_to() {
-            Some(_) => NO_SANDBOX,
-            None => self.sandbox(),
-        };
-        args.extend(["-s", sandbox, "--skip-git-repo-check"].map(OsString::from));
+        args.extend(["-s", self.sandbox(), "--skip-git-repo-check"].map(OsString::from));
         if let Some(model) = self.model(request) {
             args.push(format!("--model={}", one_line(model)).into());
         }
@@ -108,13 +109,8 @@ impl Engine for CodexEngine {
         self.config.credential.as_deref()
     }
 
-    /// Its own sandbox mounts things, which nobody inside an enclosure can: the enclosure stands in for it.
-    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
-        let stands_in = self.bench.launcher.is_enclosed() && self.sandbox() == USUAL_SANDBOX;
-        stands_in.then(|| match &self.room {
-            Room::Shared(folder) => vec![folder.clone()],
-            Room::PerJob(_) => Vec::new(),
-        })
+    fn own_folders(&self) -> Vec<PathBuf> {
+        self.room.shared()
     }
 
     async fn detect(&self) -> Presence {

@@ -34,6 +34,14 @@ impl Room {
         }
     }
 
+    /// The folder that all jobs share, if there is one.
+    pub(super) fn shared(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Shared(folder) => vec![folder.clone()],
+            Self::PerJob(_) => Vec::new(),
+        }
+    }
+
     /// The folder for one job's run, made if it is not there.
     pub(super) fn open(&self, job: JobId) -> io::Result<PathBuf> {
         let folder = match self {

@@ -118,6 +118,38 @@ impl Enclosure {
         self
     }
 
+    /// The same, with no more than `reach` at a path, whatever holds around it.
+    #[must_use]
+    pub(crate) fn at_most(self, path: &Path, reach: Reach) -> Self {
+        if self.reach_at(path) > reach { self.with(path, reach) } else { self }
+    }
+
+    /// The same, with no less than `reach` at a path, whatever holds around it.
+    #[must_use]
+    pub(crate) fn at_least(self, path: &Path, reach: Reach) -> Self {
+        if self.reach_at(path) < reach { self.with(path, reach) } else { self }
+    }
+
+    /// The same without a path and all that is below it, marked or not.
+    #[must_use]
+    pub(crate) fn hiding(mut self, path: &Path) -> Self {
+        let hidden = resolved(path);
+        self.marks.retain(|marked, _| !resolved(marked).starts_with(&hidden));
+        self.with(path, Reach::Nothing)
+    }
+
+    /// How far a program reaches at a path.
+    pub(crate) fn reach_at(&self, path: &Path) -> Reach {
+        let marks = self.resolved();
+        let mark = resolved(path).ancestors().find_map(|above| marks.get(above).copied());
+        mark.unwrap_or(Reach::Everything)
+    }
+
+    /// Whether a program cannot speak to a socket that it cannot write to. Older kernels do not hold it back.
+    pub(crate) fn keeps_from_sockets() -> bool {
+        kernel::keeps_from_sockets()
+    }
+
     /// Whether a program finds a folder and may not put anything into it, because something below is hidden: there the
     /// kernel only lets it have the folders and files that are there when it starts.
     pub(crate) fn narrows(&self, folder: &Path) -> bool {
@@ -157,8 +189,9 @@ impl Enclosure {
     fn resolved(&self) -> BTreeMap<PathBuf, Reach> {
         let mut marks: BTreeMap<PathBuf, Reach> = BTreeMap::new();
         for (path, reach) in &self.marks {
-            let reach = marks.get(&resolved(path)).map_or(*reach, |other| *reach.min(other));
-            marks.insert(resolved(path), reach);
+            let path = resolved(path);
+            let reach = marks.get(&path).map_or(*reach, |other| *reach.min(other));
+            marks.insert(path, reach);
         }
         marks
     }
@@ -203,6 +236,23 @@ mod tests {
 
         let here = std::env::current_dir().unwrap().join("giga.toml").into_os_string();
         assert_eq!(told, [OsString::from("--reach-nothing-of"), here]);
+    }
+
+    #[test]
+    fn what_is_hidden_stays_hidden_though_something_below_was_open_before() {
+        let enclosure = Enclosure::default()
+            .with("/", Reach::Read)
+            .with("/srv/x", Reach::Everything)
+            .with("/srv/x/keys/bin", Reach::Read)
+            .hiding(Path::new("/srv/x/keys"))
+            .at_most(Path::new("/srv/x/bin"), Reach::Read)
+            .at_least(Path::new("/srv/x/keys/agent"), Reach::Read)
+            .at_least(Path::new("/srv/x/y"), Reach::Read);
+
+        let reached = ["/etc", "/srv/x/y", "/srv/x/bin/git", "/srv/x/keys/bin", "/srv/x/keys/agent"]
+            .map(|path| enclosure.reach_at(Path::new(path)));
+
+        assert_eq!(reached, [Reach::Read, Reach::Everything, Reach::Read, Reach::Nothing, Reach::Read]);
     }
 
     #[test]

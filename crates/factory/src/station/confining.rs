@@ -1,18 +1,23 @@
 //! What the programs of a factory are kept from [T8].
 
+mod surroundings;
+mod tools;
+
 use std::fs;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use tracing::{info, warn};
 
+use self::surroundings::Programs;
 use super::{StationError, StationSettings};
+use crate::config::EngineKind;
+use crate::detect::find_program;
 use crate::process::{Confine, Confinement, Enclosure, Reach};
 use crate::remote::{Remote, Transport};
 use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
-/// Where people and programs keep credentials in a home folder.
+/// Where people and programs keep credentials in a home folder, for homes that cannot be hidden as a whole.
 const CREDENTIALS: [&str; 14] = [
     ".ssh",
     ".gnupg",
@@ -30,13 +35,21 @@ const CREDENTIALS: [&str; 14] = [
     ".config/gigafactory",
 ];
 
+/// Where everybody's programs are.
+const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/etc", "/dev"];
+
+/// Variables that name a folder for temporary files.
+const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+
 impl StationSettings {
-    /// Keeps programs from a file if it holds what would be taken out of a log.
-    pub fn hide_secrets_in(&mut self, file: &Path) {
+    /// Keeps programs from changing a file, and from reading it if it holds what would be taken out of a log.
+    pub fn keep(&mut self, file: &Path) {
         let scrubber = Scrubber::new(self.known_secrets());
-        if fs::read_to_string(file).is_ok_and(|text| scrubber.text(&text) != text) {
-            self.hidden.push(file.to_owned());
-        }
+        let kept = match fs::read_to_string(file).is_ok_and(|text| scrubber.text(&text) != text) {
+            true => &mut self.hidden,
+            false => &mut self.fixed,
+        };
+        kept.push(file.to_owned());
     }
 
     /// What keeps programs from this factory's own files, if something can. Says so.
@@ -55,6 +68,7 @@ impl StationSettings {
             (Confinement::Kernel(means), account) => {
                 let by = account.map_or_else(|| means.clone(), |account| format!("{means}, and {account}"));
                 info!(factory.id = %name, "Agents of factory `{name}` are confined by {by}");
+                self.say_what_stays_open()?;
                 let enclosure = self.marks(state);
                 self.say_what_is_narrow(&enclosure);
                 Ok(Some(enclosure))
@@ -62,52 +76,154 @@ impl StationSettings {
         }
     }
 
+    /// What every program reaches, whatever run it belongs to: the machine, without what is secret, with what somebody
+    /// opened on purpose, and without changes to programs.
     fn marks(&self, state: &StateDir) -> Enclosure {
-        let hidden = self.hidden.iter().cloned().chain(self.forge.token_file.clone()).chain(self.credentials());
-        let hidden = hidden.chain(disks());
-        // An agent that could write to a repository on this disk could move any branch of it.
-        let remotes = self.repos.values().filter_map(|repo| Remote::parse(&repo.url).ok());
-        let remotes = remotes.filter(|remote| remote.transport() == Transport::Folder);
-        let read =
-            remotes.map(|remote| remote.url().trim_start_matches("file://").into()).chain(self.repo_base.clone());
-        let marks = read.map(|path| (path, Reach::Read)).chain(hidden.map(|path| (path, Reach::Nothing)));
-        let marks = marks.fold(Enclosure::default(), |enclosure, (path, reach)| enclosure.with(path, reach));
+        let hidden: Vec<PathBuf> = self.secret_places().into_iter().chain([state.root().to_owned()]).collect();
+        let enclosure = hidden.iter().fold(self.machine(), |enclosure, path| enclosure.hiding(path));
+
+        let written = self.writable.iter().cloned().chain(self.environment.home.clone()).chain(self.temporary());
+        let read = self.readable.iter().cloned().map(|path| (path, Reach::Read));
+        let given = read.chain(written.map(|path| (path, Reach::Everything)));
+        let given = given.filter(|(path, _)| !hidden.iter().any(|hidden| real(hidden) == real(path)));
+        let enclosure = given.fold(enclosure, |enclosure, (path, reach)| enclosure.with(path, reach));
+
+        let programs = self.path().into_iter().filter(|folder| !self.writable.iter().any(|open| real(open) == *folder));
+        let guard = self.guard.iter().flatten().take(1).map(PathBuf::from);
+        let fixed = programs.chain(guard).chain(self.fixed.iter().cloned());
+        let enclosure = fixed.fold(enclosure, |enclosure, path| enclosure.at_most(&path, Reach::Read));
+
+        let named = self.named_programs();
+        let enclosure = named.iter().fold(enclosure, |enclosure, path| enclosure.at_least(path, Reach::Read));
         // The home that stays empty is for the programs that are asked for their version.
-        marks.with(state.root(), Reach::Nothing).with(state.empty_home(), Reach::Everything)
+        enclosure.with(state.empty_home(), Reach::Everything)
     }
 
-    /// Credentials of whoever runs the factory, and those that its git uses. Whoever gives programs a home means what is
-    /// in it.
-    fn credentials(&self) -> Vec<PathBuf> {
-        let given: Vec<&Path> = self.environments().filter_map(|environment| environment.home.as_deref()).collect();
-        let own = std::env::home_dir().filter(|home| home.is_absolute());
-        let homes = own.into_iter().chain(self.git.home.clone()).filter(|home| !given.contains(&home.as_path()));
-        let all = homes.flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
-        all.chain(self.git.askpass.clone()).filter(|path| path.exists()).collect()
+    /// The machine as everybody finds it, with tools in homes and nothing else of them.
+    fn machine(&self) -> Enclosure {
+        let homes = self.homes();
+        let tools = homes.iter().flat_map(|home| tools::in_home(home, &self.path())).filter(|path| path.exists());
+        // An agent that could write to a repository on this disk could move any branch of it.
+        let read = tools.chain(self.local_remotes()).map(|path| (path, Reach::Read));
+        let hidden = homes.iter().map(|home| (home.clone(), Reach::Nothing));
+        let marks = hidden.chain(surroundings::marks(self.programs())).chain(read);
+        marks.fold(Enclosure::default(), |enclosure, (path, reach)| enclosure.with(path, reach))
+    }
+
+    /// The homes of whoever runs the factory and of its git, which programs have no business with, unless they were given
+    /// one of them on purpose.
+    fn homes(&self) -> Vec<PathBuf> {
+        let own = std::env::home_dir().into_iter().chain(self.git.home.clone());
+        own.filter(|home| is_place(home)).map(|home| real(&home)).collect()
+    }
+
+    fn secret_places(&self) -> Vec<PathBuf> {
+        let root = std::env::home_dir().filter(|home| home.is_absolute() && !is_place(home));
+        let credentials = root.into_iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+        let credentials = credentials.chain(self.git.askpass.clone()).filter(|path| path.exists());
+        let socket = self.git.ssh_auth_sock.clone().filter(|_| Enclosure::keeps_from_sockets());
+        let files = self.hidden.iter().cloned().chain(self.forge.token_file.clone());
+        files.chain(credentials).chain(socket).collect()
+    }
+
+    fn local_remotes(&self) -> impl Iterator<Item = PathBuf> {
+        let remotes = self.repos.values().filter_map(|repo| Remote::parse(&repo.url).ok());
+        let remotes = remotes.filter(|remote| remote.transport() == Transport::Folder);
+        remotes.map(|remote| remote.url().trim_start_matches("file://").into()).chain(self.repo_base.clone())
+    }
+
+    /// The folders that programs are looked for in, by the factory and by what it runs.
+    fn path(&self) -> Vec<PathBuf> {
+        let set = self.environments().filter_map(|environment| environment.set.get("PATH").map(Into::into));
+        let paths = std::env::var_os("PATH").into_iter().chain(set);
+        let folders = paths.flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+        folders.filter(|folder| folder.is_absolute()).map(|folder| real(&folder)).collect()
+    }
+
+    /// What the configuration names as a program, or as an argument of one.
+    fn named_programs(&self) -> Vec<PathBuf> {
+        let path = std::env::var_os("PATH");
+        let engines = self.engines.iter();
+        let programs = engines.clone().filter_map(|(name, config)| config.program(name)).chain(["claude", "codex"]);
+        let programs = programs.filter_map(|program| find_program(program, path.as_deref()));
+        let homes = self.homes();
+        let programs = programs.flat_map(|program| {
+            let below = |home: &PathBuf| tools::of_program(home, &program);
+            homes.iter().flat_map(below).collect::<Vec<_>>()
+        });
+        let words = engines.flat_map(|(_, config)| config.argv.iter().chain(&config.args));
+        let words = words.chain(self.tools.values().flatten()).map(PathBuf::from);
+        programs.chain(words.filter(|word| word.is_absolute() && word.is_file())).collect()
+    }
+
+    fn temporary(&self) -> impl Iterator<Item = PathBuf> {
+        let set = self.environments().flat_map(|environment| TEMPORARY.map(|name| environment.set.get(name)));
+        set.flatten().map(PathBuf::from).filter(|folder| folder.is_absolute())
+    }
+
+    fn programs(&self) -> Programs {
+        let is_root = rustix::process::geteuid().is_root() && self.run_as.is_none();
+        if is_root { Programs::OfRoot } else { Programs::OfAnybody }
+    }
+
+    /// Says what the kernel does not hold back here, or refuses to work where nothing may stay open.
+    fn say_what_stays_open(&self) -> Result<(), StationError> {
+        let name = &self.name;
+        if self.programs() == Programs::OfRoot {
+            warn!(
+                factory.id = %name,
+                "Agents of factory `{name}` run as root, whom the kernel confines only in part: everything else on this \
+                 machine obeys root. Name another account with `run_as`, or run the factory under one"
+            );
+        }
+        let is_open = self.run_as.is_none() && !Enclosure::keeps_from_sockets();
+        let Some(socket) = self.git.ssh_auth_sock.as_ref().filter(|_| is_open) else { return Ok(()) };
+        let why = format!(
+            "this kernel lets programs of the same account use the ssh agent at {} (`git.ssh_auth_sock`): name another \
+             account with `run_as`, or give git a key in a `git.home` of its own",
+            socket.display()
+        );
+        if self.confine == Confine::Required {
+            return Err(StationError::NotConfined(why));
+        }
+        warn!(factory.id = %name, "Agents of factory `{name}` can push as it does: {why}");
+        Ok(())
     }
 
     /// Where something is hidden below a folder, programs can make nothing in it that was not there when they started.
     fn say_what_is_narrow(&self, enclosure: &Enclosure) {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
-        for folder in homes.chain([std::env::temp_dir()]).filter(|folder| enclosure.narrows(folder)) {
+        let folders = homes.chain([std::env::temp_dir()]).chain(self.writable.iter().cloned());
+        for folder in folders.filter(|folder| enclosure.narrows(folder)) {
             warn!(
                 factory.id = %self.name,
-                "Agents can make no new files directly in {}, because something below it is kept from them: \
-                 keep the factory's `state` and the coordinator's `data` elsewhere",
+                "Agents can make no new files directly in {}, because something below it is kept from them or must not \
+                 change: keep the factory's `state`, the coordinator's `data` and programs elsewhere",
                 folder.display()
+            );
+        }
+        let commands = self.engines.iter().filter(|(name, config)| config.kind(name) == EngineKind::Command);
+        let environments = commands.map(|(_, config)| &config.environment).chain([&self.environment]);
+        let set = environments.flat_map(|environment| &environment.set);
+        let is_closed = |path: &Path| path.is_absolute() && path.exists() && enclosure.reach_at(path) == Reach::Nothing;
+        for (variable, folder) in set.filter(|(_, value)| is_closed(Path::new(value))) {
+            warn!(
+                factory.id = %self.name,
+                "`{variable}` leads to {folder}, which is kept from agents: open it with `read` or `write`"
             );
         }
     }
 }
 
-/// Root reads every file of a disk from the disk itself.
-fn disks() -> Vec<PathBuf> {
-    if !rustix::process::geteuid().is_root() {
-        return Vec::new();
-    }
-    let entries = fs::read_dir("/dev").into_iter().flatten().flatten();
-    let is_disk = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_block_device());
-    entries.filter(is_disk).map(|entry| entry.path()).collect()
+/// Whether a home is a place of its own, so that hiding it hides nothing else. Accounts of services have homes among the
+/// system's programs.
+fn is_place(home: &Path) -> bool {
+    home.is_absolute() && home.parent().is_some() && !SYSTEM.iter().any(|folder| home.starts_with(folder))
+}
+
+/// A path without links in it, if it is there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn settle(wish: Confine, found: Confinement) -> Result<Confinement, StationError> {
@@ -132,5 +248,12 @@ mod tests {
         assert_eq!(refused.to_string(), expected);
         assert_eq!(settle(Confine::Required, kernel()).unwrap(), kernel());
         assert_eq!(settle(Confine::Auto, none()).unwrap(), none());
+    }
+
+    #[test]
+    fn a_home_around_everything_or_among_the_systems_programs_is_not_hidden() {
+        let homes = ["/", "", "home", "/usr/sbin", "/home/ada"];
+
+        assert_eq!(homes.map(|home| is_place(Path::new(home))), [false, false, false, false, true]);
     }
 }

@@ -74,6 +74,12 @@ pub struct StationSettings {
     pub confine: Confine,
     /// What they are kept from beyond what it knows by itself: folders and files of whoever wires the factory.
     pub hidden: Vec<PathBuf>,
+    /// What they can read beyond what is everybody's, such as a folder in the home of whoever runs the factory.
+    pub readable: Vec<PathBuf>,
+    /// What they can write to beyond their run's own and temporary folders.
+    pub writable: Vec<PathBuf>,
+    /// What they cannot change, whatever else they can write to.
+    pub fixed: Vec<PathBuf>,
     /// What must never be seen in a log, a report or a message, beyond what it finds by itself.
     pub secrets: Secrets,
     /// The command line that runs a program under guard; without one a killed factory leaves orphans.

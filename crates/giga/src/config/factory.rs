@@ -69,6 +69,10 @@ pub(crate) struct FactoryConfig {
     pub(crate) confine: Setting<Confine>,
     /// What they are kept from beyond these.
     pub(crate) hide: Setting<Vec<PathBuf>>,
+    /// What they can read although it is in the home of whoever runs the factory.
+    pub(crate) read: Setting<Vec<PathBuf>>,
+    /// What they can write to beyond their run's own folders.
+    pub(crate) write: Setting<Vec<PathBuf>>,
     /// Engines that it offers, beside those that it finds.
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
     /// What a million tokens of a model cost.
@@ -124,10 +128,11 @@ impl FactoryConfig {
         };
         let run_as = Ask::new("factory.run_as").env(&["GIGA_RUN_AS"]).file(file.run_as);
         let confine = Ask::new("factory.confine").env(&["GIGA_CONFINE"]).file(file.confine);
-        let hide = file.hide.map(|paths| {
-            let placed = paths.into_iter().filter_map(|path| resolver.placed(Some(path)));
-            placed.map(toml::Spanned::into_inner).collect::<Vec<PathBuf>>()
-        });
+        let placed = |paths: Option<Vec<toml::Spanned<PathBuf>>>| {
+            let placed = paths?.into_iter().filter_map(|path| resolver.placed(Some(path)));
+            Some(placed.map(toml::Spanned::into_inner).collect::<Vec<PathBuf>>())
+        };
+        let (hide, read, write) = (placed(file.hide), placed(file.read), placed(file.write));
         Ok(Self {
             name: resolver.setting(name, machine_name)?,
             seats: resolver.setting(seats, || SEATS)?,
@@ -146,6 +151,8 @@ impl FactoryConfig {
             run_as: resolver.optional(run_as)?,
             confine: resolver.setting(confine, Confine::default)?,
             hide: resolver.table("factory.hide", hide, Shown::shown),
+            read: resolver.table("factory.read", read, Shown::shown),
+            write: resolver.table("factory.write", write, Shown::shown),
             engines: resolver.table("factory.engines", file.engines, Shown::shown),
             prices: resolver.table("factory.prices", file.prices, Shown::shown),
             repos: resolver.table("factory.repos", file.repos, Shown::shown),

@@ -112,6 +112,8 @@ pub(super) struct Factory {
     pub(super) run_as: Option<Spanned<String>>,
     pub(super) confine: Option<Spanned<factory::Confine>>,
     pub(super) hide: Option<Vec<Spanned<PathBuf>>>,
+    pub(super) read: Option<Vec<Spanned<PathBuf>>>,
+    pub(super) write: Option<Vec<Spanned<PathBuf>>>,
     pub(super) engines: Option<BTreeMap<EngineName, factory::EngineConfig>>,
     pub(super) prices: Option<BTreeMap<String, factory::Price>>,
     pub(super) repos: Option<BTreeMap<RepoName, factory::RepoConfig>>,

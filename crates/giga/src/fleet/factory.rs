@@ -32,8 +32,21 @@ pub(super) async fn run(
     lifeline: Lifeline,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    run_beside(&[], config, api, join, lifeline, stop).await
+}
+
+/// The same beside folders and files that agents have no business with.
+pub(super) async fn run_beside(
+    others: &[PathBuf],
+    config: &Config,
+    api: &str,
+    join: Option<&str>,
+    lifeline: Lifeline,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     factory::hide_from_siblings();
     let mut settings = settings(config)?;
+    settings.hidden.extend(others.iter().cloned());
     super::coordinator::make_private_folder(&settings.state)?;
     let token = token(config, api, &settings, join, &stop).await?;
     settings.secrets = Secrets::new([token.clone()]);
@@ -92,6 +105,8 @@ fn counts_later(before: &Config, now: &Config) -> Vec<&'static str> {
         ("factory.seats", before.seats.value != now.seats.value),
         ("factory.confine", before.confine.value != now.confine.value),
         ("factory.hide", before.hide.value != now.hide.value),
+        ("factory.read", before.read.value != now.read.value),
+        ("factory.write", before.write.value != now.write.value),
         ("factory.run_as", before.run_as.value != now.run_as.value),
     ];
     changed.into_iter().filter(|(_, has_changed)| *has_changed).map(|(name, _)| name).collect()
@@ -131,11 +146,14 @@ fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         run_as: own.run_as.value.clone(),
         confine: own.confine.value,
         hidden: hidden(config),
+        readable: own.read.value.clone(),
+        writable: own.write.value.clone(),
+        fixed: Vec::new(),
         secrets: Secrets::default(),
         guard: Some(vec![exe.into_os_string(), OsString::from("__guard")]),
     };
     if let Some(file) = &config.file {
-        settings.hide_secrets_in(file);
+        settings.keep(file);
     }
     Ok(settings)
 }

@@ -119,7 +119,9 @@ impl Shop<'_> {
             };
             let join = join.as_ref().map(coordinator::Secret::reveal);
             // As for a factory that its fleet started: one that is not known any more drops its token.
-            let ended = factory::run(self.config, self.api, join, Lifeline::Stdin, over.clone()).await;
+            // Where a file lies says what becomes of its job: an agent that could move one would approve its own work.
+            let queue = [std::path::absolute(&self.args.dir)?];
+            let ended = factory::run_beside(&queue, self.config, self.api, join, Lifeline::Stdin, over.clone()).await;
             let is_forgotten = had_token && !factory::is_enrolled(&own.state.value);
             if !is_forgotten || over.is_cancelled() {
                 return ended;

@@ -44,6 +44,29 @@ head -c 20000 /dev/zero | tr '\0' x; echo "$API_KEY"
 echo done > out
 "#;
 
+/// Reads its own login, and what else is beside it, as far as it can.
+const CLAUDE: &str = r#"#!/bin/sh
+if [ "$1" = --version ]; then echo '2.1.197 (Claude Code)'; exit; fi
+cat > /dev/null
+cat "$CLAUDE_CONFIG_DIR"/.credentials.json "$CLAUDE_CONFIG_DIR"/../.codex/auth.json "$CLAUDE_CONFIG_DIR"/../of-my-own > seen 2> /dev/null
+echo renewed > "$CLAUDE_CONFIG_DIR/renewed"
+echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"total_cost_usd":0,"result":"Done."}'
+"#;
+
+/// Puts things where somebody would run or believe them later.
+const PLANT: &str = r#"
+planted() { echo "$1" >> planted; }
+{
+    (echo '# x' >> "$TOP/giga.toml") && planted settings
+    mv "$TOP/giga.toml" "$TOP/giga.old" && planted settings-by-move
+    (echo x >> "$TOP/home/.profile") && planted profile
+    (echo x > "$TOP/home/.local/bin/git") && planted program
+    (echo x > "$TOP/home/.config/systemd/user/x.service") && planted service
+    (: > "$EXE.planted") && planted beside-the-guard && rm "$EXE.planted"
+} 2> /dev/null
+echo done > out
+"#;
+
 /// A coordinator, and a factory of its own with secrets all around it.
 struct House {
     fleet: Fleet,
@@ -60,6 +83,15 @@ impl House {
         std::fs::create_dir_all(top.join("home/.ssh")).unwrap();
         std::fs::set_permissions(top.join("home"), std::fs::Permissions::from_mode(0o700)).unwrap();
         fleet.machine.write("home/.ssh/id", CANARY);
+        for folder in ["home/.claude", "home/.codex", "home/.cargo/bin"] {
+            std::fs::create_dir_all(top.join(folder)).unwrap();
+        }
+        fleet.machine.write("home/.claude/.credentials.json", &format!("claude-{CANARY}"));
+        for file in ["home/.codex/auth.json", "home/.cargo/credentials.toml", "home/of-my-own"] {
+            fleet.machine.write(file, CANARY);
+        }
+        fleet.machine.write("claude.sh", CLAUDE);
+        std::fs::set_permissions(top.join("claude.sh"), std::fs::Permissions::from_mode(0o755)).unwrap();
         fleet.machine.write("dump.sh", &format!("TOP='{}'\n{DUMP}", top.display()));
         fleet.machine.write("leak.sh", LEAK);
         let config = fleet.machine.read("giga.toml");
@@ -68,7 +100,9 @@ impl House {
         let engines = format!(
             "[factory.engines.dumper]\nargv = ['sh', '{dump}']\n\
              [factory.engines.leaker]\nargv = ['sh', '{leak}']\n\
-             environment = {{ set = {{ API_KEY = 'sk-{CANARY}-of-the-engine' }} }}\n",
+             environment = {{ set = {{ API_KEY = 'sk-{CANARY}-of-the-engine' }} }}\n\
+             [factory.engines.claude]\nprogram = '{claude}'\n",
+            claude = top.join("claude.sh").display(),
             dump = top.join("dump.sh").display(),
             leak = top.join("leak.sh").display(),
         );
@@ -101,7 +135,11 @@ impl House {
 
     /// Runs a job with an engine; its id.
     fn run(&self, engine: &str) -> String {
-        let job = format!("---\ntitle: Look around\nrepo: work\nengine: {engine}\n---\nLook.\n");
+        self.run_verified(engine, "true")
+    }
+
+    fn run_verified(&self, engine: &str, verify: &str) -> String {
+        let job = format!("---\ntitle: Look around\nrepo: work\nengine: {engine}\nverify: ['{verify}']\n---\nLook.\n");
         self.fleet.machine.write("look.md", &job);
         let done: Vec<Value> = self.fleet.json(&["submit", "look.md", "--wait"]);
         assert_eq!(done[1]["stage"], "testing", "{done:?}\n{}", self.fleet.machine.read("far.log"));
@@ -161,6 +199,8 @@ fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secr
 
     let log = house.fleet.machine.read("far.log");
     assert!(log.contains("Agents of factory `far` are confined by landlock, ABI"), "{log}");
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(log.contains("run as root, whom the kernel confines only in part"), is_root, "{log}");
     let dump = repository::text(&house.path("work.git"), &format!("aq/job/{id}:dump")).unwrap();
     let found = format!("{dump}\n{}", house.logs(&id));
     assert!(found.contains(&format!("GIGA_JOB_ID={id}")), "it looked at nothing: {found}");
@@ -195,4 +235,46 @@ fn everything_in(folder: &std::path::Path) -> String {
         }
     }
     text
+}
+
+#[test]
+fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_verify_command_has_not_even_that() {
+    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        return;
+    }
+    let house = House::new(None);
+    let login = house.path("home/.claude/.credentials.json");
+
+    let id = house.run_verified("claude", &format!("test -e {0} && ! cat {0}", login.display()));
+
+    let seen = repository::text(&house.path("work.git"), &format!("aq/job/{id}:seen"));
+    assert_eq!(seen, Some(format!("claude-{CANARY}")));
+    assert!(house.path("home/.claude/renewed").exists(), "it cannot renew its login");
+}
+
+#[test]
+fn an_engine_plants_nothing_that_somebody_runs_or_believes_later() {
+    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        return;
+    }
+    let mut fleet = Fleet::new();
+    let top = fleet.machine.path().to_owned();
+    for folder in ["home/.local/bin", "home/.config/systemd/user"] {
+        std::fs::create_dir_all(top.join(folder)).unwrap();
+    }
+    fleet.machine.write("home/.profile", "");
+    let exe = env!("CARGO_BIN_EXE_giga");
+    fleet.machine.write("engine.sh", &format!("TOP='{}'; EXE='{exe}'\n{PLANT}", top.display()));
+    let path = format!("{}:{}", top.join("home/.local/bin").display(), std::env::var("PATH").unwrap());
+    fleet.start(&["up"], &[("PATH", path.as_str())]);
+    fleet.until_connected();
+
+    let done: Vec<Value> = fleet.json(&["submit", "job.md", "--wait"]);
+
+    assert_eq!(done[1]["stage"], "testing", "{done:?}");
+    let id = done[0]["job"]["id"].as_str().unwrap();
+    let file = |name: &str| repository::text(&top.join("work.git"), &format!("aq/job/{id}:{name}"));
+    assert_eq!((file("out").as_deref(), file("planted")), (Some("done\n"), None));
 }

@@ -20,12 +20,13 @@ use super::Reach;
 /// around more than one would think. Devices are made by nobody inside.
 const HANDLED: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     Execute | ReadFile | WriteFile | Truncate | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSock | MakeFifo | MakeSym
-        | MakeChar | MakeBlock | Refer
+        | MakeChar | MakeBlock | Refer | ResolveUnix
 });
 const DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile});
 /// The only ones that a file, rather than a folder, can have.
-const OF_FILES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile | WriteFile | Truncate});
+const OF_FILES: BitFlags<AccessFs> =
+    make_bitflags!(AccessFs::{Execute | ReadFile | WriteFile | Truncate | ResolveUnix});
 
 const POWERS: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::SYS_PTRACE)
@@ -40,27 +41,47 @@ const POWERS: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::MAC_ADMIN)
     .union(CapabilitySet::MAC_OVERRIDE);
 
-/// Before this one no program inside could move a file from one folder to another, whatever it may reach.
-const ABI_MIN: ABI = ABI::V2;
+/// Before this one a program inside could empty every file that it cannot write to.
+const ABI_MIN: ABI = ABI::V3;
+/// Before this one it can send signals to processes outside.
+const ABI_OF_SIGNALS: ABI = ABI::V6;
+/// Before this one it can speak to whoever listens at a socket outside.
+const ABI_OF_SOCKETS: ABI = ABI::V9;
 
 /// Whether it works here, tried by a thread that ends at once.
 pub(super) fn try_out() -> Result<String, String> {
-    let tried = std::thread::spawn(|| enter(BTreeMap::new())).join();
-    let status = tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(|error| {
+    let status = tried().map_err(|error| {
         format!("Landlock cannot be used here ({error}): allow its system calls, or use `run_as` for another account")
     })?;
+    in_words(status)
+}
+
+/// Whether those inside cannot speak to a socket outside that they cannot write to.
+pub(super) fn keeps_from_sockets() -> bool {
+    matches!(tried(), Ok(LandlockStatus::Available { effective_abi, .. }) if effective_abi >= ABI_OF_SOCKETS)
+}
+
+fn tried() -> io::Result<LandlockStatus> {
+    let tried = std::thread::spawn(|| enter(BTreeMap::new())).join();
+    tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+fn in_words(status: LandlockStatus) -> Result<String, String> {
     match status {
         LandlockStatus::Available { effective_abi, .. } if effective_abi < ABI_MIN => {
-            Err("this kernel's Landlock is too old: use Linux 5.19 or newer, or `run_as` for another account"
-                .to_owned())
+            Err("this kernel's Landlock is too old: use Linux 6.2 or newer, or `run_as` for another account".to_owned())
         }
+        LandlockStatus::Available { effective_abi, .. } if effective_abi < ABI_OF_SIGNALS => Ok(format!(
+            "landlock, ABI {effective_abi}, which lets them signal all processes of their account (Linux 6.12 and \
+             newer do not)"
+        )),
         LandlockStatus::Available { effective_abi, .. } => Ok(format!("landlock, ABI {effective_abi}")),
         LandlockStatus::NotEnabled => {
             Err("Landlock is not enabled: add `landlock` to the kernel's `lsm=`, or use `run_as` for another account"
                 .to_owned())
         }
         LandlockStatus::NotImplemented => {
-            Err("this kernel has no Landlock: use Linux 5.19 or newer, or `run_as` for another account".to_owned())
+            Err("this kernel has no Landlock: use Linux 6.2 or newer, or `run_as` for another account".to_owned())
         }
     }
 }
@@ -187,4 +208,22 @@ fn names(folder: &OwnedFd, path: &Path, below: &[(PathBuf, Reach)]) -> io::Resul
 /// Opens something to point at, not to read.
 fn look(folder: impl AsFd, name: &Path) -> rustix::io::Result<OwnedFd> {
     openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(effective_abi: ABI) -> Result<String, String> {
+        in_words(LandlockStatus::Available { effective_abi, kernel_abi: None })
+    }
+
+    #[test]
+    fn a_kernel_that_lets_files_be_emptied_confines_nobody_and_one_that_lets_signals_through_is_told() {
+        assert!(words(ABI::V2).is_err_and(|why| why.contains("too old")));
+        for abi in [ABI::V3, ABI::V5] {
+            assert!(words(abi).is_ok_and(|means| means.contains("signal")), "{abi}");
+        }
+        assert_eq!(words(ABI::V6), Ok("landlock, ABI 6".to_owned()));
+    }
 }

@@ -11,6 +11,10 @@ pub(super) fn try_out() -> Result<String, String> {
         .to_owned())
 }
 
+pub(super) fn keeps_from_sockets() -> bool {
+    false
+}
+
 pub(super) fn go_inside(_: BTreeMap<PathBuf, Reach>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

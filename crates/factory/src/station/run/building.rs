@@ -95,11 +95,9 @@ impl Station {
         }
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
         let conversation = self.host.state.conversation(engine.name(), run.key.job);
-        let launcher = place.launcher.clone().reaching([(conversation, Reach::Everything)]);
-        let launcher = match engine.writes_only_to() {
-            Some(folders) => launcher.writing_only_to(folders),
-            None => launcher,
-        };
+        let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.clone());
+        let own = engine.own_folders().into_iter().chain(home).chain([conversation]);
+        let launcher = place.launcher.clone().reaching(own.map(|folder| (folder, Reach::Everything)));
         let engine_run = EngineRun::start(engine, &request, &launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
         run.record.session = run.session();

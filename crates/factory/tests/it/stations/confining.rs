@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use factory::{Confine, Confinement, ForgeConfig, StationSettings};
+use ambient::SystemEntropy;
+use factory::{Confine, Confinement, ForgeConfig, Station, StationError, StationSettings};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
-use crate::stage::{Forge, git, myself_as};
+use crate::stage::{Forge, clock, git, myself_as};
 
 const CANARY: &str = "canary-3b9e07";
 
@@ -41,10 +43,23 @@ fn with_secrets(forge: &Forge, mut settings: StationSettings) -> StationSettings
     settings
 }
 
+/// Programs and settings where somebody could plant others, and a folder that is open among others that are not.
+fn with_plants(forge: &Forge, elsewhere: &Path, mut settings: StationSettings) -> StationSettings {
+    for folder in [forge.path("bin"), elsewhere.join("open")] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(forge.path("settings.toml"), "").unwrap();
+    let path = format!("{}:{}", forge.path("bin").display(), std::env::var("PATH").unwrap());
+    settings.environment.set.insert("PATH".to_owned(), path);
+    settings.writable = vec![elsewhere.join("open")];
+    settings.keep(&forge.path("settings.toml"));
+    settings
+}
+
 /// An engine that reads whatever it can, breaks whatever it can, and then does its work.
-fn attacker(forge: &Forge, state: &Path) -> String {
+fn attacker(forge: &Forge, state: &Path, elsewhere: &Path) -> String {
     format!(
-        "top='{}'; state='{}'; station=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PPID/status)\n\
+        "top='{}'; state='{}'; elsewhere='{}'; station=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PPID/status)\n\
          {{ find \"$top\" -type f -size -64k ! -name .dump -exec cat {{}} +\n\
          cat /proc/$PPID/environ /proc/$station/environ && echo looked-into-another-process\n\
          head -c 1 $(find /dev -type b) && echo looked-at-the-disk\n\
@@ -63,12 +78,19 @@ fn attacker(forge: &Forge, state: &Path) -> String {
          (echo x > $top/remote.git/refs/heads/forged) && broke remote\n\
          (echo x > $state/mirrors/notes.git/config) && broke mirror\n\
          kill -0 $PPID && broke signals\n\
+         for place in \"$elsewhere\" $top/bin /etc /usr/local/bin /var/lib /run /dev ~root; do\n\
+         planted=$place/planted-$GIGA_JOB_ID; (: > $planted) && broke $place && rm $planted\n\
+         done\n\
+         (echo x >> $top/settings.toml) && broke settings\n\
+         mv $top/settings.toml $top/old.toml && broke settings-by-move\n\
+         (: >> /proc/sys/kernel/core_pattern) && broke kernel\n\
          }} 2> /dev/null\n\
-         set -e; echo built > \"$BUILD/made\"; cat \"$BUILD/made\" > built.txt; ln \"$BUILD/made\" built-too.txt\n\
+         set -e; echo given > \"$elsewhere/open/x\"; mv \"$elsewhere/open/x\" given.txt; echo built > \"$BUILD/made\"; cat \"$BUILD/made\" > built.txt; ln \"$BUILD/made\" built-too.txt\n\
          echo home > ~/own; t=$(mktemp); echo tmp > \"$t\"; mv \"$t\" tmp.txt; mkdir -p a/b; echo moved > a/x; mv a/x a/b/x\n\
          git log --oneline > log.txt; git add -A; git commit -qm Work; echo later > later.txt\n",
         forge.path("").display(),
-        state.display()
+        state.display(),
+        elsewhere.display()
     )
 }
 
@@ -77,7 +99,10 @@ async fn attack(name: &str, guard: Option<Vec<std::ffi::OsString>>) {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let state = forge.path(name);
-    let own = with_secrets(&forge, settings(name, &forge, &attacker(&forge, &state)));
+    // Not where temporary files are, which everybody writes to.
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let engine = attacker(&forge, &state, elsewhere.path());
+    let own = with_plants(&forge, elsewhere.path(), with_secrets(&forge, settings(name, &forge, &engine)));
     let refused = format!("! cat '{}'", state.join("factory.token").display());
     let mut own = with_setup(own, &[&refused]);
     own.guard = guard;
@@ -100,8 +125,8 @@ async fn attack(name: &str, guard: Option<Vec<std::ffi::OsString>>) {
     let found = [CANARY, "GIGA_JOB_ID", "looked-into-another-process", "looked-at-the-disk"].map(lines);
     assert_eq!(found, [0; 4], "{dump}");
     assert_eq!(
-        ["built.txt", "built-too.txt", "tmp.txt", "a/b/x"].map(file).map(Option::unwrap),
-        ["built\n", "built\n", "tmp\n", "moved\n"]
+        ["built.txt", "built-too.txt", "tmp.txt", "a/b/x", "given.txt"].map(file).map(Option::unwrap),
+        ["built\n", "built\n", "tmp\n", "moved\n", "given\n"]
     );
     assert_eq!(file("log.txt").unwrap().lines().count(), 1, "it reads the history that it borrows");
     assert_eq!(fs::read_to_string(state.join("factory.token")).unwrap(), CANARY);
@@ -153,4 +178,23 @@ async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
     let sha = view.promoted_sha.unwrap_or_else(|| panic!("{runs:#?}"));
     assert_eq!(forge.file_at(&sha, "work.txt").as_deref(), Some("work\n"));
     assert_eq!(forge.file_at(&tree.parse().unwrap(), "secret.txt"), None);
+}
+
+#[tokio::test]
+async fn a_factory_that_must_confine_its_agents_does_not_share_an_ssh_agent_with_them() {
+    // From this version on the kernel keeps them from its socket.
+    let is_shared = match Confine::Auto.in_force() {
+        Confinement::Kernel(means) => !means.contains("ABI 9"),
+        Confinement::None(_) => return assert!(!can_be_confined()),
+    };
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let mut own = settings("sharing", &forge, "true");
+    own.git.ssh_auth_sock = Some(forge.path("agent.sock"));
+    own.confine = Confine::Required;
+
+    let opened = Station::open(own, fleet.enrol("sharing", &line).await, clock(), Arc::new(SystemEntropy));
+
+    let refused = matches!(opened.err(), Some(StationError::NotConfined(why)) if why.contains("ssh agent"));
+    assert_eq!(refused, is_shared);
 }

@@ -113,6 +113,9 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         // Engines of these tests put files beside the state folder, for the tests to find.
         confine: Confine::Off,
         hidden: Vec::new(),
+        readable: Vec::new(),
+        writable: Vec::new(),
+        fixed: Vec::new(),
         secrets: Secrets::default(),
         guard: None,
     }

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::folder::{Folder, JOB};
+use crate::repository;
 
 const NAMES: [&str; 12] = [
     "-rf.md",
@@ -81,4 +82,33 @@ fn a_file_that_is_no_text_or_too_long_is_refused_without_harm() {
     assert_eq!(folder.names("failed"), ["binary.md", "huge.md"]);
     assert!(folder.read("failed/binary.error.md").contains("not text"));
     assert!(folder.read("failed/huge.error.md").contains("at most 1048576 are allowed"));
+}
+
+#[test]
+fn an_agent_neither_approves_work_nor_orders_more_by_moving_files() {
+    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        return;
+    }
+    let folder = Folder::new();
+    folder.drop_in("a.md", JOB);
+    assert_eq!(folder.once(&[]).code, Some(0));
+    let queue = folder.path("queue");
+    let engine = format!(
+        "cd '{}' && mv testing/a.md shipped/a.md; cp giga.toml inbox/more.md; echo '{}' > inbox/more.md\n\
+         ln testing/a.md inbox/again.md; mkdir inbox/folder; cd -; echo tried > tried.txt\n",
+        queue.display(),
+        JOB.replace('\n', "\\n")
+    );
+    std::fs::write(folder.path("engine.sh"), engine).unwrap();
+    folder.drop_in("b.md", JOB);
+
+    let ran = folder.once(&[]);
+
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(folder.places(), [("testing", "a.md".to_owned()), ("testing", "b.md".to_owned())]);
+    let repo = folder.path("work.git");
+    let branches = repository::refs(&repo, "refs/heads/aq/job");
+    let tried = branches.iter().filter(|(name, _)| repository::text(&repo, &format!("{name}:tried.txt")).is_some());
+    assert_eq!(tried.count(), 1, "it has tried nothing");
 }
