@@ -65,9 +65,8 @@ pub trait Engine: Send + Sync {
         Vec::new()
     }
     /// The folders beside its run's own that it writes to, if it is to be kept from all others. `None` for no such limit.
-    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
-        None
-    }
+    /// Nobody inherits an answer: whoever wraps an engine that gave up its own sandbox has to pass this on.
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>>;
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;
     /// The program for one run, and the ear that follows what it says.

@@ -11,6 +11,7 @@ mod updates;
 mod wire;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use domain::EngineName;
@@ -65,6 +66,10 @@ impl Engine for AcpEngine {
 
     fn credential(&self) -> Option<&str> {
         self.credential.as_deref()
+    }
+
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        None
     }
 
     async fn detect(&self) -> Presence {

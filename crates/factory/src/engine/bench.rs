@@ -138,6 +138,10 @@ impl Engine for SignedIn {
         named.or_else(home).map(|folder| folder.join(login.file)).into_iter().collect()
     }
 
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        self.current.read().writes_only_to()
+    }
+
     async fn detect(&self) -> Presence {
         let engine = signed_in(&self.name, &self.config, &self.variables, &self.bench);
         *self.current.write() = Arc::clone(&engine);

@@ -5,6 +5,7 @@ mod session;
 mod sessions;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use domain::EngineName;
@@ -101,6 +102,10 @@ impl Engine for ClaudeEngine {
 
     fn credential(&self) -> Option<&str> {
         self.config.credential.as_deref()
+    }
+
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        None
     }
 
     async fn detect(&self) -> Presence {

@@ -2,6 +2,7 @@
 //! figures wherever it is said that they are.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use domain::{EngineName, FailureReason, Insights};
@@ -79,6 +80,10 @@ impl Engine for CommandEngine {
 
     fn credential(&self) -> Option<&str> {
         self.credential.as_deref()
+    }
+
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        None
     }
 
     async fn detect(&self) -> Presence {

@@ -78,6 +78,10 @@ impl Engine for DevinEngine {
         self.config.credential.as_deref()
     }
 
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        None
+    }
+
     async fn detect(&self) -> Presence {
         match self.bench.version(self.program(), &self.environment).await {
             Ok(answer) => Presence::Ready {

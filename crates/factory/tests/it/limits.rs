@@ -247,6 +247,10 @@ impl Engine for Talker {
         &self.name
     }
 
+    fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
+        None
+    }
+
     async fn detect(&self) -> Presence {
         Presence::Ready { version: None, login: Login::Unknown }
     }
