@@ -110,7 +110,8 @@ fn disks() -> Vec<PathBuf> {
     entries.filter(is_disk).map(|entry| entry.path()).collect()
 }
 
-fn settle(wish: Confine, found: Confinement) -> Result<Confinement, StationError> {
+/// What a wish comes to, unless it comes to nothing and must not.
+pub(super) fn settle(wish: Confine, found: Confinement) -> Result<Confinement, StationError> {
     match found {
         Confinement::None(why) if wish == Confine::Required => Err(StationError::NotConfined(why)),
         found => Ok(found),

@@ -8,6 +8,8 @@ mod isolation;
 mod judged;
 pub(crate) mod plant;
 mod polling;
+mod promoting;
+mod sandboxing;
 
 use std::fs;
 use std::time::Duration;
