@@ -230,6 +230,8 @@ pub(super) struct Login {
     pub(super) folder: &'static str,
     /// The file in it that holds a login.
     pub(super) file: &'static str,
+    /// The files in it that say how the engine shall work.
+    pub(super) settings: &'static [&'static str],
 }
 
 impl Login {

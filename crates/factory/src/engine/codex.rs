@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use domain::EngineName;
 
 use super::bench::{self, Bench};
-use super::room::Room;
+use super::room::{Carried, Room};
 use super::stream::one_line;
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
@@ -42,13 +42,14 @@ pub(super) const LOGIN: bench::Login = bench::Login {
     folder_variable: "CODEX_HOME",
     folder: ".codex",
     file: "auth.json",
+    settings: &["config.toml", "AGENTS.md"],
 };
 
 impl CodexEngine {
     /// The engine `name`, whose programs find `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
         let below = bench.sessions.join(name.as_str());
-        let room = Room::of(&environment, &config.environment, LOGIN.folder_variable, LOGIN.folder, &below);
+        let room = Room::of(&environment, &config.environment, &LOGIN, &below);
         // Words about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC");
         Self { name, config: config.clone(), environment, room, bench: bench.clone() }
@@ -63,10 +64,10 @@ impl CodexEngine {
         if has_key || self.room.holds(LOGIN.file) {
             return Login::SignedIn;
         }
-        match self.room {
-            Room::PerJob(_) => Login::SignedOut { why: "sign in with `codex login`, or set CODEX_API_KEY".to_owned() },
-            // Its configuration may name another provider with a key of its own.
-            Room::Shared(_) => Login::Unknown,
+        // Its configuration may name another provider with a key of its own.
+        match self.room.is_operators() {
+            true => Login::Unknown,
+            false => Login::SignedOut { why: "sign in with `codex login`, or set CODEX_API_KEY".to_owned() },
         }
     }
 
@@ -111,10 +112,7 @@ impl Engine for CodexEngine {
     /// Its own sandbox mounts things, which nobody inside an enclosure can: the enclosure stands in for it.
     fn writes_only_to(&self) -> Option<Vec<PathBuf>> {
         let stands_in = self.bench.launcher.is_enclosed() && self.sandbox() == USUAL_SANDBOX;
-        stands_in.then(|| match &self.room {
-            Room::Shared(folder) => vec![folder.clone()],
-            Room::PerJob(_) => Vec::new(),
-        })
+        stands_in.then(Vec::new)
     }
 
     async fn detect(&self) -> Presence {
@@ -132,15 +130,13 @@ impl Engine for CodexEngine {
         let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
         let resumed = request.session.as_deref().filter(|thread| threads::is_here(&folder, thread));
         let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
+        let login = self.room.carry(&folder, &LOGIN).map_err(EngineError::Disk)?;
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, resumed));
         let rollout = Rollout::below(&folder);
         let run = RunKey { job: request.job, epoch: request.epoch };
-        let mut environment = self.environment.clone().of_run(run, request.attempt);
-        if let Room::PerJob(_) = self.room {
-            environment = environment.with(LOGIN.folder_variable, folder);
-        }
+        let environment = self.environment.clone().of_run(run, request.attempt).with(LOGIN.folder_variable, folder);
         let program = Program {
             argv,
             dir: request.worktree.clone(),
@@ -150,7 +146,7 @@ impl Engine for CodexEngine {
         let threads = Threads::of(&self.bench.sessions.join(self.name.as_str()), request.job);
         let (model, prices) = (self.model(request).cloned(), self.bench.prices.clone());
         let session = CodexSession::new(model, prices, threads, rollout, self.bench.clock.clone());
-        Ok((program, Box::new(session)))
+        Ok((program, Carried::follow(login, Box::new(session))))
     }
 }
 
