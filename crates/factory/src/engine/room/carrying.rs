@@ -64,10 +64,8 @@ impl Carried {
         if inside != self.last && is_refreshed(&self.last, &inside) {
             self.give_back(&inside);
             self.last = inside;
-        } else if outside != self.last {
-            if put(&self.room, self.name, &self.file).is_ok() {
-                self.last = outside;
-            }
+        } else if outside != self.last && put(&self.room, self.name, &self.file).is_ok() {
+            self.last = outside;
         }
     }
 
