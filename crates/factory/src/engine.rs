@@ -64,10 +64,6 @@ pub trait Engine: Send + Sync {
     fn login_files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
-    /// The folders beside its run's own that it has a login and sessions in. No other program gets to see them.
-    fn own_folders(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;
     /// The program for one run, and the ear that follows what it says.

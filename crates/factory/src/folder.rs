@@ -104,6 +104,14 @@ impl Folder {
         Ok(renameat(&self.0, &unfinished, &self.0, name)?)
     }
 
+    /// Removes a file or a link. One that is not there is already removed.
+    pub(crate) fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        match unlinkat(&self.0, name.as_ref(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Looks at every file below it, at most `depth` folders deep, together with the folder that it is in.
     pub(crate) fn each_file(&self, depth: u32, look: &mut dyn FnMut(&Self, &OsStr)) {
         for name in self.names().unwrap_or_default() {

@@ -90,7 +90,8 @@ impl Git {
         // Where it is not installed with the system it brings its own helpers, beside the folder that it is in.
         let own = program.and_then(|program| program.ancestors().nth(2).map(Path::to_owned));
         let own = own.filter(|folder| folder.components().count() > 2);
-        let read = SYSTEM.map(PathBuf::from).into_iter().chain(own).map(|path| (path, Reach::Read));
+        let large_files = find_program("git-lfs", Some(&self.path)).and_then(|program| program.canonicalize().ok());
+        let read = SYSTEM.map(PathBuf::from).into_iter().chain(own).chain(large_files).map(|path| (path, Reach::Read));
         let devices = DEVICES.map(|path| (PathBuf::from(path), Reach::Everything));
         let none = Enclosure::default().with("/", Reach::Nothing);
         read.chain(devices).fold(none, |enclosure, (path, reach)| enclosure.with(path, reach))

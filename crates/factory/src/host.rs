@@ -14,7 +14,7 @@ use crate::folder::Folder;
 use crate::git::{Git, clear_locks};
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
-use crate::process::{Account, AccountError, Enclosure, Reach};
+use crate::process::{Account, AccountError, Confinement, Enclosure, Reach};
 use crate::refs::RefNames;
 use crate::remote::Remote;
 use crate::run_key::RunKey;
@@ -41,9 +41,11 @@ pub struct Host {
 const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 impl Host {
-    /// A host that keeps everything under `state`.
-    pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>) -> Self {
-        Self { state, git, refs, clock, account: None, encloses: false }
+    /// A host that keeps everything under `state`. Where the kernel confines programs, its git reaches no more than it needs
+    /// while it reads what an agent left: a link that the agent puts there meanwhile leads it nowhere.
+    pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>, confinement: &Confinement) -> Self {
+        let encloses = matches!(confinement, Confinement::Kernel(_));
+        Self { state, git, refs, clock, account: None, encloses }
     }
 
     /// The same, with worktrees that belong to another account of the machine.
@@ -53,13 +55,6 @@ impl Host {
         }
         self.account = account;
         Ok(self)
-    }
-
-    /// The same, with a git that reaches no more than it needs where it reads what an agent left: a link that the agent puts
-    /// there meanwhile leads it nowhere.
-    pub(crate) fn enclosing(mut self) -> Self {
-        self.encloses = true;
-        self
     }
 
     /// What git reaches while it takes in a worktree.

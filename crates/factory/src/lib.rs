@@ -4,6 +4,7 @@
 //! The order of a run is `Host::mirror` → `Mirror::refresh` → `Mirror::create` → an engine through `Launcher` →
 //! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Only [`Station`] talks to a coordinator.
 
+mod branch_notes;
 mod changes;
 mod config;
 mod detect;

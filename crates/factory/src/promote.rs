@@ -13,6 +13,13 @@ pub struct SeenBranch {
     shows: Option<CommitSha>,
 }
 
+impl SeenBranch {
+    /// Whether there was none.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.shows.is_none()
+    }
+}
+
 /// What a branch may show before a promotion, by what is recorded about its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acceptable<'a> {

@@ -11,9 +11,9 @@ use domain::CommitSha;
 
 use crate::disk::copy_index;
 use crate::error::Error;
-use crate::git::{GitError, clear_lock};
-use crate::mirror::Mirror;
-use crate::process::Enclosure;
+use crate::git::{Call, GitError, clear_lock};
+use crate::mirror::{Mirror, quiet};
+use crate::remote::Transport;
 use crate::workspace::{PR_BODY, Worktree};
 
 /// What a worktree holds at one moment.
@@ -30,6 +30,10 @@ pub(crate) struct Snapshot {
     /// A file that was left out because no forge would take it.
     pub(crate) giant: Option<PathBuf>,
 }
+
+/// Serves an agent's repository, and speaks with no other: not even a git that fetches what a repository lacks, as its
+/// settings say, has a way to do it.
+const SERVE_ALONE: &str = "--upload-pack=GIT_ALLOW_PROTOCOL=none git-upload-pack";
 
 /// What git hosts refuse, with room to spare; a longer file is a core dump or a disk image.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
@@ -61,10 +65,11 @@ impl Mirror {
         let left = self.path().join(format!("{head_ref}.lock"));
         clear_lock(&left).map_err(Error::disk("clear", &left))?;
         let trust = worktree.trust();
-        let fetch = self.fetch_from_folder().under(&lock).enclosed(self.enclosure(worktree));
+        let fetch = self.call("fetch").under(&lock).on_agents_files(self.host.enclosure(worktree));
+        let fetch = quiet(fetch.transport(Transport::Folder));
         let fetch = if self.host.account.is_some() { fetch.trusting(&trust) } else { fetch };
-        let fetched =
-            fetch.arg("--end-of-options").arg(worktree.repository()).arg(format!("+HEAD:{head_ref}")).done().await;
+        let fetch = fetch.args([SERVE_ALONE, "--end-of-options"]);
+        let fetched = fetch.arg(worktree.repository()).arg(format!("+HEAD:{head_ref}")).done().await;
         match fetched {
             Ok(()) => {}
             // An agent that broke its repository loses its commits' messages, not its files.
@@ -82,14 +87,7 @@ impl Mirror {
         head: &CommitSha,
     ) -> Result<(CommitSha, Option<PathBuf>), Error> {
         let index = ScratchIndex::copied(worktree)?;
-        let call = |verb| {
-            let call = self.call(verb).work_tree(worktree.path()).index(index.path());
-            if worktree.has_large_files() {
-                call.large_files(self.remote())
-            } else {
-                call.enclosed(self.enclosure(worktree))
-            }
-        };
+        let call = |verb| self.call_on_files(worktree, &index, verb);
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
         // Repositories inside the worktree are not entered: they show as folders here, and are left out.
         let changed =
@@ -107,12 +105,15 @@ impl Mirror {
         });
         call("update-index").args(["--add", "--remove", "--replace", "-z", "--stdin"]).stdin(paths).done().await?;
         self.put_pr_body_back(worktree, &index).await?;
-        Ok((call("write-tree").object().await?, giant))
+        // Looks at no file of the agent's, and may have to ask the remote for contents that the tree shall name.
+        Ok((self.call("write-tree").index(index.path()).object().await?, giant))
     }
 
-    /// What our git reaches while it reads what an agent left; everything where it may have to ask the remote for more.
-    fn enclosure(&self, worktree: &Worktree) -> Option<Enclosure> {
-        if self.is_partial() { None } else { self.host.enclosure(worktree) }
+    /// A git command on a worktree's files. Large ones go into the mirror's own storage, for which nobody need be asked.
+    fn call_on_files<'a>(&'a self, worktree: &'a Worktree, index: &'a ScratchIndex, verb: &'static str) -> Call<'a> {
+        let call = self.call(verb).work_tree(worktree.path()).index(index.path());
+        let call = call.on_agents_files(self.host.enclosure(worktree));
+        if worktree.has_large_files() { call.large_files(self.remote()) } else { call }
     }
 
     /// Whether a file is neither ours nor the agent's: a link to something that only we can read, made to have us read it.
@@ -123,7 +124,7 @@ impl Mirror {
     /// An agent that committed the pull request's text did so by mistake: the tree has what the base has, mostly nothing.
     async fn put_pr_body_back(&self, worktree: &Worktree, index: &ScratchIndex) -> Result<(), Error> {
         let at_fork = self.call("ls-tree").args(["-z", worktree.fork().as_str(), PR_BODY]).output().await?;
-        let update = self.call("update-index").work_tree(worktree.path()).index(index.path());
+        let update = self.call_on_files(worktree, index, "update-index");
         if at_fork.is_empty() {
             return Ok(update.args(["--force-remove", PR_BODY]).done().await?);
         }

@@ -34,6 +34,7 @@ impl StateDir {
             state.homes(),
             state.runs(),
             state.outbox(),
+            state.branches(),
             state.empty_home(),
         ];
         for folder in folders {
@@ -142,6 +143,11 @@ impl StateDir {
 
     pub(crate) fn outbox(&self) -> PathBuf {
         self.root.join("outbox")
+    }
+
+    /// Notes on branches that are being made.
+    pub(crate) fn branches(&self) -> PathBuf {
+        self.root.join("branches")
     }
 
     pub(crate) fn desks(&self) -> PathBuf {

@@ -36,6 +36,7 @@ use tracing::{info, warn};
 pub use pace::{Asking, Found, Pace, Woken};
 pub use settings::{Housekeeping, PollWhen, Polling, StationSettings};
 
+use crate::branch_notes::BranchNotes;
 use crate::config::{CacheError, RepoConfig};
 use crate::detect::{DetectConfig, Detected, detect};
 use crate::engine::{self, Bench, Engine, Prices, TemplateError};
@@ -155,7 +156,6 @@ impl Station {
             None => Launcher::unguarded(Arc::clone(&clock)),
         };
         let enclosure = settings.enclosure(&state)?;
-        let host = if enclosure.is_some() { host.enclosing() } else { host };
         let launcher = launcher.run_as(account).scrubbing(scrubber.clone()).enclosed(enclosure);
         let home = state.empty_home();
         let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
@@ -179,7 +179,7 @@ impl Station {
             windows: parking_lot::Mutex::default(),
             logins: Logins::default(),
             advertised: parking_lot::Mutex::default(),
-            ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?),
+            ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?, BranchNotes::under(&state)),
             detected: parking_lot::Mutex::default(),
             declared: watch::Sender::new(Declared {
                 capabilities: settings.capabilities.clone(),
@@ -211,6 +211,7 @@ impl Station {
         };
         let name = &self.settings.name;
         info!(factory.id = %name, "Factory `{name}` is ready with {} seats", self.settings.seats);
+        self.settle_branches().await;
         let ended = tokio::select! {
             ended = self.renew_for_ever(answer) => ended,
             ended = self.receive_for_ever() => ended,

@@ -138,10 +138,6 @@ impl Engine for SignedIn {
         named.or_else(home).map(|folder| folder.join(login.file)).into_iter().collect()
     }
 
-    fn own_folders(&self) -> Vec<PathBuf> {
-        self.current.read().own_folders()
-    }
-
     async fn detect(&self) -> Presence {
         let engine = signed_in(&self.name, &self.config, &self.variables, &self.bench);
         *self.current.write() = Arc::clone(&engine);
@@ -177,10 +173,6 @@ impl Engine for Found {
 
     fn login_files(&self) -> Vec<PathBuf> {
         self.0.login_files()
-    }
-
-    fn own_folders(&self) -> Vec<PathBuf> {
-        self.0.own_folders()
     }
 
     async fn detect(&self) -> Presence {
@@ -230,6 +222,8 @@ pub(super) struct Login {
     pub(super) folder: &'static str,
     /// The file in it that holds a login.
     pub(super) file: &'static str,
+    /// The files in it that say how the engine shall work.
+    pub(super) settings: &'static [&'static str],
 }
 
 impl Login {
@@ -342,28 +336,5 @@ mod tests {
 
         assert_eq!(folder(std::slice::from_ref(&own)), Some(home.path().join(".claude")));
         assert_eq!(folder(&[own, key]), None);
-    }
-
-    #[test]
-    fn an_engine_has_the_folder_of_its_own_login_and_of_no_other() {
-        let home = tempfile::tempdir().unwrap();
-        for file in [".claude/.credentials.json", ".codex/auth.json"].map(|file| home.path().join(file)) {
-            std::fs::create_dir(file.parent().unwrap()).unwrap();
-            std::fs::write(file, "{}").unwrap();
-        }
-        let own = [(OsString::from("HOME"), home.path().as_os_str().to_owned())];
-        let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
-        let bench = Bench {
-            launcher: Launcher::unguarded(Arc::clone(&clock)),
-            clock,
-            sessions: home.path().join("sessions"),
-            prices: Prices::default(),
-            empty_home: home.path().join("empty"),
-        };
-
-        let engines = make_all(&BTreeMap::new(), &own, &bench).unwrap();
-
-        let folders: Vec<Vec<PathBuf>> = engines.iter().map(|engine| engine.own_folders()).collect();
-        assert_eq!(folders, [".claude", ".codex"].map(|folder| vec![home.path().join(folder)]));
     }
 }

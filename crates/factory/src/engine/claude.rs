@@ -5,13 +5,12 @@ mod session;
 mod sessions;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use async_trait::async_trait;
 use domain::EngineName;
 
 use super::bench::{self, Bench};
-use super::room::{Room, session_of};
+use super::room::{Carried, Room, session_of};
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
@@ -38,16 +37,17 @@ pub(super) const LOGIN: bench::Login = bench::Login {
     folder_variable: "CLAUDE_CONFIG_DIR",
     folder: ".claude",
     file: ".credentials.json",
+    settings: &["settings.json", "CLAUDE.md"],
 };
 
 impl ClaudeEngine {
     /// The engine `name`, whose programs find `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
         let below = bench.sessions.join(name.as_str());
-        let room = Room::of(&environment, &config.environment, LOGIN.folder_variable, LOGIN.folder, &below);
+        let room = Room::of(&environment, &config.environment, &LOGIN, &below);
         // Words about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC").with("DISABLE_AUTOUPDATER", "1");
-        let bench = bench.opening(room.shared());
+        let bench = bench.opening(room.operators());
         Self { name, config: config.clone(), environment, room, bench }
     }
 
@@ -61,11 +61,8 @@ impl ClaudeEngine {
             return Login::SignedIn;
         }
         let why = "set CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`) or ANTHROPIC_API_KEY".to_owned();
-        match self.room {
-            Room::PerJob(_) => Login::SignedOut { why },
-            // The keychain, or a helper program, may know.
-            Room::Shared(_) => Login::Unknown,
-        }
+        // The keychain, or a helper program, may know.
+        if self.room.is_operators() { Login::Unknown } else { Login::SignedOut { why } }
     }
 
     fn arguments(&self, request: &EngineRequest, session: &str, memory: Memory) -> Vec<OsString> {
@@ -105,10 +102,6 @@ impl Engine for ClaudeEngine {
         self.config.credential.as_deref()
     }
 
-    fn own_folders(&self) -> Vec<PathBuf> {
-        self.room.shared()
-    }
-
     async fn detect(&self) -> Presence {
         match self.bench.version(self.program(), &self.environment).await {
             // `2.1.197 (Claude Code)`
@@ -127,14 +120,12 @@ impl Engine for ClaudeEngine {
             Some(session) => (session.to_owned(), Memory::Resumed),
             None => (session_of(request.job, request.epoch), Memory::New),
         };
+        let login = self.room.carry(&folder, &LOGIN).map_err(EngineError::Disk)?;
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, &session, memory));
         let run = RunKey { job: request.job, epoch: request.epoch };
-        let mut environment = self.environment.clone().of_run(run, request.attempt);
-        if let Room::PerJob(_) = self.room {
-            environment = environment.with(LOGIN.folder_variable, folder);
-        }
+        let environment = self.environment.clone().of_run(run, request.attempt).with(LOGIN.folder_variable, folder);
         let program = Program {
             argv,
             dir: request.worktree.clone(),
@@ -144,7 +135,7 @@ impl Engine for ClaudeEngine {
         let allowance = &request.allowance;
         let limits = session::Limits { turns: allowance.turns.or(self.config.turns_max), usd: allowance.usd };
         let session = ClaudeSession::new(limits, self.bench.prices.clone(), self.bench.clock.clone());
-        Ok((program, Box::new(session)))
+        Ok((program, Carried::follow(login, Box::new(session))))
     }
 }
 

@@ -5,13 +5,12 @@ mod session;
 mod threads;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use async_trait::async_trait;
 use domain::EngineName;
 
 use super::bench::{self, Bench};
-use super::room::Room;
+use super::room::{Carried, Room};
 use super::stream::one_line;
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
@@ -42,16 +41,17 @@ pub(super) const LOGIN: bench::Login = bench::Login {
     folder_variable: "CODEX_HOME",
     folder: ".codex",
     file: "auth.json",
+    settings: &["config.toml", "AGENTS.md"],
 };
 
 impl CodexEngine {
     /// The engine `name`, whose programs find `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
         let below = bench.sessions.join(name.as_str());
-        let room = Room::of(&environment, &config.environment, LOGIN.folder_variable, LOGIN.folder, &below);
+        let room = Room::of(&environment, &config.environment, &LOGIN, &below);
         // Words about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC");
-        let bench = bench.opening(room.shared());
+        let bench = bench.opening(room.operators());
         Self { name, config: config.clone(), environment, room, bench }
     }
 
@@ -64,10 +64,10 @@ impl CodexEngine {
         if has_key || self.room.holds(LOGIN.file) {
             return Login::SignedIn;
         }
-        match self.room {
-            Room::PerJob(_) => Login::SignedOut { why: "sign in with `codex login`, or set CODEX_API_KEY".to_owned() },
-            // Its configuration may name another provider with a key of its own.
-            Room::Shared(_) => Login::Unknown,
+        // Its configuration may name another provider with a key of its own.
+        match self.room.is_operators() {
+            true => Login::Unknown,
+            false => Login::SignedOut { why: "sign in with `codex login`, or set CODEX_API_KEY".to_owned() },
         }
     }
 
@@ -109,10 +109,6 @@ impl Engine for CodexEngine {
         self.config.credential.as_deref()
     }
 
-    fn own_folders(&self) -> Vec<PathBuf> {
-        self.room.shared()
-    }
-
     async fn detect(&self) -> Presence {
         match self.bench.version(self.program(), &self.environment).await {
             // `codex-cli 0.166.0`
@@ -128,15 +124,13 @@ impl Engine for CodexEngine {
         let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
         let resumed = request.session.as_deref().filter(|thread| threads::is_here(&folder, thread));
         let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
+        let login = self.room.carry(&folder, &LOGIN).map_err(EngineError::Disk)?;
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, resumed));
         let rollout = Rollout::below(&folder);
         let run = RunKey { job: request.job, epoch: request.epoch };
-        let mut environment = self.environment.clone().of_run(run, request.attempt);
-        if let Room::PerJob(_) = self.room {
-            environment = environment.with(LOGIN.folder_variable, folder);
-        }
+        let environment = self.environment.clone().of_run(run, request.attempt).with(LOGIN.folder_variable, folder);
         let program = Program {
             argv,
             dir: request.worktree.clone(),
@@ -146,7 +140,7 @@ impl Engine for CodexEngine {
         let threads = Threads::of(&self.bench.sessions.join(self.name.as_str()), request.job);
         let (model, prices) = (self.model(request).cloned(), self.bench.prices.clone());
         let session = CodexSession::new(model, prices, threads, rollout, self.bench.clock.clone());
-        Ok((program, Box::new(session)))
+        Ok((program, Carried::follow(login, Box::new(session))))
     }
 }
 

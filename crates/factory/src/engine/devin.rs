@@ -43,7 +43,7 @@ const PERMISSION_MODE: &str = "dangerous";
 impl DevinEngine {
     /// The engine `name`, whose programs find `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
-        let room = Room::PerJob(bench.sessions.join(name.as_str()));
+        let room = Room::own(bench.sessions.join(name.as_str()));
         Self { name, config: config.clone(), environment, room, bench: bench.clone() }
     }
 

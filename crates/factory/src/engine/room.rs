@@ -1,70 +1,77 @@
 //! Where an engine keeps its login and its sessions.
 
+mod carrying;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use domain::{Epoch, JobId};
 
+pub(super) use self::carrying::Carried;
+use super::bench::Login;
 use crate::config::EnvironmentConfig;
 use crate::disk::make_private_folder;
 use crate::process::{Account, Environment};
 
-/// An engine's own folder.
+/// An engine's own folders: one for each job, so that no job sees another's sessions, or runs what another has left in its
+/// settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Room {
-    /// An operator's, with a login in it: all jobs share it.
-    Shared(PathBuf),
-    /// One for each job below this folder, so that no job sees another's sessions.
-    PerJob(PathBuf),
+pub(super) struct Room {
+    below: PathBuf,
+    /// An operator's folder, with a login in it. No job works there.
+    operators: Option<PathBuf>,
 }
 
 impl Room {
-    /// The room of an engine that finds its folder in `variable`, or else as `folder` in its home.
-    pub(super) fn of(
-        environment: &Environment,
-        config: &EnvironmentConfig,
-        variable: &str,
-        folder: &str,
-        below: &Path,
-    ) -> Self {
-        match (environment.variable(variable), &config.home) {
-            (Some(path), _) => Self::Shared(path.into()),
-            (None, Some(home)) => Self::Shared(home.join(folder)),
-            (None, None) => Self::PerJob(below.to_owned()),
-        }
+    /// The rooms of an engine whose login is in the folder that its environment names, or else in its home.
+    pub(super) fn of(environment: &Environment, config: &EnvironmentConfig, login: &Login, below: &Path) -> Self {
+        let named = environment.variable(login.folder_variable).map(PathBuf::from);
+        let operators = named.or_else(|| config.home.as_ref().map(|home| home.join(login.folder)));
+        Self { below: below.to_owned(), operators }
     }
 
-    /// The folder that all jobs share, if there is one.
-    pub(super) fn shared(&self) -> Vec<PathBuf> {
-        match self {
-            Self::Shared(folder) => vec![folder.clone()],
-            Self::PerJob(_) => Vec::new(),
-        }
+    /// Rooms without an operator's login.
+    pub(super) fn own(below: PathBuf) -> Self {
+        Self { below, operators: None }
+    }
+
+    /// Whether an operator's folder may hold a login, one way or another.
+    pub(super) fn is_operators(&self) -> bool {
+        self.operators.is_some()
+    }
+
+    /// The operator's folder, for a look at the login that is in it.
+    pub(super) fn operators(&self) -> Vec<PathBuf> {
+        self.operators.clone().into_iter().collect()
     }
 
     /// The folder for one job's run, made if it is not there.
     pub(super) fn open(&self, job: JobId) -> io::Result<PathBuf> {
-        let folder = match self {
-            Self::Shared(folder) => folder.clone(),
-            Self::PerJob(below) => below.join(job.to_string()),
-        };
+        let folder = self.below.join(job.to_string());
         make_private_folder(&folder)?;
         Ok(folder)
     }
 
-    /// Lets the account that the engine runs under have a job's folder, with what we have put there. An operator's folder
-    /// is the operator's to open.
+    /// Brings an operator's login and settings into a job's folder.
+    pub(super) fn carry(&self, folder: &Path, login: &Login) -> io::Result<Option<Carried>> {
+        match &self.operators {
+            Some(operators) => Carried::begin(operators, folder, login),
+            None => Ok(None),
+        }
+    }
+
+    /// Lets the account that the engine runs under have a job's folder, with what we have put there.
     pub(super) fn hand_over(&self, folder: &Path, account: Option<&Account>) -> io::Result<()> {
-        let (Self::PerJob(below), Some(account)) = (self, account) else { return Ok(()) };
-        let sessions = below.parent().unwrap_or(below);
+        let Some(account) = account else { return Ok(()) };
+        let sessions = self.below.parent().unwrap_or(&self.below);
         let state = sessions.parent().unwrap_or(sessions);
-        account.let_through(state, &[sessions.to_owned(), below.clone()]).map_err(io::Error::other)?;
+        account.let_through(state, &[sessions.to_owned(), self.below.clone()]).map_err(io::Error::other)?;
         account.give(folder)
     }
 
     /// Whether a file is there before any job came.
     pub(super) fn holds(&self, file: &str) -> bool {
-        matches!(self, Self::Shared(folder) if folder.join(file).is_file())
+        self.operators.as_ref().is_some_and(|folder| folder.join(file).is_file())
     }
 }
 
@@ -104,16 +111,17 @@ mod tests {
     }
 
     #[test]
-    fn a_login_of_the_operators_is_shared_and_without_one_each_job_has_its_own() {
+    fn every_job_has_a_room_of_its_own_wherever_the_operators_login_is() {
         let below = Path::new("/state/sessions/claude");
         let home = EnvironmentConfig { home: Some("/home/ada".into()), ..EnvironmentConfig::default() };
         let set = Environment::default().with("CLAUDE_CONFIG_DIR", "/login");
         let of = |environment: &Environment, config: &EnvironmentConfig| {
-            Room::of(environment, config, "CLAUDE_CONFIG_DIR", ".claude", below)
+            Room::of(environment, config, &crate::engine::claude::LOGIN, below)
         };
+        let room = |operators: &str| Room { below: below.to_owned(), operators: Some(operators.into()) };
 
-        assert_eq!(of(&set, &home), Room::Shared("/login".into()));
-        assert_eq!(of(&Environment::default(), &home), Room::Shared("/home/ada/.claude".into()));
-        assert_eq!(of(&Environment::default(), &EnvironmentConfig::default()), Room::PerJob(below.to_owned()));
+        assert_eq!(of(&set, &home), room("/login"));
+        assert_eq!(of(&Environment::default(), &home), room("/home/ada/.claude"));
+        assert_eq!(of(&Environment::default(), &EnvironmentConfig::default()), Room::own(below.to_owned()));
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Call<'a> {
     pub(super) trusted: Option<&'a Path>,
     pub(super) large_files: Option<&'a Remote>,
     lock: Option<&'a FileLock>,
+    /// It touches what an agent could have edited, and asks nobody for anything.
+    pub(super) is_alone: bool,
     enclosure: Option<Enclosure>,
     args: Vec<OsString>,
     stdin: Vec<u8>,
@@ -48,6 +50,7 @@ impl<'a> Call<'a> {
             trusted: None,
             large_files: None,
             lock: None,
+            is_alone: false,
             enclosure: None,
             args: Vec::new(),
             stdin: Vec::new(),
@@ -93,10 +96,13 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Runs inside of an enclosure, if there is one.
-    pub(crate) fn enclosed(mut self, enclosure: Option<Enclosure>) -> Self {
+    /// Touches what an agent could have edited: asks nobody for contents that a partial mirror does not have, knows no
+    /// login, and runs inside of an enclosure if there is one. A setting of the agent's that runs a program after all finds
+    /// nothing there.
+    pub(crate) fn on_agents_files(mut self, enclosure: Option<Enclosure>) -> Self {
+        self.is_alone = true;
         self.enclosure = enclosure;
-        self
+        self.transport(Transport::None)
     }
 
     pub(crate) fn arg(mut self, arg: impl Into<OsString>) -> Self {
@@ -263,5 +269,27 @@ mod tests {
             let given = command.as_std().get_envs().any(|(_, value)| value == Some(OsStr::new("hunter2")));
             assert!(given, "git is told who we are");
         }
+    }
+
+    #[test]
+    fn a_command_on_an_agents_files_has_no_login_and_fetches_nothing_by_itself() {
+        let access = GitConfig { ssh_auth_sock: Some("/agent.sock".into()), ..GitConfig::default() };
+        let git = Git::new(OsStr::new("/bin"), Path::new("/empty"), access, Identity::default(), &Limits::default());
+        let remote = Remote::parse("https://me:hunter2@forge.example/a.git").unwrap();
+
+        let call = git.call(Path::new("/mirror"), "fetch").lazily(&remote).large_files(&remote);
+        let command = call.on_agents_files(None).transport(Transport::Folder).command().unwrap();
+
+        let args: Vec<String> = command.as_std().get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let allowed: Vec<&String> = args.iter().filter(|arg| arg.ends_with(".allow=always")).collect();
+        assert_eq!(allowed, ["protocol.file.allow=always"]);
+        assert!(!args.iter().any(|arg| arg.starts_with("credential.helper=!")), "{args:?}");
+        let given = |wanted: &str| {
+            let found = command.as_std().get_envs().find(|(name, _)| *name == wanted);
+            found.and_then(|(_, value)| value).map(OsStr::to_owned)
+        };
+        assert_eq!(given("GIT_NO_LAZY_FETCH").as_deref(), Some(OsStr::new("1")));
+        let secrets = ["GIGAFACTORY_GIT_USER", "GIGAFACTORY_GIT_PASSWORD", "SSH_AUTH_SOCK", "GIT_ASKPASS"].map(given);
+        assert_eq!(secrets, [None, None, None, None]);
     }
 }

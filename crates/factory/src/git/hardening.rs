@@ -46,7 +46,7 @@ impl Call<'_> {
     /// Every setting of this command, the last word on each.
     pub(super) fn settings(&self) -> Vec<String> {
         let mut settings: Vec<String> = HARDENING.map(str::to_owned).to_vec();
-        let asked = self.promisor.map(Remote::transport).filter(|asked| *asked != self.transport);
+        let asked = self.asked().map(Remote::transport).filter(|asked| *asked != self.transport);
         for transport in std::iter::once(self.transport).chain(asked) {
             settings.extend(allowed(transport).iter().map(|&setting| setting.to_owned()));
         }
@@ -70,7 +70,7 @@ impl Call<'_> {
             ("GIT_CONFIG_GLOBAL", self.trusted.unwrap_or(Path::new("/dev/null")).into()),
             ("GIT_ATTR_NOSYSTEM", "1".into()),
             ("GIT_TERMINAL_PROMPT", "0".into()),
-            ("GIT_NO_LAZY_FETCH", if self.promisor.is_some() { "0" } else { "1" }.into()),
+            ("GIT_NO_LAZY_FETCH", if self.asked().is_some() { "0" } else { "1" }.into()),
             ("GIT_NO_REPLACE_OBJECTS", "1".into()),
             ("GIT_OPTIONAL_LOCKS", "0".into()),
             ("GIT_PROTOCOL_FROM_USER", "0".into()),
@@ -93,8 +93,16 @@ impl Call<'_> {
         variables
     }
 
+    /// Whom git may ask for contents that are not here. It knows whose they are in any case: they are not lost.
+    fn asked(&self) -> Option<&Remote> {
+        self.promisor.filter(|_| !self.is_alone)
+    }
+
     /// Who we are to the remote, where its address says so.
     fn login(&self) -> Option<(&str, &str)> {
+        if self.is_alone {
+            return None;
+        }
         self.remote.or(self.promisor).or(self.large_files).and_then(Remote::login)
     }
 }

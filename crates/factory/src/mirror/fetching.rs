@@ -6,7 +6,6 @@ use super::Mirror;
 use crate::error::Error;
 use crate::git::{Call, GitError, PROMISOR};
 use crate::refs::RefName;
-use crate::remote::Transport;
 
 impl Mirror {
     /// Brings all branches up to date, but for those that belong to single runs. Makes the mirror the first time.
@@ -68,11 +67,6 @@ impl Mirror {
     pub(crate) async fn has(&self, sha: &CommitSha) -> Result<bool, Error> {
         let answer = self.call("cat-file").arg("-e").arg(format!("{sha}^{{commit}}")).run().await?;
         Ok(answer.code() == Some(0))
-    }
-
-    /// A fetch into the mirror from another folder of this host.
-    pub(crate) fn fetch_from_folder(&self) -> Call<'_> {
-        quiet(self.call("fetch").transport(Transport::Folder))
     }
 
     /// The repository on the command line of a fetch. A partial mirror knows the remote by a name, so that git knows from

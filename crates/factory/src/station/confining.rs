@@ -226,7 +226,8 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-fn settle(wish: Confine, found: Confinement) -> Result<Confinement, StationError> {
+/// What a wish comes to, unless it comes to nothing and must not.
+pub(super) fn settle(wish: Confine, found: Confinement) -> Result<Confinement, StationError> {
     match found {
         Confinement::None(why) if wish == Confine::Required => Err(StationError::NotConfined(why)),
         found => Ok(found),

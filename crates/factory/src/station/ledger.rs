@@ -10,6 +10,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::spawn_blocking;
 use tracing::warn;
 
+use crate::branch_notes::{BranchNote, BranchNotes};
 use crate::error::Error;
 use crate::outbox::{Outbox, OutboxEntry};
 use crate::runs::{RunListing, RunRecord, Runs};
@@ -18,6 +19,7 @@ use crate::runs::{RunListing, RunRecord, Runs};
 pub(super) struct Ledger {
     runs: Runs,
     outbox: Outbox,
+    branches: BranchNotes,
     /// Reports whose maker still waits for the answer: nobody else may deliver them.
     in_hand: Mutex<HashSet<u64>>,
     lanes: Mutex<HashMap<JobId, Lane>>,
@@ -34,8 +36,8 @@ pub(super) struct Waiting {
 }
 
 impl Ledger {
-    pub(super) fn new(runs: Runs, outbox: Outbox) -> Self {
-        Self { runs, outbox, in_hand: Mutex::default(), lanes: Mutex::default() }
+    pub(super) fn new(runs: Runs, outbox: Outbox, branches: BranchNotes) -> Self {
+        Self { runs, outbox, branches, in_hand: Mutex::default(), lanes: Mutex::default() }
     }
 
     /// Writes a record; `false` if the disk refuses, which ends the run before it does harm.
@@ -60,6 +62,26 @@ impl Ledger {
     pub(super) async fn records(&self) -> Result<RunListing, Error> {
         let runs = self.runs.clone();
         off_thread(move || runs.list()).await
+    }
+
+    /// Writes down that a branch is about to be made.
+    pub(super) async fn about_to_make(&self, note: &BranchNote) -> Result<(), Error> {
+        let (branches, note) = (self.branches.clone(), note.clone());
+        off_thread(move || branches.save(&note)).await
+    }
+
+    /// Nothing need be taken away any more.
+    pub(super) async fn branch_is_settled(&self, note: &BranchNote) {
+        let (branches, copy) = (self.branches.clone(), note.clone());
+        if let Err(error) = off_thread(move || branches.remove(&copy)).await {
+            warn!(job.id = %note.job, %error, "Cannot remove the note on the branch of job `{}`", note.job);
+        }
+    }
+
+    /// Branches that were about to be made.
+    pub(super) async fn branches(&self) -> Result<Vec<BranchNote>, Error> {
+        let branches = self.branches.clone();
+        off_thread(move || branches.list()).await
     }
 
     /// Writes a report down; it is in the maker's hand until [`Ledger::hand_over`].
@@ -141,7 +163,7 @@ mod tests {
     async fn one_delivery_at_a_time_for_a_job_and_none_waits_for_another_job() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::new(folder.path()).unwrap();
-        let ledger = Ledger::new(Runs::under(&state), Outbox::open(&state).unwrap());
+        let ledger = Ledger::new(Runs::under(&state), Outbox::open(&state).unwrap(), BranchNotes::under(&state));
         let (one, other) = (JobId::from_bytes([1; 16]), JobId::from_bytes([2; 16]));
 
         let lane = ledger.lane(one);

@@ -1,18 +1,21 @@
 //! Moving a pull request's branch, by whoever may do so at that moment and nobody else (row 13).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use domain::JobId;
+use domain::{JobId, StageName};
 use fail::fail_point;
-use protocol::{ErrandOutcome, PromoteOrder};
+use protocol::{ClientError, ErrandOutcome, JobView, PromoteOrder};
 use tracing::warn;
 
 use super::Station;
 use super::errand::{Done, Subject, failed, is_restored};
+use crate::branch_notes::BranchNote;
+use crate::error::Error;
+use crate::mirror::Mirror;
 use crate::promote::{Acceptable, Promotion};
 
-/// How often a coordinator that is away is asked once more whether a branch was made too late.
-const ASKED_AGAIN_MAX: u32 = 10;
+/// When a coordinator that is away is asked once more whether a branch was made too late.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl Station {
@@ -30,9 +33,20 @@ impl Station {
             Some(_) => Acceptable::OneOf(&order.acceptable),
             None => Acceptable::FirstTime(&order.acceptable),
         };
-        match subject.mirror.promote(seen, &order.sha, acceptable).await {
+        // Whoever dies between the push and the look at what became of the job leaves a branch that somebody has to judge.
+        let note = seen.is_absent().then(|| note_on(subject, order));
+        if let Some(note) = &note
+            && let Err(error) = self.ledger.about_to_make(note).await
+        {
+            return failed(&error).into();
+        }
+        let promotion = subject.mirror.promote(seen, &order.sha, acceptable).await;
+        if let (Some(note), Ok(Promotion::Promoted | Promotion::Moved { .. })) = (&note, &promotion) {
+            self.ledger.branch_is_settled(note).await;
+        }
+        match promotion {
             Ok(Promotion::Promoted) => self.open_request(subject, order).await,
-            Ok(Promotion::Created) => match self.unmake_if_over(subject, order).await {
+            Ok(Promotion::Created) => match self.unmake_if_unwanted(subject, order).await {
                 Some(outcome) => outcome.into(),
                 None => self.open_request(subject, order).await,
             },
@@ -62,29 +76,82 @@ impl Station {
         }
     }
 
-    /// Between the question and the push this process may have slept for as long as its job took to ship: the branch that
-    /// it has just made was deleted for good, then. That is put right before anybody is shown it.
-    async fn unmake_if_over(&self, subject: &Subject, order: &PromoteOrder) -> Option<ErrandOutcome> {
-        let mut asked = self.job(subject.job).await;
-        for _ in 0..ASKED_AGAIN_MAX {
-            if asked.is_ok() {
-                break;
-            }
-            self.clock.sleep(ASKED_AGAIN_AFTER).await;
-            asked = self.job(subject.job).await;
-        }
-        let found = match asked {
-            Ok(found) if found.lease_epoch == order.lease_epoch => return None,
+    /// Between the question and the push this process may have slept for as long as its job took to ship, or to be cancelled
+    /// and sent round again: then nobody wants the branch that it has just made. That is put right before anybody is shown
+    /// it.
+    async fn unmake_if_unwanted(&self, subject: &Subject, order: &PromoteOrder) -> Option<ErrandOutcome> {
+        let found = match self.job_at_last(subject.job).await {
             Ok(found) => found,
             Err(error) => return Some(failed(&error)),
         };
-        if found.stage.is_terminal() {
-            let job = subject.job;
-            warn!(job.id = %job, "The branch of job `{job}` was made after the job was over, and is deleted again");
-            if let Err(error) = subject.mirror.unmake_branch(job, &order.sha).await {
-                return Some(failed(&error));
+        let note = note_on(subject, order);
+        if !is_wanted(&found, &note)
+            && let Err(error) = unmake(&subject.mirror, &note).await
+        {
+            return Some(failed(&error));
+        }
+        self.ledger.branch_is_settled(&note).await;
+        let is_ours = found.lease_epoch == order.lease_epoch;
+        (!is_ours).then(|| ErrandOutcome::Failed { message: "the errand is no longer ours".to_owned() })
+    }
+
+    /// The job as the coordinator knows it, however long that takes: until then nobody can tell what a branch is for.
+    async fn job_at_last(&self, job: JobId) -> Result<JobView, ClientError> {
+        loop {
+            match self.job(job).await {
+                Err(error) if !error.is_final() && !self.stopping.is_cancelled() => {
+                    self.clock.sleep(ASKED_AGAIN_AFTER).await;
+                }
+                answer => return answer,
             }
         }
-        Some(ErrandOutcome::Failed { message: "the errand is no longer ours".to_owned() })
     }
+
+    /// Judges the branches that an earlier process was about to make, in a task of its own: a remote may take its time.
+    pub(super) async fn settle_branches(self: &Arc<Self>) {
+        let notes = self.ledger.branches().await.unwrap_or_else(|error| {
+            warn!(%error, "Cannot read which branches an earlier process was about to make");
+            Vec::new()
+        });
+        let station = Arc::clone(self);
+        self.tasks.spawn(async move {
+            for note in notes {
+                station.settle_branch(&note).await;
+            }
+        });
+    }
+
+    /// What cannot be settled now is left for the next process.
+    async fn settle_branch(&self, note: &BranchNote) {
+        let job = note.job;
+        let Ok((mirror, _)) = self.mirror(&note.repo) else { return };
+        let settled = match self.job_at_last(job).await {
+            Ok(found) if is_wanted(&found, note) => Ok(()),
+            Ok(_) => unmake(&mirror, note).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match settled {
+            Ok(()) => self.ledger.branch_is_settled(note).await,
+            Err(why) => warn!(job.id = %job, %why, "Cannot tell whether the branch of job `{job}` was made too late"),
+        }
+    }
+}
+
+/// Whether a branch that shows this is what its job has come to.
+fn is_wanted(job: &JobView, note: &BranchNote) -> bool {
+    let is_done = matches!(job.stage, StageName::Review | StageName::Testing);
+    let is_completed = is_done && job.completed_sha.as_ref() == Some(&note.sha);
+    let is_promoted = !job.stage.is_terminal() && job.promoted_sha.as_ref() == Some(&note.sha);
+    job.lease_epoch == note.lease_epoch || is_completed || is_promoted
+}
+
+async fn unmake(mirror: &Mirror, note: &BranchNote) -> Result<(), Error> {
+    let job = note.job;
+    warn!(job.id = %job, "The branch of job `{job}` was made when nobody wanted it any more, and is deleted again");
+    mirror.unmake_branch(job, &note.sha).await
+}
+
+fn note_on(subject: &Subject, order: &PromoteOrder) -> BranchNote {
+    let (repo, sha) = (subject.mirror.repo().clone(), order.sha.clone());
+    BranchNote { v: 1, job: subject.job, repo, sha, lease_epoch: order.lease_epoch }
 }

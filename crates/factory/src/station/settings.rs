@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use domain::{BranchName, Capability, Clock, EngineName, FactoryId, RepoName};
 
+use super::StationError;
+use super::confining::settle;
 use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, Price, RepoConfig};
 use crate::forge::ForgeConfig;
 use crate::git::Git;
 use crate::host::Host;
-use crate::process::{Account, AccountError, Confine};
+use crate::process::{Account, Confine};
 use crate::refs::RefNames;
 use crate::remote::Remote;
 use crate::scrub::{Secrets, secret_variables};
@@ -98,11 +100,12 @@ const DISK_FLOOR_BYTES: u64 = 1024 * 1024 * 1024;
 
 impl StationSettings {
     /// The machine's share of the fleet that these settings describe.
-    pub(crate) fn host(&self, state: &StateDir, clock: Arc<dyn Clock>) -> Result<Host, AccountError> {
+    pub(crate) fn host(&self, state: &StateDir, clock: Arc<dyn Clock>) -> Result<Host, StationError> {
+        let confinement = settle(self.confine, self.confine.in_force())?;
         let path = std::env::var_os("PATH").unwrap_or_default();
         let git = Git::new(&path, &state.empty_home(), self.git.clone(), self.identity.clone(), &self.limits);
-        let host = Host::new(state.clone(), git, RefNames::under(self.ref_prefix.clone()), clock);
-        host.for_account(self.run_as.as_deref().map(Account::named).transpose()?)
+        let host = Host::new(state.clone(), git, RefNames::under(self.ref_prefix.clone()), clock, &confinement);
+        Ok(host.for_account(self.run_as.as_deref().map(Account::named).transpose()?)?)
     }
 
     /// Repositories that are configured, and those that were found.

@@ -3,13 +3,14 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use domain::{BranchName, RepoName};
 use factory::{AfterShip, Committed, Error, Promotion, RepoConfig, Saved, ShipOrder, Shipped, Start};
 
 use crate::promotion::promote_first;
-use crate::stage::{Forge, git, job, main, notes, run};
+use crate::stage::{Forge, eventually, git, job, main, notes, run};
 
 /// Names that do something in a shell, in a terminal, in a path or on a command line.
 const HOSTILE: [&str; 14] = [
@@ -104,7 +105,8 @@ pub(crate) fn trapped_config(trap: &str) -> String {
          [gpg]\n\tprogram = {trap}\n[commit]\n\tgpgSign = true\n[push]\n\tgpgSign = if-asked\n\
          [credential]\n\thelper = {trap}\n[uploadpack]\n\tpackObjectsHook = {trap}\n\
          [remote \"origin\"]\n\turl = ext::{trap}\n\tuploadpack = {trap}\n\treceivepack = {trap}\n\tpromisor = true\n\
-         [extensions]\n\tpartialClone = origin\n\
+         [remote \"evil\"]\n\turl = {trap}-evil\n\tuploadpack = {trap}\n\tpromisor = true\n\
+         [extensions]\n\tpartialClone = evil\n\
          [submodule \"sub\"]\n\turl = ext::{trap}\n\tupdate = !{trap}\n\tactive = true\n\
          [include]\n\tpath = {trap}.inc\n"
     )
@@ -131,8 +133,48 @@ pub(crate) fn plant_hooks(folder: &Path, trap: &str) {
     }
 }
 
+/// What the agent's branch shows.
+#[derive(Clone, Copy)]
+enum Head {
+    Sound,
+    /// A commit whose tree is nowhere, which a git that serves it would fetch as the agent's settings say.
+    WithoutTree,
+}
+
+#[derive(Clone, Copy)]
+enum Contents {
+    Whole,
+    Partial,
+}
+
+/// Moves the agent's branch to a commit whose tree is nowhere.
+fn lose_the_tree(agent: &Path) {
+    let parent = git(agent, &["rev-parse", "HEAD"]);
+    let by = "A <a@example.org> 1 +0000";
+    let commit = format!("tree {}\nparent {parent}\nauthor {by}\ncommitter {by}\n\nNothing\n", "1".repeat(40));
+    let file = agent.join(".git/commit");
+    fs::write(&file, commit).unwrap();
+    let sha = git(agent, &["hash-object", "-t", "commit", "-w", ".git/commit"]);
+    git(agent, &["update-ref", "HEAD", &sha]);
+}
+
 #[tokio::test]
 async fn a_repository_with_traps_never_runs_its_canary() {
+    spring_every_trap(Contents::Whole, Head::Sound).await;
+}
+
+#[tokio::test]
+async fn a_repository_with_traps_never_runs_its_canary_beside_a_partial_mirror_either() {
+    spring_every_trap(Contents::Partial, Head::Sound).await;
+}
+
+#[tokio::test]
+async fn what_an_agents_commit_lacks_is_never_fetched_as_the_agent_says() {
+    spring_every_trap(Contents::Whole, Head::WithoutTree).await;
+    spring_every_trap(Contents::Partial, Head::WithoutTree).await;
+}
+
+async fn spring_every_trap(contents: Contents, head: Head) {
     let forge = Forge::new();
     let trap = trap(&forge);
     // What a hostile author can commit: attributes, a submodule, hooks in the tree.
@@ -148,7 +190,14 @@ async fn a_repository_with_traps_never_runs_its_canary() {
     git(&seed, &["push", "--quiet", "../remote.git", "HEAD:main"]);
     forge.commit("main", "tracked.txt", "1\n");
     let host = forge.host("host");
-    let (mirror, worktree) = forge.worktree(&host, run(1)).await;
+    let (mirror, worktree) = match contents {
+        Contents::Whole => forge.worktree(&host, run(1)).await,
+        Contents::Partial => forge.worktree_of_a_partial_mirror(&host, run(1)).await,
+    };
+    git(&forge.path(""), &["init", "--quiet", "--bare", "trap.sh-evil"]);
+    if let Head::WithoutTree = head {
+        lose_the_tree(worktree.path());
+    }
 
     // What an agent can do to its own worktree, and to a mirror that its user can write to.
     let agent = worktree.path();
@@ -247,6 +296,28 @@ async fn the_traps_do_go_off_for_a_git_that_trusts_its_repository() {
     let _ = std::process::Command::new("git").current_dir(worktree.path()).args(["add", "-A"]).output().unwrap();
 
     assert!(forge.path("canary").exists());
+}
+
+#[tokio::test]
+async fn a_git_that_lets_the_serving_side_fetch_does_run_what_the_agent_says() {
+    let forge = Forge::new();
+    let trap = trap(&forge);
+    let (_, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
+    lose_the_tree(worktree.path());
+    let config = worktree.path().join(".git/config");
+    fs::write(&config, fs::read_to_string(&config).unwrap() + &trapped_config(&trap)).unwrap();
+    git(&forge.path(""), &["init", "--quiet", "--bare", "trap.sh-evil"]);
+    git(&forge.path(""), &["init", "--quiet", "--bare", "naive.git"]);
+
+    let mut fetch = std::process::Command::new("git");
+    fetch.current_dir(forge.path("naive.git")).env("GIT_NO_LAZY_FETCH", "0").process_group(0);
+    let mut fetching = fetch.arg("fetch").arg(worktree.path().join(".git")).arg("HEAD").spawn().unwrap();
+
+    eventually("the canary", || forge.path("canary").exists()).await;
+    // The trap talks as nobody expects, and both sides wait for each other.
+    let group = format!("-{}", fetching.id());
+    std::process::Command::new("kill").args(["-9", "--", &group]).status().unwrap();
+    fetching.wait().unwrap();
 }
 
 #[tokio::test]

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use factory::{Committed, Saved, Start};
+use factory::{Committed, Confine, Confinement, Saved, Start};
 
 use crate::stage::{Forge, git, main, run};
 
@@ -80,4 +81,37 @@ async fn large_files_are_fetched_saved_and_resumed_from_the_remotes_own_storage(
     }
     assert_eq!(git(resumed.path(), &["status", "--porcelain"]), "?? new.bin");
     assert!(stranger.accept().is_err(), "somebody asked the server that the repository named");
+}
+
+#[tokio::test]
+async fn large_files_are_taken_in_without_reaching_anything_but_the_work_and_the_mirror() {
+    let confined = matches!(Confine::Auto.in_force(), Confinement::Kernel(_));
+    if !is_installed() || !confined {
+        eprintln!("SKIPPED: it takes `git-lfs`, and a kernel that confines programs");
+        return;
+    }
+    let forge = Forge::new();
+    with_a_large_file(&forge, "http://127.0.0.1:1/steal");
+    let (tools, canary) = (forge.path("tools"), forge.path("canary"));
+    fs::create_dir(&tools).unwrap();
+    let real =
+        String::from_utf8(Command::new("sh").args(["-c", "command -v git-lfs"]).output().unwrap().stdout).unwrap();
+    let script = format!("#!/bin/sh\ntouch '{}' 2> /dev/null\nexec {} \"$@\"\n", canary.display(), real.trim());
+    fs::write(tools.join("git-lfs"), script).unwrap();
+    fs::set_permissions(tools.join("git-lfs"), fs::Permissions::from_mode(0o755)).unwrap();
+    let host = forge.host_confined("host", &tools, Confine::Required);
+    let (mirror, worktree) = forge.worktree(&host, run(1)).await;
+    assert!(canary.exists(), "what checks out before there is an agent reaches its remote");
+    fs::remove_file(&canary).unwrap();
+    fs::write(worktree.path().join("new.bin"), vec![9; 300_000]).unwrap();
+
+    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let reached = canary.exists();
+    mirror.push_run(&worktree, &sha).await.unwrap();
+
+    assert!(!reached, "the program that takes large files in got out");
+    assert!(forge.file_at(&sha, "new.bin").unwrap().starts_with(POINTER));
+    let another = forge.mirror(&forge.host("another")).await;
+    let elsewhere = another.create(run(2), &main(), &Start::Commit(sha)).await.unwrap();
+    assert!(read(elsewhere.path(), "new.bin") == vec![9; 300_000]);
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use factory::{
-    Committed, Git, GitConfig, Host, Identity, Limits, Mirror, RefNames, RepoConfig, Saved, StateDir, Worktree,
+    Committed, Confine, Git, GitConfig, Host, Identity, Limits, Mirror, RefNames, RepoConfig, Saved, StateDir, Worktree,
 };
 
 use crate::stage::{
@@ -193,7 +193,8 @@ async fn plays_a_factory_that_fetches() {
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap());
     let git = Git::new(&path, &state.empty_home(), GitConfig::default(), Identity::default(), &Limits::default());
-    let host = Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock());
+    let unconfined = Confine::Off.in_force();
+    let host = Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock(), &unconfined);
     let config = RepoConfig::at(args[1].to_str().unwrap(), main());
     host.mirror(&notes(), &config).unwrap().refresh().await.unwrap();
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use ambient::SystemClock;
 use domain::{BranchName, Clock, CommitSha, Epoch, JobId, RepoName};
 use factory::{
-    Bounds, Environment, EnvironmentConfig, Finished, Git, GitConfig, Host, Identity, Launcher, Limits, Line, Mirror,
-    Program, RefNames, RepoConfig, RunKey, Running, Start, StateDir, Worktree,
+    Bounds, Confine, Environment, EnvironmentConfig, Finished, Git, GitConfig, Host, Identity, Launcher, Limits, Line,
+    Mirror, Program, RefNames, RepoConfig, RunKey, Running, Start, StateDir, Worktree,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -84,14 +84,18 @@ impl Forge {
         self.host_with(name, Path::new("/nonexistent"))
     }
 
-    /// The same, with programs in `tools` before all others.
+    /// The same, with programs in `tools` before all others. Its git reaches everything, so that a trap that goes off is seen.
     pub(crate) fn host_with(&self, name: &str, tools: &Path) -> Host {
+        self.host_confined(name, tools, Confine::Off)
+    }
+
+    pub(crate) fn host_confined(&self, name: &str, tools: &Path, confine: Confine) -> Host {
         let state = StateDir::new(&self.path(name)).unwrap();
         let mut path = OsString::from(tools);
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap());
         let git = Git::new(&path, &state.empty_home(), GitConfig::default(), Identity::default(), &Limits::default());
-        Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock())
+        Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock(), &confine.in_force())
     }
 
     /// That machine's mirror, up to date.
@@ -109,6 +113,18 @@ impl Forge {
     /// A machine's fresh worktree for a run.
     pub(crate) async fn worktree(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
         let mirror = self.mirror(host).await;
+        let worktree = mirror.create(run, &main(), &Start::Base).await.unwrap();
+        (mirror, worktree)
+    }
+
+    /// The same, of a mirror that fetches contents when they are needed.
+    pub(crate) async fn worktree_of_a_partial_mirror(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
+        for setting in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
+            git(&self.remote(), &["config", setting, "true"]);
+        }
+        let config = RepoConfig { partial: Some(true), ..RepoConfig::at(self.remote().to_str().unwrap(), main()) };
+        let mirror = host.mirror(&notes(), &config).unwrap();
+        mirror.refresh().await.unwrap();
         let worktree = mirror.create(run, &main(), &Start::Base).await.unwrap();
         (mirror, worktree)
     }

@@ -6,8 +6,11 @@ mod confining;
 pub(crate) mod fleet;
 mod isolation;
 mod judged;
+mod lodging;
 pub(crate) mod plant;
 mod polling;
+mod promoting;
+mod sandboxing;
 
 use std::fs;
 use std::time::Duration;

@@ -96,7 +96,7 @@ impl Station {
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
         let conversation = self.host.state.conversation(engine.name(), run.key.job);
         let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.clone());
-        let own = engine.own_folders().into_iter().chain(home).chain([conversation]);
+        let own = home.into_iter().chain([conversation]);
         let launcher = place.launcher.clone().reaching(own.map(|folder| (folder, Reach::Everything)));
         let engine_run = EngineRun::start(engine, &request, &launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());

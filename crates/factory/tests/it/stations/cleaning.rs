@@ -6,14 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{Epoch, JobId, StageName};
-use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, StationSettings};
+use factory::{AfterShip, Confine, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, StationSettings};
 use protocol::Client;
 
+use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 use crate::hostile::{no_canary, plant_hooks, trap, trapped_config};
-use crate::stage::{Forge, clock, eventually, git, main, notes};
+use crate::stage::{Forge, clock, eventually, git, main, notes, run};
 
 const NO_TIME: Duration = Duration::ZERO;
 const LONG_TIME: Duration = Duration::from_hours(14 * 24);
@@ -460,4 +461,44 @@ async fn a_station_whose_disk_is_too_full_cleans_up_first_and_takes_nothing_new(
     let _plant = Plant::start(own, client);
 
     fleet.until(waiting, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+}
+
+/// A commit of somebody else's in a repository of its own: where its objects are, and its tree.
+fn kept_secret(forge: &Forge) -> (std::path::PathBuf, String) {
+    let secret = forge.path("secret");
+    fs::create_dir(&secret).unwrap();
+    git(&secret, &["init", "--quiet"]);
+    fs::write(secret.join("secret.txt"), "of another product").unwrap();
+    git(&secret, &["add", "-A"]);
+    git(&secret, &["commit", "--quiet", "-m", "Not yours"]);
+    (secret.join(".git/objects"), git(&secret, &["rev-parse", "HEAD^{tree}"]))
+}
+
+#[tokio::test]
+async fn a_clean_up_reads_what_an_agent_left_from_inside_of_the_enclosure_too() {
+    if !can_be_confined() {
+        return;
+    }
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (objects, tree) = kept_secret(&forge);
+    let mut fetched = Vec::new();
+    for (name, confine) in [("open", Confine::Off), ("closed", Confine::Required)] {
+        let (mirror, worktree) = forge.worktree(&forge.host(name), run(1)).await;
+        // Its commit names a tree that it has never seen, and its repository says where to borrow it from.
+        let agent = worktree.path();
+        let alternates = agent.join(".git/objects/info/alternates");
+        let own = fs::read_to_string(&alternates).unwrap();
+        fs::write(&alternates, format!("{own}{}\n", objects.display())).unwrap();
+        let commit = git(agent, &["commit-tree", "-m", "Mine", "-p", "HEAD", &tree]);
+        git(agent, &["update-ref", "HEAD", &commit]);
+        let settings = StationSettings { confine, ..settings(name, &forge, "true") };
+
+        gc(&settings, &fleet.enrol(name, &line).await, NO_TIME).dry_run().await.unwrap();
+
+        let mut look = std::process::Command::new("git");
+        fetched.push(look.arg("-C").arg(mirror.path()).args(["cat-file", "-e", &tree]).status().unwrap().success());
+    }
+
+    assert_eq!(fetched, [true, false]);
 }

@@ -15,7 +15,7 @@ use crate::stage::{Forge, clock, git, myself_as};
 const CANARY: &str = "canary-3b9e07";
 
 /// `false` with a loud word where the kernel draws no line.
-fn can_be_confined() -> bool {
+pub(super) fn can_be_confined() -> bool {
     match Confine::Auto.in_force() {
         Confinement::Kernel(_) => true,
         Confinement::None(why) => {

@@ -1,0 +1,90 @@
+//! Branches that are about to be made, written down so that one which was made too late is taken away again, also by the
+//! next process.
+
+use std::fs;
+use std::path::PathBuf;
+
+use domain::{CommitSha, Epoch, JobId, RepoName};
+use serde::{Deserialize, Serialize};
+
+use crate::disk::{remove_file, replace_file};
+use crate::error::Error;
+use crate::runs::files_in;
+use crate::state::StateDir;
+
+/// A branch that a promotion makes where there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BranchNote {
+    /// The version of this format.
+    pub(crate) v: u32,
+    pub(crate) job: JobId,
+    pub(crate) repo: RepoName,
+    /// What the branch shall show.
+    pub(crate) sha: CommitSha,
+    /// The epoch of the errand that makes it.
+    pub(crate) lease_epoch: Epoch,
+}
+
+/// The notes of this factory. Calls take as long as the disk needs to be sure.
+#[derive(Debug, Clone)]
+pub(crate) struct BranchNotes {
+    folder: PathBuf,
+}
+
+impl BranchNotes {
+    pub(crate) fn under(state: &StateDir) -> Self {
+        Self { folder: state.branches() }
+    }
+
+    /// Writes a note. Once this returns, it survives a crash.
+    pub(crate) fn save(&self, note: &BranchNote) -> Result<(), Error> {
+        let path = self.path(note);
+        let bytes = serde_json::to_vec_pretty(note).map_err(|error| Error::disk("write", &path)(error.into()))?;
+        replace_file(&path, &bytes).map_err(Error::disk("write", &path))
+    }
+
+    /// Removes a note. One that is not there is already removed.
+    pub(crate) fn remove(&self, note: &BranchNote) -> Result<(), Error> {
+        let path = self.path(note);
+        remove_file(&path).map_err(Error::disk("remove", &path))
+    }
+
+    /// All notes that can be read.
+    pub(crate) fn list(&self) -> Result<Vec<BranchNote>, Error> {
+        let files = files_in(&self.folder)?.into_iter();
+        Ok(files.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect())
+    }
+
+    fn path(&self, note: &BranchNote) -> PathBuf {
+        self.folder.join(format!("{}-e{}.json", note.job, note.lease_epoch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_there_until_it_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = BranchNotes::under(&StateDir::new(folder.path()).unwrap());
+        let note = |epoch| BranchNote {
+            v: 1,
+            job: JobId::from_bytes([1; 16]),
+            repo: "notes".parse().unwrap(),
+            sha: "a".repeat(40).parse().unwrap(),
+            lease_epoch: Epoch(epoch),
+        };
+        for epoch in [3, 3, 4] {
+            notes.save(&note(epoch)).unwrap();
+        }
+
+        let listed = notes.list().unwrap();
+        notes.remove(&note(3)).unwrap();
+        notes.remove(&note(3)).unwrap();
+
+        assert_eq!(listed, [note(3), note(4)]);
+        assert_eq!(notes.list().unwrap(), [note(4)]);
+    }
+}

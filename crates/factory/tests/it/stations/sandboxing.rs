@@ -1,0 +1,63 @@
+//! Engines that leave their own sandbox to the factory's.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use factory::{Confine, EngineConfig, EngineKind, EnvironmentConfig, StationSettings};
+
+use super::LONG;
+use super::confining::can_be_confined;
+use super::fleet::{Fleet, Line};
+use super::plant::{Plant, settings};
+use crate::golden;
+use crate::stage::Forge;
+
+/// A station whose only engine is a script that plays Codex.
+fn playing_codex(name: &str, forge: &Forge, script: &str) -> StationSettings {
+    let program = forge.path(&format!("{name}-codex"));
+    let opening = "[ \"$1\" = --version ] && { echo 'codex-cli 0.166.0'; exit 0; }\ncat > /dev/null\n";
+    let stream = golden::file("codex/real-ok.jsonl");
+    fs::write(&program, format!("#!/bin/sh\n{opening}{script}\ncat '{}'\n", stream.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let set = [("CODEX_API_KEY".to_owned(), "a-key-of-nobody".to_owned())].into();
+    let engine = EngineConfig {
+        kind: Some(EngineKind::Codex),
+        program: Some(program.to_str().unwrap().to_owned()),
+        environment: EnvironmentConfig { set, ..EnvironmentConfig::default() },
+        ..EngineConfig::default()
+    };
+    let engines = [("codex".parse().unwrap(), engine)].into();
+    StationSettings { engines, confine: Confine::Required, ..settings(name, forge, "exit 1") }
+}
+
+#[tokio::test]
+async fn codex_gives_up_its_own_sandbox_only_for_one_that_keeps_it_from_writing_elsewhere() {
+    if !can_be_confined() {
+        return;
+    }
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    // Everybody may write to temporary folders, so that the prey is somewhere else.
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    fs::write(outside.path().join("profile"), "untouched").unwrap();
+    let script = format!(
+        "echo \"$@\" > arguments.txt\n\
+         {{ echo evil >> '{0}/profile'; echo evil > '{0}/canary'; }} 2> /dev/null\n\
+         echo mine > \"$CODEX_HOME/own\" && cat \"$CODEX_HOME/own\" > made.txt",
+        outside.path().display()
+    );
+    let own = playing_codex("sandboxed", &forge, &script);
+    let plant = Plant::start(own, fleet.enrol("sandboxed", &line).await);
+
+    let job = fleet.submit("").await;
+
+    let view = fleet.until(job, "an end", |view| view.promoted_sha.is_some() || view.attempts > 0).await;
+    let runs = fleet.runs(job).await;
+    let sha = view.promoted_sha.unwrap_or_else(|| panic!("{runs:#?}"));
+    let arguments = forge.file_at(&sha, "arguments.txt").unwrap();
+    assert!(arguments.contains("-s danger-full-access"), "the enclosure stands in for its sandbox: {arguments}");
+    assert_eq!(forge.file_at(&sha, "made.txt").as_deref(), Some("mine\n"), "its own folder is its own");
+    assert_eq!(fs::read_to_string(outside.path().join("profile")).unwrap(), "untouched");
+    assert!(!outside.path().join("canary").exists());
+    plant.stop().await;
+}
