@@ -106,6 +106,7 @@ pub(crate) fn trapped_config(trap: &str) -> String {
          [credential]\n\thelper = {trap}\n[uploadpack]\n\tpackObjectsHook = {trap}\n\
          [remote \"origin\"]\n\turl = ext::{trap}\n\tuploadpack = {trap}\n\treceivepack = {trap}\n\tpromisor = true\n\
          [remote \"evil\"]\n\turl = {trap}-evil\n\tuploadpack = {trap}\n\tpromisor = true\n\
+         [protocol]\n\tallow = always\n[protocol \"file\"]\n\tallow = always\n\
          [extensions]\n\tpartialClone = evil\n\
          [submodule \"sub\"]\n\turl = ext::{trap}\n\tupdate = !{trap}\n\tactive = true\n\
          [include]\n\tpath = {trap}.inc\n"
