@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Clock, EngineName};
+use domain::{Clock, EngineName, Insights, JobId};
 use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -144,6 +144,10 @@ impl Engine for SignedIn {
         engine.detect().await
     }
 
+    fn left_behind(&self, job: JobId, session: &str) -> Option<Insights> {
+        self.current.read().left_behind(job, session)
+    }
+
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
         let engine = Arc::clone(&self.current.read());
         engine.command(request)
@@ -186,6 +190,10 @@ impl Engine for Found {
             }
             presence => presence,
         }
+    }
+
+    fn left_behind(&self, job: JobId, session: &str) -> Option<Insights> {
+        self.0.left_behind(job, session)
     }
 
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {

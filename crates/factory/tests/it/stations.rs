@@ -6,6 +6,7 @@ mod confining;
 pub(crate) mod fleet;
 mod isolation;
 mod judged;
+mod metering;
 pub(crate) mod plant;
 mod polling;
 
