@@ -72,6 +72,22 @@ pub enum RunOutcome {
     Restored,
 }
 
+impl RunOutcome {
+    /// Whether something else than the work itself ended the run: whatever it had cost by then, nobody was there to say.
+    pub fn is_interruption(self) -> bool {
+        match self {
+            Self::LeaseLost
+            | Self::Released
+            | Self::Preempted
+            | Self::Cancelled
+            | Self::Asked
+            | Self::QuotaWindow
+            | Self::Restored => true,
+            Self::Completed | Self::Failed(_) => false,
+        }
+    }
+}
+
 /// What a run cost and what it changed. A figure that is not known is absent, never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -121,6 +137,12 @@ pub struct Spent {
     /// Runs beyond these tokens, of which nobody knows how many they used.
     #[serde(skip_serializing_if = "is_zero")]
     pub runs_without_tokens: u32,
+    /// Those of the runs of unknown cost that were interrupted: they do not hold the job up.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub interrupted_without_cost: u32,
+    /// Those of the runs of unknown tokens that were interrupted.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub interrupted_without_tokens: u32,
 }
 
 impl Spent {
@@ -137,6 +159,10 @@ impl Spent {
             engine_ms: self.engine_ms.map(|ms| ms.saturating_sub(earlier.engine_ms.unwrap_or(0))),
             runs_without_cost: self.runs_without_cost.saturating_sub(earlier.runs_without_cost),
             runs_without_tokens: self.runs_without_tokens.saturating_sub(earlier.runs_without_tokens),
+            interrupted_without_cost: self.interrupted_without_cost.saturating_sub(earlier.interrupted_without_cost),
+            interrupted_without_tokens: self
+                .interrupted_without_tokens
+                .saturating_sub(earlier.interrupted_without_tokens),
         }
     }
 
@@ -144,15 +170,21 @@ impl Spent {
     pub(crate) fn add(&mut self, run: &Run) {
         let insights = &run.insights;
         let is_started = run.started_at.is_some();
+        let is_interrupted = run.outcome.is_some_and(RunOutcome::is_interruption);
         match insights.cost_usd.filter(|cost| cost.is_finite()) {
             Some(cost) => self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost),
-            None => self.runs_without_cost += u32::from(is_started),
+            None => {
+                self.runs_without_cost += u32::from(is_started);
+                self.interrupted_without_cost += u32::from(is_started && is_interrupted);
+            }
         }
         let tokens = [insights.tokens_in, insights.tokens_out];
         for tokens in tokens.into_iter().flatten() {
             self.tokens = Some(self.tokens.unwrap_or(0).saturating_add(tokens));
         }
-        self.runs_without_tokens += u32::from(is_started && tokens == [None, None]);
+        let is_untold = is_started && tokens == [None, None];
+        self.runs_without_tokens += u32::from(is_untold);
+        self.interrupted_without_tokens += u32::from(is_untold && is_interrupted);
         // Of a holder that was never heard of again the lease tells how long it may have worked.
         let held_for = || Some(run.ended_at?.since(run.started_at?));
         let held_for = || held_for().and_then(|held| u64::try_from(held.as_millis()).ok());

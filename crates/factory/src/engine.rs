@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 pub use domain::Again;
-use domain::{EngineName, Insights};
+use domain::{EngineName, Insights, JobId};
 
 pub use acp::{AcpEngine, Permissions};
 pub use activity::Activity;
@@ -66,6 +66,11 @@ pub trait Engine: Send + Sync {
     }
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;
+    /// What a run of a job has used up that nobody followed to its end, by what the engine left on disk. Told once: whoever
+    /// asks again, or goes on with the session, does not pay for it a second time.
+    fn left_behind(&self, _job: JobId, _session: &str) -> Option<Insights> {
+        None
+    }
     /// The program for one run, and the ear that follows what it says.
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError>;
 }
@@ -86,6 +91,8 @@ pub trait Session: Send {
     fn farewell(&mut self) -> Option<Vec<u8>> {
         None
     }
+    /// Takes in what the program has left on disk about what it cost so far. Asked every few seconds while it runs.
+    fn look(&mut self) {}
     /// The program is over, however it ended: takes in what it has left on disk about what it cost.
     fn settle(&mut self) {}
     /// What the run came to, when no limit of ours ended it. An engine that says "done" has only claimed so.

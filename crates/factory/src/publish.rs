@@ -8,7 +8,7 @@ use crate::mirror::Mirror;
 use crate::refs::RefName;
 use crate::run_key::RunKey;
 use crate::snapshot::Snapshot;
-use crate::workspace::{LastSaved, PR_BODY, Worktree};
+use crate::workspace::{FOR_THE_FACTORY, LastSaved, Worktree};
 
 /// What came of saving work in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Mirror {
             return Ok(Committed::Empty);
         }
         let run = worktree.run();
-        let sha = if self.tells_the_request_text(worktree, &snapshot).await? {
+        let sha = if self.tells_what_is_for_us(worktree, &snapshot).await? {
             let parent = std::slice::from_ref(worktree.fork());
             self.commit_tree(&snapshot.tree, parent, &with_trailers(message, run)).await?
         } else if snapshot.tree == snapshot.head_tree {
@@ -134,12 +134,13 @@ impl Mirror {
         Ok(self.push().args(["--end-of-options", self.url()]).arg(format!("+{sha}:{name}")).done().await?)
     }
 
-    /// Whether some commit of the agent holds the pull request's text: then its commits become one without it.
-    async fn tells_the_request_text(&self, worktree: &Worktree, snapshot: &Snapshot) -> Result<bool, Error> {
+    /// Whether some commit of the agent holds what is for the factory alone: then its commits become one without it.
+    async fn tells_what_is_for_us(&self, worktree: &Worktree, snapshot: &Snapshot) -> Result<bool, Error> {
         let range = format!("{}..{}", worktree.fork(), snapshot.head);
         let touching = self
             .call("rev-list")
-            .args(["--max-count=1", "--full-history", "--end-of-options", &range, "--", PR_BODY])
+            .args(["--max-count=1", "--full-history", "--end-of-options", &range, "--"])
+            .args(FOR_THE_FACTORY)
             .output()
             .await?;
         Ok(!touching.is_empty())

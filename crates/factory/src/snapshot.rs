@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::git::{Call, GitError, clear_lock};
 use crate::mirror::{Mirror, quiet};
 use crate::remote::Transport;
-use crate::workspace::{PR_BODY, Worktree};
+use crate::workspace::{FOR_THE_FACTORY, Worktree};
 
 /// What a worktree holds at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,9 @@ impl Mirror {
             self.is_foreign(&found)
         });
         call("update-index").args(["--add", "--remove", "--replace", "-z", "--stdin"]).stdin(paths).done().await?;
-        self.put_pr_body_back(worktree, &index).await?;
+        for file in FOR_THE_FACTORY {
+            self.put_file_back(worktree, &index, file).await?;
+        }
         // Looks at no file of the agent's, and may have to ask the remote for contents that the tree shall name.
         Ok((self.call("write-tree").index(index.path()).object().await?, giant))
     }
@@ -121,22 +123,24 @@ impl Mirror {
         self.host.account.as_ref().is_some_and(|account| found.is_file() && found.uid() != account.uid())
     }
 
-    /// An agent that committed the pull request's text did so by mistake: the tree has what the base has, mostly nothing.
-    async fn put_pr_body_back(&self, worktree: &Worktree, index: &ScratchIndex) -> Result<(), Error> {
-        let at_fork = self.call("ls-tree").args(["-z", worktree.fork().as_str(), PR_BODY]).output().await?;
+    /// An agent that committed what is for the factory alone did so by mistake: the tree has what the base has, mostly
+    /// nothing.
+    async fn put_file_back(&self, worktree: &Worktree, index: &ScratchIndex, file: &str) -> Result<(), Error> {
+        let at_fork = self.call("ls-tree").args(["-z", worktree.fork().as_str(), file]).output().await?;
         let update = self.call_on_files(worktree, index, "update-index");
         if at_fork.is_empty() {
-            return Ok(update.args(["--force-remove", PR_BODY]).done().await?);
+            return Ok(update.args(["--force-remove", file]).done().await?);
         }
         Ok(update.args(["--add", "-z", "--index-info"]).stdin(at_fork).done().await?)
     }
 }
 
-/// The names in both lists, but for nested repositories, the pull request's text and what is refused.
+/// The names in both lists, but for nested repositories, what is for the factory alone and what is refused.
 fn paths_to_take(changed: &[u8], untracked: &[u8], mut is_refused: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut taken = Vec::with_capacity(changed.len() + untracked.len());
     for path in changed.split(|byte| *byte == 0).chain(untracked.split(|byte| *byte == 0)) {
-        if path.is_empty() || path.ends_with(b"/") || path == PR_BODY.as_bytes() || is_refused(path) {
+        let is_for_us = FOR_THE_FACTORY.iter().any(|file| file.as_bytes() == path);
+        if path.is_empty() || path.ends_with(b"/") || is_for_us || is_refused(path) {
             continue;
         }
         taken.extend_from_slice(path);
@@ -184,7 +188,9 @@ mod tests {
     #[test]
     fn nested_repositories_and_the_request_text_are_left_out() {
         let taken =
-            paths_to_take(b"a\0.aq_pr.md\0", b"nested/\0b c\0sub/.aq_pr.md\0shadow\0", |path| path == b"shadow");
+            paths_to_take(b"a\0.aq_pr.md\0.aq_question.md\0", b"nested/\0b c\0sub/.aq_pr.md\0shadow\0", |path| {
+                path == b"shadow"
+            });
 
         assert_eq!(taken, b"a\0b c\0sub/.aq_pr.md\0");
     }

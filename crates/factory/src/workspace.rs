@@ -24,6 +24,12 @@ use crate::state::StateDir;
 /// The file that an agent may leave the pull request's text in. It is never committed.
 pub(crate) const PR_BODY: &str = ".aq_pr.md";
 
+/// The file in which an agent may leave a question to a person.
+pub(crate) const QUESTION: &str = ".aq_question.md";
+
+/// The files in the root of a worktree that are for the factory alone. They are never committed.
+pub(crate) const FOR_THE_FACTORY: [&str; 2] = [PR_BODY, QUESTION];
+
 /// What a worktree begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
@@ -245,7 +251,7 @@ impl Mirror {
             ("HEAD".to_owned(), format!("ref: {branch}\n")),
             ("config".to_owned(), agent_config(self.host.git.identity(), worktree.has_large_files())),
             ("objects/info/alternates".to_owned(), format!("{}\n", objects.display())),
-            ("info/exclude".to_owned(), format!("/{PR_BODY}\n")),
+            ("info/exclude".to_owned(), FOR_THE_FACTORY.map(|file| format!("/{file}\n")).concat()),
             (branch.as_str().to_owned(), format!("{head}\n")),
             (format!("refs/remotes/origin/{}", base.short()), format!("{}\n", worktree.fork())),
         ];

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Clock, EngineName};
+use domain::{Clock, EngineName, Insights, JobId};
 use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -144,6 +144,10 @@ impl Engine for SignedIn {
         engine.detect().await
     }
 
+    fn left_behind(&self, job: JobId, session: &str) -> Option<Insights> {
+        self.current.read().left_behind(job, session)
+    }
+
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
         let engine = Arc::clone(&self.current.read());
         engine.command(request)
@@ -182,6 +186,10 @@ impl Engine for Found {
             }
             presence => presence,
         }
+    }
+
+    fn left_behind(&self, job: JobId, session: &str) -> Option<Insights> {
+        self.0.left_behind(job, session)
     }
 
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
@@ -235,9 +243,9 @@ impl Login {
 }
 
 impl Bench {
-    /// The same for an engine with folders of its own.
+    /// The same, with folders that a look at the program may read.
     pub(super) fn opening(&self, folders: Vec<PathBuf>) -> Self {
-        let own = folders.into_iter().map(|folder| (folder, Reach::Everything));
+        let own = folders.into_iter().map(|folder| (folder, Reach::Read));
         Self { launcher: self.launcher.clone().reaching(own), ..self.clone() }
     }
 

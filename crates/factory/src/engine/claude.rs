@@ -176,7 +176,7 @@ mod tests {
 
         let (program, _) = engine.command(&request).unwrap();
 
-        assert_eq!(program.stdin, b"do it");
+        assert_eq!(program.stdin, request.prompt_with(Memory::New).into_bytes());
         program.argv.into_iter().map(|arg| arg.into_string().unwrap()).collect()
     }
 

@@ -7,12 +7,12 @@ mod threads;
 use std::ffi::OsString;
 
 use async_trait::async_trait;
-use domain::EngineName;
+use domain::{EngineName, Insights, JobId};
 
 use super::bench::{self, Bench};
 use super::room::{Carried, Room};
 use super::stream::one_line;
-use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
+use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session, Tokens};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
 use crate::run_key::RunKey;
@@ -83,6 +83,10 @@ impl CodexEngine {
         request.model.as_ref().or(self.config.model.as_ref())
     }
 
+    fn threads(&self, job: JobId) -> Threads {
+        Threads::of(&self.bench.sessions.join(self.name.as_str()), job)
+    }
+
     fn arguments(&self, request: &EngineRequest, resumed: Option<&str>) -> Vec<OsString> {
         let mut args: Vec<OsString> = ["exec", "--json", "-C"].map(OsString::from).to_vec();
         args.push(request.worktree.clone().into());
@@ -120,6 +124,17 @@ impl Engine for CodexEngine {
         }
     }
 
+    fn left_behind(&self, job: JobId, thread: &str) -> Option<Insights> {
+        let rollout = Rollout::below(&self.room.open(job).ok()?);
+        let threads = self.threads(job);
+        let total = rollout.tokens_of(thread)?;
+        let own = Some(threads.own_share(thread, total)).filter(|own| *own != Tokens::default())?;
+        threads.remember(thread, total);
+        let model = rollout.model_of(thread).or_else(|| self.config.model.clone());
+        let cost_usd = self.bench.prices.cost(model.as_deref(), own);
+        Some(Insights { tokens_in: Some(own.input), tokens_out: Some(own.output), cost_usd, ..Insights::default() })
+    }
+
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
         let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
         let resumed = request.session.as_deref().filter(|thread| threads::is_here(&folder, thread));
@@ -137,7 +152,7 @@ impl Engine for CodexEngine {
             environment,
             stdin: request.prompt_with(memory).into_bytes(),
         };
-        let threads = Threads::of(&self.bench.sessions.join(self.name.as_str()), request.job);
+        let threads = self.threads(request.job);
         let (model, prices) = (self.model(request).cloned(), self.bench.prices.clone());
         let session = CodexSession::new(model, prices, threads, rollout, self.bench.clock.clone());
         Ok((program, Carried::follow(login, Box::new(session))))

@@ -49,6 +49,14 @@ pub enum Judgement {
 }
 
 impl Judgement {
+    /// Whether the engine got to work and came to an end that nobody ordered.
+    pub(crate) fn is_the_engines_own(&self) -> bool {
+        match self {
+            Self::EndedWell | Self::Failed { .. } | Self::Asked { .. } | Self::QuotaWindow { .. } => true,
+            Self::SignedOut { .. } | Self::Stopped => false,
+        }
+    }
+
     /// A failure that another attempt may not see.
     pub(crate) fn may_pass(reason: FailureReason, message: String) -> Self {
         Self::Failed { reason, again: Again::Worthwhile, message }

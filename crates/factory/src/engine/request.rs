@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::{Epoch, JobId};
 
 use crate::config::Limits;
+use crate::workspace::QUESTION;
 
 /// What an engine is asked to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,10 +52,10 @@ pub enum Memory {
 }
 
 impl EngineRequest {
-    /// What the agent is told: the prompt, and before it where the work stands.
+    /// What the agent is told: the prompt, before it where the work stands, and behind it how to ask a person.
     pub fn prompt_with(&self, memory: Memory) -> String {
         let standing = match (self.beginning, memory) {
-            (Beginning::Fresh, Memory::New) => return self.prompt.clone(),
+            (Beginning::Fresh, Memory::New) => return self.with_a_way_to_ask(&self.prompt),
             (Beginning::Fresh, Memory::Resumed) => {
                 "You worked on this job before. The worktree is a new one, without what you did. Begin again."
             }
@@ -67,7 +68,16 @@ impl EngineRequest {
                  `git log` and `git status` first, keep what is good, and finish the rest."
             }
         };
-        format!("{standing}\n\nThe job:\n\n{}", self.prompt)
+        self.with_a_way_to_ask(&format!("{standing}\n\nThe job:\n\n{}", self.prompt))
+    }
+
+    fn with_a_way_to_ask(&self, prompt: &str) -> String {
+        format!(
+            "{}\n\n---\n\nIf you cannot go on without a decision of a person, write the question to the file `{QUESTION}` in \
+             `{}` and stop.\n",
+            prompt.trim_end(),
+            self.worktree.display()
+        )
     }
 }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::{DiskWatch, Limit};
 use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Judgement, Reply, Session};
-use crate::process::{Bounds, End, Finished, Launcher, Line, ProcessMark, Running, StartError};
+use crate::process::{Bounds, End, Finished, Launcher, Line, ProcessMark, Running, Source, StartError};
 
 /// An engine that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum EngineError {
 /// A line of an engine, and what it means.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineOutput {
-    /// The line as it came. It may hold anything, escape sequences included.
+    /// The line as it came. It may hold anything, escape sequences included. Empty where only the figures are new.
     pub line: Line,
     /// What it means, mostly nothing.
     pub events: Vec<EngineEvent>,
@@ -66,6 +66,10 @@ pub struct EngineRun {
 /// as long as lines may be.
 const LINES_IN_FLIGHT_MAX: usize = 2;
 
+/// How often a session looks at what its program writes down about itself: a budget is overdrawn by no more than what is
+/// used up in between.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+
 /// How long a program that is spoken with has to end its turn by itself, before it is told by a signal.
 const FAREWELL_MAX: Duration = Duration::from_secs(2);
 
@@ -96,7 +100,8 @@ impl EngineRun {
         let stop = Stop::default();
         let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
         let (say, input) = mpsc::channel(LINES_IN_FLIGHT_MAX);
-        let translate = follow(&mut *session, lines, say, &output, &allowance, &stop, cancel);
+        let ear = Ear { output: &output, allowance: &allowance, stop: &stop, clock: &*clock };
+        let translate = ear.follow(&mut *session, lines, say, cancel);
         let followed = async { tokio::join!(running.converse(sender, input, &stop.token), translate) };
         let (finished, ()) = tokio::select! {
             ended = followed => ended,
@@ -116,41 +121,70 @@ impl EngineRun {
     }
 }
 
-/// Carries lines both ways, and stops the program at the first limit that it reaches.
-async fn follow(
-    session: &mut dyn Session,
-    mut lines: mpsc::Receiver<Line>,
-    say: mpsc::Sender<Vec<u8>>,
-    output: &mpsc::Sender<EngineOutput>,
-    allowance: &Allowance,
-    stop: &Stop,
-    cancel: &CancellationToken,
-) {
-    let mut mouth = Some(say);
-    answer(session, &mut mouth).await;
-    stop.spoken_with.store(mouth.is_some(), Ordering::Relaxed);
-    loop {
-        let next = tokio::select! {
-            line = lines.recv() => line,
-            () = cancel.cancelled(), if mouth.is_some() && !stop.bidden.load(Ordering::Relaxed) => {
-                stop.bidden.store(true, Ordering::Relaxed);
-                if let (Some(words), Some(say)) = (session.farewell(), &mouth) {
-                    let _ = say.send(words).await;
-                }
-                continue;
-            }
-        };
-        let Some(line) = next else { return };
-        let events = session.translate(&line);
+/// What a session's words are measured by, and where they go.
+struct Ear<'a> {
+    output: &'a mpsc::Sender<EngineOutput>,
+    allowance: &'a Allowance,
+    stop: &'a Stop,
+    clock: &'a dyn Clock,
+}
+
+impl Ear<'_> {
+    /// Carries lines both ways, and stops the program at the first limit that it reaches.
+    async fn follow(
+        &self,
+        session: &mut dyn Session,
+        mut lines: mpsc::Receiver<Line>,
+        say: mpsc::Sender<Vec<u8>>,
+        cancel: &CancellationToken,
+    ) {
+        let stop = self.stop;
+        let mut mouth = Some(say);
         answer(session, &mut mouth).await;
-        let insights = session.insights();
-        if events.iter().any(|event| matches!(event, EngineEvent::Ended { .. })) {
-            stop.closing_word();
-        } else if let Some(limit) = Limit::reached(allowance, &insights) {
-            stop.at(limit);
+        stop.spoken_with.store(mouth.is_some(), Ordering::Relaxed);
+        let mut pause = self.clock.sleep(LOOK_EVERY);
+        loop {
+            let next = tokio::select! {
+                line = lines.recv() => line,
+                () = cancel.cancelled(), if mouth.is_some() && !stop.bidden.load(Ordering::Relaxed) => {
+                    stop.bidden.store(true, Ordering::Relaxed);
+                    if let (Some(words), Some(say)) = (session.farewell(), &mouth) {
+                        let _ = say.send(words).await;
+                    }
+                    continue;
+                }
+                () = &mut pause => {
+                    pause = self.clock.sleep(LOOK_EVERY);
+                    self.look(session).await;
+                    continue;
+                }
+            };
+            let Some(line) = next else { return };
+            let events = session.translate(&line);
+            answer(session, &mut mouth).await;
+            self.measure(EngineOutput { line, events, insights: session.insights() }).await;
         }
-        // Nobody need listen; what the line means still counts.
-        let _ = output.send(EngineOutput { line, events, insights }).await;
+    }
+
+    /// Looks at what the program has written down about itself, and tells if that is anything new.
+    async fn look(&self, session: &mut dyn Session) {
+        let known = session.insights();
+        session.look();
+        let insights = session.insights();
+        if insights != known {
+            let line = Line { source: Source::Out, text: String::new() };
+            self.measure(EngineOutput { line, events: Vec::new(), insights }).await;
+        }
+    }
+
+    async fn measure(&self, output: EngineOutput) {
+        if output.events.iter().any(|event| matches!(event, EngineEvent::Ended { .. })) {
+            self.stop.closing_word();
+        } else if let Some(limit) = Limit::reached(self.allowance, &output.insights) {
+            self.stop.at(limit);
+        }
+        // Nobody need listen; what it means still counts.
+        let _ = self.output.send(output).await;
     }
 }
 

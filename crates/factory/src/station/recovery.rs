@@ -1,6 +1,6 @@
 //! What an earlier process of this factory left behind: orphans, worktrees, reports [F6].
 
-use domain::Checkpoint;
+use domain::{Checkpoint, Insights};
 use protocol::ReleaseWork;
 use tracing::{info, warn};
 
@@ -39,7 +39,21 @@ impl Station {
         self.give_back_claimed().await;
     }
 
-    async fn give_back(&self, record: RunRecord) {
+    /// What a run had cost when its factory died: as it was last written down, or as its engine wrote it down itself, which
+    /// is newer.
+    fn figures_of(&self, record: &RunRecord) -> Insights {
+        let left_behind = || {
+            let (engine, session) = record.session.as_deref()?.split_once(':')?;
+            let engine = self.engines.iter().find(|found| found.name().as_str() == engine)?;
+            engine.left_behind(record.job, session)
+        };
+        let tokens =
+            |insights: &Insights| insights.tokens_in.unwrap_or(0).saturating_add(insights.tokens_out.unwrap_or(0));
+        let newer = left_behind().filter(|found| tokens(found) >= tokens(&record.insights));
+        newer.map_or_else(|| record.insights.clone(), |found| Insights { turns: record.insights.turns, ..found })
+    }
+
+    async fn give_back(&self, mut record: RunRecord) {
         let Some(epoch) = record.epoch else {
             // Whether it was granted is not known; if so, registering takes it back.
             self.ledger.forget(&record).await;
@@ -47,6 +61,8 @@ impl Station {
         };
         let run = RunKey { job: record.job, epoch };
         let killed = kill_leftovers(run, record.guard);
+        record.insights = self.figures_of(&record);
+        self.ledger.remember(&record).await;
         let checkpoint = self.save_leftover(&record, run).await;
         let message = Some("the factory was restarted".to_owned());
         let is_saved = checkpoint.is_ok();

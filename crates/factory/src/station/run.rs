@@ -1,5 +1,6 @@
 //! One run, from the lease to the final report. The compiler keeps the order; a crash in between is recovered at start.
 
+mod asking;
 mod budget;
 mod building;
 mod ending;
@@ -112,8 +113,8 @@ pub(super) enum Trouble {
     #[error("nothing is left of the job's `{0}`")]
     Budget(&'static str),
     #[error(
-        "what {runs} earlier {} used of the job's `{budget}` is not known, so nothing of it can be counted on: requeue the \
-         job to let it start over",
+        "what {runs} earlier {} used of the job's `{budget}` is not known, so nothing of it can be counted on: `giga \
+         requeue` lets the job go on from its saved work with a whole budget",
         if *runs == 1 { "run" } else { "runs" }
     )]
     UnknownSpending { runs: u32, budget: &'static str },

@@ -99,7 +99,10 @@ async fn devin_reads_its_prompt_from_a_file_and_its_trajectory_tells_the_rest() 
     let (end, events) = place.play(None).await;
 
     assert_eq!(end.judgement, Judgement::EndedWell);
-    assert_eq!(place.read("prompt"), "write a haiku");
+    let prompt = place.read("prompt");
+    let asks =
+        format!("write the question to the file `.aq_question.md` in `{}` and stop.\n", place.path("tree").display());
+    assert!(prompt.starts_with("write a haiku\n") && prompt.ends_with(&asks), "{prompt}");
     let arguments = place.read("arguments");
     assert!(arguments.starts_with("-p --permission-mode dangerous --prompt-file "), "{arguments}");
     assert!(arguments.contains(" --model=swe") && !arguments.contains("--resume"), "{arguments}");

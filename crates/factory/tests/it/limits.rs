@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use domain::{EngineName, FailureReason, Insights};
 use factory::{
-    Again, Allowance, Beginning, Bench, Bounds, ClaudeEngine, CommandEngine, DiskAllowance, Engine, EngineConfig,
-    EngineError, EngineEvent, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Limits, Line, Login,
-    Presence, Prices, Program, Read, Reads, Reply, Session, Source,
+    Again, Allowance, Beginning, Bench, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine,
+    EngineConfig, EngineError, EngineEvent, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Limits,
+    Line, Login, Memory, Presence, Prices, Program, Read, Reads, Reply, Session, Source,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -37,18 +37,29 @@ impl Play {
         self.folder.path().join(name)
     }
 
-    /// The program as Claude Code.
-    fn claude(&self) -> ClaudeEngine {
-        let bench = Bench {
+    fn bench(&self) -> Bench {
+        Bench {
             launcher: Launcher::unguarded(clock()),
             clock: clock(),
             sessions: self.path("sessions"),
             prices: Prices::default(),
             empty_home: self.folder.path().to_owned(),
-        };
+        }
+    }
+
+    fn config(&self) -> EngineConfig {
         let program = Some(self.path("engine").to_str().unwrap().to_owned());
-        let config = EngineConfig { program, ..EngineConfig::default() };
-        ClaudeEngine::new("claude".parse().unwrap(), &config, environment(), &bench)
+        EngineConfig { program, ..EngineConfig::default() }
+    }
+
+    /// The program as Claude Code.
+    fn claude(&self) -> ClaudeEngine {
+        ClaudeEngine::new("claude".parse().unwrap(), &self.config(), environment(), &self.bench())
+    }
+
+    /// The program as Codex.
+    fn codex(&self) -> CodexEngine {
+        CodexEngine::new("codex".parse().unwrap(), &self.config(), environment(), &self.bench())
     }
 
     /// The program as a command that says its figures.
@@ -110,7 +121,8 @@ async fn an_engine_that_does_not_go_after_its_result_is_ended_and_judged_by_the_
     let end = play.run(&play.claude(), Allowance::default(), roomy()).await;
 
     assert_eq!(end.judgement, Judgement::EndedWell);
-    assert_eq!(fs::read_to_string(play.path("prompt")).unwrap(), "do it\n");
+    let prompt = play.request(Allowance::default()).prompt_with(Memory::New);
+    assert_eq!(fs::read_to_string(play.path("prompt")).unwrap(), prompt);
     let figures = (end.insights.tokens_in, end.insights.tokens_out, end.insights.cost_usd, end.insights.turns);
     assert_eq!(figures, (Some(200), Some(40), Some(0.002), Some(2)));
     play.ended_politely();
@@ -126,6 +138,25 @@ async fn tokens_over_the_jobs_budget_end_the_engine() {
 
     let message = "it used 1057 tokens, of 1000 left of the job's `budget.tokens`";
     assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
+    play.ended_politely();
+}
+
+#[tokio::test]
+async fn tokens_that_codex_has_written_down_but_not_told_end_it_while_it_runs() {
+    let count =
+        r#"{"payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":1000,"output_tokens":57}}}}"#;
+    let play = Play::of(&format!(
+        "cat > prompt; echo '{{\"type\":\"thread.started\",\"thread_id\":\"t-1\"}}'\n\
+         day=\"$CODEX_HOME/sessions/2026/11/16\"; mkdir -p \"$day\"\n\
+         echo '{count}' > \"$day/rollout-2026-11-16T02-42-10-t-1.jsonl\"; {STAY}"
+    ));
+    let allowance = Allowance { tokens: Some(1_000), ..Allowance::default() };
+
+    let end = play.run(&play.codex(), allowance, roomy()).await;
+
+    let message = "it used 1057 tokens, of 1000 left of the job's `budget.tokens`";
+    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
+    assert_eq!((end.insights.tokens_in, end.insights.tokens_out), (Some(1_000), Some(57)));
     play.ended_politely();
 }
 

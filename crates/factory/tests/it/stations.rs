@@ -7,6 +7,7 @@ pub(crate) mod fleet;
 mod isolation;
 mod judged;
 mod lodging;
+mod metering;
 pub(crate) mod plant;
 mod polling;
 mod promoting;

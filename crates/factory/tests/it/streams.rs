@@ -20,13 +20,14 @@ use crate::stage::{job, run};
 /// One stream, and how its program ended.
 type Played = (&'static str, Exit);
 
-const CLAUDE: [Played; 31] = [
+const CLAUDE: [Played; 32] = [
     ("real-ok", Exit::Code(0)),
     ("real-ok", Exit::Lingered),
     ("real-ok", Exit::Code(143)),
     ("real-resumed", Exit::Code(0)),
     ("real-denied", Exit::Code(0)),
     ("question", Exit::Code(0)),
+    ("question-then-done", Exit::Code(0)),
     ("real-api-error", Exit::Code(1)),
     ("real-api-error", Exit::Code(0)),
     ("real-overloaded", Exit::Code(1)),
@@ -131,6 +132,7 @@ fn play(engine: &dyn Engine, stream: &[u8], exit: Exit) -> String {
             writeln!(told, "  | {shown}").unwrap();
         }
     }
+    session.settle();
     let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = session.insights();
     writeln!(told, "  tokens {tokens_in:?} in, {tokens_out:?} out; cost {cost_usd:?}; turns {turns:?}").unwrap();
     writeln!(told, "  session {:?}; {:?}", activity.session, session.judge(exit)).unwrap();

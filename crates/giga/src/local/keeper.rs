@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::folder::Folder;
 use super::intake::{Looks, QUIET};
-use super::queue::{Names, Queue};
+use super::queue::{Names, Queue, Stamp};
 use super::records::{Record, Records};
 use super::reports;
 use super::teller::{Tale, Teller};
@@ -89,11 +89,15 @@ pub(crate) struct Keeper<'o> {
     pub(super) session: BTreeSet<JobId>,
     /// Files that are no jobs, and why.
     pub(super) refused: BTreeMap<String, String>,
+    /// Files that are no jobs and could not be moved away: what they looked like then, and why they are none.
+    stuck: BTreeMap<String, (Stamp, String)>,
     /// Whether a file waits to be taken or submitted.
     pub(super) is_taking: bool,
     /// Why the folders could not be read when they were last looked at.
     pub(super) unreadable: Option<String>,
-    /// Since when something cannot be read.
+    /// Why it could not be written down which files were taken, when that was last tried.
+    pub(super) unwritable: Option<String>,
+    /// Since when something cannot be read or written.
     pub(super) blind_since: Option<Duration>,
 }
 
@@ -126,8 +130,10 @@ impl<'o> Keeper<'o> {
             told: BTreeSet::new(),
             session: BTreeSet::new(),
             refused: BTreeMap::new(),
+            stuck: BTreeMap::new(),
             is_taking: true,
             unreadable: None,
+            unwritable: None,
             blind_since: None,
         })
     }
@@ -208,7 +214,11 @@ impl<'o> Keeper<'o> {
         for id in self.ids() {
             next = next.min(self.look_for(id, &names).await);
         }
-        next.min(self.take_in().await)
+        next = next.min(self.take_in().await);
+        if !self.is_taking {
+            self.unwritable = None;
+        }
+        if self.unwritable.is_some() { next.min(QUIET) } else { next }
     }
 
     /// The folders cannot be read: nothing is known about them, least of all that they are empty.

@@ -10,7 +10,7 @@ use super::keeper::{Keeper, Kept};
 use crate::command::{is_stuck, rests};
 use crate::failure::Failure;
 
-/// How long folders or jobs that cannot be read are tried again: an editor, a backup or a full queue is over by then.
+/// How long folders or jobs that cannot be read, and records that cannot be written, are tried again: an editor, a backup or a full queue is over by then.
 const BLIND_MAX: Duration = Duration::from_secs(10);
 
 impl Keeper<'_> {
@@ -52,10 +52,11 @@ impl Keeper<'_> {
         self.session.iter().filter(|id| !self.jobs.contains_key(id)).copied().collect()
     }
 
-    /// An error once folders or jobs could not be read for too long.
+    /// An error once folders or jobs could not be read, or records not be written, for too long.
     pub(super) fn bear_blindness(&mut self) -> Result<(), Failure> {
         let unread = || self.unread().first().map(|id| format!("cannot read job {id}"));
-        let Some(why) = self.unreadable.clone().or_else(unread) else {
+        let trouble = self.unreadable.clone().or_else(|| self.unwritable.clone());
+        let Some(why) = trouble.or_else(unread) else {
             self.blind_since = None;
             return Ok(());
         };

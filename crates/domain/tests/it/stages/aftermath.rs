@@ -148,6 +148,26 @@ fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts
 }
 
 #[test]
+fn a_run_of_unknown_cost_that_was_interrupted_is_told_from_one_that_ended_by_itself() {
+    let held = building(queued());
+    let epoch = held.epoch();
+    let unknown = |event| {
+        let spent = then(held.clone(), event).spent_of_budget();
+        let of_cost = (spent.runs_without_cost, spent.interrupted_without_cost);
+        (of_cost, (spent.runs_without_tokens, spent.interrupted_without_tokens))
+    };
+    let asked = StageEvent::Asked { holder: holder(&held), question: "Which?".to_owned(), account: Account::default() };
+    let released = StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default() };
+
+    for event in [StageEvent::Reaped { epoch, verdict: RETRY }, StageEvent::Preempted { epoch }, released, asked] {
+        assert_eq!(unknown(event), ((1, 1), (1, 1)));
+    }
+    let account = Account::default();
+    let (holder, reason) = (holder(&held), FailureReason::Crash);
+    assert_eq!(unknown(StageEvent::AttemptFailed { holder, reason, account, verdict: RETRY }), ((1, 0), (1, 0)));
+}
+
+#[test]
 fn a_final_failure_frees_the_lease_in_the_same_write() {
     let reason = FailureReason::BudgetExceeded;
     let job = building(queued());

@@ -31,6 +31,7 @@ pub(super) struct ClaudeSession {
     spent: Spent,
     /// The window that is used up, as long as it is.
     window: Option<RateLimit>,
+    /// What it asked a person by its last tool call: an agent that goes on after it has found its own answer.
     question: Option<String>,
     result: Option<Closing>,
     last_words: String,
@@ -109,6 +110,7 @@ impl ClaudeSession {
             self.question = Some(text.clone());
             return EngineEvent::Question { text };
         }
+        self.question = None;
         let target = target(&tool, block.get("input").unwrap_or(&Value::Null));
         EngineEvent::ToolCall { tool, target }
     }
@@ -229,8 +231,10 @@ impl ClaudeSession {
         if let Some(question) = &self.question {
             return Judgement::Asked { question: question.clone() };
         }
-        if !closing.refused.is_empty() {
-            let refused = closing.refused.iter().map(|refused| format!("{} ({})", refused.tool, refused.on));
+        // It was told that nobody answers, and went on without.
+        let mut refused = closing.refused.iter().filter(|refused| refused.tool != ASKS_A_PERSON).peekable();
+        if refused.peek().is_some() {
+            let refused = refused.map(|refused| format!("{} ({})", refused.tool, refused.on));
             let refused = refused.collect::<Vec<_>>().join(", ");
             let message = format!("it was not allowed to use {refused}; it said: {}", one_line(&closing.text));
             return Judgement::stays(FailureReason::EngineError, message);

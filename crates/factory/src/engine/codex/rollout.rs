@@ -13,6 +13,15 @@ use crate::engine::stream::{number_at, text_at};
 /// The records below one engine folder.
 pub(super) struct Rollout {
     folder: PathBuf,
+    followed: Option<Followed>,
+}
+
+/// A record that is still being written.
+struct Followed {
+    thread: String,
+    file: File,
+    read_to: u64,
+    total: Option<Tokens>,
 }
 
 /// Figures come after every answer of the model; what lies between two of them is shorter than this.
@@ -20,7 +29,7 @@ const PART_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 impl Rollout {
     pub(super) fn below(folder: &Path) -> Self {
-        Self { folder: folder.to_owned() }
+        Self { folder: folder.to_owned(), followed: None }
     }
 
     /// Whether a thread has left a record.
@@ -28,11 +37,21 @@ impl Rollout {
         file_of(&self.folder, thread).is_some()
     }
 
+    /// What a thread has used up so far. Cheap to ask for again: what was read before is not read anew.
+    pub(super) fn tokens_so_far(&mut self, thread: &str) -> Option<Tokens> {
+        if self.followed.as_ref().is_none_or(|followed| followed.thread != thread) {
+            let file = file_of(&self.folder, thread)?;
+            self.followed = Some(Followed { thread: thread.to_owned(), file, read_to: 0, total: None });
+        }
+        let followed = self.followed.as_mut()?;
+        followed.read_on();
+        followed.total
+    }
+
     /// What a thread has used up since its first word, as last written down.
     pub(super) fn tokens_of(&self, thread: &str) -> Option<Tokens> {
         let tail = part_of(file_of(&self.folder, thread)?, |len| len.saturating_sub(PART_BYTES_MAX))?;
-        let mut lines = tail.lines().rev().filter(|line| line.contains("\"token_count\""));
-        lines.find_map(|line| total(&serde_json::from_str(line).ok()?))
+        last_total(&tail)
     }
 
     /// The model that a thread began with, where nobody asked for one.
@@ -41,6 +60,27 @@ impl Rollout {
         let mut lines = head.lines().filter(|line| line.contains("\"turn_context\""));
         lines.find_map(|line| text_at(&serde_json::from_str(line).ok()?, "/payload/model"))
     }
+}
+
+impl Followed {
+    /// Takes in the lines that are whole by now.
+    fn read_on(&mut self) -> Option<()> {
+        let len = self.file.metadata().ok()?.len();
+        let start = self.read_to.max(len.saturating_sub(PART_BYTES_MAX));
+        self.file.seek(SeekFrom::Start(start)).ok()?;
+        let mut bytes = Vec::new();
+        (&self.file).take(PART_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.read_to = start + u64::try_from(whole).ok()?;
+        self.total = last_total(&String::from_utf8_lossy(&bytes[..whole])).or(self.total);
+        Some(())
+    }
+}
+
+/// The last figures in a part of a record.
+fn last_total(part: &str) -> Option<Tokens> {
+    let mut lines = part.lines().rev().filter(|line| line.contains("\"token_count\""));
+    lines.find_map(|line| total(&serde_json::from_str(line).ok()?))
 }
 
 fn total(line: &Value) -> Option<Tokens> {
@@ -63,6 +103,7 @@ fn part_of(mut file: File, start: impl Fn(u64) -> u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write;
 
     use super::*;
 
@@ -82,11 +123,37 @@ mod tests {
         fs::write(day.join("rollout-2026-11-16T02-42-10-thread-1.jsonl"), record).unwrap();
         let link = day.join("rollout-2026-11-16T02-42-11-thread-2.jsonl");
         std::os::unix::fs::symlink(day.join("rollout-2026-11-16T02-42-10-thread-1.jsonl"), link).unwrap();
-        let rollout = Rollout::below(folder.path());
+        let mut rollout = Rollout::below(folder.path());
 
+        assert_eq!(rollout.tokens_so_far("thread-1"), Some(Tokens { input: 250, cached: 10, output: 5 }));
+        assert_eq!(rollout.tokens_so_far("thread-2"), None);
         assert_eq!(rollout.tokens_of("thread-1"), Some(Tokens { input: 250, cached: 10, output: 5 }));
         assert_eq!(rollout.model_of("thread-1").as_deref(), Some("gpt-5.3-codex"));
         assert_eq!((rollout.tokens_of("thread-2"), rollout.model_of("thread-2")), (None, None));
         assert_eq!(rollout.tokens_of("../x"), None);
+    }
+
+    #[test]
+    fn a_record_is_followed_line_by_line_while_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = folder.path().join("sessions/2026/11/16");
+        fs::create_dir_all(&day).unwrap();
+        let mut record = File::create(day.join("rollout-2026-11-16T02-42-10-thread-1.jsonl")).unwrap();
+        let mut rollout = Rollout::below(folder.path());
+        let line = |input: u64| {
+            format!(
+                "{{\"payload\":{{\"type\":\"token_count\",\"info\":{{\"total_token_usage\":{{\"input_tokens\":{input}}}}}}}}}\n"
+            )
+        };
+        let mut after = |written: &str| {
+            record.write_all(written.as_bytes()).unwrap();
+            rollout.tokens_so_far("thread-1").map(|tokens| tokens.input)
+        };
+        let (second, third) = (line(20), line(30));
+        let (half, rest) = third.split_at(40);
+
+        let seen = [after(""), after(&line(10)), after(&second), after("{\"other\":1}\n"), after(half), after(rest)];
+
+        assert_eq!(seen, [None, Some(10), Some(20), Some(20), Some(20), Some(30)]);
     }
 }

@@ -22,7 +22,12 @@ pub(super) struct CodexSession {
     rollout: Rollout,
     clock: Arc<dyn Clock>,
     thread: String,
+    /// What its thread has used up since its first word.
+    total: Option<Tokens>,
+    /// What of that is this run's.
     tokens: Option<Tokens>,
+    /// Whether it said so itself, which it does at the end of its turn.
+    is_told: bool,
     turns: u32,
     end: TurnEnd,
     error: Option<String>,
@@ -54,7 +59,9 @@ impl CodexSession {
             rollout,
             clock,
             thread: String::new(),
+            total: None,
             tokens: None,
+            is_told: false,
             turns: 0,
             end: TurnEnd::NotYet,
             error: None,
@@ -135,13 +142,20 @@ impl CodexSession {
                 output: number_at(usage, "/output_tokens"),
             };
             self.charge(total);
+            self.is_told = true;
         }
         vec![EngineEvent::Usage(self.usage()), EngineEvent::Ended { why: self.last_words.clone() }]
     }
 
     fn charge(&mut self, total: Tokens) {
         self.tokens = Some(self.threads.own_share(&self.thread, total));
-        self.threads.remember(&self.thread, total);
+        self.total = Some(total);
+    }
+
+    fn find_model(&mut self) {
+        if self.model.is_none() {
+            self.model = self.rollout.model_of(&self.thread);
+        }
     }
 
     fn fail(&mut self, object: &Value) -> Vec<EngineEvent> {
@@ -228,21 +242,33 @@ impl Session for CodexSession {
         }
     }
 
-    /// A turn that was cut off or failed has not told what it used up; its own record has.
-    fn settle(&mut self) {
-        if self.model.is_none() {
-            self.model = self.rollout.model_of(&self.thread);
-        }
-        if self.tokens.is_some() {
+    /// It tells what it has used up only at the end of its turn; its own record does so after every answer.
+    fn look(&mut self) {
+        if self.is_told || self.thread.is_empty() {
             return;
         }
-        match self.rollout.tokens_of(&self.thread) {
-            Some(total) => self.charge(total),
-            // What is refused is not billed: a turn that failed before its first answer has used nothing up.
-            None if matches!(self.end, TurnEnd::Failed(_)) && self.rollout.holds(&self.thread) => {
-                self.tokens = Some(Tokens::default());
+        self.find_model();
+        if let Some(total) = self.rollout.tokens_so_far(&self.thread) {
+            self.charge(total);
+        }
+    }
+
+    /// A turn that was cut off or failed has not told what it used up; its own record has.
+    fn settle(&mut self) {
+        self.find_model();
+        if !self.is_told {
+            match self.rollout.tokens_of(&self.thread) {
+                Some(total) => self.charge(total),
+                // What is refused is not billed: a turn that failed before its first answer has used nothing up.
+                None if matches!(self.end, TurnEnd::Failed(_)) && self.rollout.holds(&self.thread) => {
+                    self.tokens.get_or_insert_default();
+                }
+                None => {}
             }
-            None => {}
+        }
+        // Not before the end: until then a factory that dies leaves the run's whole share to whoever looks after it.
+        if let Some(total) = self.total {
+            self.threads.remember(&self.thread, total);
         }
     }
 

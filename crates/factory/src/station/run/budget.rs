@@ -7,8 +7,9 @@ use protocol::Assignment;
 use super::Trouble;
 use crate::engine::Allowance;
 
-/// What the next run may use up. What nobody knows of earlier runs may be all that there was: money and tokens that cannot
-/// be counted on are not spent, and a person decides whether to start over.
+/// What the next run may use up. What nobody knows of runs that ended by themselves may be all that there was: money and
+/// tokens that cannot be counted on are not spent, and a person decides whether to start over. A run that was interrupted
+/// holds nothing up: nobody failed, and the job goes on with what is known to be left.
 pub(super) fn budget_left(assignment: &Assignment) -> Result<Allowance, Trouble> {
     let (budget, spent) = (&assignment.spec.budget, &assignment.spent);
     let wall = budget.wall_ms.map(|ms| Duration::from_millis(ms.saturating_sub(spent.engine_ms.unwrap_or(0))));
@@ -23,13 +24,24 @@ pub(super) fn budget_left(assignment: &Assignment) -> Result<Allowance, Trouble>
     if wall.is_some_and(|left| left.is_zero()) {
         return Err(Trouble::Budget("budget.wall"));
     }
-    if usd.is_some() && spent.runs_without_cost > 0 {
-        return Err(Trouble::UnknownSpending { runs: spent.runs_without_cost, budget: "budget.usd" });
-    }
-    if tokens.is_some() && spent.runs_without_tokens > 0 {
-        return Err(Trouble::UnknownSpending { runs: spent.runs_without_tokens, budget: "budget.tokens" });
+    let untold = [
+        (usd.is_some(), spent.runs_without_cost.saturating_sub(spent.interrupted_without_cost), "budget.usd"),
+        (tokens.is_some(), spent.runs_without_tokens.saturating_sub(spent.interrupted_without_tokens), "budget.tokens"),
+    ];
+    if let Some((_, runs, budget)) = untold.into_iter().find(|(is_limited, runs, _)| *is_limited && *runs > 0) {
+        return Err(Trouble::UnknownSpending { runs, budget });
     }
     Ok(Allowance { wall, usd, tokens, ..Allowance::default() })
+}
+
+/// What people should know about that allowance: that interrupted runs may have used up some of it.
+pub(super) fn left_uncounted(assignment: &Assignment) -> Option<String> {
+    let (budget, spent) = (&assignment.spec.budget, &assignment.spent);
+    let cost = budget.usd.map(|_| (spent.interrupted_without_cost, "budget.usd"));
+    let tokens = budget.tokens.map(|_| (spent.interrupted_without_tokens, "budget.tokens"));
+    let (runs, budget) = cost.into_iter().chain(tokens).find(|(runs, _)| *runs > 0)?;
+    let runs = if runs == 1 { "1 interrupted run".to_owned() } else { format!("{runs} interrupted runs") };
+    Some(format!("[what {runs} used of the job's `{budget}` is not known: this one has what is known to be left]"))
 }
 
 #[cfg(test)]
@@ -38,8 +50,8 @@ mod tests {
 
     use super::*;
 
-    fn left(budget: Budget, spent: Spent) -> Result<Allowance, String> {
-        let assignment = Assignment {
+    fn assigned(budget: Budget, spent: Spent) -> Assignment {
+        Assignment {
             job_id: JobId::from_bytes([1; 16]),
             product_id: ProductId::default_product(),
             repo: None,
@@ -53,8 +65,34 @@ mod tests {
             changes: None,
             answer: None,
             errand: None,
-        };
-        budget_left(&assignment).map_err(|trouble| trouble.to_string())
+        }
+    }
+
+    fn left(budget: Budget, spent: Spent) -> Result<Allowance, String> {
+        budget_left(&assigned(budget, spent)).map_err(|trouble| trouble.to_string())
+    }
+
+    #[test]
+    fn a_run_that_was_interrupted_leaves_what_is_known_to_be_left_and_says_so() {
+        let assignment = assigned(
+            Budget { usd: Some(5.0), tokens: Some(1_000), ..Budget::default() },
+            Spent {
+                cost_usd: Some(1.5),
+                runs_without_cost: 2,
+                runs_without_tokens: 2,
+                interrupted_without_cost: 2,
+                interrupted_without_tokens: 2,
+                ..Spent::default()
+            },
+        );
+
+        let allowance = budget_left(&assignment).unwrap();
+
+        assert_eq!((allowance.usd, allowance.tokens), (Some(3.5), Some(1_000)));
+        let said = "[what 2 interrupted runs used of the job's `budget.usd` is not known: this one has what is known to \
+             be left]";
+        assert_eq!(left_uncounted(&assignment).as_deref(), Some(said));
+        assert_eq!(left_uncounted(&assigned(Budget::default(), assignment.spent)), None);
     }
 
     #[test]
@@ -78,7 +116,7 @@ mod tests {
         let refused = left(with_money, unknown).unwrap_err();
 
         let expected = "what 1 earlier run used of the job's `budget.usd` is not known, so nothing of it can be counted on: \
-             requeue the job to let it start over";
+             `giga requeue` lets the job go on from its saved work with a whole budget";
         assert_eq!(refused, expected);
         assert_eq!(left(Budget::default(), unknown), Ok(Allowance::default()), "without a budget nothing is counted");
     }

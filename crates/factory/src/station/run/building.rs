@@ -14,7 +14,8 @@ use super::super::Station;
 use super::super::backlog::{LogBacklog, LogWriter};
 use super::super::holding::StopCause;
 use super::super::reports::Answered;
-use super::budget::budget_left;
+use super::asking;
+use super::budget::{budget_left, left_uncounted};
 use super::rework::prompt_of;
 use super::{Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
@@ -44,6 +45,12 @@ impl Station {
         run.record.insights = end.insights.clone();
         if !matches!(end.judgement, Judgement::SignedOut { .. } | Judgement::Stopped) {
             self.logins.trust(engine.name());
+        }
+        if let Some(question) = asking::question(&place.dir).filter(|_| end.judgement.is_the_engines_own()) {
+            if let Judgement::QuotaWindow { resets_at, .. } = end.judgement {
+                self.close_window(engine.window_key(), resets_at);
+            }
+            return Ok(Verdict::Asked { question, insights: end.insights });
         }
         match end.judgement {
             Judgement::EndedWell => {}
@@ -93,6 +100,7 @@ impl Station {
         if run.stop.is_cancelled() {
             return Err(Trouble::Stopped);
         }
+        asking::clear(&place.dir);
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
         let conversation = self.host.state.conversation(engine.name(), run.key.job);
         let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.clone());
@@ -106,6 +114,10 @@ impl Station {
         fail_point!("factory::engine_started", |_| Err(Trouble::Stopped));
         let backlog = Arc::new(LogBacklog::scrubbed(&self.scrubber));
         let log = LogWriter::new(&backlog, self.settings.limits.output_bytes_max);
+        if let Some(words) = left_uncounted(&run.assignment) {
+            warn!(job.id = %run.key.job, "Job `{}` goes on: {words}", run.key.job);
+            log.push(&words);
+        }
         let (station, key) = (Arc::clone(self), run.key);
         // The log's last lines may take a while to deliver; the run goes on meanwhile.
         run.log = Some(self.tasks.spawn(async move { station.ship_log(key, &backlog).await }));

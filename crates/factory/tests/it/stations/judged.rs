@@ -144,6 +144,30 @@ async fn a_question_parks_the_job_until_somebody_answers_and_the_agent_hears_it(
 }
 
 #[tokio::test]
+async fn a_question_in_a_file_parks_the_job_of_any_engine_whatever_it_ended_with_and_is_never_committed() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let script = "[ -e .aq_question.md ] && exit 9; prompt=$(cat); case \"$prompt\" in \
+        *'The answer: North.'*) echo \"$prompt\" > out.txt;; \
+        *) echo half > half.md; echo 'Which gate?' > .aq_question.md; git add --force -A; git commit -qm x; exit 3;; esac";
+    let _plant = Plant::start(settings("plain", &forge, script), fleet.enrol("plain", &line).await);
+    let job = fleet.submit("budget: { usd: 5 }\n").await;
+
+    let parked = fleet.until_stage(job, StageName::Blocked).await;
+    let run = fleet.first_run(job).await;
+    fleet.answer(job, "North.").await;
+    until_promoted(&fleet, job).await;
+
+    assert_eq!((parked.message.as_deref(), parked.attempts), (Some("Which gate?"), 0));
+    assert_eq!((run.outcome, run.message.as_deref()), (Some(RunOutcome::Asked), Some("Which gate?")));
+    let sha = forge.shows(&pr_branch(job)).unwrap();
+    assert_eq!(forge.file_at(&sha, "half.md").as_deref(), Some("half\n"), "what was done before is kept");
+    assert_eq!(forge.file_at(&sha, ".aq_question.md"), None);
+    let told = crate::stage::git(&forge.remote(), &["log", "--format=%s", sha.as_str(), "--", ".aq_question.md"]);
+    assert_eq!(told, "");
+}
+
+#[tokio::test]
 async fn an_engine_that_says_more_than_its_log_takes_is_judged_by_its_end() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;

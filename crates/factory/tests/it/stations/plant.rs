@@ -57,6 +57,11 @@ impl Plant {
         eventually("a report that waits", || waiting() == reports).await;
     }
 
+    /// Its state folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.state
+    }
+
     pub(crate) fn records(&self) -> Vec<RunRecord> {
         Runs::under(&StateDir::new(&self.state).unwrap()).list().unwrap().records
     }

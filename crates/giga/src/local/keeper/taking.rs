@@ -68,6 +68,7 @@ impl Keeper<'_> {
             }
         }
         self.looks.keep(|name| names.has(Folder::Inbox, name));
+        self.stuck.retain(|name, _| names.has(Folder::Inbox, name));
         self.told.retain(|name| names.within(Folder::Inbox).contains(name));
         self.is_taking |= next < self.terms.sweep_every;
         let mut taken: BTreeSet<String> = self.files.values().map(|record| record.name.clone()).collect();
@@ -94,6 +95,11 @@ impl Keeper<'_> {
 
     /// Makes a record of a file, or says why it cannot be a job.
     async fn take(&mut self, name: &str) {
+        if let Some((stamp, why)) = self.stuck.get(name).cloned()
+            && self.queue.stamp(Folder::Inbox, name) == Some(stamp)
+        {
+            return self.refuse(name, &why);
+        }
         let content = match self.queue.read(Folder::Inbox, name) {
             Ok(content) => content,
             Err(error) => {
@@ -177,14 +183,20 @@ impl Keeper<'_> {
     /// Takes a file on: from here on it will be submitted, once, whatever happens to this process.
     pub(super) fn accept(&mut self, record: Record) -> bool {
         if let Err(error) = self.records.keep(&record) {
-            self.teller.warn(&format!("cannot write down that {} was taken: {error}", record.name));
+            let why = format!("cannot write down which files were taken: {error}");
+            if self.unwritable.as_ref() != Some(&why) {
+                self.teller.warn(&format!("{}: {why}", record.name));
+            }
+            self.unwritable = Some(why);
             self.is_taking = true;
             return false;
         }
+        self.unwritable = None;
         #[cfg(feature = "failpoints")]
         fail::fail_point!("local::taken");
         self.session.insert(record.job);
         self.refused.remove(&record.name);
+        self.stuck.remove(&record.name);
         let failed_before = self.queue.path(Folder::Failed, &record.name);
         if !failed_before.exists() {
             reports::remove(&self.queue, Folder::Failed, &record.name);
@@ -206,9 +218,24 @@ impl Keeper<'_> {
                 let why = reports::in_one_line(why);
                 let message = format!("not a job: {why}");
                 self.teller.tell(&Tale { file: &free, folder: Folder::Failed, job_id: None, stage: None, message });
+                self.stuck.remove(name);
+                self.refused.remove(name);
                 self.refused.insert(free, why);
             }
-            Err(error) => self.teller.warn(&format!("cannot move {name} to failed/: {error}")),
+            Err(error) => self.leave(name, why, &error),
+        }
+    }
+
+    /// A file that is no job and cannot be moved away is one of those that did not get through. It is moved later, if it
+    /// can be, and read again only when it has changed.
+    fn leave(&mut self, name: &str, why: &str, error: &std::io::Error) {
+        let said = format!("{}; it could not be moved to failed/: {error}", reports::in_one_line(why));
+        if self.refused.get(name) != Some(&said) {
+            self.teller.warn(&format!("{name} is not a job, and cannot be moved to failed/: {error}"));
+        }
+        self.refused.insert(name.to_owned(), said);
+        if let Some(stamp) = self.queue.stamp(Folder::Inbox, name) {
+            self.stuck.insert(name.to_owned(), (stamp, why.to_owned()));
         }
     }
 

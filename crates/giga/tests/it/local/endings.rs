@@ -52,3 +52,49 @@ fn the_summary_names_each_file_that_failed_and_why() {
     assert!(summary.contains("doomed.md: failed (retries_exhausted): exit code 1"), "{}", ran.stderr);
     assert!(!ran.stdout.contains("not a job: -"), "{}", ran.stdout);
 }
+
+#[test]
+fn a_refused_file_that_cannot_be_moved_away_did_not_get_through_either() {
+    let mut folder = Folder::new();
+    // What reports are written to before they get their name: nothing can be written into failed/ any more.
+    std::fs::create_dir(folder.path("queue/failed/.giga.unfinished")).unwrap();
+    folder.drop_in("bad.md", "---\ntitle: Bad\nbudget:\n  usd: many\n---\nDo it.\n");
+    folder.drop_in("lost.md", "---\ntitle: Lost\nproduct: nobodys\n---\nDo it.\n");
+    folder.drop_in("slow.md", SLOW);
+    folder.start_with(&["--once"]);
+    folder.until_in("building", "slow.md");
+    folder.drop_in("another.md", super::folder::JOB);
+    folder.give_the_signal();
+
+    let code = folder.until_over();
+
+    let log = folder.log();
+    assert_eq!((code, folder.names("inbox")), (Some(1), vec!["bad.md".to_owned(), "lost.md".to_owned()]), "{log}");
+    let summary = log.split_once("error: ").map_or("", |(_, summary)| summary);
+    assert!(summary.contains("2 of 4 files did not get through"), "{log}");
+    assert!(summary.contains("bad.md: not a job: line 4, budget.usd"), "{log}");
+    assert!(summary.contains("lost.md: not a job: ") && summary.contains("could not be moved to failed/"), "{log}");
+    assert_eq!(log.matches("lost.md is not a job, and cannot be moved").count(), 1, "{log}");
+}
+
+#[test]
+fn once_gives_up_when_it_cannot_write_down_what_it_took() {
+    let mut folder = Folder::new();
+    folder.drop_in("a.md", SLOW);
+    folder.start_with(&["--once"]);
+    folder.until_in("building", "a.md");
+
+    // Nobody can write into a folder that is a file, as nobody can on a full disk.
+    let records = folder.path("queue/.giga/files");
+    std::fs::rename(&records, folder.path("records")).unwrap();
+    std::fs::write(&records, "").unwrap();
+    folder.drop_in("b.md", super::folder::JOB);
+    folder.give_the_signal();
+    let code = folder.until_over();
+
+    let log = folder.log();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("error: cannot write down which files were taken"), "{log}");
+    assert!(log.contains("gave up after 10 s"), "{log}");
+    assert_eq!(folder.place_of("b.md"), ["inbox"]);
+}
