@@ -91,15 +91,21 @@ impl Folder {
         if u64::try_from(found.st_size).unwrap_or(u64::MAX) > bytes_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
+        self.put(name, file.take(bytes_max), (found.st_uid, found.st_gid))
+    }
+
+    /// Puts bytes under `name`, whole or not at all. They belong to the user and the group of `owner`.
+    pub(crate) fn put(&self, name: &str, mut bytes: impl Read, owner: (u32, u32)) -> io::Result<()> {
         let unfinished = format!(".{name}{}", crate::disk::UNFINISHED_SUFFIX);
         match unlinkat(&self.0, &unfinished, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }
         let mut copy = File::from(openat(&self.0, &unfinished, TO_MAKE, Mode::from_raw_mode(0o600))?);
-        io::copy(&mut file.take(bytes_max), &mut copy)?;
-        if fstat(&copy)?.st_uid != found.st_uid {
-            fchown(&copy, Some(Uid::from_raw(found.st_uid)), Some(Gid::from_raw(found.st_gid)))?;
+        io::copy(&mut bytes, &mut copy)?;
+        copy.sync_all()?;
+        if fstat(&copy)?.st_uid != owner.0 {
+            fchown(&copy, Some(Uid::from_raw(owner.0)), Some(Gid::from_raw(owner.1)))?;
         }
         Ok(renameat(&self.0, &unfinished, &self.0, name)?)
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use domain::{Epoch, JobId};
 
 pub(super) use self::carrying::Carried;
+use self::carrying::Whose;
 use super::bench::Login;
 use crate::config::EnvironmentConfig;
 use crate::disk::make_private_folder;
@@ -20,19 +21,21 @@ pub(super) struct Room {
     below: PathBuf,
     /// An operator's folder, with a login in it. No job works there.
     operators: Option<PathBuf>,
+    whose: Whose,
 }
 
 impl Room {
     /// The rooms of an engine whose login is in the folder that its environment names, or else in its home.
     pub(super) fn of(environment: &Environment, config: &EnvironmentConfig, login: &Login, below: &Path) -> Self {
         let named = environment.variable(login.folder_variable).map(PathBuf::from);
+        let whose = if named.is_some() { Whose::Operators } else { Whose::Agents };
         let operators = named.or_else(|| config.home.as_ref().map(|home| home.join(login.folder)));
-        Self { below: below.to_owned(), operators }
+        Self { below: below.to_owned(), operators, whose }
     }
 
     /// Rooms without an operator's login.
     pub(super) fn own(below: PathBuf) -> Self {
-        Self { below, operators: None }
+        Self { below, operators: None, whose: Whose::Operators }
     }
 
     /// Whether an operator's folder may hold a login, one way or another.
@@ -55,7 +58,7 @@ impl Room {
     /// Brings an operator's login and settings into a job's folder.
     pub(super) fn carry(&self, folder: &Path, login: &Login) -> io::Result<Option<Carried>> {
         match &self.operators {
-            Some(operators) => Carried::begin(operators, folder, login),
+            Some(operators) => Carried::begin(operators, self.whose, folder, login),
             None => Ok(None),
         }
     }
@@ -118,10 +121,13 @@ mod tests {
         let of = |environment: &Environment, config: &EnvironmentConfig| {
             Room::of(environment, config, &crate::engine::claude::LOGIN, below)
         };
-        let room = |operators: &str| Room { below: below.to_owned(), operators: Some(operators.into()) };
+        let room = |operators: &str, whose| Room { below: below.to_owned(), operators: Some(operators.into()), whose };
 
-        assert_eq!(of(&set, &home), room("/login"));
-        assert_eq!(of(&Environment::default(), &home), room("/home/ada/.claude"));
-        assert_eq!(of(&Environment::default(), &EnvironmentConfig::default()), Room::own(below.to_owned()));
+        assert_eq!(of(&set, &home), room("/login", Whose::Operators));
+        assert_eq!(of(&Environment::default(), &home), room("/home/ada/.claude", Whose::Agents));
+        assert_eq!(
+            of(&Environment::default(), &EnvironmentConfig::default()),
+            Room { whose: Whose::Agents, ..Room::own(below.to_owned()) }
+        );
     }
 }

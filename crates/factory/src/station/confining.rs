@@ -104,7 +104,9 @@ impl StationSettings {
         let homes = self.homes();
         let tools = homes.iter().flat_map(|home| tools::in_home(home, &self.path())).filter(|path| path.exists());
         // An agent that could write to a repository on this disk could move any branch of it.
-        let read = tools.chain(self.local_remotes()).map(|path| (path, Reach::Read));
+        // A home is not opened for the repositories in it.
+        let remotes = self.local_remotes().filter(|path| !homes.iter().any(|home| home.starts_with(real(path))));
+        let read = tools.chain(remotes).map(|path| (path, Reach::Read));
         let hidden = homes.iter().map(|home| (home.clone(), Reach::Nothing));
         let marks = hidden.chain(surroundings::marks(self.programs())).chain(read);
         marks.fold(Enclosure::default(), |enclosure, (path, reach)| enclosure.with(path, reach))

@@ -250,7 +250,7 @@ fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_veri
 
     let seen = repository::text(&house.path("work.git"), &format!("aq/job/{id}:seen"));
     assert_eq!(seen, Some(format!("claude-{CANARY}")));
-    assert!(house.path("home/.claude/renewed").exists(), "it cannot renew its login");
+    assert!(!house.path("home/.claude/renewed").exists(), "what it writes stays in its job's own folder");
 }
 
 #[test]

@@ -3,17 +3,15 @@
 //! An engine changes its login when it is about to expire, and the old one may be worth nothing then. So both sides are
 //! looked at while it runs, and whatever is newer goes to the other. Nothing else of the job's folder ever comes back.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use domain::Insights;
-use rustix::fs::fstat;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use crate::disk::replace_file;
 use crate::engine::bench::Login;
 use crate::engine::{EngineEvent, Exit, Judgement, Reply, Session};
 use crate::folder::Folder;
@@ -26,8 +24,10 @@ const BYTES_MAX: u64 = 1024 * 1024;
 pub(crate) struct Carried {
     /// The job's own folder, in which its agent may put anything.
     room: PathBuf,
-    /// The operator's file.
-    file: PathBuf,
+    /// The folder of the operator's file, open: what somebody puts in its place later is not looked at.
+    operators: Folder,
+    /// The operator's file in it.
+    file: String,
     name: &'static str,
     /// What both held last.
     last: Vec<u8>,
@@ -36,18 +36,22 @@ pub(crate) struct Carried {
 impl Carried {
     /// Puts an operator's settings and login into a job's folder. A login that an earlier run refreshed and could not give
     /// back goes back first. `None` where there is no login to carry.
-    pub(super) fn begin(operators: &Path, room: &Path, login: &Login) -> io::Result<Option<Self>> {
+    ///
+    /// An operator may have links in a folder of their own. In one that agents can write to, a link is not followed: it
+    /// could lead to any file of ours.
+    pub(super) fn begin(operators: &Path, whose: Whose, room: &Path, login: &Login) -> io::Result<Option<Self>> {
         for name in login.settings {
-            let settings = operators.join(name);
-            if settings.is_file() {
-                put(room, name, &settings)?;
+            if let Some((folder, file)) = found(operators, whose, name) {
+                put(room, name, &folder, &file)?;
             }
         }
-        let Ok(file) = operators.join(login.file).canonicalize() else { return Ok(None) };
-        let carried = Self { room: room.to_owned(), last: fs::read(&file)?, file, name: login.file };
+        let Some((operators, file)) = found(operators, whose, login.file) else { return Ok(None) };
+        let last = operators.read(&file, BYTES_MAX)?;
+        let mut carried = Self { room: room.to_owned(), operators, file, name: login.file, last };
         carried.give_back_what_is_newer();
-        put(room, carried.name, &carried.file)?;
-        Ok(Some(Self { last: fs::read(&carried.file)?, ..carried }))
+        put(room, carried.name, &carried.operators, &carried.file)?;
+        carried.last = carried.operators.read(&carried.file, BYTES_MAX)?;
+        Ok(Some(carried))
     }
 
     /// The same conversation, with both sides looked at whenever the engine says something.
@@ -60,11 +64,11 @@ impl Carried {
 
     /// Takes over what was changed on either side. The engine's own change counts more: it has used up what was there.
     fn look(&mut self) {
-        let (Some(inside), Ok(outside)) = (self.inside(), fs::read(&self.file)) else { return };
+        let (Some(inside), Ok(outside)) = (self.inside(), self.operators.read(&self.file, BYTES_MAX)) else { return };
         if inside != self.last && is_refreshed(&self.last, &inside) {
             self.give_back(&inside);
             self.last = inside;
-        } else if outside != self.last && put(&self.room, self.name, &self.file).is_ok() {
+        } else if outside != self.last && put(&self.room, self.name, &self.operators, &self.file).is_ok() {
             self.last = outside;
         }
     }
@@ -75,37 +79,58 @@ impl Carried {
 
     fn give_back_what_is_newer(&self) {
         let Ok((_, left)) = Folder::open(&self.room).and_then(|room| room.file(self.name)) else { return };
-        let Ok(found) = fs::metadata(&self.file) else { return };
-        let is_newer =
-            (left.st_mtime, i64::try_from(left.st_mtime_nsec).unwrap_or(0)) > (found.mtime(), found.mtime_nsec());
+        let Ok((_, found)) = self.operators.file(&self.file) else { return };
+        let is_newer = (left.st_mtime, left.st_mtime_nsec) > (found.st_mtime, found.st_mtime_nsec);
         if let Some(inside) = self.inside().filter(|inside| is_newer && is_refreshed(&self.last, inside)) {
             self.give_back(&inside);
         }
     }
 
     fn give_back(&self, login: &[u8]) {
-        let written = fs::metadata(&self.file).and_then(|before| {
-            replace_file(&self.file, login)?;
-            let is_ours = before.uid() == rustix::process::geteuid().as_raw();
-            if is_ours { Ok(()) } else { chown(&self.file, Some(before.uid()), Some(before.gid())) }
-        });
-        match written {
-            Ok(()) => info!("An engine has refreshed the login in {}", self.file.display()),
-            Err(error) => warn!(%error, "A refreshed login cannot be put back to {}", self.file.display()),
+        let owner = self.operators.file(&self.file).map(|(_, before)| (before.st_uid, before.st_gid));
+        match owner.and_then(|owner| self.operators.put(&self.file, login, owner)) {
+            Ok(()) => info!("An engine has refreshed the login in {}", self.file),
+            Err(error) => warn!(%error, "A refreshed login cannot be put back to {}", self.file),
         }
     }
 
-    /// Leaves no login where no engine runs any more.
+    /// Leaves no login where no engine runs any more, unless it is one that only this copy holds.
     fn end(&mut self) {
         self.look();
+        if self.inside().is_some_and(|inside| inside != self.last) {
+            warn!("A login in {} has another shape than the operator's: it is left there", self.room.display());
+            return;
+        }
         let _ = Folder::open(&self.room).and_then(|room| room.remove(self.name));
     }
 }
 
+/// Who can change what is in an operator's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The operator alone.
+    Operators,
+    /// Agents too: it is in the home that they were given.
+    Agents,
+}
+
+/// An ordinary file of an operator's folder, with the folder that it is really in.
+fn found(operators: &Path, whose: Whose, name: &str) -> Option<(Folder, String)> {
+    let (folder, name) = match whose {
+        Whose::Agents => (operators.to_owned(), name.to_owned()),
+        Whose::Operators => {
+            let file = operators.join(name).canonicalize().ok()?;
+            (file.parent()?.to_owned(), file.file_name()?.to_str()?.to_owned())
+        }
+    };
+    let folder = Folder::open(&folder).ok()?;
+    folder.file(&name).ok()?;
+    Some((folder, name))
+}
+
 /// Puts a copy of an operator's file into a job's folder; whoever has the folder has the copy.
-fn put(room: &Path, name: &str, from: &Path) -> io::Result<()> {
-    let (file, owner) = (File::open(from)?, fs::metadata(room)?);
-    let mut found = fstat(&file)?;
+fn put(room: &Path, name: &str, from: &Folder, file: &str) -> io::Result<()> {
+    let ((file, mut found), owner) = (from.file(file)?, fs::metadata(room)?);
     (found.st_uid, found.st_gid) = (owner.uid(), owner.gid());
     Folder::open(room)?.copy_in(name, (file, found), BYTES_MAX)
 }
@@ -135,8 +160,12 @@ struct Carrying {
 
 impl Session for Carrying {
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
-        self.carried.look();
         self.session.translate(line)
+    }
+
+    fn look(&mut self) {
+        self.carried.look();
+        self.session.look();
     }
 
     fn reply(&mut self) -> Reply {
@@ -163,6 +192,7 @@ impl Session for Carrying {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::symlink;
 
     use tempfile::TempDir;
@@ -188,7 +218,7 @@ mod tests {
 
         fn begin(&self) -> Carried {
             let login = &crate::engine::claude::LOGIN;
-            Carried::begin(self.operators.path(), self.room.path(), login).unwrap().unwrap()
+            Carried::begin(self.operators.path(), Whose::Operators, self.room.path(), login).unwrap().unwrap()
         }
 
         fn inside(&self) -> PathBuf {
@@ -265,6 +295,30 @@ mod tests {
         symlink(scene.room.path().join("elsewhere"), scene.inside()).unwrap();
         carried.look();
         assert_eq!(scene.outside(), OLD, "a link");
+    }
+
+    #[test]
+    fn a_link_in_a_folder_of_the_agents_leads_nowhere() {
+        let scene = Scene::new();
+        let secret = scene.room.path().join("../secret-of-the-factory");
+        let login = &crate::engine::claude::LOGIN;
+        let begin = || Carried::begin(scene.operators.path(), Whose::Agents, scene.room.path(), login).unwrap();
+        let mut carried = begin().unwrap();
+        fs::write(&secret, NEW).unwrap();
+        for name in [".credentials.json", "settings.json"] {
+            fs::remove_file(scene.operators.path().join(name)).unwrap();
+            symlink(&secret, scene.operators.path().join(name)).unwrap();
+        }
+
+        carried.look();
+
+        assert_eq!(fs::read_to_string(scene.inside()).unwrap(), OLD, "nothing is read through a link");
+        fs::write(scene.inside(), NEW.replace("a2", "a3")).unwrap();
+        carried.look();
+        assert_eq!(fs::read_to_string(&secret).unwrap(), NEW, "nothing is written through a link");
+        fs::remove_file(scene.inside()).unwrap();
+        assert!(begin().is_none() && !scene.inside().exists());
+        fs::remove_file(&secret).unwrap();
     }
 
     #[test]
