@@ -44,10 +44,14 @@ impl BranchNotes {
         replace_file(&path, &bytes).map_err(Error::disk("write", &path))
     }
 
-    /// Removes a note. One that is not there is already removed.
+    /// Removes all notes on a job's branch at this commit: an errand that was tried again under another epoch makes the
+    /// branch wanted, whatever an earlier one has left here. None is already removed.
     pub(crate) fn remove(&self, note: &BranchNote) -> Result<(), Error> {
-        let path = self.path(note);
-        remove_file(&path).map_err(Error::disk("remove", &path))
+        for noted in self.list()?.iter().filter(|noted| noted.job == note.job && noted.sha == note.sha) {
+            let path = self.path(noted);
+            remove_file(&path).map_err(Error::disk("remove", &path))?;
+        }
+        Ok(())
     }
 
     /// All notes that can be read.
@@ -66,25 +70,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_there_until_it_is_removed() {
+    fn notes_on_a_commit_are_there_until_one_errand_for_it_is_settled() {
         let folder = tempfile::tempdir().unwrap();
         let notes = BranchNotes::under(&StateDir::new(folder.path()).unwrap());
-        let note = |epoch| BranchNote {
+        let note = |sha: &str, epoch| BranchNote {
             v: 1,
             job: JobId::from_bytes([1; 16]),
             repo: "notes".parse().unwrap(),
-            sha: "a".repeat(40).parse().unwrap(),
+            sha: sha.repeat(40).parse().unwrap(),
             lease_epoch: Epoch(epoch),
         };
-        for epoch in [3, 3, 4] {
-            notes.save(&note(epoch)).unwrap();
+        for note in [note("a", 3), note("a", 3), note("a", 4), note("b", 5)] {
+            notes.save(&note).unwrap();
         }
 
         let listed = notes.list().unwrap();
-        notes.remove(&note(3)).unwrap();
-        notes.remove(&note(3)).unwrap();
+        notes.remove(&note("a", 6)).unwrap();
+        notes.remove(&note("a", 6)).unwrap();
 
-        assert_eq!(listed, [note(3), note(4)]);
-        assert_eq!(notes.list().unwrap(), [note(4)]);
+        assert_eq!(listed, [note("a", 3), note("a", 4), note("b", 5)]);
+        assert_eq!(notes.list().unwrap(), [note("b", 5)]);
     }
 }

@@ -41,8 +41,8 @@ impl Station {
             return failed(&error).into();
         }
         let promotion = subject.mirror.promote(seen, &order.sha, acceptable).await;
-        if let (Some(note), Ok(Promotion::Promoted | Promotion::Moved { .. })) = (&note, &promotion) {
-            self.ledger.branch_is_settled(note).await;
+        if let Ok(Promotion::Promoted | Promotion::Moved { .. }) = &promotion {
+            self.ledger.branch_is_settled(&note_on(subject, order)).await;
         }
         match promotion {
             Ok(Promotion::Promoted) => self.open_request(subject, order).await,
