@@ -3,11 +3,11 @@
 //!
 //! Jobs of several requests at a time go to the dispatcher, which plans, writes and sends them together for less.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use domain::JobId;
 use fail::fail_point;
+use foldhash::{HashMap, HashMapExt as _};
 use scheduler::Placement;
 use tracing::debug;
 

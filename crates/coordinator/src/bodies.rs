@@ -1,9 +1,10 @@
 //! Manifests of jobs that nobody has taken yet: whoever takes one soon gets it without asking the store.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::{Body, JobId};
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
 /// Bytes of manifests that are kept.

@@ -1,8 +1,9 @@
 //! Jobs that ended lately, so that news that is older than their end cannot bring them back.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use domain::{JobId, Revision};
+use foldhash::HashMap;
 
 /// News is late by a few commits at most; this many is minutes' worth on a busy fleet.
 const KEPT_MAX: usize = 16_384;

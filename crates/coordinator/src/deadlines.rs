@@ -1,8 +1,9 @@
 //! When each job has to be looked at next: one time per job, and the next of all at hand.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use domain::{JobId, Timestamp};
+use foldhash::HashMap;
 
 /// The deadlines of open jobs.
 #[derive(Debug, Default)]

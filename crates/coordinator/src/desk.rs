@@ -4,7 +4,7 @@
 
 mod seating;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use domain::{
     EngineName, Factory, FactoryId, Flags, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage, StageName,
     Timestamp, Versioned,
 };
+use foldhash::HashMap;
 use scheduler::{Fleet, FleetView, Queue, Rest, Seat, Waiting, Weights};
 
 use crate::closed::Closed;

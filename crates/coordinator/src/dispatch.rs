@@ -1,6 +1,5 @@
 //! The dispatcher: woken by anything that could make a placement possible, decides purely, stamps, publishes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,6 +7,7 @@ use domain::{
     Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Published, Refusal, StageEvent, Versioned,
 };
 use fail::fail_point;
+use foldhash::{HashMap, HashMapExt as _};
 use scheduler::Placement;
 use tracing::{debug, error, info, warn};
 

@@ -3,9 +3,10 @@
 //! Merges into one repository go one after the other: each moves the base branch, and the others would only merge onto
 //! what is no longer there. A factory gets a few errands at a time, so that none of them runs out of time waiting.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{Errand, ErrandKind, ErrandState, FactoryId, Job, JobId, RepoName, Timestamp};
+use foldhash::HashMap;
 
 /// Errands of one factory at a time. They are short, and share the machine with its runs.
 const PER_FACTORY_MAX: usize = 4;

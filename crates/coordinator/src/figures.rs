@@ -1,10 +1,10 @@
 //! The figures of the fleet [D4].
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::{FactoryId, JobId, Timestamp};
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use protocol::Metrics;
 

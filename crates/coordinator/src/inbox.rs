@@ -1,11 +1,12 @@
 //! A factory's inbox: offers from the broker and directives, through one held-open stream with credit [D6].
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::{
     Broker, BrokerError, Delivery, FactoryId, Flags, InstanceId, MessageId, ProductId, Subscription, Versioned,
 };
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use protocol::{Directive, InboxEvent};
 use tokio::sync::{Notify, mpsc, watch};

@@ -1,9 +1,10 @@
 //! When leases expire: in memory, on the coordinator's own monotonic clock [§6.4].
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::{Epoch, FactoryId, InstanceId, JobId};
+use foldhash::HashMap;
 
 /// A process that leaves a job out of this many lists in a row no longer has it: one list may have crossed the grant.
 const MISSED_MAX: u8 = 2;

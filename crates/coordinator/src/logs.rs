@@ -1,9 +1,9 @@
 //! Live logs: what an engine prints, while it prints it [J9].
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::{Epoch, JobId, Refusal};
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

@@ -3,10 +3,10 @@
 //! A factory that has the repository is asked now and then, and at once when the forge says that something happened. What
 //! is asked gets lost without harm: the next round asks somebody else. Nothing of this is written down.
 
-use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use domain::{CommitSha, FactoryId, Job, JobId, PullRequest, Stage};
+use foldhash::{HashMap, HashSet, HashSetExt as _};
 use parking_lot::Mutex;
 use protocol::{Directive, LookOrder};
 use scheduler::Presence;

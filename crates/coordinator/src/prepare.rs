@@ -1,10 +1,11 @@
 //! Everything about a submit that can be checked before the write.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use domain::{
     Body, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, Severity, Spec, StageName, Strictness, Submission,
 };
+use foldhash::{HashMap, HashMapExt as _};
 use protocol::Submit;
 use sha2::{Digest, Sha256};
 

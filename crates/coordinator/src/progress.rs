@@ -1,8 +1,7 @@
 //! What agents are doing now: in memory only, for as long as they do it.
 
-use std::collections::HashMap;
-
 use domain::{Epoch, Insights, Job, JobId, ProductId, Scope};
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use protocol::{Progress, ProgressEvent};
 use tokio::sync::watch;

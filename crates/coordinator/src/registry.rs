@@ -1,11 +1,12 @@
 //! Factories: joining, signs of life, leaving.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use domain::{
     Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, Timestamp, Versioned,
 };
+use foldhash::HashMap;
 use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Pruned};
 use scheduler::FactoryState;
 use serde::{Deserialize, Serialize};

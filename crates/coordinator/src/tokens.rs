@@ -1,12 +1,13 @@
 //! Tokens: made here, shown once, kept as hashes [I12][T3].
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::{ClaimNonce, Collection, Expected, FactoryId, Grant, Revision, Token, TokenId, Versioned};
+use foldhash::HashMap;
 use parking_lot::RwLock;
 use protocol::{Enroll, Enrolled, NewToken, TokenList, TokenMade, TokenRotated, TokenView};
 use sha2::{Digest, Sha256};

@@ -12,6 +12,7 @@ mod reading;
 use crate::event::{Actor, EventKind, JobEvent};
 use crate::facts::{Facts, facts_of};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
+use crate::json::json_text;
 use crate::lease::{Checkpoint, Dispatch, Lease};
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
@@ -25,6 +26,9 @@ use crate::time::Timestamp;
 
 /// The version of the stored document. Older ones are read for ever.
 const DOCUMENT_VERSION: u16 = 1;
+
+/// About how long the changing part of a job is.
+const STATE_LEN: usize = 1_024;
 
 /// How many commits are remembered as ones that the pull request's branch may show.
 const HEADS_MAX: usize = 8;
@@ -266,7 +270,7 @@ impl Job {
 
     /// The changing part, as stores keep it.
     pub fn state_json(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(&self.state)
+        json_text(&self.state, STATE_LEN)
     }
 
     /// The job made of its two stored parts.

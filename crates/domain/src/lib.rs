@@ -7,6 +7,7 @@ mod fleet;
 mod generation;
 mod ids;
 mod job;
+mod json;
 mod lease;
 mod manifest;
 mod mode;
@@ -32,6 +33,7 @@ pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,
 };
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
+pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema};
 pub use mode::{Flags, Mode, UnknownMode};

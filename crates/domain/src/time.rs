@@ -74,19 +74,20 @@ impl Timestamp {
         let day = day - (153 * month + 2) / 5 + 1;
         let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };
         let mut text = *b"0000-00-00T00:00:00.000Z";
-        let mut put = |from: usize, to: usize, mut value: i64| {
-            for digit in text[from..to].iter_mut().rev() {
-                *digit = b'0' + u8::try_from(value % 10).unwrap_or(0);
-                value /= 10;
-            }
+        let mut put = |at: usize, value: i64| {
+            let value = value as u8;
+            (text[at], text[at + 1]) = (b'0' + value / 10, b'0' + value % 10);
         };
-        put(0, 4, era * 400 + year);
-        put(5, 7, month);
-        put(8, 10, day);
-        put(11, 13, millis / 3_600_000);
-        put(14, 16, millis / 60_000 % 60);
-        put(17, 19, millis / 1_000 % 60);
-        put(20, 23, millis % 1_000);
+        let year = era * 400 + year;
+        put(0, year / 100);
+        put(2, year % 100);
+        put(5, month);
+        put(8, day);
+        put(11, millis / 3_600_000);
+        put(14, millis / 60_000 % 60);
+        put(17, millis / 1_000 % 60);
+        put(20, millis / 10 % 100);
+        text[22] = b'0' + (millis % 10) as u8;
         Some(text)
     }
 }

@@ -1,8 +1,9 @@
 //! The fleet as it will be once what is being planned has happened.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{FactoryId, RepoName, Shape};
+use foldhash::{HashMap, HashMapExt as _};
 
 use crate::fleet::{
     Cohort, Cohorts, Kind, KindId, Load, Member, Rank, RepoId, Saturated, Seat, Standing, Tally, Used, saturated_repos,

@@ -1,11 +1,12 @@
 //! The jobs that could be dispatched, in the order of service [S7].
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, btree_set};
+use std::collections::{BTreeMap, BTreeSet, btree_set};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{FactoryId, JobId, Priority, ProductId, Shape, Timestamp};
+use foldhash::HashMap;
 
 use crate::view::Demand;
 

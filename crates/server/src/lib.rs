@@ -2,6 +2,7 @@
 //!
 //! Handlers are translation only: what may happen is decided in the coordinator.
 
+mod answer;
 mod api;
 mod app;
 mod caller;

@@ -114,6 +114,12 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).because(format!("panicked: {message}"))
     }
 
+    /// An answer that JSON has no words for.
+    pub(crate) fn unwritable(error: &serde_json::Error) -> Self {
+        let detail = "the coordinator made a mistake: its log says more";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).because(format!("unwritable: {error}"))
+    }
+
     /// Too much of something from one caller.
     pub(crate) fn rate_limited(detail: impl Into<String>, wait: Duration) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(wait)

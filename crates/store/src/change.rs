@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::{Body, Commit, EventSeq, Expected, Facts, JobId, StoreError};
+use domain::{Body, Commit, EventSeq, Expected, Facts, JobId, StoreError, json_text};
+
+/// About how long an event, a run or a submission is.
+const DOC_LEN: usize = 512;
 
 /// A job's change.
 pub(crate) struct Change {
@@ -21,11 +24,11 @@ impl Change {
     pub(crate) fn prepare(commit: Commit) -> Result<Self, StoreError> {
         let unwritable = |error: serde_json::Error| StoreError::Corrupt(format!("the job cannot be written: {error}"));
         let submission = match commit.expected {
-            Expected::Absent => Some(serde_json::to_string(&**commit.job.submission()).map_err(unwritable)?),
+            Expected::Absent => Some(json_text(&**commit.job.submission(), 2 * DOC_LEN).map_err(unwritable)?),
             Expected::At(_) => None,
         };
-        let events = commit.events.iter().map(|event| Ok((event.seq, serde_json::to_string(event)?.into())));
-        let runs = commit.runs.iter().map(|run| Ok((run.n, serde_json::to_string(run)?)));
+        let events = commit.events.iter().map(|event| Ok((event.seq, json_text(event, DOC_LEN)?.into())));
+        let runs = commit.runs.iter().map(|run| Ok((run.n, json_text(run, DOC_LEN)?)));
         Ok(Self {
             expected: commit.expected,
             id: commit.job.id(),

@@ -1,10 +1,11 @@
 //! All mailboxes, with what they share: the memory of ids and the dead letters.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{BrokerError, Delivery, FactoryId, Message, Published};
+use foldhash::{HashMap, HashMapExt as _};
 use tokio::sync::Notify;
 
 use super::Settings;

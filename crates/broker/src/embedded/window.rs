@@ -1,9 +1,10 @@
 //! The memory of ids: what makes a message that is published twice one message.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::MessageId;
+use foldhash::{HashSet, HashSetExt as _};
 
 /// Remembers ids for a time, and not more than so many.
 pub(crate) struct Window {

@@ -1,9 +1,10 @@
 //! One claim of a factory at a time, and the nonces that have won.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use domain::{ClaimNonce, FactoryId, InstanceId};
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use protocol::Claim;
 use tokio::sync::Mutex as AsyncMutex;

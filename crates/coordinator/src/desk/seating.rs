@@ -1,9 +1,9 @@
 //! Seats that are kept while a claim is being written: whoever plans meanwhile sees them as taken.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::{Job, JobId, Mode, ProductId, Stage, Timestamp, Versioned};
+use foldhash::{HashMap, HashMapExt as _};
 use scheduler::{Placement, Weights};
 
 use super::Desk;

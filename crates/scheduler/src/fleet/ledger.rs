@@ -1,8 +1,9 @@
 //! Who has taken which seat, counted in every way that a limit counts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use domain::{EngineName, FactoryId, JobId, ProductId, RepoName};
+use foldhash::HashMap;
 
 use super::Seat;
 

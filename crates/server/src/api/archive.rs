@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -19,6 +18,7 @@ use tokio_util::io::ReaderStream;
 use tracing::{info, warn};
 use utoipa::IntoParams;
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::Asked;

@@ -1,9 +1,9 @@
 //! Logins of engines whose usage window is used up [B1].
 
-use axum::Json;
 use axum::extract::State;
 use protocol::{CredentialList, ResumeCredential};
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::Sent;

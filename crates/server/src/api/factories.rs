@@ -1,6 +1,5 @@
 //! Factories: joining, signs of life, renewal, leaving.
 
-use axum::Json;
 use axum::extract::State;
 use domain::FactoryId;
 use http::StatusCode;
@@ -8,6 +7,7 @@ use protocol::{
     Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Pruned, Renew, Renewed, TokenRotated,
 };
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::{Caller, Whence};
 use crate::extract::{Id, Sent};

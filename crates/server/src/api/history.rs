@@ -1,12 +1,12 @@
 //! What happened to a job, and why it is where it is.
 
-use axum::Json;
 use axum::extract::State;
 use domain::{Bookmark, JobId, Position};
 use protocol::{Dag, EventList, Explained, LeaseView, RunEvidence, RunList};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Asked, Id, RunNumber};

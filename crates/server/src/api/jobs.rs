@@ -1,6 +1,5 @@
 //! Jobs: submit, list, look at, steer.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::{Generation, JobFilter, JobId, Priority, RepoName, Revision};
@@ -11,6 +10,7 @@ use protocol::{
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{ActionName, Asked, BATCH_LEN_MAX, DefaultProduct, Id, Sent, SentJob, names};

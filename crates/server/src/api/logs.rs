@@ -1,6 +1,5 @@
 //! What engines print, while they print it [J9].
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
@@ -11,6 +10,7 @@ use protocol::LogAppended;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Asked, CHUNK_LEN_MAX, Id, SentBytes};

@@ -1,12 +1,12 @@
 //! Many worker operations in one request.
 
-use axum::Json;
 use axum::extract::State;
 use coordinator::{Error, Principal};
 use futures_util::stream::{self, StreamExt};
 use http::StatusCode;
 use protocol::{Work, WorkAnswer, WorkOperation, WorkOutcome, WorkResult};
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{BATCH_LEN_MAX, Sent};

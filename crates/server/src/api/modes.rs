@@ -1,6 +1,5 @@
 //! How work reaches factories [D1]: the modes, and asking for work.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::{Flags, Revision, Versioned};
@@ -9,6 +8,7 @@ use protocol::{Claim, Claimed};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Asked, Sent};

@@ -2,7 +2,6 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::JobId;
@@ -12,6 +11,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::jobs::matches;
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Asked, Id, Sent, names};

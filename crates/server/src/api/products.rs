@@ -1,10 +1,10 @@
 //! Products: the tenants [T1].
 
-use axum::Json;
 use axum::extract::State;
 use domain::{Product, ProductId};
 use protocol::{ProductList, ProductSettings};
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Id, Sent};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use http::header;
 use protocol::{Health, PROTOCOL_VERSION};
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::{Scraper, onlooker};
 use crate::exposition;

@@ -1,11 +1,11 @@
 //! Tokens: made here, shown once.
 
-use axum::Json;
 use axum::extract::State;
 use domain::TokenId;
 use http::StatusCode;
 use protocol::{NewToken, TokenList, TokenMade};
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Id, Sent};

@@ -1,12 +1,12 @@
 //! What a forge says by itself. It is only a hint: whoever is asked to look believes what he sees.
 
-use axum::Json;
 use axum::extract::State;
 use coordinator::{Error, ForgeHint};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Whence;
 use crate::extract::SentBytes;

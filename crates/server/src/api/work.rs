@@ -1,6 +1,5 @@
 //! What holders say about the jobs they work on. The holder is the token's factory, never the body's word.
 
-use axum::Json;
 use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};
 use protocol::{
@@ -10,6 +9,7 @@ use protocol::{
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Id, REPORT_LEN_MAX, Sent};

@@ -1,10 +1,11 @@
 //! What the writer keeps in its head: where the log and the jobs end, what the jobs at hand look like, and what one
 //! transaction adds to the counts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::{EventSeq, JobId, Position, Priority, ProductId, Recorded, Revision, StageName};
+use foldhash::HashMap;
 use rusqlite::{Connection, Row, params};
 
 use super::row::{counter, parsed, stored};
