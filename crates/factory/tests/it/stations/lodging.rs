@@ -49,7 +49,8 @@ async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settin
     let login = |token: &str| format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}"}}}}"#);
     let operators = operators(&forge);
     fs::write(operators.join(".credentials.json"), login("first")).unwrap();
-    fs::write(operators.join("settings.json"), r#"{"model":"opus"}"#).unwrap();
+    let settings = r#"{"model":"opus","hooks":{"Stop":[]},"apiKeyHelper":"~/bin/key"}"#;
+    fs::write(operators.join("settings.json"), settings).unwrap();
     let script = format!(
         "cat \"$CLAUDE_CONFIG_DIR/settings.json\" \"$CLAUDE_CONFIG_DIR/.credentials.json\" > found-$GIGA_JOB_ID.txt\n\
          echo '{{\"hooks\":{{}}}}' > \"$CLAUDE_CONFIG_DIR/settings.json\"; touch \"$CLAUDE_CONFIG_DIR/planted\"\n\
@@ -70,8 +71,8 @@ async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settin
         found.push(forge.file_at(&sha, &format!("found-{job}.txt")).unwrap());
     }
 
-    let settings = r#"{"model":"opus"}"#;
-    assert_eq!(found, [format!("{settings}{}", login("first")), format!("{settings}{}\n", login("second"))]);
+    let fit = r#"{"model":"opus"}"#;
+    assert_eq!(found, [format!("{fit}{}", login("first")), format!("{fit}{}", login("second"))]);
     let mut names: Vec<_> = fs::read_dir(&operators).unwrap().map(|file| file.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, [".credentials.json", "settings.json"]);
@@ -100,6 +101,7 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
         StationSettings { state, ..own.clone() }
     };
     let (restarted, cleaned_up) = (image("restarted"), image("cleaned-up"));
+    fleet.act(job, "cancel").await;
     plant.stop().await;
     assert_eq!(outside(), OLD);
 
@@ -141,7 +143,7 @@ async fn a_program_that_does_not_start_leaves_no_login_behind() {
         prompt: "do it".to_owned(),
         model: None,
         session: None,
-        worktree: operators.clone(),
+        worktree: operators,
         beginning: Beginning::Fresh,
         allowance: Allowance::default(),
     };
