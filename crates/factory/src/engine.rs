@@ -32,8 +32,8 @@ use domain::{EngineName, Insights, JobId};
 
 pub use acp::{AcpEngine, Permissions};
 pub use activity::Activity;
-pub use bench::Bench;
 pub(crate) use bench::make_all;
+pub use bench::{Bench, presences};
 pub use claude::ClaudeEngine;
 pub use codex::CodexEngine;
 pub use command::{CommandEngine, TemplateError};
@@ -42,6 +42,7 @@ pub use event::{EngineEvent, RateLimit, Target, Usage, WindowState};
 pub use judgement::{Exit, Judgement};
 pub use prices::{Prices, Tokens};
 pub use request::{Allowance, Beginning, DiskAllowance, EngineRequest, Memory};
+pub(crate) use room::settle_rooms;
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
 
 use crate::process::{Line, Program};
@@ -78,23 +79,19 @@ pub trait Engine: Send + Sync {
 /// Follows one run of an engine from its first line to its end.
 ///
 /// What comes out of the program is written by an agent that may be confused or hostile: no line may make a session
-/// panic, or keep more than it needs.
+/// panic, or keep more than it needs. No method has a body here: a session around another one must not forget any.
 pub trait Session: Send {
     /// What a line of output means. A line that is for people is an [`EngineEvent::Output`].
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent>;
     /// What is to be said to the program now. Asked at the start and after each line, until it gives nothing more. A
     /// program that reads only its prompt hears nothing else.
-    fn reply(&mut self) -> Reply {
-        Reply::HangUp
-    }
+    fn reply(&mut self) -> Reply;
     /// What is said to a program that is to stop, before it is made to. Nothing to one that is not spoken with.
-    fn farewell(&mut self) -> Option<Vec<u8>> {
-        None
-    }
-    /// Takes in what the program has left on disk about what it cost so far. Asked every few seconds while it runs.
-    fn look(&mut self) {}
-    /// The program is over, however it ended: takes in what it has left on disk about what it cost.
-    fn settle(&mut self) {}
+    fn farewell(&mut self) -> Option<Vec<u8>>;
+    /// Takes in what the program has left on disk so far. Asked every few seconds while it runs.
+    fn look(&mut self);
+    /// The program is over, however it ended, or never began: takes in what it has left on disk.
+    fn settle(&mut self);
     /// What the run came to, when no limit of ours ended it. An engine that says "done" has only claimed so.
     fn judge(&mut self, exit: Exit) -> Judgement;
     /// What it cost so far, as far as the engine tells.

@@ -22,6 +22,7 @@ use protocol::Client;
 pub use report::{GcItem, GcKind, GcReport};
 
 use crate::config::RepoConfig;
+use crate::engine::settle_rooms;
 use crate::error::Error;
 use crate::forge::ForgeConfig;
 use crate::host::Host;
@@ -110,6 +111,8 @@ impl Gc {
         for doomed in mirrors {
             self.tidy_mirror(doomed, &mut report).await;
         }
+        // A room that goes may hold the only copy of a login that its engine has refreshed.
+        settle_rooms(&self.host.state.sessions());
         for doomed in leftovers {
             self.remove_leftover(&doomed, &mut report);
         }

@@ -50,7 +50,7 @@ pub use engine::{
     AcpEngine, Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine,
     DiskAllowance, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit,
     Judgement, Login, Memory, Permissions, Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens,
-    Usage, WindowState,
+    Usage, WindowState, presences,
 };
 pub use error::Error;
 pub use forge::{

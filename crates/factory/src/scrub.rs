@@ -239,13 +239,15 @@ impl std::fmt::Debug for Secrets {
 
 /// The values of variables whose names say that they are secrets. A path is none.
 pub(crate) fn secret_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
-    const NAMES: [&str; 8] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "AUTH", "PRIVATE"];
-    let is_secret = |name: &str| {
-        let name = name.to_ascii_uppercase();
-        name.ends_with("KEY") || NAMES.iter().any(|part| name.contains(part))
-    };
-    let secret = variables.into_iter().filter(|(name, value)| is_secret(name) && !value.starts_with('/'));
+    let secret = variables.into_iter().filter(|(name, value)| is_secret_name(name) && !value.starts_with('/'));
     secret.map(|(_, value)| value.to_owned()).collect()
+}
+
+/// Whether a variable's name says that it holds a secret.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    const PARTS: [&str; 8] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "AUTH", "PRIVATE"];
+    let name = name.to_ascii_uppercase();
+    name.ends_with("KEY") || PARTS.iter().any(|part| name.contains(part))
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@
 
 mod anthropic;
 mod http;
+mod login;
 mod openai;
 mod programs;
 mod script;
 mod server;
 
+pub use login::expired_codex_login;
 pub use programs::{Agent, Programs};
 pub use script::{Turn, Usage};
 pub use server::{Request, StandIn};

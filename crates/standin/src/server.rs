@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::http::{self, Answer, Incoming};
 use crate::script::Turn;
-use crate::{anthropic, openai};
+use crate::{anthropic, login, openai};
 
 /// A model that follows a script. It listens for as long as the process lives.
 pub struct StandIn {
@@ -75,6 +75,7 @@ fn answer(request: &Incoming, state: &Mutex<State>) -> Answer {
         }
         ("POST", "/v1/messages") => anthropic::speak,
         ("POST", "/v1/responses") => openai::speak,
+        ("POST", "/oauth/token") => return login::refresh(&request.body),
         ("POST", "/v1/messages/count_tokens") => return Answer::json(200, &json!({ "input_tokens": 10 })),
         _ => return Answer::json(404, &json!({ "error": { "type": "not_found_error", "message": "not found" } })),
     };

@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::room::Refreshes;
 use super::{
     AcpEngine, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineError, EngineRequest, Presence,
     Prices, Session, TemplateError,
@@ -61,6 +62,18 @@ pub(crate) fn make_all(
         }
     }
     Ok(engines)
+}
+
+/// Whether each engine of a factory with this configuration could run here, in the environment of this process.
+pub async fn presences(
+    configured: &BTreeMap<EngineName, EngineConfig>,
+    bench: &Bench,
+) -> Result<Vec<(EngineName, Presence)>, TemplateError> {
+    let mut found = Vec::new();
+    for engine in make_all(configured, &std::env::vars_os().collect::<Vec<_>>(), bench)? {
+        found.push((engine.name().clone(), engine.detect().await));
+    }
+    Ok(found)
 }
 
 /// The engine that a configuration describes, in an environment made from the factory's own `variables`.
@@ -232,9 +245,20 @@ pub(super) struct Login {
     pub(super) file: &'static str,
     /// The files in it that say how the engine shall work.
     pub(super) settings: &'static [&'static str],
+    /// What of such a file, by its name, is fit for a job.
+    pub(super) fit: fn(&str, Vec<u8>) -> Option<Vec<u8>>,
+    /// What of the login the engine changes by itself.
+    pub(super) refreshes: Refreshes,
+    /// What else is in the login's file and of no use to a job.
+    pub(super) withheld: &'static [&'static str],
 }
 
 impl Login {
+    /// The login that is kept in a file of this name.
+    pub(super) fn in_file(name: &str) -> Option<&'static Self> {
+        [&super::claude::LOGIN, &super::codex::LOGIN].into_iter().find(|login| login.file == name)
+    }
+
     /// Whether an environment holds a credential, or names a folder that may.
     pub(super) fn is_in(&self, environment: &Environment) -> bool {
         let names = self.keys.iter().chain([&self.folder_variable]);

@@ -3,6 +3,8 @@
 mod closing;
 mod session;
 mod sessions;
+mod settings;
+mod standing;
 
 use std::ffi::OsString;
 
@@ -10,12 +12,13 @@ use async_trait::async_trait;
 use domain::EngineName;
 
 use super::bench::{self, Bench};
-use super::room::{Carried, Room, session_of};
+use super::room::{Carried, Refreshes, Room, session_of};
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
 use crate::run_key::RunKey;
 use session::ClaudeSession;
+use standing::{PROVIDERS, Signs};
 
 /// Runs `claude -p` for each job.
 #[derive(Clone)]
@@ -38,6 +41,14 @@ pub(super) const LOGIN: bench::Login = bench::Login {
     folder: ".claude",
     file: ".credentials.json",
     settings: &["settings.json", "CLAUDE.md"],
+    fit: settings::fit,
+    refreshes: Refreshes {
+        object: "claudeAiOauth",
+        beside: &[],
+        tokens: &["accessToken", "refreshToken"],
+        grows: "/claudeAiOauth/expiresAt",
+    },
+    withheld: &["mcpOAuth", "mcpOAuthClientConfig", "mcpXaaIdp", "mcpXaaIdpConfig", "pluginSecrets"],
 };
 
 impl ClaudeEngine {
@@ -56,13 +67,20 @@ impl ClaudeEngine {
     }
 
     fn login(&self) -> Login {
-        let has_key = LOGIN.keys.iter().any(|key| self.environment.variable(key).is_some_and(|key| !key.is_empty()));
-        if has_key || self.room.holds(LOGIN.file) {
-            return Login::SignedIn;
-        }
-        let why = "set CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`) or ANTHROPIC_API_KEY".to_owned();
-        // The keychain, or a helper program, may know.
-        if self.room.is_operators() { Login::Unknown } else { Login::SignedOut { why } }
+        let settings = self.room.operators_file("settings.json").unwrap_or_default();
+        let is_set = |variable: &&str| {
+            let own = self.environment.variable(variable).is_some_and(|value| !value.is_empty());
+            own || settings::set(&settings, variable)
+        };
+        let has_settings = self.config.args.iter().any(|arg| arg.starts_with("--settings"));
+        let signs = Signs {
+            has_key: LOGIN.keys.iter().any(is_set),
+            is_elsewhere: has_settings || PROVIDERS.iter().any(is_set),
+            has_file: self.room.holds(LOGIN.file),
+            has_helper: settings::name_a_helper(&settings),
+            os: std::env::consts::OS,
+        };
+        signs.login()
     }
 
     fn arguments(&self, request: &EngineRequest, session: &str, memory: Memory) -> Vec<OsString> {
@@ -120,8 +138,8 @@ impl Engine for ClaudeEngine {
             Some(session) => (session.to_owned(), Memory::Resumed),
             None => (session_of(request.job, request.epoch), Memory::New),
         };
-        let login = self.room.carry(&folder, &LOGIN).map_err(EngineError::Disk)?;
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
+        let login = self.room.carry(request.job, &folder, &LOGIN).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, &session, memory));
         let run = RunKey { job: request.job, epoch: request.epoch };

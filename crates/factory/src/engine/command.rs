@@ -8,7 +8,7 @@ use domain::{EngineName, FailureReason, Insights};
 
 use super::figures::Figures;
 use super::stream::one_line;
-use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Presence, Session};
+use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Presence, Reply, Session};
 use crate::config::EngineConfig;
 use crate::detect::find_program;
 use crate::process::{Environment, Line, Program};
@@ -139,6 +139,18 @@ impl Session for CommandSession {
         }
         events
     }
+
+    fn reply(&mut self) -> Reply {
+        Reply::HangUp
+    }
+
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn look(&mut self) {}
+
+    fn settle(&mut self) {}
 
     fn judge(&mut self, exit: Exit) -> Judgement {
         match exit {

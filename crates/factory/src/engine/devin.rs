@@ -18,7 +18,9 @@ use super::phrases::{says_signed_out, says_usage_limit};
 use super::resets::reset_time;
 use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
-use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Presence, Session};
+use super::{
+    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Presence, Reply, Session,
+};
 use crate::config::EngineConfig;
 use crate::process::{Environment, Line, Program};
 use crate::run_key::RunKey;
@@ -170,6 +172,16 @@ impl Session for DevinSession {
         }
         self.session_started().into_iter().chain(for_people(&line.text)).collect()
     }
+
+    fn reply(&mut self) -> Reply {
+        Reply::HangUp
+    }
+
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn look(&mut self) {}
 
     fn settle(&mut self) {
         self.trajectory = Trajectory::read(&self.export);

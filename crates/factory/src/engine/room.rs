@@ -1,14 +1,20 @@
 //! Where an engine keeps its login and its sessions.
 
 mod carrying;
+mod lineage;
+mod operators;
+mod refreshed;
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use domain::{Epoch, JobId};
 
 pub(super) use self::carrying::Carried;
-use self::carrying::Whose;
+use self::lineage::Lineage;
+use self::operators::{Whose, look_at};
+pub(super) use self::refreshed::Refreshes;
 use super::bench::Login;
 use crate::config::EnvironmentConfig;
 use crate::disk::make_private_folder;
@@ -43,6 +49,11 @@ impl Room {
         self.operators.is_some()
     }
 
+    /// What a file of the operator's holds.
+    pub(super) fn operators_file(&self, name: &str) -> Option<Vec<u8>> {
+        look_at(self.operators.as_deref()?, self.whose, name)
+    }
+
     /// The operator's folder, for a look at the login that is in it.
     pub(super) fn operators(&self) -> Vec<PathBuf> {
         self.operators.clone().into_iter().collect()
@@ -55,10 +66,13 @@ impl Room {
         Ok(folder)
     }
 
-    /// Brings an operator's login and settings into a job's folder.
-    pub(super) fn carry(&self, folder: &Path, login: &Login) -> io::Result<Option<Carried>> {
+    /// Brings an operator's login and settings into a job's folder, when it is made ready otherwise. A login that an earlier
+    /// run has left there is settled first.
+    pub(super) fn carry(&self, job: JobId, folder: &Path, login: &'static Login) -> io::Result<Option<Carried>> {
+        let note = self.below.join(format!("{job}{}", lineage::SUFFIX));
+        drop(Lineage::found(&note).and_then(|lineage| Carried::of(lineage, folder.to_owned())));
         match &self.operators {
-            Some(operators) => Carried::begin(operators, self.whose, folder, login),
+            Some(operators) => Carried::begin((operators, self.whose), (folder, &note), login),
             None => Ok(None),
         }
     }
@@ -75,6 +89,18 @@ impl Room {
     /// Whether a file is there before any job came.
     pub(super) fn holds(&self, file: &str) -> bool {
         self.operators.as_ref().is_some_and(|folder| folder.join(file).is_file())
+    }
+}
+
+/// Settles the logins that ended runs have left in rooms below `sessions`: what was refreshed goes back, and none stays. A
+/// room in which a run goes on is left alone, whichever process it is of.
+pub(crate) fn settle_rooms(sessions: &Path) {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in entries(sessions).flat_map(|engine| entries(&engine)) {
+        let room = path.to_string_lossy().strip_suffix(lineage::SUFFIX).map(PathBuf::from);
+        if let Some(room) = room {
+            drop(Lineage::left(&path).and_then(|lineage| Carried::of(lineage, room)));
+        }
     }
 }
 

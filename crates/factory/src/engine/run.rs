@@ -81,11 +81,12 @@ impl EngineRun {
         launcher: &Launcher,
         bounds: Bounds,
     ) -> Result<Self, EngineError> {
-        let (program, session) = engine.command(request)?;
+        let (program, mut session) = engine.command(request)?;
         let (allowance, clock) = (request.allowance.clone(), launcher.clock());
         let disk = allowance.disk.map(|disk| DiskWatch::new(disk, &request.worktree));
         // All it says is heard, because its last lines tell what it came to; what is kept of it has its own bound.
-        let running = launcher.start(program, Bounds { output_bytes_max: u64::MAX, ..bounds })?;
+        let running = launcher.start(program, Bounds { output_bytes_max: u64::MAX, ..bounds });
+        let running = running.inspect_err(|_| session.settle())?;
         Ok(Self { running, session, bounds, allowance, disk, clock })
     }
 

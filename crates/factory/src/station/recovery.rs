@@ -6,6 +6,7 @@ use tracing::{info, warn};
 
 use super::Station;
 use super::reports;
+use crate::engine::settle_rooms;
 use crate::process::kill_leftovers;
 use crate::publish::Saved;
 use crate::run_key::RunKey;
@@ -36,6 +37,8 @@ impl Station {
                 self.give_back(record).await;
             }
         }
+        // After the last agent of the earlier process was ended.
+        settle_rooms(&self.host.state.sessions());
         self.give_back_claimed().await;
     }
 

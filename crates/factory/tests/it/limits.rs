@@ -309,6 +309,14 @@ impl Session for Talk {
         if self.said > 3 { Reply::HangUp } else { Reply::Say(format!("answer {}\n", self.said).into_bytes()) }
     }
 
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn look(&mut self) {}
+
+    fn settle(&mut self) {}
+
     fn judge(&mut self, exit: Exit) -> Judgement {
         Judgement::Asked { question: format!("{:?} {exit:?}", self.heard) }
     }

@@ -3,6 +3,7 @@
 mod check;
 mod coordinator;
 mod data;
+mod logins;
 mod store;
 mod tools;
 
@@ -55,6 +56,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     checks.extend(coordinator::examine(&config).await);
     checks.push(tools::git());
     checks.extend(tools::engines(&config.factory));
+    checks.extend(logins::examine(&config.factory).await);
     checks.extend(tools::repositories(&config.factory));
     checks.push(tools::confinement(&config.factory));
     checks.push(tools::capabilities(&config.factory).await);

@@ -1,5 +1,7 @@
 //! `giga doctor`
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::{Value, json};
 
 use crate::coordinator::{Answer, Coordinator};
@@ -118,4 +120,27 @@ fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
     assert!(!ran.stdout.contains("not-for-show"));
     assert!(ran.stdout.contains("AQ_FLEET_DASH is set and has no effect yet"), "{}", ran.stdout);
     assert!(ran.stdout.contains("asking for work every 0s is out of bounds: every 1s"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_login_that_agents_cannot_use_is_no_login_and_doctor_says_what_to_do() {
+    let machine = Machine::new();
+    let (program, operators) = (machine.path().join("claude"), machine.path().join("operators"));
+    machine.write("claude", "#!/bin/sh\necho '2.1.197 (Claude Code)'\n");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(&operators).unwrap();
+    machine.write("operators/settings.json", r#"{"apiKeyHelper":"~/bin/key"}"#);
+    machine.write(
+        "giga.toml",
+        &format!(
+            "[factory.engines.claude]\nprogram = {program:?}\nenvironment = {{ set = {{ CLAUDE_CONFIG_DIR = {operators:?} }} }}\n"
+        ),
+    );
+    let with = |key: &str| machine.giga_with(&["doctor", "--json"], &[("ANTHROPIC_API_KEY", key)], "");
+
+    let (without, with) = (with(""), with("sk-test"));
+
+    assert_eq!(verdict(&without, "login"), "warn", "{}", without.stdout);
+    assert!(without.stdout.contains("set CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`)"), "{}", without.stdout);
+    assert_eq!(verdict(&with, "login"), "ok", "{}", with.stdout);
 }

@@ -17,6 +17,19 @@ pub(crate) fn naming(folder: &Path) -> Vec<String> {
     lines.filter(|line| line.contains(folder)).collect()
 }
 
+/// The numbers of this program's processes whose first word is `word` and whose command line names this folder.
+pub(crate) fn ours(folder: &Path, word: &str) -> Vec<Pid> {
+    let folder = folder.to_str().unwrap();
+    let is_ours = |line: &[u8]| {
+        let line = String::from_utf8_lossy(line);
+        line.split('\0').nth(1) == Some(word) && line.contains(folder)
+    };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ours =
+        processes.filter(|process| std::fs::read(process.path().join("cmdline")).is_ok_and(|line| is_ours(&line)));
+    ours.filter_map(|process| process.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)).collect()
+}
+
 pub(crate) fn send(signal: Signal, child: &Child) {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, signal).unwrap();

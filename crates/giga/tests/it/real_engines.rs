@@ -1,13 +1,14 @@
 //! The real claude and codex through a whole fleet, against a stand-in of the models behind them.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use ambient::SystemClock;
 use domain::{Clock, Timestamp};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-use standin::{Agent, Programs, StandIn, Turn, Usage};
+use standin::{Agent, Programs, StandIn, Turn, Usage, expired_codex_login};
 
 use crate::fleet::Fleet;
 use crate::processes;
@@ -27,15 +28,23 @@ struct Shop {
 impl Shop {
     /// `more` is what else the engine's section says. `None` where the programs are not here, which is told.
     fn open(agent: Agent, more: &str, script: impl IntoIterator<Item = Turn>) -> Option<Self> {
+        Self::with(script, |programs, model, _| match agent {
+            Agent::Claude => claude(programs, model, more),
+            Agent::Codex => codex(programs, model, more),
+        })
+    }
+
+    /// `engine` gives the engine's section.
+    fn with(
+        script: impl IntoIterator<Item = Turn>,
+        engine: impl FnOnce(&Programs, &StandIn, &Path) -> String,
+    ) -> Option<Self> {
         let programs = Programs::for_test()?;
         let model = StandIn::start(script).unwrap();
         let mut fleet = Fleet::new();
         let config = fleet.machine.read("giga.toml");
         let without_script = config.split("[factory.engines").next().unwrap();
-        let engine = match agent {
-            Agent::Claude => claude(&programs, &model, more),
-            Agent::Codex => codex(&programs, &model, more),
-        };
+        let engine = engine(&programs, &model, fleet.machine.path());
         fleet.machine.write("giga.toml", &format!("{without_script}{engine}"));
         fleet.start_up();
         Some(Self { fleet, model })
@@ -134,6 +143,32 @@ fn codex(programs: &Programs, model: &StandIn, more: &str) -> String {
          [factory.prices.gpt-test]\ninput = {input}\ncached = {cached}\noutput = {output}\n",
         programs.path(Agent::Codex).display(),
     )
+}
+
+/// Codex with a subscription's login, which is in a folder of the operator's.
+fn signed_in_codex(programs: &Programs, model: &StandIn, operators: &Path) -> String {
+    std::fs::create_dir(operators).unwrap();
+    std::fs::write(operators.join("auth.json"), expired_codex_login().to_string()).unwrap();
+    let url = model.url();
+    let provider = format!(
+        "{{ name = \"standin\", base_url = \"{url}/v1\", requires_openai_auth = true, wire_api = \"responses\", \
+         request_max_retries = 0, stream_max_retries = 0 }}"
+    );
+    format!(
+        "[factory.engines.codex]\nprogram = '{}'\nmodel = 'gpt-test'\n\
+         args = ['-c', 'model_provider=\"standin\"', '-c', 'model_providers.standin={provider}', \
+         '-c', 'chatgpt_base_url=\"{url}/backend-api/\"']\n\
+         [factory.engines.codex.environment.set]\nCODEX_HOME = '{}'\n\
+         CODEX_REFRESH_TOKEN_URL_OVERRIDE = '{url}/oauth/token'\n",
+        programs.path(Agent::Codex).display(),
+        operators.display(),
+    )
+}
+
+/// The files that hold a login of codex, wherever they are.
+fn logins_below(folder: &Path) -> Vec<PathBuf> {
+    let found = Command::new("find").arg(folder).args(["-name", "*auth.json*"]).output().unwrap();
+    String::from_utf8(found.stdout).unwrap().lines().map(PathBuf::from).collect()
 }
 
 fn in_seconds(seconds: i64) -> i64 {
@@ -281,5 +316,32 @@ fn codex_goes_on_with_its_conversation_after_a_failure_and_pays_for_each_run_onc
     let last = shop.model.requests().len() - 1;
     assert!(shop.remembers(last), "{}", shop.model.requests()[last].body);
     assert_eq!(shop.on_branch(&id, "out.txt"), "made before the trouble\n");
+    shop.close();
+}
+
+#[test]
+fn a_login_that_codex_refreshes_comes_back_though_its_factory_is_killed_and_is_used_again() {
+    let script = [Turn::run("sleep 600"), Turn::write("out.txt", "made"), Turn::say("All done.")];
+    let open =
+        Shop::with(script, |programs, model, folder| signed_in_codex(programs, model, &folder.join("operators")));
+    let Some(shop) = open else { return };
+    let folder = shop.fleet.machine.path().to_owned();
+    let operators = folder.join("operators/auth.json");
+    let read = || serde_json::from_slice::<Value>(&std::fs::read(&operators).unwrap()).unwrap();
+
+    let id = shop.submit("engines: [codex]\n");
+    assert!(processes::becomes_so(PATIENCE, || !shop.model.requests().is_empty()), "{:#}", shop.job(&id));
+    for factory in processes::ours(&folder, "factory") {
+        kill_process(factory, Signal::KILL).unwrap();
+    }
+    let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+    let outcomes = [&job["runs"][0]["outcome"], &job["runs"][1]["outcome"]];
+    assert_eq!(outcomes, ["released", "completed"], "{job:#}\n{}", shop.fleet.machine.read("long-lived.log"));
+    let (before, after) = (expired_codex_login(), read());
+    assert_eq!(after["tokens"]["refresh_token"], "second");
+    assert_eq!(after["tokens"]["account_id"], before["tokens"]["account_id"]);
+    assert!(after["last_refresh"].as_str() > before["last_refresh"].as_str(), "{after:#}");
+    assert_eq!(logins_below(&folder), [operators], "no login lies in a room");
     shop.close();
 }

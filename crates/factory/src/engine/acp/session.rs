@@ -254,6 +254,10 @@ impl Session for AcpSession {
         Some(wire::notification("session/cancel", &CancelNotification::new(session)))
     }
 
+    fn look(&mut self) {}
+
+    fn settle(&mut self) {}
+
     fn judge(&mut self, exit: Exit) -> Judgement {
         let ending = match &self.step {
             Step::Over(ending) => ending,

@@ -11,7 +11,7 @@ use crate::engine::phrases::says_signed_out;
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
 use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
-use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Session, Target, Usage, WindowState};
+use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Reply, Session, Target, Usage, WindowState};
 use crate::process::Line;
 
 /// The limits that the engine itself was told, for the words about them.
@@ -260,6 +260,18 @@ impl Session for ClaudeSession {
             Heard::Nothing => Vec::new(),
         }
     }
+
+    fn reply(&mut self) -> Reply {
+        Reply::HangUp
+    }
+
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn look(&mut self) {}
+
+    fn settle(&mut self) {}
 
     fn judge(&mut self, exit: Exit) -> Judgement {
         match &self.result {

@@ -11,7 +11,7 @@ use crate::engine::phrases::{says_signed_out, says_usage_limit};
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
 use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
-use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Session, Target, Usage, WindowState};
+use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Reply, Session, Target, Usage, WindowState};
 use crate::process::{Line, Source};
 
 /// Follows one run of `codex exec --json`.
@@ -240,6 +240,14 @@ impl Session for CodexSession {
             }
             Heard::Nothing => Vec::new(),
         }
+    }
+
+    fn reply(&mut self) -> Reply {
+        Reply::HangUp
+    }
+
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        None
     }
 
     /// It tells what it has used up only at the end of its turn; its own record does so after every answer.

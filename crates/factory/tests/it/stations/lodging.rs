@@ -1,22 +1,56 @@
 //! Engines with an operator's login: what of it a job gets, and what comes back.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use factory::{
+    Allowance, Beginning, Bench, ClaudeEngine, EngineConfig, EngineRequest, EngineRun, Gc, Launcher, Prices,
+    StationSettings,
+};
 
 use super::LONG;
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
 use super::plant::Plant;
-use crate::stage::Forge;
+use crate::stage::{Forge, clock, environment, eventually, job, roomy, run};
+
+const OLD: &str = r#"{"claudeAiOauth":{"accessToken":"a1","refreshToken":"r1","expiresAt":1,"scopes":null}}"#;
+const NEW: &str =
+    r#"{"claudeAiOauth":{"accessToken":"a2","refreshToken":"r2","expiresAt":2,"scopes":["user:inference"]}}"#;
+
+/// An operator's folder with a login in it.
+fn operators(forge: &Forge) -> PathBuf {
+    let folder = forge.path("operators");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join(".credentials.json"), OLD).unwrap();
+    folder
+}
+
+/// The same station, whose engine has its login from there.
+fn with_login(mut own: StationSettings, operators: &Path) -> StationSettings {
+    for engine in own.engines.values_mut() {
+        let folder = operators.to_str().unwrap().to_owned();
+        engine.environment.set = [("CLAUDE_CONFIG_DIR".to_owned(), folder)].into();
+    }
+    own
+}
+
+/// The names of all files below a folder.
+fn files_below(folder: &Path) -> Vec<String> {
+    let listed = Command::new("find").arg(folder).args(["-type", "f", "-printf", "%f\n"]).output().unwrap();
+    String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect()
+}
 
 #[tokio::test]
 async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settings() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let login = |token: &str| format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}"}}}}"#);
-    let operators = forge.path("operators");
-    fs::create_dir(&operators).unwrap();
+    let operators = operators(&forge);
     fs::write(operators.join(".credentials.json"), login("first")).unwrap();
-    fs::write(operators.join("settings.json"), r#"{"model":"opus"}"#).unwrap();
+    let settings = r#"{"model":"opus","hooks":{"Stop":[]},"apiKeyHelper":"~/bin/key"}"#;
+    fs::write(operators.join("settings.json"), settings).unwrap();
     let script = format!(
         "cat \"$CLAUDE_CONFIG_DIR/settings.json\" \"$CLAUDE_CONFIG_DIR/.credentials.json\" > found-$GIGA_JOB_ID.txt\n\
          echo '{{\"hooks\":{{}}}}' > \"$CLAUDE_CONFIG_DIR/settings.json\"; touch \"$CLAUDE_CONFIG_DIR/planted\"\n\
@@ -25,11 +59,7 @@ async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settin
         login("second"),
         stream("real-ok")
     );
-    let mut own = playing("lodger", &forge, &script);
-    for engine in own.engines.values_mut() {
-        let folder = operators.to_str().unwrap().to_owned();
-        engine.environment.set = [("CLAUDE_CONFIG_DIR".to_owned(), folder)].into();
-    }
+    let own = with_login(playing("lodger", &forge, &script), &operators);
     let _plant = Plant::start(own, fleet.enrol("lodger", &line).await);
 
     let mut found = Vec::new();
@@ -41,10 +71,85 @@ async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settin
         found.push(forge.file_at(&sha, &format!("found-{job}.txt")).unwrap());
     }
 
-    let settings = r#"{"model":"opus"}"#;
-    assert_eq!(found, [format!("{settings}{}", login("first")), format!("{settings}{}\n", login("second"))]);
+    let fit = r#"{"model":"opus"}"#;
+    assert_eq!(found, [format!("{fit}{}", login("first")), format!("{fit}{}", login("second"))]);
     let mut names: Vec<_> = fs::read_dir(&operators).unwrap().map(|file| file.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, [".credentials.json", "settings.json"]);
     assert_eq!(fs::read_to_string(operators.join("settings.json")).unwrap(), settings);
+}
+
+#[tokio::test]
+async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_the_next_clean_up() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (operators, up) = (operators(&forge), forge.path("up"));
+    let outside = || fs::read_to_string(operators.join(".credentials.json")).unwrap();
+    let script = format!("touch '{}'; sleep 600 & wait", up.display());
+    let own = with_login(playing("lodger", &forge, &script), &operators);
+    let client = fleet.enrol("lodger", &line).await;
+    let plant = Plant::start(own.clone(), client.clone());
+    let job = fleet.submit("").await;
+    eventually("the run", || up.exists()).await;
+    // What is on the disk of a host that stops at this moment, once its engine has refreshed the login.
+    let image = |name: &str| {
+        let state = forge.path(name);
+        fs::create_dir(&state).unwrap();
+        let copied = Command::new("cp").arg("-a").arg(own.state.join("sessions")).arg(&state).status().unwrap();
+        assert!(copied.success());
+        fs::write(state.join(format!("sessions/claude/{job}/.credentials.json")), NEW).unwrap();
+        StationSettings { state, ..own.clone() }
+    };
+    let (restarted, cleaned_up) = (image("restarted"), image("cleaned-up"));
+    fleet.act(job, "cancel").await;
+    plant.stop().await;
+    assert_eq!(outside(), OLD);
+
+    let next = Plant::start(restarted.clone(), client.clone());
+    eventually("the login being back", || outside() == NEW).await;
+    next.stop().await;
+    fs::write(operators.join(".credentials.json"), OLD).unwrap();
+    let gc = Gc::of(&cleaned_up, client, clock()).unwrap();
+    gc.dry_run().await.unwrap();
+    assert_eq!(outside(), OLD, "a dry run does nothing");
+    gc.run().await.unwrap();
+
+    assert_eq!(outside(), NEW);
+    for state in [restarted.state, cleaned_up.state, own.state] {
+        let left = files_below(&state.join("sessions"));
+        assert!(!left.iter().any(|name| name.contains("credentials") || name.contains("login")), "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_start_leaves_no_login_behind() {
+    let forge = Forge::new();
+    let (operators, sessions) = (operators(&forge), forge.path("sessions"));
+    let bench = Bench {
+        launcher: Launcher::unguarded(clock()),
+        clock: clock(),
+        sessions: sessions.clone(),
+        prices: Prices::default(),
+        empty_home: forge.path("home"),
+    };
+    let config = EngineConfig { program: Some("/no/such/claude".to_owned()), ..EngineConfig::default() };
+    let environment = environment().with("CLAUDE_CONFIG_DIR", &operators);
+    let engine = ClaudeEngine::new("claude".parse().unwrap(), &config, environment, &bench);
+    let request = EngineRequest {
+        job: job(),
+        epoch: run(3).epoch,
+        attempt: 1,
+        title: "x".to_owned(),
+        prompt: "do it".to_owned(),
+        model: None,
+        session: None,
+        worktree: operators,
+        beginning: Beginning::Fresh,
+        allowance: Allowance::default(),
+    };
+
+    let started = EngineRun::start(&engine, &request, &bench.launcher, roomy());
+
+    assert!(started.is_err());
+    assert_eq!(files_below(&sessions), Vec::<String>::new());
 }

@@ -1,0 +1,58 @@
+//! Files of an operator's folder, and the copies of them in a job's room.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::folder::Folder;
+
+/// Logins are a few tokens; settings are written by people.
+const BYTES_MAX: u64 = 1024 * 1024;
+
+/// Who can change what is in an operator's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The operator alone.
+    Operators,
+    /// Agents too: it is in the home that they were given.
+    Agents,
+}
+
+/// What an ordinary file of an operator's folder holds.
+pub(super) fn look_at(operators: &Path, whose: Whose, name: &str) -> Option<Vec<u8>> {
+    let (folder, file) = found(operators, whose, name)?;
+    read(&folder, &file).ok()
+}
+
+/// An ordinary file of an operator's folder, in the folder that it is really in.
+pub(super) fn found(operators: &Path, whose: Whose, name: &str) -> Option<(Folder, String)> {
+    let (folder, file) = place_of(operators, whose, name)?;
+    Some((Folder::open(&folder).ok()?, file))
+}
+
+/// Where it really is: the folder, and its name there.
+pub(super) fn place_of(operators: &Path, whose: Whose, name: &str) -> Option<(PathBuf, String)> {
+    let (folder, name) = match whose {
+        Whose::Agents => (operators.to_owned(), name.to_owned()),
+        Whose::Operators => {
+            let file = operators.join(name).canonicalize().ok()?;
+            (file.parent()?.to_owned(), file.file_name()?.to_str()?.to_owned())
+        }
+    };
+    Folder::open(&folder).ok()?.file(&name).ok()?;
+    Some((folder, name))
+}
+
+/// What such a file holds, if that is not too much.
+pub(super) fn read(folder: &Folder, file: &str) -> io::Result<Vec<u8>> {
+    let bytes = folder.read(file, BYTES_MAX + 1)?;
+    let is_whole = u64::try_from(bytes.len()).is_ok_and(|length| length <= BYTES_MAX);
+    if is_whole { Ok(bytes) } else { Err(io::ErrorKind::FileTooLarge.into()) }
+}
+
+/// Puts bytes into a job's folder; whoever has the folder has them.
+pub(super) fn put(room: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let owner = fs::metadata(room)?;
+    Folder::open(room)?.put(name, bytes, (owner.uid(), owner.gid()))
+}

@@ -1,0 +1,43 @@
+//! Whether agents here have somebody to pay for them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ambient::SystemClock;
+use domain::{Clock, EngineName};
+use factory::{Bench, Launcher, Login, Presence, Prices, presences};
+
+use crate::config::FactoryConfig;
+use crate::programs;
+
+use super::check::Check;
+
+/// Is somebody signed in, as agents need it? What cannot be told is not mentioned.
+pub(super) async fn examine(factory: &FactoryConfig) -> Vec<Check> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let bench = Bench {
+        launcher: Launcher::unguarded(Arc::clone(&clock)),
+        clock,
+        sessions: factory.state.value.join("sessions"),
+        prices: Prices::default(),
+        empty_home: PathBuf::from("/"),
+    };
+    // A command line that is none is told elsewhere.
+    let presences = presences(&factory.engines.value, &bench).await.unwrap_or_default();
+    let is_configured = |name: &EngineName| factory.engines.value.contains_key(name);
+    presences.into_iter().filter_map(|(name, presence)| check(&name, presence, is_configured(&name))).collect()
+}
+
+fn check(name: &EngineName, presence: Presence, is_configured: bool) -> Option<Check> {
+    match presence {
+        Presence::Ready { login: Login::SignedIn, .. } => Some(Check::ok("login", format!("`{name}` has one"))),
+        Presence::Ready { login: Login::SignedOut { why }, .. } => {
+            Some(Check::warn("login", format!("nobody is signed in to `{name}` for agents: it gets no work"), why))
+        }
+        Presence::Ready { login: Login::Unknown, .. } => None,
+        Presence::Missing { why } => {
+            let is_there = !is_configured && programs::found(name.as_str()).is_some();
+            is_there.then(|| Check::warn("login", format!("`{name}` is not offered"), why))
+        }
+    }
+}
