@@ -15,7 +15,8 @@ impl StationSettings {
         let around = self.homes().into_iter().find(|closed| closed != &home && closed.starts_with(&home));
         let closed_still = |path: &PathBuf| around.as_ref().is_some_and(|around| path.starts_with(around));
         let marked = self.tools_in_homes().into_iter().chain(self.login_folders()).map(|path| real(&path));
-        let marked = marked.filter(|path| is_below(path) && !closed_still(path));
+        let secret: Vec<PathBuf> = self.secret_places().iter().map(|path| real(path)).collect();
+        let marked = marked.filter(|path| is_below(path) && !closed_still(path) && !secret.contains(path));
         let enclosure = marked.fold(enclosure, |enclosure, path| enclosure.without(&path));
         let enclosure = enclosure.with(home.clone(), Reach::Everything);
         let fixed = self.unchanging().into_iter().map(|path| real(&path)).filter(is_below);

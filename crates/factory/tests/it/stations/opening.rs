@@ -11,10 +11,13 @@ use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
 use crate::stage::Forge;
 
-/// A home with toolchains, a folder of programs on the `PATH` and a program that a link in it leads to.
+/// A home with toolchains, one of them hidden on purpose, a folder of programs on the `PATH`, and a program that a link in it
+/// leads to.
 fn home_in(place: &Path) -> PathBuf {
     let home = place.join("home");
-    for folder in ["go/pkg/mod", ".rustup/toolchains", ".local/lib", ".local/share/pnpm", "bin", "apps/tool"] {
+    for folder in
+        ["go/pkg/mod", ".rustup/toolchains", ".local/lib", ".local/share/pnpm", ".pyenv/shims", "bin", "apps/tool"]
+    {
         fs::create_dir_all(home.join(folder)).unwrap();
     }
     fs::write(home.join("apps/tool/tool"), "").unwrap();
@@ -26,8 +29,8 @@ fn home_in(place: &Path) -> PathBuf {
 /// Tries to write to the toolchains and to what must not change.
 fn writer(home: &Path) -> String {
     format!(
-        "cd '{}'; for file in go/pkg/mod/x .rustup/toolchains/x .local/lib/x .local/share/pnpm/x bin/x apps/tool/tool \
-         giga.toml; do (echo x >> $file) 2> /dev/null && echo $file >> \"$OLDPWD/written.txt\"; done; true",
+        "cd '{}'; for file in go/pkg/mod/x .rustup/toolchains/x .local/lib/x .local/share/pnpm/x .pyenv/shims/x bin/x \
+         apps/tool/tool giga.toml; do (echo x >> $file) 2> /dev/null && echo $file >> \"$OLDPWD/written.txt\"; done; true",
         home.display()
     )
 }
@@ -47,6 +50,7 @@ async fn written(name: &str, open: impl FnOnce(&mut StationSettings, &Path)) -> 
     let path = format!("{}:{}", home.join("bin").display(), std::env::var("PATH").unwrap());
     own.environment.set.insert("PATH".to_owned(), path);
     own.keep(&home.join("giga.toml"));
+    own.hidden.push(home.join(".pyenv"));
     open(&mut own, &spelled);
     let _plant = Plant::start(own, fleet.enrol(name, &line).await);
 
