@@ -32,8 +32,8 @@ use domain::{EngineName, Insights, JobId};
 
 pub use acp::{AcpEngine, Permissions};
 pub use activity::Activity;
-pub(crate) use bench::make_all;
 pub use bench::{Bench, presences};
+pub(crate) use bench::{login_folders, make_all};
 pub use claude::ClaudeEngine;
 pub use codex::CodexEngine;
 pub use command::{CommandEngine, TemplateError};

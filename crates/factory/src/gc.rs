@@ -154,6 +154,6 @@ impl GcPlan {
     }
 
     fn keep(&mut self, kind: GcKind, name: impl Into<String>, why: impl Into<String>) {
-        self.kept.push(Kept { kind, name: name.into(), why: why.into() });
+        self.kept.push(Kept { kind, name: name.into(), bytes: 0, why: why.into() });
     }
 }

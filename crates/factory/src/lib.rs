@@ -63,8 +63,8 @@ pub use host::Host;
 pub use mirror::Mirror;
 pub use outbox::{Outbox, OutboxEntry, OutboxListing};
 pub use process::{
-    Account, AccountError, Bounds, Confine, Confinement, End, Environment, Finished, Launcher, Line, ProcessMark,
-    Program, Running, Source, StartError, hide_from_siblings, kill_leftovers,
+    Account, AccountError, Bounds, Confine, Confinement, End, Environment, Finished, Launcher, Line, Means,
+    ProcessMark, Program, Running, Source, StartError, hide_from_siblings, kill_leftovers,
 };
 pub use promote::{Acceptable, Promotion, SeenBranch};
 pub use publish::{Committed, DiffSummary, Saved};

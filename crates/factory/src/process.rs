@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use account::{Account, AccountError};
-pub use enclosure::{Confine, Confinement};
+pub use enclosure::{Confine, Confinement, Means};
 pub(crate) use enclosure::{Enclosure, Reach};
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code};
@@ -191,6 +191,13 @@ impl Launcher {
         for (path, reach) in more {
             self.enclosure = self.enclosure.map(|enclosure| enclosure.with(path, reach));
         }
+        self
+    }
+
+    /// The same, with another enclosure in the place of the one that there is.
+    #[must_use]
+    pub(crate) fn enclosed_by(mut self, change: impl FnOnce(Enclosure) -> Enclosure) -> Self {
+        self.enclosure = self.enclosure.map(change);
         self
     }
 

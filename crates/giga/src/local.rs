@@ -6,6 +6,7 @@
 mod folder;
 mod intake;
 mod keeper;
+mod line;
 mod once;
 mod queue;
 mod records;

@@ -175,6 +175,24 @@ fn login_of(kind: EngineKind) -> Option<&'static Login> {
     }
 }
 
+/// The folders that hold somebody's login, as far as they are not where the user who runs the factory has them by custom.
+pub(crate) fn login_folders(
+    configured: &BTreeMap<EngineName, EngineConfig>,
+    variables: &[(OsString, OsString)],
+) -> Vec<PathBuf> {
+    let kinds = [EngineKind::Claude, EngineKind::Codex];
+    let names: Vec<&str> = kinds.into_iter().filter_map(login_of).map(|login| login.folder_variable).collect();
+    let own = variables.iter().filter(|(name, _)| names.iter().any(|known| name == known));
+    let own = own.map(|(_, folder)| PathBuf::from(folder));
+    let engines =
+        configured.iter().filter_map(|(name, config)| Some((&config.environment, login_of(config.kind(name))?)));
+    let named = engines.flat_map(|(environment, login)| {
+        let set = environment.set.get(login.folder_variable).map(PathBuf::from);
+        set.into_iter().chain(environment.home.as_ref().map(|home| home.join(login.folder)))
+    });
+    own.chain(named).collect()
+}
+
 /// An engine that nobody configured: without a login it is not there.
 struct Found(Arc<dyn Engine>);
 

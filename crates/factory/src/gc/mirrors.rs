@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::RepoName;
 
-use super::report::{GcItem, GcKind, GcReport};
+use super::report::{GcItem, GcKind, GcReport, Kept};
 use super::worktrees::modified;
 use super::{Gc, GcPlan};
 use crate::disk::{folder_bytes, remove_file, remove_folder};
@@ -46,12 +46,10 @@ impl IdleMirror {
 impl Gc {
     pub(super) fn plan_mirrors(&self, plan: &mut GcPlan) -> Result<(), Error> {
         for repo in self.mirrored()? {
+            let bytes = folder_bytes(&self.host.state.mirror(&repo));
             match self.fate_of(&repo)? {
-                Ok(fate) => {
-                    let bytes = folder_bytes(&self.host.state.mirror(&repo));
-                    plan.mirrors.push(IdleMirror { repo, bytes, fate });
-                }
-                Err(why) => plan.keep(GcKind::Mirror, repo.to_string(), why),
+                Ok(fate) => plan.mirrors.push(IdleMirror { repo, bytes, fate }),
+                Err(why) => plan.kept.push(Kept { kind: GcKind::Mirror, name: repo.to_string(), bytes, why }),
             }
         }
         Ok(())

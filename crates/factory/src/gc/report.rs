@@ -24,7 +24,7 @@ pub struct GcItem {
     pub kind: GcKind,
     /// Its name.
     pub name: String,
-    /// The space on this host that it took.
+    /// The space on this host that it took; of what stays it is told of mirrors only.
     pub bytes: u64,
     /// Why it went, or stays.
     pub why: String,
@@ -67,12 +67,13 @@ impl GcKind {
 pub(super) struct Kept {
     pub(super) kind: GcKind,
     pub(super) name: String,
+    pub(super) bytes: u64,
     pub(super) why: String,
 }
 
 impl From<Kept> for GcItem {
     fn from(kept: Kept) -> Self {
-        Self { kind: kept.kind, name: kept.name, bytes: 0, why: kept.why }
+        Self { kind: kept.kind, name: kept.name, bytes: kept.bytes, why: kept.why }
     }
 }
 

@@ -39,10 +39,19 @@ pub enum Confine {
 /// What keeps agents from the factory's own files, in words for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Confinement {
-    /// The kernel: which means of it, and in which version.
-    Kernel(String),
+    /// The kernel, by these means.
+    Kernel(Means),
     /// Nothing: why, and what to do about it.
     None(String),
+}
+
+/// What of the kernel keeps agents from the factory's own files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Means {
+    /// What it is, and in which version.
+    pub name: String,
+    /// What it should hold back and does not, and what to do about it. Nobody who requires confinement takes that.
+    pub gap: Option<String>,
 }
 
 /// How far a program reaches below a path.
@@ -65,6 +74,7 @@ impl Confine {
         match self {
             Self::Off => Confinement::None("`confine` is off".to_owned()),
             Self::Auto | Self::Required => match kernel::try_out() {
+                Ok(Means { gap: Some(gap), .. }) if self == Self::Required => Confinement::None(gap),
                 Ok(means) => Confinement::Kernel(means),
                 Err(why) => Confinement::None(why),
             },
@@ -92,6 +102,12 @@ impl std::fmt::Display for Confine {
             Self::Required => "required",
             Self::Off => "off",
         })
+    }
+}
+
+impl std::fmt::Display for Means {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
     }
 }
 
@@ -128,6 +144,14 @@ impl Enclosure {
     #[must_use]
     pub(crate) fn at_least(self, path: &Path, reach: Reach) -> Self {
         if self.reach_at(path) < reach { self.with(path, reach) } else { self }
+    }
+
+    /// The same without the mark at a path: there holds what is around it.
+    #[must_use]
+    pub(crate) fn without(mut self, path: &Path) -> Self {
+        let path = resolved(path);
+        self.marks.retain(|marked, _| resolved(marked) != path);
+        self
     }
 
     /// The same without a path and all that is below it, marked or not.

@@ -1,8 +1,11 @@
 //! What the programs of a factory are kept from [T8].
 
+mod caches;
+mod opening;
 mod surroundings;
 mod tools;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +13,7 @@ use tracing::{info, warn};
 
 use self::surroundings::Programs;
 use super::{StationError, StationSettings};
-use crate::config::EngineKind;
+use crate::config::{EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
 use crate::process::{Confine, Confinement, Enclosure, Reach};
 use crate::remote::{Remote, Transport};
@@ -66,8 +69,12 @@ impl StationSettings {
                 Ok(None)
             }
             (Confinement::Kernel(means), account) => {
-                let by = account.map_or_else(|| means.clone(), |account| format!("{means}, and {account}"));
+                let gap = means.gap.as_ref().filter(|_| account.is_none());
+                let by = account.map_or_else(|| means.to_string(), |account| format!("{means}, and {account}"));
                 info!(factory.id = %name, "Agents of factory `{name}` are confined by {by}");
+                if let Some(gap) = gap {
+                    warn!(factory.id = %name, "Agents of factory `{name}` are not kept from everything: {gap}");
+                }
                 self.say_what_stays_open()?;
                 let enclosure = self.marks(state);
                 self.say_what_is_narrow(&enclosure);
@@ -79,19 +86,25 @@ impl StationSettings {
     /// What every program reaches, whatever run it belongs to: the machine, without what is secret, with what somebody
     /// opened on purpose, and without changes to programs.
     fn marks(&self, state: &StateDir) -> Enclosure {
-        let hidden: Vec<PathBuf> = self.secret_places().into_iter().chain([state.root().to_owned()]).collect();
+        let hidden = self.secret_places().into_iter().chain(self.closed_logins()).chain([state.root().to_owned()]);
+        let hidden: Vec<PathBuf> = hidden.collect();
         let enclosure = hidden.iter().fold(self.machine(), |enclosure, path| enclosure.hiding(path));
 
-        let written = self.writable.iter().cloned().chain(self.environment.home.clone()).chain(self.temporary());
+        let written = self.written().chain(self.temporary());
         let read = self.readable.iter().cloned().map(|path| (path, Reach::Read));
         let given = read.chain(written.map(|path| (path, Reach::Everything)));
         let given = given.filter(|(path, _)| !hidden.iter().any(|hidden| real(hidden) == real(path)));
+        // Its mark takes the place of the one that closes a home, however the home was spelled.
+        let homes = self.homes();
+        let as_marked = |path: PathBuf| homes.iter().find(|home| **home == real(&path)).cloned().unwrap_or(path);
+        let given = given.map(|(path, reach)| (as_marked(path), reach));
         let enclosure = given.fold(enclosure, |enclosure, (path, reach)| enclosure.with(path, reach));
 
-        let programs = self.path().into_iter().filter(|folder| !self.writable.iter().any(|open| real(open) == *folder));
-        let guard = self.guard.iter().flatten().take(1).map(PathBuf::from);
-        let fixed = programs.chain(guard).chain(self.fixed.iter().cloned());
-        let enclosure = fixed.fold(enclosure, |enclosure, path| enclosure.at_most(&path, Reach::Read));
+        let is_hidden = |path: &PathBuf| hidden.iter().any(|hidden| real(path).starts_with(real(hidden)));
+        let tools = self.tools_in_homes().into_iter().filter(|path| !is_hidden(path));
+        let enclosure = tools.fold(enclosure, |enclosure, path| enclosure.at_least(&path, Reach::Read));
+        let enclosure =
+            self.unchanging().iter().fold(enclosure, |enclosure, path| enclosure.at_most(path, Reach::Read));
 
         let named = self.named_programs();
         let enclosure = named.iter().fold(enclosure, |enclosure, path| enclosure.at_least(path, Reach::Read));
@@ -99,14 +112,13 @@ impl StationSettings {
         enclosure.with(state.empty_home(), Reach::Everything)
     }
 
-    /// The machine as everybody finds it, with tools in homes and nothing else of them.
+    /// The machine as everybody finds it, without homes.
     fn machine(&self) -> Enclosure {
         let homes = self.homes();
-        let tools = homes.iter().flat_map(|home| tools::in_home(home, &self.path())).filter(|path| path.exists());
         // An agent that could write to a repository on this disk could move any branch of it.
         // A home is not opened for the repositories in it.
         let remotes = self.local_remotes().filter(|path| !homes.iter().any(|home| home.starts_with(real(path))));
-        let read = tools.chain(remotes).map(|path| (path, Reach::Read));
+        let read = remotes.map(|path| (path, Reach::Read));
         let hidden = homes.iter().map(|home| (home.clone(), Reach::Nothing));
         let marks = hidden.chain(surroundings::marks(self.programs())).chain(read);
         marks.fold(Enclosure::default(), |enclosure, (path, reach)| enclosure.with(path, reach))
@@ -214,6 +226,19 @@ impl StationSettings {
                 "`{variable}` leads to {folder}, which is kept from agents: open it with `read` or `write`"
             );
         }
+        let opened = |environment: &EnvironmentConfig| match &environment.home {
+            Some(home) => self.with_home_open(enclosure.clone(), home),
+            None => enclosure.clone(),
+        };
+        let caches =
+            self.environments().flat_map(|environment| caches::only_readable(environment, &opened(environment)));
+        for (variable, folder) in caches.collect::<BTreeSet<_>>() {
+            warn!(
+                factory.id = %self.name,
+                "`{variable}` leads to {folder}, which agents can only read, so that builds with something new in them \
+                 fail: open it with `write`, or give the repository a folder of its own with `caches`"
+            );
+        }
     }
 }
 
@@ -239,11 +264,12 @@ pub(super) fn settle(wish: Confine, found: Confinement) -> Result<Confinement, S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::Means;
 
     #[test]
     fn a_factory_that_must_confine_its_agents_and_cannot_does_not_work() {
         let none = || Confinement::None("no Landlock".to_owned());
-        let kernel = || Confinement::Kernel("landlock".to_owned());
+        let kernel = || Confinement::Kernel(Means { name: "landlock".to_owned(), gap: None });
 
         let refused = settle(Confine::Required, none()).unwrap_err();
 

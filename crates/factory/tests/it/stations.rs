@@ -8,6 +8,7 @@ mod isolation;
 mod judged;
 mod lodging;
 mod metering;
+mod opening;
 pub(crate) mod plant;
 mod polling;
 mod promoting;

@@ -103,7 +103,8 @@ fn clear_leftovers(data: &Path) {
     }
 }
 
-fn is_dead(pid: i32) -> bool {
+/// Whether no process of this machine has a number.
+pub(super) fn is_dead(pid: i32) -> bool {
     Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid).is_err())
 }
 

@@ -11,7 +11,7 @@ use protocol::{
 
 use crate::failure::Failure;
 
-use super::lives::ONLY_HERE;
+use super::lives::only_here;
 
 /// The engine that every hand offers and no hand runs.
 const ENGINE: &str = "command";
@@ -34,7 +34,7 @@ impl Hand {
     pub(super) async fn beat(&self) -> Result<HeartbeatAnswer, Failure> {
         let heartbeat = Heartbeat {
             instance: self.instance,
-            capabilities: ["os:linux", "arch:x86_64", "engine:command", ONLY_HERE]
+            capabilities: ["os:linux", "arch:x86_64", "engine:command", &only_here()]
                 .iter()
                 .filter_map(|c| c.parse().ok())
                 .collect(),

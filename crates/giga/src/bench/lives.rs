@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::{JobId, Message, ProductId};
+use domain::{Capability, JobId, Message, ProductId};
 use protocol::{Accepted, Batch, BatchAnswer, Client, Submit, Submitted, WorkOperation, WorkOutcome};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -19,13 +19,25 @@ const BODY_LEN: usize = 1_024;
 /// Operations of one batched request: enough to share its cost, few enough to answer soon.
 const OPERATIONS_MAX: usize = 256;
 
-/// What the factories of a benchmark offer and no other does: a fleet that is in use gets none of its jobs.
-pub(super) const ONLY_HERE: &str = "has:giga-bench";
+/// What the capability begins with that only the factories of one benchmark offer, before the number of its process.
+const ONLY_THERE: &str = "has:giga-bench-";
+
+/// What the factories of this benchmark offer and no other does: a fleet that is in use gets none of its jobs, nor does
+/// another benchmark.
+pub(super) fn only_here() -> String {
+    format!("{ONLY_THERE}{}", std::process::id())
+}
+
+/// The process of the benchmark that alone can live a job which needs this.
+pub(super) fn process_of(capability: &Capability) -> Option<u32> {
+    capability.as_str().strip_prefix(ONLY_THERE)?.parse().ok()
+}
 
 /// A manifest of one kilobyte for the benchmarks' product.
 pub(super) fn manifest(product: &ProductId, n: u64) -> String {
     let mut text = format!(
-        "---\ntitle: Job {n} of a benchmark\nproduct: {product}\nengine: command\ncapabilities: [\"{ONLY_HERE}\"]\n---\n\n"
+        "---\ntitle: Job {n} of a benchmark\nproduct: {product}\nengine: command\ncapabilities: [\"{}\"]\n---\n\n",
+        only_here()
     );
     while text.len() < BODY_LEN {
         text.push_str("Mend the gate, oil its hinges, and see that it closes by itself.\n");

@@ -9,13 +9,17 @@ use domain::{Clock, Entropy, FactoryId, Grant, Mode, Product, ProductId, RepoNam
 use http::Method;
 use parking_lot::Mutex;
 use protocol::{
-    ActionRequest, Client, ClientError, FactoryList, JobList, ProductList, ProductSettings, TokenList, TokenView,
+    ActionRequest, Client, ClientError, FactoryList, JobList, JobView, ProductList, ProductSettings, TokenList,
+    TokenView,
 };
 use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
+
+use super::ground::is_dead;
+use super::lives::process_of;
 
 /// What the product of benchmarks is called, unless somebody has one of this name.
 pub(super) const PRODUCT: &str = "bench";
@@ -147,12 +151,21 @@ impl Visit {
         Ok(())
     }
 
-    /// How many jobs there were to cancel.
+    /// How many jobs there were to cancel. Those of another benchmark that is at work stay.
     async fn cancel_jobs(&self, product: &ProductId) -> Result<usize, ClientError> {
-        let open: JobList = self.admin.get(&format!("/jobs?product={product}&stage={OPEN}&limit=1000")).await?;
-        let paths = open.items.iter().map(|job| format!("/jobs/{}/actions/cancel", job.id)).collect();
-        let why = ActionRequest { message: Some("the benchmark is over".to_owned()), ..ActionRequest::default() };
-        self.each(Method::POST, paths, Some(why)).await
+        let all = format!("/jobs?product={product}&stage={OPEN}&limit=1000");
+        let mut page: JobList = self.admin.get(&all).await?;
+        loop {
+            let over = page.items.iter().filter(|job| is_over(job));
+            let paths: Vec<String> = over.map(|job| format!("/jobs/{}/actions/cancel", job.id)).collect();
+            match page.next {
+                Some(next) if paths.is_empty() => page = self.admin.get(&format!("{all}&cursor={next}")).await?,
+                _ => {
+                    let message = Some("the benchmark is over".to_owned());
+                    return self.each(Method::POST, paths, Some(ActionRequest { message, ..Default::default() })).await;
+                }
+            }
+        }
     }
 
     /// How many factories and tokens there were to remove.
@@ -199,6 +212,12 @@ impl Visit {
             }
         }
     }
+}
+
+/// Whether nobody is left to live a job: it is this benchmark's, or that of one that is dead.
+fn is_over(job: &JobView) -> bool {
+    let process = job.capabilities.iter().find_map(process_of);
+    process.is_none_or(|process| process == std::process::id() || i32::try_from(process).is_ok_and(is_dead))
 }
 
 fn named<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {

@@ -1,5 +1,6 @@
 //! `giga doctor`: is this machine well, and which settings are in force?
 
+mod agents;
 mod check;
 mod coordinator;
 mod data;
@@ -58,7 +59,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     checks.extend(tools::engines(&config.factory));
     checks.extend(logins::examine(&config.factory).await);
     checks.extend(tools::repositories(&config.factory));
-    checks.push(tools::confinement(&config.factory));
+    checks.push(agents::confinement(&config.factory));
     checks.push(tools::capabilities(&config.factory).await);
     Findings { checks, settings: config.listing }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use factory::{GcItem, GcKind, GcReport};
+use factory::{GcItem, GcReport};
 use serde::Serialize;
 
 use crate::cli::GcArgs;
@@ -55,8 +55,7 @@ fn show(context: &Context<'_>, cleaned: &Cleaned) -> Result<(), Failure> {
     for item in &report.removed {
         row(Cell::tinted(gone, tint), item);
     }
-    // A configured mirror stays as a matter of course.
-    for item in report.kept.iter().filter(|item| item.kind != GcKind::Mirror) {
+    for item in &report.kept {
         row("kept".into(), item);
     }
     if !table.is_empty() {

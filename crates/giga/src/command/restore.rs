@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use domain::{BackupSummary, Generation, Timestamp};
 use protocol::{Client, Health, REPLACE_EVERYTHING, Restored};
-use store::{Postgres, PostgresOptions, PostgresUrl, Restoration};
+use store::{BackupError, Postgres, PostgresOptions, PostgresUrl, Restoration};
 use tokio::fs::File;
 
 use crate::cli::RestoreArgs;
@@ -34,15 +34,9 @@ pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<
     let restored = match whereabouts {
         Whereabouts::Running(client) => send(context, &client, &args.file, summary.bytes).await?,
         Whereabouts::File(database) => {
-            let restored = put_back(args.file.clone(), database, context.now()).await?;
-            put_evidence_back(context, args.file).await?;
-            restored
+            with_evidence(context, &args.file, put_back(args.file.clone(), database, context.now())).await?
         }
-        Whereabouts::Server(url) => {
-            let restored = put_into(context, &args.file, &url).await?;
-            put_evidence_back(context, args.file).await?;
-            restored
-        }
+        Whereabouts::Server(url) => put_into(context, &args.file, &url).await?,
     };
     if context.out.is_json() {
         return context.out.document(&restored);
@@ -73,26 +67,39 @@ fn confirm(whereabouts: &Whereabouts, summary: &BackupSummary) -> Result<(), Fai
     if answer.trim() == "yes" { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
 }
 
-async fn put_back(file: PathBuf, database: PathBuf, now: Timestamp) -> Result<Restored, Failure> {
-    let restoring = tokio::task::spawn_blocking(move || store::restore_closed(&file, &database, now)).await;
-    Ok(told(restoring.context("the restore broke off")?.map_err(anyhow::Error::new)?))
+/// Puts what backs runs beside the logs in the data folder, then the store in its place: the other way round a failure
+/// between the two would leave a store without it. Alone it backs runs that nobody knows, and the next restore finds it.
+async fn with_evidence(
+    context: &Context<'_>,
+    file: &Path,
+    restoring: impl Future<Output = Result<Restoration, BackupError>>,
+) -> Result<Restored, Failure> {
+    let (backup, logs) = (file.to_owned(), logs(context));
+    let unpacking = tokio::task::spawn_blocking(move || store::unpack_evidence(&backup, &logs)).await;
+    let unpacked = unpacking.context("the restore broke off")?.map_err(anyhow::Error::new)?;
+    let restored = restoring.await;
+    // A store that is in its place after all, or will be at the next start, needs it.
+    if let Err(error) = &restored
+        && !matches!(error, BackupError::Unknown(_) | BackupError::Open(_))
+    {
+        let taking_back = tokio::task::spawn_blocking(move || unpacked.take_back()).await;
+        taking_back.context("the restore broke off")?;
+    }
+    Ok(told(restored.map_err(anyhow::Error::new)?))
 }
 
-/// Puts what backs runs beside the logs in the data folder.
-async fn put_evidence_back(context: &Context<'_>, file: PathBuf) -> Result<(), Failure> {
-    let logs = logs(context);
-    let unpacking = tokio::task::spawn_blocking(move || store::unpack_evidence(&file, &logs)).await;
-    let _stays = unpacking.context("the restore broke off")?.map_err(anyhow::Error::new)?;
-    Ok(())
+async fn put_back(file: PathBuf, database: PathBuf, now: Timestamp) -> Result<Restoration, BackupError> {
+    let restoring = tokio::task::spawn_blocking(move || store::restore_closed(&file, &database, now)).await;
+    restoring.unwrap_or_else(|_| Err(BackupError::Unknown("the restore broke off".to_owned())))
 }
 
 /// Puts a backup into a database that no coordinator works on.
 async fn put_into(context: &Context<'_>, file: &Path, url: &PostgresUrl) -> Result<Restored, Failure> {
     let opened = Postgres::open(url, PostgresOptions::default(), Arc::clone(&context.clock)).await;
     let postgres = opened.map_err(anyhow::Error::new)?;
-    let done = postgres.restore(file, context.now()).await;
+    let restored = with_evidence(context, file, postgres.restore(file, context.now())).await;
     postgres.close().await.map_err(anyhow::Error::new)?;
-    Ok(told(done.map_err(anyhow::Error::new)?))
+    restored
 }
 
 fn told(done: Restoration) -> Restored {

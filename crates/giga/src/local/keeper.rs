@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::folder::Folder;
 use super::intake::{Looks, QUIET};
+use super::line::Line;
 use super::queue::{Names, Queue, Stamp};
 use super::records::{Record, Records};
 use super::reports;
@@ -28,7 +29,7 @@ use super::whereabouts::{Whereabouts, whereabouts};
 use crate::failure::Failure;
 use crate::output::Output;
 
-use feed::{Feed, News};
+use feed::{Feed, News, Opened};
 
 /// The pause before a job that is older than its news is read again, and how often it is.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
@@ -69,15 +70,17 @@ pub(crate) enum Until {
 pub(crate) struct Keeper<'o> {
     queue: Queue,
     records: Records,
-    client: Client,
+    line: Line,
     clock: Arc<dyn Clock>,
     teller: Teller<'o>,
-    terms: Terms,
+    pub(super) terms: Terms,
     feed: Feed,
     /// The files that are jobs.
     files: BTreeMap<JobId, Record>,
     /// Their jobs as they were last seen.
     pub(super) jobs: BTreeMap<JobId, JobView>,
+    /// Jobs that could not be read when they were last asked for: what was seen of them may be over.
+    pub(super) stale: BTreeSet<JobId>,
     /// Jobs whose record could not be read, until the store has said what they are.
     torn: Vec<JobId>,
     looks: Looks,
@@ -110,20 +113,22 @@ impl<'o> Keeper<'o> {
         clock: Arc<dyn Clock>,
         out: &'o Output,
     ) -> Result<Self, Failure> {
+        let line = Line::new(client, Arc::clone(&clock));
         let records = Records::open(&terms.records)?;
         queue.clear_unfinished();
         let found = records.list()?;
         let files = found.whole.into_iter().map(|record| (record.job, record)).collect();
         Ok(Self {
-            feed: Feed::new(client.clone(), Arc::clone(&clock)),
+            feed: Feed::new(line.clone(), Arc::clone(&clock)),
             teller: Teller::new(out, Arc::clone(&clock)),
             queue,
             records,
-            client,
+            line,
             clock,
             terms,
             files,
             jobs: BTreeMap::new(),
+            stale: BTreeSet::new(),
             torn: found.torn,
             looks: Looks::default(),
             missing: BTreeMap::new(),
@@ -141,7 +146,9 @@ impl<'o> Keeper<'o> {
     /// Brings folders and store into agreement for the first time.
     pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
         // The stream first: whatever happens after the jobs were read is in it.
-        self.feed.open().await;
+        while self.feed.open().await == Opened::NotYet {
+            self.bear_silence()?;
+        }
         self.recover().await?;
         self.refresh().await;
         // One that was taken and never submitted has no job yet.
@@ -170,6 +177,11 @@ impl<'o> Keeper<'o> {
             let now = self.clock.monotonic();
             if now >= look_at {
                 look_at = now + self.look().await;
+                self.look_at_the_store().await;
+            }
+            let is_pressed = self.terms.until == Until::AllEnded && self.line.is_in_trouble();
+            if is_pressed {
+                look_at = look_at.min(self.clock.monotonic() + QUIET);
             }
             if self.terms.until == Until::AllEnded {
                 if self.is_over().await {
@@ -314,7 +326,8 @@ impl<'o> Keeper<'o> {
     }
 
     pub(super) async fn read(&mut self, id: JobId) {
-        let answer: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{id}")).await;
+        let answer: Result<JobDetail, ClientError> = self.line.get(&format!("/jobs/{id}")).await;
+        self.stale.remove(&id);
         match answer {
             Ok(detail) => drop(self.jobs.insert(id, detail.job)),
             Err(error) if error.code() == Some("no_such_job") => {
@@ -324,7 +337,10 @@ impl<'o> Keeper<'o> {
                     record.is_submitted = false;
                 }
             }
-            Err(error) => tracing::debug!(%error, "Job `{id}` cannot be read now"),
+            Err(error) => {
+                tracing::debug!(%error, "Job `{id}` cannot be read now");
+                self.stale.insert(id);
+            }
         }
     }
 
@@ -355,8 +371,8 @@ impl<'o> Keeper<'o> {
         &self.teller
     }
 
-    pub(super) fn client(&self) -> &Client {
-        &self.client
+    pub(super) fn line(&self) -> &Line {
+        &self.line
     }
 
     pub(super) fn now(&self) -> domain::Timestamp {

@@ -6,12 +6,14 @@ use domain::{JobId, StageName};
 use protocol::{Explained, FactoryList, JobDetail, JobView};
 
 use super::folder::Folder;
-use super::keeper::{Keeper, Kept};
+use super::keeper::{Keeper, Kept, Until};
 use crate::command::{is_stuck, rests};
 use crate::failure::Failure;
 
 /// How long folders or jobs that cannot be read, and records that cannot be written, are tried again: an editor, a backup or a full queue is over by then.
 const BLIND_MAX: Duration = Duration::from_secs(10);
+
+const LATER: &str = "nothing is lost: what waits goes on at the next start, once this is mended";
 
 impl Keeper<'_> {
     /// Whether everything that was here or came has ended, as far as it can without a person.
@@ -42,18 +44,36 @@ impl Keeper<'_> {
 
     /// Reads what could not be read before: a job that nobody has seen may be anywhere.
     async fn reads_all(&mut self) -> bool {
-        for id in self.unread() {
+        let stale: Vec<JobId> = self.session.intersection(&self.stale).copied().collect();
+        for id in self.unread().into_iter().chain(stale) {
             self.read(id).await;
         }
-        self.unread().is_empty()
+        self.unread().is_empty() && self.session.is_disjoint(&self.stale)
     }
 
     fn unread(&self) -> Vec<JobId> {
         self.session.iter().filter(|id| !self.jobs.contains_key(id)).copied().collect()
     }
 
+    /// Asks for one of the jobs that run: nobody else would notice that the store has no answers any more.
+    pub(super) async fn look_at_the_store(&mut self) {
+        let at_work = self.unfinished().map(|job| job.id).next();
+        if let (Until::AllEnded, Some(id)) = (self.terms.until, at_work) {
+            self.read(id).await;
+        }
+    }
+
+    /// An error once the store has had no answer for too long, unless somebody waits for more than an end.
+    pub(super) fn bear_silence(&self) -> Result<(), Failure> {
+        match self.line().given_up().filter(|_| self.terms.until == Until::AllEnded) {
+            Some(why) => Err(Failure::failed(why).hint(LATER)),
+            None => Ok(()),
+        }
+    }
+
     /// An error once folders or jobs could not be read, or records not be written, for too long.
     pub(super) fn bear_blindness(&mut self) -> Result<(), Failure> {
+        self.bear_silence()?;
         let unread = || self.unread().first().map(|id| format!("cannot read job {id}"));
         let trouble = self.unreadable.clone().or_else(|| self.unwritable.clone());
         let Some(why) = trouble.or_else(unread) else {
@@ -65,8 +85,7 @@ impl Keeper<'_> {
         if now.saturating_sub(since) < BLIND_MAX {
             return Ok(());
         }
-        let hint = "nothing is lost: what waits goes on at the next start, once this is mended";
-        Err(Failure::failed(format!("{why}; gave up after {} s", BLIND_MAX.as_secs())).hint(hint))
+        Err(Failure::failed(format!("{why}; gave up after {} s", BLIND_MAX.as_secs())).hint(LATER))
     }
 
     /// Whether a waiting job goes on waiting unless a person acts, given that nothing else is under way.
@@ -74,12 +93,12 @@ impl Keeper<'_> {
         let path = format!("/jobs/{}", job.id);
         match job.stage {
             StageName::Blocked => {
-                let detail: Result<JobDetail, _> = self.client().get(&path).await;
+                let detail: Result<JobDetail, _> = self.line().get(&path).await;
                 let waits = |detail: &JobDetail| detail.job.question.is_some() || !detail.waits_for.is_empty();
                 detail.is_ok_and(|detail| detail.job.stage == StageName::Blocked && waits(&detail))
             }
             _ => {
-                let explained: Result<Explained, _> = self.client().get(&format!("{path}/explain")).await;
+                let explained: Result<Explained, _> = self.line().get(&format!("{path}/explain")).await;
                 explained.is_ok_and(|explained| explained.job.stage == StageName::Queued && is_stuck(&explained.now))
             }
         }
@@ -91,7 +110,7 @@ impl Keeper<'_> {
     }
 
     pub(super) async fn is_factory_here(&self) -> bool {
-        let fleet: Result<FactoryList, _> = self.client().get("/factories").await;
+        let fleet: Result<FactoryList, _> = self.line().get("/factories").await;
         fleet.is_ok_and(|fleet| fleet.items.iter().any(|factory| factory.connected))
     }
 
@@ -138,44 +157,124 @@ impl Keeper<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::Arc;
 
     use ambient::ManualClock;
     use domain::Timestamp;
     use protocol::{Client, Endpoint, Trust};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::cli::GlobalArgs;
-    use crate::local::{Queue, Terms, Until};
+    use crate::local::{Queue, Terms};
     use crate::output::Output;
 
-    #[tokio::test]
-    async fn a_job_that_cannot_be_read_is_never_taken_for_one_that_has_ended() {
-        let root = tempfile::tempdir().unwrap();
-        let out = Output::new(&GlobalArgs::default());
-        let nobody = Endpoint {
-            base: "http://127.0.0.1:9".to_owned(),
-            token: String::new(),
-            product: None,
-            trust: Trust::Public,
-        };
+    const JOB: &str = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
+
+    /// Keeps a queue until all has ended, with a coordinator at `base`.
+    fn keeper<'o>(root: &Path, base: String, clock: &ManualClock, out: &'o Output) -> Keeper<'o> {
+        let endpoint = Endpoint { base, token: String::new(), product: None, trust: Trust::Public };
         let terms = Terms {
-            records: root.path().join("files"),
+            records: root.join("files"),
             product: None,
             sweep_every: Duration::from_secs(1),
             until: Until::AllEnded,
         };
-        let queue = Queue::open(root.path()).unwrap();
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
-        let mut keeper =
-            Keeper::open(queue, terms, Client::new(nobody).unwrap(), Arc::clone(&clock) as _, &out).unwrap();
+        let queue = Queue::open(root).unwrap();
+        Keeper::open(queue, terms, Client::new(endpoint).unwrap(), Arc::new(clock.clone()), out).unwrap()
+    }
+
+    /// A coordinator whose store has no answer to anything.
+    async fn without_a_store() -> (String, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let problem =
+            r#"{"type":"urn:x","status":503,"code":"unavailable","title":"Unavailable","detail":"the disk is full"}"#;
+        let answer = format!(
+            "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n{problem}",
+            problem.len()
+        );
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        (base, serving)
+    }
+
+    /// A job as it was before the store went silent.
+    fn seen_at_work() -> JobView {
+        let seen = serde_json::json!({
+            "id": JOB, "productId": "default", "title": "x", "stage": "building", "priority": "normal", "kind": "task",
+            "rev": 3, "leaseEpoch": 1, "dispatchSeq": 1, "attempts": 0, "lostLeases": 0, "runs": 1, "seq": 3,
+            "createdBy": "ada", "createdAt": "2026-01-31T12:00:00Z", "updatedAt": "2026-01-31T12:00:00Z",
+        });
+        serde_json::from_value(seen).unwrap()
+    }
+
+    /// What comes of something while time flies.
+    async fn in_time<T>(clock: &ManualClock, something: impl Future<Output = T>) -> T {
+        let flying = async {
+            loop {
+                clock.advance(Duration::from_millis(500));
+                tokio::time::timeout(Duration::from_millis(1), std::future::pending::<()>()).await.unwrap_err();
+            }
+        };
+        tokio::select! {
+            came = something => came,
+            () = flying => unreachable!("time flies for ever"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_cannot_be_read_is_never_taken_for_one_that_has_ended() {
+        let (root, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::from_millis(0)));
+        let out = Output::new(&GlobalArgs::default());
+        let mut keeper = keeper(root.path(), "http://127.0.0.1:9".to_owned(), &clock, &out);
         keeper.is_taking = false;
-        keeper.session.insert("0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap());
+        keeper.session.insert(JOB.parse().unwrap());
 
         assert!(!keeper.is_over().await);
         assert!(keeper.verdict(Kept::UntilAllEnded).is_err());
         assert!(keeper.bear_blindness().is_ok(), "at first it is tried again");
         clock.advance(BLIND_MAX);
         assert!(keeper.bear_blindness().is_err());
+    }
+
+    #[tokio::test]
+    async fn a_store_that_never_answers_ends_it_with_what_the_store_says_before_anything_began() {
+        let (root, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::from_millis(0)));
+        let out = Output::new(&GlobalArgs::default());
+        let (base, _serving) = without_a_store().await;
+        let mut keeper = keeper(root.path(), base, &clock, &out);
+
+        let begun = in_time(&clock, keeper.begin()).await;
+
+        let failure = begun.unwrap_err().to_string();
+        assert!(failure.contains("does not answer") && failure.contains("the disk is full"), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_stops_answering_ends_it_and_what_was_seen_before_is_not_called_done() {
+        let (root, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::from_millis(0)));
+        let out = Output::new(&GlobalArgs::default());
+        let (base, _serving) = without_a_store().await;
+        let mut keeper = keeper(root.path(), base, &clock, &out);
+        keeper.session.insert(JOB.parse().unwrap());
+        keeper.jobs.insert(JOB.parse().unwrap(), seen_at_work());
+
+        let kept = in_time(&clock, keeper.keep(&CancellationToken::new())).await;
+
+        let failure = kept.unwrap_err().to_string();
+        assert!(failure.contains("does not answer") && failure.contains("the disk is full"), "{failure}");
+        assert!(keeper.verdict(Kept::UntilAllEnded).is_err());
     }
 }

@@ -217,3 +217,30 @@ fn what_backs_a_run_is_in_a_backup_of_postgresql_and_comes_back_with_it() {
     let counted = [taken, none, taken_closed].map(|taken| taken[0]["evidence"].as_u64());
     assert_eq!(counted, [Some(1), Some(0), Some(1)], "they are beside the logs, and not in the database");
 }
+
+#[test]
+fn a_restore_that_cannot_put_back_what_backs_runs_leaves_the_store_as_it_was_and_works_when_tried_again() {
+    let mut fleet = Fleet::up();
+    let first = submit(&fleet, "first");
+    fleet.machine.giga(&["wait", &first, "--until", "testing"]);
+    let before = fleet.json(&["runs", &first, "1"]);
+    fleet.json(&["backup", "b.db"]);
+    let second = submit(&fleet, "second");
+    fleet.machine.giga(&["wait", &second, "--until", "testing"]);
+    fleet.end(Signal::TERM);
+    let logs = fleet.machine.path().join("data/logs");
+    std::fs::remove_dir_all(&logs).unwrap();
+    std::fs::write(&logs, "in the way").unwrap();
+
+    let refused = fleet.machine.giga(&["restore", "b.db", "--yes"]);
+    std::fs::remove_file(&logs).unwrap();
+    let unchanged = fleet.json(&["backup", "unchanged.db"]);
+    fleet.json(&["restore", "b.db", "--yes"]);
+    fleet.start_serving();
+    let (jobs, after) = (ids(&fleet.json(&["jobs"])), fleet.json(&["runs", &first, "1"]));
+    fleet.end(Signal::TERM);
+
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert_eq!((unchanged[0]["jobs"].as_u64(), unchanged[0]["generation"].as_u64()), (Some(2), Some(0)));
+    assert_eq!((jobs, after), (vec![first], before));
+}

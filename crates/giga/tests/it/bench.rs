@@ -207,3 +207,32 @@ fn a_benchmark_that_is_stopped_or_fails_takes_back_jobs_that_wait_factories_and_
         assert_eq!([&after[0], &after[1], &after[2], &after[4]], [&before[0], &before[1], &before[2], &before[4]]);
     }
 }
+
+#[test]
+fn of_two_benchmarks_at_once_each_takes_back_only_its_own_jobs() {
+    let mut fleet = Fleet::serve();
+    // Nothing is offered in this mode: the jobs stay where they are.
+    fleet.json(&["mode", "poll"]);
+    let api = fleet.machine.read("data/endpoint");
+    let bench = ["latency", "--rate", "50", "--seconds", "600"];
+    let args = [&["--api", api.trim(), "--quiet", "bench"][..], &bench].concat();
+    let terminate: Ending = |_, child| send(Signal::TERM, child);
+    let needed = || {
+        let open = all_of(&fleet)[4].clone();
+        open.as_array().unwrap().iter().map(|job| job["capabilities"].to_string()).collect::<Vec<_>>()
+    };
+    let mut other = fleet.machine.start_into("other.log", &args, &[]);
+    fleet.until("another benchmark at work", || needed().len() > 10);
+    let of_the_other = needed()[0].clone();
+
+    let code = ended(&fleet, &bench, || needed().iter().any(|need| *need != of_the_other), terminate);
+    let left = needed();
+    send(Signal::TERM, &other);
+    fleet.until("the end of the other", || other.try_wait().unwrap().is_some());
+    let none = needed();
+    fleet.end(Signal::TERM);
+
+    assert_eq!(code, Some(1), "{}", fleet.machine.read("bench.log"));
+    assert!(left.len() > 10 && left.iter().all(|need| *need == of_the_other), "{left:?}");
+    assert_eq!(none, Vec::<String>::new(), "{}", fleet.machine.read("other.log"));
+}

@@ -32,6 +32,11 @@ fn a_clean_up_beside_a_working_factory_removes_what_a_shipped_job_left() {
     assert_eq!((dry[0][0]["dryRun"].as_bool(), done[0][0]["dryRun"].as_bool()), (Some(true), Some(false)));
     assert_eq!(shown.code, Some(0), "{}", shown.stderr);
     assert!(shown.stderr.contains("0 B freed, 0 removed"), "{}", shown.stderr);
+    let kept = &done[0][0]["kept"][0];
+    let told = (kept["kind"].as_str(), kept["name"].as_str(), kept["bytes"].as_u64().is_some_and(|bytes| bytes > 1024));
+    assert_eq!(told, (Some("mirror"), Some("work"), true), "{done:?}");
+    let row = shown.stdout.lines().find(|line| line.contains("mirror")).unwrap_or_default();
+    assert!(row.starts_with("kept") && row.contains("KiB"), "{}", shown.stdout);
 }
 
 #[test]

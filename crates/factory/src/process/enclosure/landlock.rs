@@ -14,7 +14,7 @@ use landlock::{
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-use super::Reach;
+use super::{Means, Reach};
 
 /// Everything that reads or changes files. Listing a folder is not among it: names are no secret, and programs look
 /// around more than one would think. Devices are made by nobody inside.
@@ -41,15 +41,17 @@ const POWERS: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::MAC_ADMIN)
     .union(CapabilitySet::MAC_OVERRIDE);
 
-/// Before this one a program inside could empty every file that it cannot write to.
-const ABI_MIN: ABI = ABI::V3;
+/// Before this one nothing can be moved or linked from one folder to another, which git and build tools do all the time.
+const ABI_MIN: ABI = ABI::V2;
+/// Before this one a program inside can empty files that it cannot write to.
+const ABI_OF_TRUNCATE: ABI = ABI::V3;
 /// Before this one it can send signals to processes outside.
 const ABI_OF_SIGNALS: ABI = ABI::V6;
 /// Before this one it can speak to whoever listens at a socket outside.
 const ABI_OF_SOCKETS: ABI = ABI::V9;
 
 /// Whether it works here, tried by a thread that ends at once.
-pub(super) fn try_out() -> Result<String, String> {
+pub(super) fn try_out() -> Result<Means, String> {
     let status = tried().map_err(|error| {
         format!("Landlock cannot be used here ({error}): allow its system calls, or use `run_as` for another account")
     })?;
@@ -66,16 +68,14 @@ fn tried() -> io::Result<LandlockStatus> {
     tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-fn in_words(status: LandlockStatus) -> Result<String, String> {
+fn in_words(status: LandlockStatus) -> Result<Means, String> {
     match status {
-        LandlockStatus::Available { effective_abi, .. } if effective_abi < ABI_MIN => {
-            Err("this kernel's Landlock is too old: use Linux 6.2 or newer, or `run_as` for another account".to_owned())
-        }
-        LandlockStatus::Available { effective_abi, .. } if effective_abi < ABI_OF_SIGNALS => Ok(format!(
-            "landlock, ABI {effective_abi}, which lets them signal all processes of their account (Linux 6.12 and \
-             newer do not)"
-        )),
-        LandlockStatus::Available { effective_abi, .. } => Ok(format!("landlock, ABI {effective_abi}")),
+        LandlockStatus::Available { effective_abi, .. } if effective_abi < ABI_MIN => Err(
+            "this kernel's Landlock is too old to let programs move files between folders: use Linux 6.2 or newer, or \
+             `run_as` for another account"
+                .to_owned(),
+        ),
+        LandlockStatus::Available { effective_abi, .. } => Ok(Means::of(effective_abi)),
         LandlockStatus::NotEnabled => {
             Err("Landlock is not enabled: add `landlock` to the kernel's `lsm=`, or use `run_as` for another account"
                 .to_owned())
@@ -83,6 +83,21 @@ fn in_words(status: LandlockStatus) -> Result<String, String> {
         LandlockStatus::NotImplemented => {
             Err("this kernel has no Landlock: use Linux 6.2 or newer, or `run_as` for another account".to_owned())
         }
+    }
+}
+
+impl Means {
+    fn of(abi: ABI) -> Self {
+        let signals = match abi < ABI_OF_SIGNALS {
+            true => ", which lets them signal all processes of their account (Linux 6.12 and newer do not)",
+            false => "",
+        };
+        let gap = (abi < ABI_OF_TRUNCATE).then(|| {
+            "this kernel's Landlock lets them empty, though not read or write, files that are closed to them \
+             (`truncate`): use Linux 6.2 or newer, or `run_as` for another account"
+                .to_owned()
+        });
+        Self { name: format!("landlock, ABI {abi}{signals}"), gap }
     }
 }
 
@@ -214,16 +229,23 @@ fn look(folder: impl AsFd, name: &Path) -> rustix::io::Result<OwnedFd> {
 mod tests {
     use super::*;
 
-    fn words(effective_abi: ABI) -> Result<String, String> {
+    fn words(effective_abi: ABI) -> Result<Means, String> {
         in_words(LandlockStatus::Available { effective_abi, kernel_abi: None })
     }
 
     #[test]
-    fn a_kernel_that_lets_files_be_emptied_confines_nobody_and_one_that_lets_signals_through_is_told() {
-        assert!(words(ABI::V2).is_err_and(|why| why.contains("too old")));
-        for abi in [ABI::V3, ABI::V5] {
-            assert!(words(abi).is_ok_and(|means| means.contains("signal")), "{abi}");
+    fn a_kernel_that_lets_files_be_emptied_confines_with_a_gap_that_is_told_and_one_without_moves_nobody() {
+        assert!(words(ABI::V1).is_err_and(|why| why.contains("move files")));
+        let gaps = [ABI::V2, ABI::V3, ABI::V6].map(|abi| words(abi).unwrap().gap);
+        assert!(gaps[0].as_ref().is_some_and(|gap| gap.contains("empty")), "{gaps:?}");
+        assert_eq!(gaps[1..], [None, None]);
+    }
+
+    #[test]
+    fn a_kernel_that_lets_signals_through_is_told() {
+        for abi in [ABI::V2, ABI::V3, ABI::V5] {
+            assert!(words(abi).is_ok_and(|means| means.name.contains("signal")), "{abi}");
         }
-        assert_eq!(words(ABI::V6), Ok("landlock, ABI 6".to_owned()));
+        assert_eq!(words(ABI::V6), Ok(Means { name: "landlock, ABI 6".to_owned(), gap: None }));
     }
 }

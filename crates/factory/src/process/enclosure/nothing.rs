@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-use super::Reach;
+use super::{Means, Reach};
 
-pub(super) fn try_out() -> Result<String, String> {
+pub(super) fn try_out() -> Result<Means, String> {
     Err("this system has no Landlock, which is part of Linux: run engines under another account with `run_as`"
         .to_owned())
 }

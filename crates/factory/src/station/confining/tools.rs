@@ -61,6 +61,11 @@ pub(super) fn in_home(home: &Path, path: &[PathBuf]) -> Vec<PathBuf> {
     known.chain(on_path).collect()
 }
 
+/// The programs in `home` that links in these folders lead to.
+pub(super) fn linked(home: &Path, path: &[PathBuf]) -> Vec<PathBuf> {
+    path.iter().filter(|folder| is_inside(home, folder)).flat_map(|folder| linked_from(home, folder)).collect()
+}
+
 /// What can be read in `home` by whoever runs a program.
 pub(super) fn of_program(home: &Path, program: &Path) -> Vec<PathBuf> {
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
@@ -72,9 +77,7 @@ pub(super) fn of_program(home: &Path, program: &Path) -> Vec<PathBuf> {
 
 /// A folder of programs with what belongs to them. Beside one in a hidden folder there may be more than that.
 fn around(home: &Path, folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let linked = entries.filter(|path| path.is_symlink()).filter_map(|path| path.canonicalize().ok());
-    let mut all: Vec<PathBuf> = linked.filter(|path| path.is_file() && is_inside(home, path)).collect();
+    let mut all = linked_from(home, folder);
     all.push(folder.to_owned());
     if let Some(parent) = folder.parent().filter(|parent| is_bin(folder) && is_inside(home, parent)) {
         all.extend(BESIDE.map(|name| parent.join(name)));
@@ -84,6 +87,12 @@ fn around(home: &Path, folder: &Path) -> Vec<PathBuf> {
         }
     }
     all
+}
+
+fn linked_from(home: &Path, folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let linked = entries.filter(|path| path.is_symlink()).filter_map(|path| path.canonicalize().ok());
+    linked.filter(|path| path.is_file() && is_inside(home, path)).collect()
 }
 
 fn is_bin(folder: &Path) -> bool {

@@ -103,9 +103,12 @@ impl Station {
         asking::clear(&place.dir);
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
         let conversation = self.host.state.conversation(engine.name(), run.key.job);
-        let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.clone());
-        let own = home.into_iter().chain([conversation]);
-        let launcher = place.launcher.clone().reaching(own.map(|folder| (folder, Reach::Everything)));
+        let launcher = place.launcher.clone().reaching([(conversation, Reach::Everything)]);
+        let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.as_ref());
+        let launcher = match home {
+            Some(home) => launcher.enclosed_by(|enclosure| self.settings.with_home_open(enclosure, home)),
+            None => launcher,
+        };
         let engine_run = EngineRun::start(engine, &request, &launcher, bounds)?;
         run.record.guard = Some(engine_run.mark());
         run.record.session = run.session();

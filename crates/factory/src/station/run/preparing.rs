@@ -17,6 +17,10 @@ use crate::run_key::RunKey;
 use crate::verify::{CommandsVerdict, run_commands};
 use crate::workspace::{Start, Worktree};
 
+/// What helps after a setup command that was not let write somewhere.
+const WHERE_SETUP_WRITES: &str = ". Setup commands are confined as agents are, and install nothing for the whole machine: \
+    install it on the machine or its image, or open the folder with `write` under [factory]";
+
 impl Station {
     /// A worktree of its own, with the repository's setup done.
     pub(super) async fn prepare(&self, run: &mut Run) -> Result<Place, Trouble> {
@@ -106,11 +110,23 @@ impl Station {
             CommandsVerdict::Passed(_) => Ok(()),
             CommandsVerdict::Cancelled(_) => Err(Trouble::Stopped),
             CommandsVerdict::Failed(evidence) => {
-                let last = evidence.last().map(|last| format!("`{}`: {}", last.command, tail(&last.output)));
+                let hint = |output: &str| match launcher.is_enclosed() && names_a_closed_place(output) {
+                    true => WHERE_SETUP_WRITES,
+                    false => "",
+                };
+                let last = evidence.last();
+                let last = last.map(|last| format!("`{}`: {}{}", last.command, tail(&last.output), hint(&last.output)));
                 Err(Trouble::Setup(last.unwrap_or_default()))
             }
         }
     }
+}
+
+/// Whether an output says that something is not allowed, in the words of the system, of node or of `sudo`.
+fn names_a_closed_place(output: &str) -> bool {
+    let words =
+        ["Permission denied", "permission denied", "EACCES", "EPERM", "Operation not permitted", "no new privileges"];
+    words.iter().any(|words| output.contains(words))
 }
 
 /// The end of an output, for a message.

@@ -255,3 +255,28 @@ fn grep(folder: &std::path::Path) -> String {
     let found = String::from_utf8(found.stdout).unwrap();
     if found.is_empty() { found } else { format!("{TOKEN} in {found}") }
 }
+
+#[tokio::test]
+async fn a_repository_that_its_forge_says_is_big_is_mirrored_without_old_contents_and_worked_on_all_the_same() {
+    let town = Town::new().await;
+    for setting in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
+        git(&town.remote.remote(), &["config", setting, "true"]);
+    }
+    town.remote.commit("main", "old.txt", &"old\n".repeat(1000));
+    town.remote.commit("main", "old.txt", "new\n");
+    // In KiB: above and below what is mirrored whole by default.
+    for (name, size, left_out) in [("big", r#"{"size": 2097152}"#, 1), ("small", r#"{"size": 1048576}"#, 0)] {
+        town.github.fail(Method::GET, "/repos/acme/notes", Fault::Instead(200, &[], size));
+        let plant = town.plant(name, &format!("cat old.txt > {name}.txt")).await;
+
+        let job = town.fleet.submit("").await;
+        let sha = town.until_requested(job).await.promoted_sha.unwrap();
+
+        assert_eq!(town.remote.file_at(&sha, &format!("{name}.txt")).as_deref(), Some("new\n"));
+        let mirror = town.remote.path(name).join("mirrors/notes.git");
+        let missing = git(&mirror, &["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count();
+        assert_eq!(missing, left_out, "{name}: what nobody checked out");
+        plant.stop().await;
+    }
+    assert_eq!(town.github.heard(&Method::GET, "/repos/acme/notes").len(), 2, "each is asked once");
+}

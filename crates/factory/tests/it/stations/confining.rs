@@ -16,7 +16,7 @@ const CANARY: &str = "canary-3b9e07";
 
 /// `false` with a loud word where the kernel draws no line.
 pub(super) fn can_be_confined() -> bool {
-    match Confine::Auto.in_force() {
+    match Confine::Required.in_force() {
         Confinement::Kernel(_) => true,
         Confinement::None(why) => {
             eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
@@ -183,8 +183,8 @@ async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
 #[tokio::test]
 async fn a_factory_that_must_confine_its_agents_does_not_share_an_ssh_agent_with_them() {
     // From this version on the kernel keeps them from its socket.
-    let is_shared = match Confine::Auto.in_force() {
-        Confinement::Kernel(means) => !means.contains("ABI 9"),
+    let is_shared = match Confine::Required.in_force() {
+        Confinement::Kernel(means) => !means.name.contains("ABI 9"),
         Confinement::None(_) => return assert!(!can_be_confined()),
     };
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

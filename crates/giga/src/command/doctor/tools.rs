@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use ambient::SystemClock;
-use factory::{Confine, Confinement, DetectConfig, Environment, Launcher, detect};
+use factory::{DetectConfig, Environment, Launcher, detect};
 
 use crate::config::FactoryConfig;
 use crate::programs;
@@ -71,24 +71,6 @@ pub(super) fn repositories(factory: &FactoryConfig) -> Option<Check> {
             Check::fail("repositories", text, format!("set by {}: mend it there", factory.repo_base.origin))
         }
     })
-}
-
-/// What keeps agents from the factory's own files?
-pub(super) fn confinement(factory: &FactoryConfig) -> Check {
-    let account = factory.run_as.value.as_ref().map(|account| format!("account `{account}`"));
-    match (factory.confine.value.in_force(), account) {
-        (Confinement::Kernel(means), None) => Check::ok("agents", format!("confined by {means}")),
-        (Confinement::Kernel(means), Some(account)) => {
-            Check::ok("agents", format!("confined by {means}, and {account}"))
-        }
-        (Confinement::None(why), _) if factory.confine.value == Confine::Required => {
-            Check::fail("agents", "they must be confined and cannot be: no factory starts here", why)
-        }
-        (Confinement::None(why), Some(account)) => Check::ok("agents", format!("confined by {account} alone: {why}")),
-        (Confinement::None(why), None) => {
-            Check::warn("agents", "not confined: they can read what this account can, tokens among it", why)
-        }
-    }
 }
 
 /// What would a factory here offer, engines aside?

@@ -163,8 +163,8 @@ impl Keeper<'_> {
     /// Does something to a job. A refusal is an outcome too: the job is then where it is, and its file follows.
     async fn act(&mut self, id: JobId, action: &str, why: Option<&str>) -> Acted {
         let request = ActionRequest { message: why.map(str::to_owned), ..ActionRequest::default() };
-        let answer: Result<JobView, ClientError> =
-            self.client.post(&format!("/jobs/{id}/actions/{action}"), &request).await;
+        let path = format!("/jobs/{id}/actions/{action}");
+        let answer: Result<JobView, ClientError> = self.line.post(&path, &request).await;
         match answer {
             Ok(job) => {
                 self.jobs.insert(id, job);
@@ -176,7 +176,9 @@ impl Keeper<'_> {
                 Acted::Done
             }
             Err(error) => {
-                self.teller.warn(&format!("{action}: {error}"));
+                if self.line.is_news(&path) {
+                    self.teller.warn(&format!("{action}: {error}"));
+                }
                 Acted::Later
             }
         }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Clock, JobEvent};
-use protocol::{Client, EventStream};
+use protocol::EventStream;
+
+use crate::local::line::Line;
 
 /// The pause before a lost stream is opened again.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -17,38 +19,46 @@ pub(super) enum News {
     Afresh,
 }
 
+/// What came of a try to open the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opened {
+    Yes,
+    NotYet,
+}
+
 /// A stream of events that is opened again whenever it ends.
 pub(super) struct Feed {
-    client: Client,
+    line: Line,
     clock: Arc<dyn Clock>,
     stream: Option<EventStream>,
 }
 
 impl Feed {
-    pub(super) fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
-        Self { client, clock, stream: None }
+    pub(super) fn new(line: Line, clock: Arc<dyn Clock>) -> Self {
+        Self { line, clock, stream: None }
     }
 
-    /// Opens the stream, however long that takes.
-    pub(super) async fn open(&mut self) {
-        loop {
-            match self.client.events("/events/stream", None).await {
-                Ok(stream) => {
-                    self.stream = Some(stream);
-                    return;
-                }
-                Err(error) => tracing::debug!(%error, "The stream of events cannot be opened"),
+    /// Opens the stream, or waits a little before the next try.
+    pub(super) async fn open(&mut self) -> Opened {
+        match self.line.events("/events/stream").await {
+            Ok(stream) => {
+                self.stream = Some(stream);
+                return Opened::Yes;
             }
-            self.clock.sleep(PAUSE).await;
+            Err(error) => tracing::debug!(%error, "The stream of events cannot be opened"),
         }
+        self.clock.sleep(PAUSE).await;
+        Opened::NotYet
     }
 
     /// The next news. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> News {
         loop {
             let Some(stream) = &mut self.stream else {
-                self.open().await;
-                return News::Afresh;
+                match self.open().await {
+                    Opened::Yes => return News::Afresh,
+                    Opened::NotYet => continue,
+                }
             };
             match stream.next().await {
                 Ok(Some(event)) if event.event == "hello" => {}

@@ -73,7 +73,7 @@ impl Keeper<'_> {
         if let Folder::Inbox | Folder::Building = record.folder {
             return;
         }
-        let runs: RunList = match self.client.get(&format!("/jobs/{id}/runs")).await {
+        let runs: RunList = match self.line.get(&format!("/jobs/{id}/runs")).await {
             Ok(runs) => runs,
             Err(error) => {
                 tracing::debug!(%error, "The runs of job `{id}` cannot be read now");

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const OURS: [Folder; 3] = [Folder::Building, Folder::Review, Folder::Testing];
 
 impl Keeper<'_> {
-    /// Finds the jobs of files that a crash of the machine left without a record, however long that takes.
+    /// Finds the jobs of files that a crash of the machine left without a record, however long the store takes where nobody waits for an end.
     pub(super) async fn recover(&mut self) -> Result<(), Failure> {
         for id in std::mem::take(&mut self.torn) {
             self.mend(id).await?;
@@ -30,7 +30,7 @@ impl Keeper<'_> {
         let names = self.names()?;
         for folder in OURS {
             for name in self.strays(&names, folder) {
-                if let Some(job) = self.latest_job_of(folder, &name).await {
+                if let Some(job) = self.latest_job_of(folder, &name).await? {
                     self.adopt(job, folder, &name).await;
                 }
             }
@@ -66,7 +66,7 @@ impl Keeper<'_> {
     /// Makes a torn record anew.
     async fn mend(&mut self, id: JobId) -> Result<(), Failure> {
         // One that was never submitted has a file that is taken like any other.
-        let Some(job) = self.known(id).await else { return Ok(self.records.forget(id)?) };
+        let Some(job) = self.known(id).await? else { return Ok(self.records.forget(id)?) };
         match self.file_of(&job)? {
             Some((folder, name)) => self.adopt(job, folder, &name).await,
             None => {
@@ -77,15 +77,16 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// A job as the store knows it, however long the store takes.
-    async fn known(&self, id: JobId) -> Option<JobDetail> {
+    /// A job as the store knows it, however long the store takes where nobody waits for an end.
+    async fn known(&self, id: JobId) -> Result<Option<JobDetail>, Failure> {
         loop {
-            let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{id}")).await;
+            let found: Result<JobDetail, ClientError> = self.line.get(&format!("/jobs/{id}")).await;
             match found {
-                Ok(job) => return Some(job),
-                Err(error) if error.code() == Some("no_such_job") => return None,
+                Ok(job) => return Ok(Some(job)),
+                Err(error) if error.code() == Some("no_such_job") => return Ok(None),
                 Err(error) => tracing::debug!(%error, "Job `{id}` cannot be read now"),
             }
+            self.bear_silence()?;
             self.clock.sleep(PAUSE).await;
         }
     }
@@ -110,21 +111,23 @@ impl Keeper<'_> {
     }
 
     /// The latest job that had a file's name and that no other file is.
-    async fn latest_job_of(&self, folder: Folder, name: &str) -> Option<JobDetail> {
-        let content = self.queue.read(folder, name).ok()?;
-        let manifest = Manifest::parse(std::str::from_utf8(&content.bytes).ok()?, Strictness::Lenient).ok()?;
+    async fn latest_job_of(&self, folder: Folder, name: &str) -> Result<Option<JobDetail>, Failure> {
+        let content = self.queue.read(folder, name).ok();
+        let text = content.as_ref().and_then(|content| std::str::from_utf8(&content.bytes).ok());
+        let manifest = text.and_then(|text| Manifest::parse(text, Strictness::Lenient).ok());
+        let Some(manifest) = manifest else { return Ok(None) };
         let product = manifest.spec.product.or_else(|| self.terms.product.clone());
         let product = product.unwrap_or_else(ProductId::default_product);
         let mut latest = None;
         for key in keys(name) {
             let id = JobId::derived(&product, &key);
-            match self.known(id).await {
+            match self.known(id).await? {
                 Some(_) if self.files.contains_key(&id) => {}
                 Some(job) => latest = Some(job),
                 None => break,
             }
         }
-        latest
+        Ok(latest)
     }
 
     /// The jobs' files in a folder that have no record.

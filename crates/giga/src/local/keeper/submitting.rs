@@ -12,6 +12,12 @@ use crate::local::teller::Tale;
 const BATCH_JOBS_MAX: usize = 200;
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Where many jobs are submitted at once.
+const BATCH: &str = "/jobs/batch";
+
+/// What one job of a batch is remembered by that could not be stored now.
+const SUBMITTING: &str = "submit";
+
 /// For so many new files it is worth saying of each whether anybody can run it.
 const FORECAST_MAX: usize = 20;
 
@@ -56,11 +62,13 @@ impl Keeper<'_> {
             return;
         }
         let (ids, jobs): (Vec<JobId>, Vec<Submit>) = batch.into_iter().unzip();
-        let answer: Result<BatchAnswer, _> = self.client.post("/jobs/batch", &Batch { jobs }).await;
+        let answer: Result<BatchAnswer, _> = self.line.post(BATCH, &Batch { jobs }).await;
         let outcomes = match answer {
             Ok(answer) => answer.outcomes,
             Err(error) => {
-                self.teller.warn(&format!("cannot submit now: {error}"));
+                if self.line.is_news(BATCH) {
+                    self.teller.warn(&format!("cannot submit now: {error}"));
+                }
                 self.is_taking = true;
                 return;
             }
@@ -79,6 +87,7 @@ impl Keeper<'_> {
     async fn submitted(&mut self, id: JobId, outcome: BatchOutcome) {
         match outcome.problem {
             None => {
+                self.line.succeed(SUBMITTING);
                 let Some(record) = self.files.get_mut(&id) else { return };
                 record.is_submitted = true;
                 record.replaces = None;
@@ -88,7 +97,10 @@ impl Keeper<'_> {
                 self.read(id).await;
                 self.tell_submitted(id);
             }
-            Some(problem) if problem.status >= 500 || problem.status == 429 => self.is_taking = true,
+            Some(problem) if problem.status >= 500 || problem.status == 429 => {
+                self.line.fail(SUBMITTING, problem.to_string());
+                self.is_taking = true;
+            }
             Some(problem) if problem.code == "idempotency_conflict" => self.change_key(id).await,
             Some(problem) => self.turn_down(id, &problem),
         }
@@ -132,7 +144,7 @@ impl Keeper<'_> {
         if !self.is_factory_here().await {
             return;
         }
-        if let Ok(explained) = self.client.get::<Explained>(&format!("/jobs/{id}/explain")).await
+        if let Ok(explained) = self.line.get::<Explained>(&format!("/jobs/{id}/explain")).await
             && explained.job.stage == domain::StageName::Queued
             && crate::command::is_stuck(&explained.now)
         {

@@ -167,7 +167,7 @@ impl Keeper<'_> {
             if self.files.contains_key(&job) {
                 continue;
             }
-            let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{job}")).await;
+            let found: Result<JobDetail, ClientError> = self.line.get(&format!("/jobs/{job}")).await;
             match found {
                 Ok(detail) if matches!(Folder::of(detail.job.stage), Folder::Inbox | Folder::Building) => {
                     lost = Some(Box::new(detail));

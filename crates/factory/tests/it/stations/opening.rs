@@ -1,0 +1,142 @@
+//! What an operator opens for agents that the factory would keep from them by itself, and the other way round [T8].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use factory::{Confine, EngineConfig, StationSettings};
+
+use super::LONG;
+use super::confining::can_be_confined;
+use super::fleet::{Fleet, Line};
+use super::plant::{Plant, settings, with_setup};
+use crate::stage::Forge;
+
+/// A home with toolchains, one of them hidden on purpose, a folder of programs on the `PATH`, and a program that a link in it
+/// leads to.
+fn home_in(place: &Path) -> PathBuf {
+    let home = place.join("home");
+    for folder in
+        ["go/pkg/mod", ".rustup/toolchains", ".local/lib", ".local/share/pnpm", ".pyenv/shims", "bin", "apps/tool"]
+    {
+        fs::create_dir_all(home.join(folder)).unwrap();
+    }
+    fs::write(home.join("apps/tool/tool"), "").unwrap();
+    fs::write(home.join("giga.toml"), "").unwrap();
+    std::os::unix::fs::symlink(home.join("apps/tool/tool"), home.join("bin/tool")).unwrap();
+    home
+}
+
+/// Tries to write to the toolchains and to what must not change.
+fn writer(home: &Path) -> String {
+    format!(
+        "cd '{}'; for file in go/pkg/mod/x .rustup/toolchains/x .local/lib/x .local/share/pnpm/x .pyenv/shims/x bin/x \
+         apps/tool/tool giga.toml; do (echo x >> $file) 2> /dev/null && echo $file >> \"$OLDPWD/written.txt\"; done; true",
+        home.display()
+    )
+}
+
+/// What an engine could write to in a home that is closed by itself, and that `open` opens for it.
+async fn written(name: &str, open: impl FnOnce(&mut StationSettings, &Path)) -> String {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let home = home_in(place.path());
+    // Spelled in another way than the factory knows it by.
+    let spelled = place.path().join("spelled");
+    std::os::unix::fs::symlink(&home, &spelled).unwrap();
+    let mut own = settings(name, &forge, &writer(&home));
+    own.confine = Confine::Required;
+    own.git.home = Some(home.clone());
+    let path = format!("{}:{}", home.join("bin").display(), std::env::var("PATH").unwrap());
+    own.environment.set.insert("PATH".to_owned(), path);
+    own.keep(&home.join("giga.toml"));
+    own.hidden.push(home.join(".pyenv"));
+    open(&mut own, &spelled);
+    let _plant = Plant::start(own, fleet.enrol(name, &line).await);
+
+    let job = fleet.submit("").await;
+
+    let view = fleet.until(job, "an end", |view| view.promoted_sha.is_some() || view.attempts > 0).await;
+    match view.promoted_sha {
+        Some(sha) => forge.file_at(&sha, "written.txt").unwrap_or_default(),
+        None => String::new(),
+    }
+}
+
+/// All toolchains and nothing that must not change.
+const TOOLCHAINS: &str = "go/pkg/mod/x\n.rustup/toolchains/x\n.local/lib/x\n.local/share/pnpm/x\n";
+
+#[tokio::test]
+async fn toolchains_in_a_home_that_is_opened_for_writing_can_be_written_to_and_programs_on_the_path_cannot() {
+    if can_be_confined() {
+        let written = written("wide", |own, home| own.writable = vec![home.to_owned()]).await;
+
+        assert_eq!(written, TOOLCHAINS);
+    }
+}
+
+#[tokio::test]
+async fn toolchains_in_an_engines_own_home_can_be_written_to_and_programs_on_the_path_cannot() {
+    if can_be_confined() {
+        let own_home = |own: &mut StationSettings, home: &Path| {
+            own.engines.values_mut().for_each(|engine| engine.environment.home = Some(home.to_owned()));
+        };
+
+        let written = written("at-home", own_home).await;
+
+        assert_eq!(written, TOOLCHAINS);
+    }
+}
+
+#[tokio::test]
+async fn an_engines_login_is_hidden_from_other_agents_wherever_it_is() {
+    if !can_be_confined() {
+        return;
+    }
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (named, home, other) = (place.path().join("login"), place.path().join("home"), place.path().join("other"));
+    for folder in [&named, &home.join(".codex"), &other] {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("file"), "to be read").unwrap();
+    }
+    let script = format!(
+        "(cd '{}' && cat login/file home/.codex/file other/file) > seen.txt 2> /dev/null; true",
+        place.path().display()
+    );
+    let mut own = settings("curious", &forge, &script);
+    own.confine = Confine::Required;
+    // Opened as a whole by somebody who did not think of the login.
+    own.readable = vec![place.path().to_owned()];
+    let mut claude = EngineConfig { program: Some("nothing-of-the-kind".to_owned()), ..EngineConfig::default() };
+    claude.environment.set = [("CLAUDE_CONFIG_DIR".to_owned(), named.to_str().unwrap().to_owned())].into();
+    let mut codex = EngineConfig { program: Some("nothing-of-the-kind".to_owned()), ..EngineConfig::default() };
+    codex.environment.home = Some(home);
+    own.engines.extend([("claude".parse().unwrap(), claude), ("codex".parse().unwrap(), codex)]);
+    let _plant = Plant::start(own, fleet.enrol("curious", &line).await);
+
+    let job = fleet.submit("engine: command\n").await;
+
+    let view = fleet.until(job, "an end", |view| view.promoted_sha.is_some() || view.attempts > 0).await;
+    let runs = fleet.runs(job).await;
+    let sha = view.promoted_sha.unwrap_or_else(|| panic!("{runs:#?}"));
+    assert_eq!(forge.file_at(&sha, "seen.txt").as_deref(), Some("to be read"));
+}
+
+#[tokio::test]
+async fn a_setup_command_that_may_not_write_somewhere_fails_with_the_setting_to_change() {
+    if !can_be_confined() {
+        return;
+    }
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let mut own = with_setup(settings("installing", &forge, "true"), &["mkdir /usr/local/lib/installed"]);
+    own.confine = Confine::Required;
+    let _plant = Plant::start(own, fleet.enrol("installing", &line).await);
+
+    let job = fleet.submit("").await;
+
+    let message = fleet.first_run(job).await.message.unwrap();
+    assert!(message.contains("`mkdir /usr/local/lib/installed`") && message.contains("`write`"), "{message}");
+}

@@ -1,0 +1,92 @@
+//! What keeps agents from what is not theirs.
+
+use factory::{Confine, Confinement};
+
+use crate::config::FactoryConfig;
+
+use super::check::Check;
+
+/// Whom everything on the machine obeys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runner {
+    Root,
+    Anybody,
+}
+
+const ANOTHER_ACCOUNT: &str =
+    "name another account with `run_as` under [factory], or run the factory under one that is not root";
+
+/// What keeps agents from the factory's own files?
+pub(super) fn confinement(factory: &FactoryConfig) -> Check {
+    let confine = factory.confine.value;
+    let runner = if rustix::process::geteuid().is_root() { Runner::Root } else { Runner::Anybody };
+    judged(confine, confine.in_force(), factory.run_as.value.as_deref(), runner)
+}
+
+fn judged(confine: Confine, found: Confinement, account: Option<&str>, runner: Runner) -> Check {
+    match (found, account, runner) {
+        (Confinement::None(why), ..) if confine == Confine::Required => {
+            Check::fail("agents", "they must be confined and cannot be: no factory starts here", why)
+        }
+        (Confinement::None(why), Some(account), _) => {
+            Check::ok("agents", format!("confined by account `{account}` alone: {why}"))
+        }
+        (Confinement::None(why), None, Runner::Root) => {
+            let found = "not confined, and root: they can read and change everything on this machine";
+            Check::warn("agents", found, format!("{why}; {ANOTHER_ACCOUNT}"))
+        }
+        (Confinement::None(why), None, Runner::Anybody) => {
+            Check::warn("agents", "not confined: they can read what this account can, tokens among it", why)
+        }
+        (Confinement::Kernel(means), Some(account), _) => {
+            Check::ok("agents", format!("confined by {means}, and account `{account}`"))
+        }
+        (Confinement::Kernel(means), None, Runner::Root) => {
+            let found = format!("confined by {means}, but root, whom the kernel confines only in part");
+            let gap = means.gap.map(|gap| format!("{gap}; ")).unwrap_or_default();
+            Check::warn("agents", found, format!("{gap}{ANOTHER_ACCOUNT}"))
+        }
+        (Confinement::Kernel(means), None, Runner::Anybody) => {
+            let found = format!("confined by {means}");
+            match means.gap {
+                Some(gap) => Check::warn("agents", format!("{found}, in part"), gap),
+                None => Check::ok("agents", found),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use factory::Means;
+
+    use super::super::check::Verdict;
+    use super::*;
+
+    fn kernel(gap: Option<&str>) -> Confinement {
+        Confinement::Kernel(Means { name: "landlock, ABI 2".to_owned(), gap: gap.map(str::to_owned) })
+    }
+
+    #[test]
+    fn root_without_another_account_is_pointed_out_and_most_of_all_where_nothing_confines_it() {
+        let off = || Confinement::None("`confine` is off".to_owned());
+        let judged = |found, account| judged(Confine::Auto, found, account, Runner::Root);
+
+        let (open, confined, account) = (judged(off(), None), judged(kernel(None), None), judged(off(), Some("agent")));
+
+        assert_eq!([open.verdict, confined.verdict, account.verdict], [Verdict::Warn, Verdict::Warn, Verdict::Ok]);
+        assert_eq!(open.found, "not confined, and root: they can read and change everything on this machine");
+        assert_eq!(open.remedy, Some(format!("`confine` is off; {ANOTHER_ACCOUNT}")));
+        assert_eq!(confined.remedy.as_deref(), Some(ANOTHER_ACCOUNT));
+    }
+
+    #[test]
+    fn a_kernel_that_confines_in_part_is_told_with_its_gap() {
+        let judged = |found| judged(Confine::Auto, found, None, Runner::Anybody);
+
+        let (whole, in_part) = (judged(kernel(None)), judged(kernel(Some("they can empty files"))));
+
+        assert_eq!(whole, Check::ok("agents", "confined by landlock, ABI 2"));
+        assert_eq!(in_part, Check::warn("agents", "confined by landlock, ABI 2, in part", "they can empty files"));
+    }
+}
