@@ -11,6 +11,7 @@ mod metering;
 mod opening;
 pub(crate) mod plant;
 mod polling;
+mod preempting;
 mod promoting;
 mod sandboxing;
 

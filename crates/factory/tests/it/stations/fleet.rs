@@ -9,7 +9,8 @@ use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
-    Client, Endpoint, Enroll, FactoryView, JobDetail, JobView, Progress, RunEvidence, RunList, Submit, Submitted, Trust,
+    Client, Endpoint, Enroll, FactoryView, JobDetail, JobView, Network, Progress, RunEvidence, RunList, Submit,
+    Submitted, Trust,
 };
 use server::{Options, Server};
 use store::{DirectoryLogs, Sqlite};
@@ -79,10 +80,20 @@ impl Fleet {
 
     /// A client with a new factory's own token, by way of `line`.
     pub(crate) async fn enrol(&self, name: &str, line: &Line) -> Client {
+        client(&format!("http://{}", line.address), &self.factory_token(name).await)
+    }
+
+    /// The same, by way of a network of the test's own.
+    pub(crate) async fn enrol_over(&self, name: &str, network: Arc<dyn Network>) -> Client {
+        let endpoint = endpoint(&format!("http://{}", self.address), &self.factory_token(name).await);
+        Client::over(network, endpoint).unwrap()
+    }
+
+    async fn factory_token(&self, name: &str) -> String {
         let join = self.coordinator.join_token(name.parse().unwrap()).await.unwrap();
         let request = Enroll { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap(), nonce: None };
         let enrolled = self.coordinator.enroll(&request).await.unwrap();
-        client(&format!("http://{}", line.address), &enrolled.token)
+        enrolled.token
     }
 
     pub(crate) async fn submit(&self, front_matter: &str) -> JobId {
@@ -248,6 +259,9 @@ async fn carry_one(mut near: TcpStream, to: SocketAddr, mut wire: watch::Receive
 }
 
 fn client(base: &str, token: &str) -> Client {
-    let endpoint = Endpoint { base: base.to_owned(), token: token.to_owned(), product: None, trust: Trust::Public };
-    Client::new(endpoint).unwrap()
+    Client::new(endpoint(base, token)).unwrap()
+}
+
+fn endpoint(base: &str, token: &str) -> Endpoint {
+    Endpoint { base: base.to_owned(), token: token.to_owned(), product: None, trust: Trust::Public }
 }
