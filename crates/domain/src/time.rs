@@ -94,6 +94,9 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(digits) = self.digits() {
+            return f.write_str(std::str::from_utf8(&digits).unwrap_or_default());
+        }
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(at) => write!(f, "{at:.3}"),
             Err(_) => write!(f, "{}ms", self.0),
@@ -183,7 +186,9 @@ mod tests {
             let at = Timestamp::from_millis(millis);
             let written = serde_json::to_value(at).unwrap();
 
-            assert_eq!(written, at.to_string(), "{millis}");
+            let library = jiff::Timestamp::from_millisecond(millis);
+            let expected = library.map_or_else(|_| format!("{millis}ms"), |at| format!("{at:.3}"));
+            assert_eq!((written, at.to_string()), (expected.clone().into(), expected));
         }
     }
 

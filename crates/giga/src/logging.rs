@@ -1,5 +1,6 @@
 //! Log lines of the long-lived commands, on standard error.
 
+mod line;
 mod spool;
 
 use tracing_subscriber::EnvFilter;
@@ -11,6 +12,7 @@ use crate::config::{LogConfig, LogFormat};
 use crate::failure::Failure;
 use crate::output::Output;
 
+use line::Line;
 use spool::Spool;
 
 /// The log of this process. Dropped, it is written to its end.
@@ -39,7 +41,8 @@ pub(crate) fn start(config: &LogConfig, verbosity: u8, out: &Output) -> Result<L
     let started = match config.format.value {
         LogFormat::Json => registry.with(Layer::new().json().flatten_event(true).with_writer(spool.clone())).try_init(),
         LogFormat::Pretty => {
-            let layer = Layer::new().with_target(false).with_ansi(out.colours_errors()).with_writer(spool.clone());
+            let line = Line::new(out.colours_errors());
+            let layer = Layer::new().with_ansi(false).event_format(line).with_writer(spool.clone());
             registry.with(layer).try_init()
         }
     };
