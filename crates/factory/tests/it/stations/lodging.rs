@@ -46,7 +46,7 @@ fn files_below(folder: &Path) -> Vec<String> {
 async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settings() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    let login = |token: &str| format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}"}}}}"#);
+    let login = |token: &str| format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}","expiresAt":1}}}}"#);
     let operators = operators(&forge);
     fs::write(operators.join(".credentials.json"), login("first")).unwrap();
     let settings = r#"{"model":"opus","hooks":{"Stop":[]},"apiKeyHelper":"~/bin/key"}"#;
@@ -117,7 +117,7 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
     assert_eq!(outside(), NEW);
     for state in [restarted.state, cleaned_up.state, own.state] {
         let left = files_below(&state.join("sessions"));
-        assert!(!left.iter().any(|name| name.contains("credentials") || name.contains("login")), "{left:?}");
+        assert!(!left.iter().any(|name| name.contains("credentials") || name.ends_with(".login")), "{left:?}");
     }
 }
 
