@@ -82,6 +82,9 @@ impl Room {
         clock: &Arc<dyn Clock>,
     ) -> io::Result<Option<Carried>> {
         let note = self.below.join(format!("{job}{}", lineage::SUFFIX));
+        if self.operators.is_none() && !is_unsettled(folder) {
+            return Ok(None);
+        }
         let turn = Turn::take(&note)?;
         if let Some(lineage) = Lineage::found(&note)? {
             Carried::of(lineage, folder.to_owned(), clock)?.settle_in(&turn)?;

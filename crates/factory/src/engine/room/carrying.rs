@@ -125,11 +125,11 @@ impl Carried {
 
     fn bring_together(&mut self) -> io::Result<()> {
         // Mostly nothing has changed, and nobody has to wait for anybody.
-        if !self.lineage.is_current() || matches!(self.standing()?, Standing::Even | Standing::Refused { .. }) {
+        if !self.lineage.is_current()? || matches!(self.standing()?, Standing::Even | Standing::Refused { .. }) {
             return Ok(());
         }
         let _turn = Turn::take(self.lineage.path())?;
-        if !self.lineage.is_current() {
+        if !self.lineage.is_current()? {
             return Ok(());
         }
         match self.standing()? {
@@ -157,7 +157,7 @@ impl Carried {
 
     /// The same, for who acts already.
     pub(super) fn settle_in(&mut self, _turn: &Turn) -> io::Result<()> {
-        if std::mem::replace(&mut self.is_settled, true) || !self.lineage.is_current() {
+        if std::mem::replace(&mut self.is_settled, true) || !self.lineage.is_current()? {
             return Ok(());
         }
         match self.standing()? {

@@ -82,7 +82,7 @@ impl Lineage {
     pub(super) fn left(path: &Path) -> io::Result<Option<Self>> {
         let Some(found) = Self::found(path)? else { return Ok(None) };
         match found.file.try_lock() {
-            Ok(()) => Ok(Some(found).filter(Self::is_current)),
+            Ok(()) => Ok(if found.is_current()? { Some(found) } else { None }),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -107,10 +107,13 @@ impl Lineage {
     }
 
     /// Whether no later run of the job has taken the room over.
-    pub(super) fn is_current(&self) -> bool {
-        let own = self.file.metadata().map(|own| (own.dev(), own.ino()));
-        let found = fs::symlink_metadata(&self.path).map(|found| (found.dev(), found.ino()));
-        matches!((own, found), (Ok(own), Ok(found)) if own == found)
+    pub(super) fn is_current(&self) -> io::Result<bool> {
+        let own = self.file.metadata()?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// How far along a login is that one side has held.
@@ -180,7 +183,7 @@ impl Lineage {
 
     /// The login is gone from the room.
     pub(super) fn end(&self) -> io::Result<()> {
-        if self.is_current() { remove_file(&self.path) } else { Ok(()) }
+        if self.is_current()? { remove_file(&self.path) } else { Ok(()) }
     }
 }
 
@@ -265,7 +268,7 @@ mod tests {
         let later = Lineage::begin(&path, origin()).unwrap();
         earlier.end().unwrap();
 
-        assert!(!earlier.is_current() && later.is_current() && path.exists());
+        assert!(!earlier.is_current().unwrap() && later.is_current().unwrap() && path.exists());
         later.end().unwrap();
         assert!(!path.exists());
     }

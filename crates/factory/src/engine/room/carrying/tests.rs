@@ -1,5 +1,6 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ambient::SystemClock;
 use domain::JobId;
@@ -500,6 +501,57 @@ fn a_login_that_lies_in_a_room_without_a_note_is_kept_for_a_person() {
     assert_eq!(fs::read_to_string(scene.inside()).unwrap(), OLD);
     assert_eq!(fs::read_to_string(scene.kept()).unwrap(), NEW);
     drop(carried);
+}
+
+#[test]
+fn a_sign_in_between_the_look_and_the_write_is_not_overwritten() {
+    let scene = Scene::new();
+    let mut carried = scene.begin();
+    fs::write(scene.inside(), NEW).unwrap();
+    let Standing::Newer(refresh) = carried.standing().unwrap() else { panic!("it was refreshed") };
+
+    fs::write(scene.operators(), NEWER).unwrap();
+    let given = carried.give_back(&refresh);
+
+    assert!(given.is_err());
+    assert_eq!(scene.outside(), NEWER);
+    assert_eq!(fs::read_dir(scene.operators.path()).unwrap().count(), 3, "nothing half written is left");
+}
+
+#[test]
+fn a_refresh_between_the_look_and_the_write_is_not_overwritten() {
+    let scene = Scene::new();
+    let mut carried = scene.begin();
+
+    fs::write(scene.inside(), NEWER).unwrap();
+    carried.take_in(NEW.as_bytes(), Some(OLD.as_bytes())).unwrap();
+
+    assert_eq!(fs::read_to_string(scene.inside()).unwrap(), NEWER);
+}
+
+#[test]
+fn a_clean_up_at_any_moment_takes_nothing_from_a_run_that_begins() {
+    let scene = Scene::new();
+    let is_over = AtomicBool::new(false);
+
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                scene.recover();
+            }
+        });
+        let mut earlier = scene.begin();
+        for _ in 0..100 {
+            // Once with the one before still at work, and once after its kill.
+            let later = scene.begin();
+            drop(earlier);
+            assert!(scene.inside().exists() && scene.note().exists());
+            later.die();
+            earlier = scene.begin();
+            assert!(scene.inside().exists() && scene.note().exists());
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
