@@ -109,3 +109,55 @@ impl Standing {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use domain::Timestamp;
+
+    use super::super::lineage::Origin;
+    use super::super::refreshed::Service;
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_there_is_nothing_and_what_cannot_be_told_is_an_error() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::write(path("file"), "login").unwrap();
+        fs::write(path("long"), vec![0; 1024 * 1024 + 1]).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        symlink(path("file"), path("link")).unwrap();
+        let _socket = UnixListener::bind(path("socket")).unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        let look = |name: &str| Found::look(&folder, name);
+
+        assert_eq!(look("missing").unwrap(), Found::Nothing);
+        assert_eq!(look("file").unwrap(), Found::File(b"login".to_vec()));
+        assert_eq!(look("long").unwrap(), Found::Odd("it is too long"));
+        for name in ["folder", "link", "socket"] {
+            assert!(matches!(look(name), Ok(Found::Odd(_))), "{name}");
+        }
+        assert!(look(&"x".repeat(300)).is_err());
+    }
+
+    #[test]
+    fn an_operators_file_that_cannot_be_read_leaves_only_what_it_has_held_to_be_cleared() {
+        let place = tempfile::tempdir().unwrap();
+        let origin = Origin { folder: "/o".into(), file: "f".to_owned(), name: ".credentials.json".to_owned() };
+        let mut lineage = Lineage::begin(&place.path().join("j.login"), origin).unwrap();
+        lineage.hold(b"carried").unwrap();
+        lineage.foresee(b"noted", b"carried").unwrap();
+        let moment = Moment { now: Timestamp::from_millis(0), service: Service::Silent };
+        let of = |inside: &[u8]| {
+            let unreadable = || Err(io::Error::other("the disk is broken"));
+            let login = &crate::engine::claude::LOGIN.refreshes;
+            Standing::of(Found::File(inside.to_vec()), unreadable, &lineage, (login, moment))
+        };
+
+        assert!(matches!(of(b"carried"), Ok(Standing::Even)));
+        assert!(of(b"noted").is_err() && of(b"unknown").is_err());
+    }
+}

@@ -1,6 +1,8 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use ambient::SystemClock;
 use domain::JobId;
@@ -527,6 +529,37 @@ fn a_refresh_between_the_look_and_the_write_is_not_overwritten() {
     carried.take_in(NEW.as_bytes(), Some(OLD.as_bytes())).unwrap();
 
     assert_eq!(fs::read_to_string(scene.inside()).unwrap(), NEWER);
+}
+
+#[test]
+fn nobody_acts_while_another_does() {
+    const LONG_ENOUGH: Duration = Duration::from_millis(100);
+    let look = |scene: &Scene| {
+        let mut carried = Carried::of(Lineage::found(&scene.note()).unwrap().unwrap(), scene.room(), &clock()).unwrap();
+        carried.look();
+        carried.die();
+    };
+    let next = |scene: &Scene| drop(scene.begin());
+    for act in [&Scene::recover as &(dyn Fn(&Scene) + Sync), &look, &next] {
+        let scene = Scene::new();
+        scene.begin().die();
+        fs::write(scene.inside(), NEW).unwrap();
+        let (done, wait) = mpsc::channel();
+
+        let turn = Turn::take(&scene.note()).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                act(&scene);
+                done.send(()).unwrap();
+            });
+            assert!(wait.recv_timeout(LONG_ENOUGH).is_err(), "it has to wait");
+            assert_eq!((scene.outside().as_str(), scene.inside().exists(), scene.note().exists()), (OLD, true, true));
+            drop(turn);
+            wait.recv().unwrap();
+        });
+
+        assert_eq!(scene.outside(), NEW);
+    }
 }
 
 #[test]
