@@ -131,11 +131,11 @@ fn settle_room(note: &Path, room: PathBuf, clock: &Arc<dyn Clock>) -> io::Result
     }
 }
 
-/// Whether a login that was carried into a room is not settled.
+/// Whether a login that was carried into a room is not settled, or that cannot be told.
 pub(crate) fn is_unsettled(room: &Path) -> bool {
     let mut note = room.as_os_str().to_owned();
     note.push(lineage::SUFFIX);
-    fs::symlink_metadata(note).is_ok()
+    !fs::symlink_metadata(note).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Whether a file beside rooms is the note of a login.

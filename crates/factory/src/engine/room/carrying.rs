@@ -249,7 +249,9 @@ impl Carried {
     fn set_aside(&self, inside: &[u8], why: &str) -> io::Result<()> {
         let names = (2..=REFUSED_MAX).map(|number| format!("{REFUSED}-{number}"));
         let mut places = std::iter::once(REFUSED.to_owned()).chain(names).map(|name| self.lineage.beside(&name));
-        let is_free = |path: &PathBuf| fs::read(path).map_or_else(|_| !path.exists(), |kept| kept == inside);
+        let is_free = |path: &PathBuf| {
+            fs::read(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |kept| kept == inside)
+        };
         let last = || self.lineage.beside(&format!("{REFUSED}-{REFUSED_MAX}"));
         let kept = places.find(is_free).unwrap_or_else(last);
         replace_file(&kept, inside)?;

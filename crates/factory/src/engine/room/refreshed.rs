@@ -142,12 +142,16 @@ impl Grows {
             Self::Expiry(_) => now + millis(LASTS_MAX),
             Self::Date { .. } => now + millis(SOON),
         };
-        match () {
-            () if was.is_some_and(|was| is < was) => Err("it is older"),
-            () if is > latest => Err("it is too far ahead of its time"),
-            () if !is_due && moment.service == Service::Silent => Err("the one before was still good for long"),
-            () => Ok(()),
+        if was.is_some_and(|was| is < was) {
+            return Err("it is older");
         }
+        if is > latest {
+            return Err("it is too far ahead of its time");
+        }
+        if !is_due && moment.service == Service::Silent {
+            return Err("the one before was still good for long");
+        }
+        Ok(())
     }
 
     /// The time that grows, in milliseconds.
