@@ -42,7 +42,7 @@ pub use event::{EngineEvent, RateLimit, Target, Usage, WindowState};
 pub use judgement::{Exit, Judgement};
 pub use prices::{Prices, Tokens};
 pub use request::{Allowance, Beginning, DiskAllowance, EngineRequest, Memory};
-pub(crate) use room::settle_rooms;
+pub(crate) use room::{is_note, is_unsettled, settle_rooms};
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
 
 use crate::process::{Line, Program};

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chmodat, fchmod, fchown, fstat, mkdirat, openat,
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chmodat, fchmod, fchown, fstat, fsync, mkdirat, openat,
     renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
@@ -95,19 +95,25 @@ impl Folder {
     }
 
     /// Puts bytes under `name`, whole or not at all. They belong to the user and the group of `owner`.
-    pub(crate) fn put(&self, name: &str, mut bytes: impl Read, owner: (u32, u32)) -> io::Result<()> {
+    pub(crate) fn put(&self, name: &str, bytes: impl Read, owner: (u32, u32)) -> io::Result<()> {
         let unfinished = format!(".{name}{}", crate::disk::UNFINISHED_SUFFIX);
-        match unlinkat(&self.0, &unfinished, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut copy = File::from(openat(&self.0, &unfinished, TO_MAKE, Mode::from_raw_mode(0o600))?);
+        self.prepare(unfinished, bytes, Like { owner, mode: 0o600 })?.install(name)
+    }
+
+    /// Writes bytes to the disk under a name that only its writer uses, for a file that is `like` another.
+    pub(crate) fn prepare(&self, name: String, mut bytes: impl Read, like: Like) -> io::Result<Unfinished<'_>> {
+        self.remove(&name)?;
+        let mut copy = File::from(openat(&self.0, &name, TO_MAKE, Mode::from_raw_mode(0o600))?);
+        let unfinished = Unfinished { folder: self, name, is_installed: false };
         io::copy(&mut bytes, &mut copy)?;
+        like.dress(&copy)?;
         copy.sync_all()?;
-        if fstat(&copy)?.st_uid != owner.0 {
-            fchown(&copy, Some(Uid::from_raw(owner.0)), Some(Gid::from_raw(owner.1)))?;
-        }
-        Ok(renameat(&self.0, &unfinished, &self.0, name)?)
+        Ok(unfinished)
+    }
+
+    /// Has what was made and removed in it on the disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        Ok(fsync(&self.0)?)
     }
 
     /// Removes a file or a link. One that is not there is already removed.
@@ -197,6 +203,61 @@ impl Folder {
             inner?.open_up_within(depth - 1)?;
         }
         Ok(())
+    }
+}
+
+/// Whose a file is, and who may do what with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Like {
+    /// Its user and its group.
+    pub(crate) owner: (u32, u32),
+    /// What they and others may do.
+    pub(crate) mode: u32,
+}
+
+impl Like {
+    /// As a file that was found.
+    pub(crate) fn found(found: &Stat) -> Self {
+        Self { owner: (found.st_uid, found.st_gid), mode: found.st_mode & 0o777 }
+    }
+
+    fn dress(self, file: &File) -> io::Result<()> {
+        let (found, (uid, gid), mut mode) = (fstat(file)?, self.owner, self.mode);
+        if found.st_uid != uid {
+            fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        } else if found.st_gid != gid && fchown(file, None, Some(Gid::from_raw(gid))).is_err() {
+            // What one group was allowed is not for another.
+            mode &= 0o707;
+        }
+        if mode != 0o600 {
+            fchmod(file, Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    }
+}
+
+/// A file that is whole, and not yet in its place. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct Unfinished<'a> {
+    folder: &'a Folder,
+    name: String,
+    is_installed: bool,
+}
+
+impl Unfinished<'_> {
+    /// Puts it into its place. It is there after a crash as well.
+    pub(crate) fn install(mut self, name: &str) -> io::Result<()> {
+        renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
+        self.is_installed = true;
+        self.folder.sync()
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.is_installed {
+            let _ = self.folder.remove(&self.name);
+        }
     }
 }
 

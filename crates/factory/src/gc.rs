@@ -112,7 +112,7 @@ impl Gc {
             self.tidy_mirror(doomed, &mut report).await;
         }
         // A room that goes may hold the only copy of a login that its engine has refreshed.
-        settle_rooms(&self.host.state.sessions());
+        settle_rooms(&self.host.state.sessions(), &self.host.clock);
         for doomed in leftovers {
             self.remove_leftover(&doomed, &mut report);
         }

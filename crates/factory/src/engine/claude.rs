@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use domain::EngineName;
 
 use super::bench::{self, Bench};
-use super::room::{Carried, Refreshes, Room, session_of};
+use super::room::{Carried, Grows, Refreshes, Room, session_of};
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
@@ -46,7 +46,7 @@ pub(super) const LOGIN: bench::Login = bench::Login {
         object: "claudeAiOauth",
         beside: &[],
         tokens: &["accessToken", "refreshToken"],
-        grows: "/claudeAiOauth/expiresAt",
+        grows: Grows::Expiry("/claudeAiOauth/expiresAt"),
     },
     withheld: &["mcpOAuth", "mcpOAuthClientConfig", "mcpXaaIdp", "mcpXaaIdpConfig", "pluginSecrets"],
 };
@@ -139,7 +139,7 @@ impl Engine for ClaudeEngine {
             None => (session_of(request.job, request.epoch), Memory::New),
         };
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
-        let login = self.room.carry(request.job, &folder, &LOGIN).map_err(EngineError::Disk)?;
+        let login = self.room.carry(request.job, &folder, &LOGIN, &self.bench.clock).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, &session, memory));
         let run = RunKey { job: request.job, epoch: request.epoch };

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use domain::{EngineName, Insights, JobId};
 
 use super::bench::{self, Bench};
-use super::room::{Carried, Refreshes, Room};
+use super::room::{Carried, Grows, Refreshes, Room};
 use super::stream::one_line;
 use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session, Tokens};
 use crate::config::{EngineConfig, EngineKind};
@@ -47,7 +47,7 @@ pub(super) const LOGIN: bench::Login = bench::Login {
         object: "tokens",
         beside: &["last_refresh"],
         tokens: &["id_token", "access_token", "refresh_token"],
-        grows: "/last_refresh",
+        grows: Grows::Date { refreshed_at: "/last_refresh", expires: "/tokens/access_token" },
     },
     withheld: &[],
 };
@@ -148,7 +148,7 @@ impl Engine for CodexEngine {
         let resumed = request.session.as_deref().filter(|thread| threads::is_here(&folder, thread));
         let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
-        let login = self.room.carry(request.job, &folder, &LOGIN).map_err(EngineError::Disk)?;
+        let login = self.room.carry(request.job, &folder, &LOGIN, &self.bench.clock).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, resumed));
         let rollout = Rollout::below(&folder);

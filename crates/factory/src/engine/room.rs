@@ -1,20 +1,26 @@
 //! Where an engine keeps its login and its sessions.
 
 mod carrying;
+mod following;
 mod lineage;
 mod operators;
 mod refreshed;
+mod standing;
+mod turn;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use domain::{Epoch, JobId};
+use domain::{Clock, Epoch, JobId};
+use tracing::warn;
 
 pub(super) use self::carrying::Carried;
 use self::lineage::Lineage;
 use self::operators::{Whose, look_at};
-pub(super) use self::refreshed::Refreshes;
+pub(super) use self::refreshed::{Grows, Refreshes};
+use self::turn::Turn;
 use super::bench::Login;
 use crate::config::EnvironmentConfig;
 use crate::disk::make_private_folder;
@@ -67,12 +73,24 @@ impl Room {
     }
 
     /// Brings an operator's login and settings into a job's folder, when it is made ready otherwise. A login that an earlier
-    /// run has left there is settled first.
-    pub(super) fn carry(&self, job: JobId, folder: &Path, login: &'static Login) -> io::Result<Option<Carried>> {
+    /// run has left there is settled first; while it cannot be, no other takes its place.
+    pub(super) fn carry(
+        &self,
+        job: JobId,
+        folder: &Path,
+        login: &'static Login,
+        clock: &Arc<dyn Clock>,
+    ) -> io::Result<Option<Carried>> {
         let note = self.below.join(format!("{job}{}", lineage::SUFFIX));
-        drop(Lineage::found(&note).and_then(|lineage| Carried::of(lineage, folder.to_owned())));
+        if self.operators.is_none() && !is_unsettled(folder) {
+            return Ok(None);
+        }
+        let turn = Turn::take(&note)?;
+        if let Some(lineage) = Lineage::found(&note)? {
+            Carried::of(lineage, folder.to_owned(), clock)?.settle_in(&turn)?;
+        }
         match &self.operators {
-            Some(operators) => Carried::begin((operators, self.whose), (folder, &note), login),
+            Some(operators) => Carried::begin((operators, self.whose), (folder, &note), (login, clock), &turn),
             None => Ok(None),
         }
     }
@@ -93,15 +111,41 @@ impl Room {
 }
 
 /// Settles the logins that ended runs have left in rooms below `sessions`: what was refreshed goes back, and none stays. A
-/// room in which a run goes on is left alone, whichever process it is of.
-pub(crate) fn settle_rooms(sessions: &Path) {
+/// room in which a run goes on is left alone, whichever process it is of, and so is one that cannot be settled now.
+pub(crate) fn settle_rooms(sessions: &Path, clock: &Arc<dyn Clock>) {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    for path in entries(sessions).flat_map(|engine| entries(&engine)) {
-        let room = path.to_string_lossy().strip_suffix(lineage::SUFFIX).map(PathBuf::from);
-        if let Some(room) = room {
-            drop(Lineage::left(&path).and_then(|lineage| Carried::of(lineage, room)));
+    for note in entries(sessions).flat_map(|engine| entries(&engine)) {
+        if let Some(room) = room_of(&note)
+            && let Err(error) = settle_room(&note, room, clock)
+        {
+            warn!(%error, "The login that {} tells of cannot be settled: everything stays as it is", note.display());
         }
     }
+}
+
+fn settle_room(note: &Path, room: PathBuf, clock: &Arc<dyn Clock>) -> io::Result<()> {
+    let turn = Turn::take(note)?;
+    match Lineage::left(note)? {
+        Some(lineage) => Carried::of(lineage, room, clock)?.settle_in(&turn),
+        None => Ok(()),
+    }
+}
+
+/// Whether a login that was carried into a room is not settled, or that cannot be told.
+pub(crate) fn is_unsettled(room: &Path) -> bool {
+    let mut note = room.as_os_str().to_owned();
+    note.push(lineage::SUFFIX);
+    !fs::symlink_metadata(note).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Whether a file beside rooms is the note of a login.
+pub(crate) fn is_note(path: &Path) -> bool {
+    room_of(path).is_some()
+}
+
+/// The room that a note lies beside.
+fn room_of(note: &Path) -> Option<PathBuf> {
+    note.to_string_lossy().strip_suffix(lineage::SUFFIX).map(PathBuf::from)
 }
 
 /// Whether a session's name can be part of a path and of a command line.

@@ -8,6 +8,7 @@ use super::report::{GcItem, GcKind, GcReport};
 use super::worktrees::modified;
 use super::{Gc, GcPlan};
 use crate::disk::{UNFINISHED_SUFFIX, folder_bytes, remove_file, remove_folder};
+use crate::engine::{is_note, is_unsettled};
 use crate::error::Error;
 use crate::runs::Runs;
 use crate::state::StateDir;
@@ -47,7 +48,9 @@ impl Gc {
             }
         }
         for engine in entries(&state.sessions())? {
-            let idle = entries(&engine)?.into_iter().filter(|path| self.is_idle(GcKind::Conversation, path));
+            // A note of a login goes when that is settled.
+            let rooms = entries(&engine)?.into_iter().filter(|path| !is_note(path));
+            let idle = rooms.filter(|path| self.is_idle(GcKind::Conversation, path));
             plan.leftovers.extend(idle.map(|path| self.leftover(GcKind::Conversation, path)));
         }
         let caches = state.caches();
@@ -71,6 +74,9 @@ impl Gc {
         let item = doomed.item();
         if !self.is_idle(doomed.kind, &doomed.path) {
             return report.spared(item, "somebody wrote to it meanwhile");
+        }
+        if doomed.kind == GcKind::Conversation && is_unsettled(&doomed.path) {
+            return report.spared(item, "a login in it cannot be settled: the factory's log says why");
         }
         let removed = match doomed.kind {
             GcKind::Cache | GcKind::Conversation => remove_folder(&doomed.path),

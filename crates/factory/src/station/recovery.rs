@@ -38,7 +38,7 @@ impl Station {
             }
         }
         // After the last agent of the earlier process was ended.
-        settle_rooms(&self.host.state.sessions());
+        settle_rooms(&self.host.state.sessions(), &self.host.clock);
         self.give_back_claimed().await;
     }
 

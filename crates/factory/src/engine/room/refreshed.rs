@@ -1,10 +1,13 @@
 //! Whether what lies in a job's room can be an operator's login that its engine has refreshed.
 //!
-//! The agent can write there too. So nothing is believed but what an engine changes by itself, and only of the login that
-//! was there before: its tokens, of the same account, no older than they were.
+//! The agent can write there too. So nothing is believed but what an engine changes by itself, at the time at which it
+//! does, and only of the login that was there before: its tokens, of the same account, no older than they were.
+
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::Timestamp;
 use serde_json::{Map, Value};
 
 /// What of a login's file an engine changes by itself.
@@ -16,9 +19,48 @@ pub(in crate::engine) struct Refreshes {
     pub(in crate::engine) beside: &'static [&'static str],
     /// The tokens in the object.
     pub(in crate::engine) tokens: &'static [&'static str],
-    /// What grows with each refresh, as a JSON pointer.
-    pub(in crate::engine) grows: &'static str,
+    /// What grows with each refresh.
+    pub(in crate::engine) grows: Grows,
 }
+
+/// What grows with each refresh, as JSON pointers.
+#[derive(Debug)]
+pub(in crate::engine) enum Grows {
+    /// When the login expires, in milliseconds.
+    Expiry(&'static str),
+    /// When it was refreshed, as a text. A token tells when it expires.
+    Date {
+        /// The date.
+        refreshed_at: &'static str,
+        /// The token.
+        expires: &'static str,
+    },
+}
+
+/// When a login is looked at, and what its service has said of the one that was carried.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Timestamp,
+    pub(super) service: Service,
+}
+
+/// What a service says of a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Service {
+    /// Nothing that we know of.
+    Silent,
+    /// It did not take it, which an engine answers with a refresh whatever the time is.
+    Refused,
+}
+
+/// Engines refresh a login in its last minutes. Clocks differ, and an engine may know something of its service.
+const SOON: Duration = Duration::from_hours(1);
+
+/// Codex refreshes a login after eight days, whenever it expires.
+const OLD_AFTER: Duration = Duration::from_hours(7 * 24);
+
+/// Services give a login for hours or days. One that claimed years would have every later one look older.
+const LASTS_MAX: Duration = Duration::from_hours(30 * 24);
 
 /// Tokens are a few thousand characters each.
 const BYTES_MAX: usize = 64 * 1024;
@@ -26,21 +68,32 @@ const BYTES_MAX: usize = 64 * 1024;
 type Object = Map<String, Value>;
 
 /// The operator's file with what was refreshed in it, or why that cannot be what happened.
-pub(super) fn refreshed(outside: &[u8], inside: &[u8], login: &Refreshes) -> Result<Vec<u8>, &'static str> {
+pub(super) fn refreshed(
+    outside: &[u8],
+    inside: &[u8],
+    login: &Refreshes,
+    moment: Moment,
+) -> Result<Vec<u8>, &'static str> {
     if inside.len() > BYTES_MAX {
         return Err("it is too long");
     }
     let (Some(mut file), Some(found)) = (object(outside), object(inside)) else { return Err("it is no JSON object") };
     let (Some(before), Some(after)) = (held(&file, login), held(&found, login)) else { return Err("it has no tokens") };
-    login_is_kept(&before, &after, login)?;
+    login_is_kept(&before, &after, login, moment)?;
     file.extend(after);
     serde_json::to_vec(&Value::Object(file)).map_err(|_| "it cannot be written")
 }
 
-/// Whether two files hold the same login, whatever else is in them.
-pub(super) fn is_same(one: &[u8], other: &[u8], login: &Refreshes) -> bool {
-    let held = |bytes| object(bytes).and_then(|file| held(&file, login));
-    one == other || held(one).is_some_and(|one| held(other).is_some_and(|other| one == other))
+/// What makes a file the login that it is, whatever else is in it: its tokens. A file without any is all that it holds.
+pub(super) fn essence(file: &[u8], login: &Refreshes) -> Vec<u8> {
+    let found = object(file);
+    let held = found.as_ref().and_then(|file| file.get(login.object));
+    let tokens: Vec<_> = login.tokens.iter().map(|name| held.and_then(|held| held.get(name)?.as_str())).collect();
+    let is_login = tokens.iter().flatten().any(|token| !token.is_empty());
+    Some(tokens)
+        .filter(|_| is_login)
+        .and_then(|tokens| serde_json::to_vec(&tokens).ok())
+        .unwrap_or_else(|| file.to_vec())
 }
 
 pub(super) fn object(bytes: &[u8]) -> Option<Object> {
@@ -57,7 +110,7 @@ fn held(file: &Object, login: &Refreshes) -> Option<Object> {
     Some(names.filter_map(|name| Some(((*name).to_owned(), file.get(*name)?.clone()))).collect())
 }
 
-fn login_is_kept(before: &Object, after: &Object, login: &Refreshes) -> Result<(), &'static str> {
+fn login_is_kept(before: &Object, after: &Object, login: &Refreshes, moment: Moment) -> Result<(), &'static str> {
     let token = |held: &Object, name: &str| held[login.object][name].as_str().is_some_and(|token| !token.is_empty());
     if login.tokens.iter().any(|name| token(before, name) && !token(after, name)) {
         return Err("a token is missing");
@@ -69,10 +122,63 @@ fn login_is_kept(before: &Object, after: &Object, login: &Refreshes) -> Result<(
     if !has_account_of(&before, &after) {
         return Err("it is of another account");
     }
-    if has_shrunk(before.pointer(login.grows), after.pointer(login.grows)) {
-        return Err("it is older");
+    login.grows.allows(&before, &after, moment)
+}
+
+impl Grows {
+    /// Whether a login may have been refreshed by now, and says a time of it that can be true.
+    fn allows(&self, before: &Value, after: &Value, moment: Moment) -> Result<(), &'static str> {
+        let (was, is) = (self.time(before), self.time(after).ok_or("it does not say when it was made")?);
+        let now = moment.now.as_millis();
+        let is_due = match self {
+            Self::Expiry(_) => was.is_none_or(|expires_at| expires_at <= now + millis(SOON)),
+            Self::Date { expires, .. } => {
+                let expires_at = before.pointer(expires).and_then(Value::as_str).and_then(expiry);
+                was.is_none_or(|at| at <= now - millis(OLD_AFTER))
+                    || expires_at.is_none_or(|at| at <= now + millis(SOON))
+            }
+        };
+        let latest = match self {
+            Self::Expiry(_) => now + millis(LASTS_MAX),
+            Self::Date { .. } => now + millis(SOON),
+        };
+        if was.is_some_and(|was| is < was) {
+            return Err("it is older");
+        }
+        if is > latest {
+            return Err("it is too far ahead of its time");
+        }
+        if !is_due && moment.service == Service::Silent {
+            return Err("the one before was still good for long");
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// The time that grows, in milliseconds.
+    fn time(&self, held: &Value) -> Option<i64> {
+        match self {
+            Self::Expiry(pointer) => whole(held.pointer(pointer)?),
+            Self::Date { refreshed_at, .. } => {
+                let date: jiff::Timestamp = held.pointer(refreshed_at)?.as_str()?.parse().ok()?;
+                Some(date.as_millisecond())
+            }
+        }
+    }
+}
+
+fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A number without its fraction, if it can be a time at all.
+fn whole(number: &Value) -> Option<i64> {
+    let text = format!("{:.0}", number.as_f64()?);
+    Some(number.as_i64().or_else(|| text.parse().ok()).unwrap_or(i64::MAX))
+}
+
+/// When a token expires, in milliseconds, if it says so.
+fn expiry(token: &str) -> Option<i64> {
+    Some(whole(claims(token)?.get("exp")?)?.saturating_mul(1000))
 }
 
 /// Whether every field is still of its kind. One that was empty may be filled and the other way round, and plain ones may
@@ -125,15 +231,6 @@ fn claims(token: &str) -> Option<Value> {
     serde_json::from_slice(&claims).ok().filter(Value::is_object)
 }
 
-fn has_shrunk(before: Option<&Value>, after: Option<&Value>) -> bool {
-    match (before, after) {
-        (Some(Value::Number(before)), Some(Value::Number(after))) => after.as_f64() < before.as_f64(),
-        // Times are written in UTC by one program, so that their letters sort as they do.
-        (Some(Value::String(before)), Some(Value::String(after))) => after < before,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -143,8 +240,17 @@ mod tests {
     const CLAUDE: &Refreshes = &crate::engine::claude::LOGIN.refreshes;
     const CODEX: &Refreshes = &crate::engine::codex::LOGIN.refreshes;
 
+    /// 2026-11-20.
+    const NOW: i64 = 1_795_132_800_000;
+    const HOUR: i64 = 3_600_000;
+
     fn after(before: &Value, after: &Value, login: &Refreshes) -> Result<Value, &'static str> {
-        let bytes = refreshed(before.to_string().as_bytes(), after.to_string().as_bytes(), login)?;
+        told(before, after, login, Service::Silent)
+    }
+
+    fn told(before: &Value, after: &Value, login: &Refreshes, service: Service) -> Result<Value, &'static str> {
+        let moment = Moment { now: Timestamp::from_millis(NOW), service };
+        let bytes = refreshed(before.to_string().as_bytes(), after.to_string().as_bytes(), login, moment)?;
         Ok(serde_json::from_slice(&bytes).unwrap())
     }
 
@@ -181,10 +287,11 @@ mod tests {
 
     #[test]
     fn only_the_login_itself_is_taken_whatever_lies_beside_it() {
-        let old = json!({"mcpOAuth": {"tracker": {"accessToken": "own"}}, "claudeAiOauth": {"accessToken": "a1"}});
+        let login = |token: &str| json!({"accessToken": token, "expiresAt": 1});
+        let old = json!({"mcpOAuth": {"tracker": {"accessToken": "own"}}, "claudeAiOauth": login("a1")});
         let new = json!({"mcpOAuth": {"tracker": {"accessToken": "planted"}}, "apiKeyHelper": "sh -c evil",
-            "claudeAiOauth": {"accessToken": "a2"}});
-        let expected = json!({"mcpOAuth": {"tracker": {"accessToken": "own"}}, "claudeAiOauth": {"accessToken": "a2"}});
+            "claudeAiOauth": login("a2")});
+        let expected = json!({"mcpOAuth": {"tracker": {"accessToken": "own"}}, "claudeAiOauth": login("a2")});
         assert_eq!(after(&old, &new, CLAUDE), Ok(expected));
 
         let mut planted = codex("acme", 2);
@@ -237,6 +344,9 @@ mod tests {
             (with("hooks", json!({"command": "evil"})), "its fields are of other kinds"),
             (with("scopes", json!([{"command": "evil"}])), "its fields are of other kinds"),
             (with("expiresAt", json!(4)), "it is older"),
+            (with("expiresAt", json!(NOW + 31 * 24 * HOUR)), "it is too far ahead of its time"),
+            (with("expiresAt", json!(1e18)), "it is too far ahead of its time"),
+            (with("expiresAt", json!(null)), "it does not say when it was made"),
             (with("accessToken", json!("a".repeat(BYTES_MAX))), "it is too long"),
         ];
         for (new, why) in made_up {
@@ -248,12 +358,35 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_only_written_anew_holds_the_same_login() {
-        let (one, other) =
-            (br#"{"claudeAiOauth":{"a":1,"b":2}}"#, br#"{ "mcpOAuth":{}, "claudeAiOauth":{"b":2,"a":1}}"#);
+    fn a_login_that_is_good_for_long_is_refreshed_only_after_a_refusal() {
+        let claude = |token: &str, expires_at: i64| json!({"claudeAiOauth": {"accessToken": token, "refreshToken": token, "expiresAt": expires_at}});
+        let new = claude("a2", NOW + 8 * HOUR);
+        let early = Err("the one before was still good for long");
+        assert_eq!(after(&claude("a1", NOW + 2 * HOUR), &new, CLAUDE), early);
+        assert_eq!(told(&claude("a1", NOW + 2 * HOUR), &new, CLAUDE, Service::Refused), Ok(new.clone()));
+        assert_eq!(after(&claude("a1", NOW + HOUR / 12), &new, CLAUDE), Ok(new.clone()), "its last minutes");
+        assert_eq!(after(&claude("a1", NOW - 9 * HOUR), &new, CLAUDE), Ok(new), "after a night");
 
-        assert!(is_same(one, other, CLAUDE));
-        assert!(!is_same(one, br#"{"claudeAiOauth":{"a":1}}"#, CLAUDE));
-        assert!(!is_same(b"one", b"other", CLAUDE));
+        let codex = |name: &str, expires_at: i64, refreshed_at: &str| {
+            let access = jwt(&json!({"name": name, "exp": expires_at / 1000}));
+            json!({"tokens": {"access_token": access, "refresh_token": name}, "last_refresh": refreshed_at})
+        };
+        let new = codex("second", NOW + 240 * HOUR, "2026-11-20T00:00:00Z");
+        assert_eq!(after(&codex("first", NOW + 99 * HOUR, "2026-11-17T00:00:00Z"), &new, CODEX), early);
+        assert_eq!(after(&codex("first", NOW, "2026-11-17T00:00:00Z"), &new, CODEX), Ok(new.clone()));
+        assert_eq!(after(&codex("first", NOW + 99 * HOUR, "2026-11-12T00:00:00.25Z"), &new, CODEX), Ok(new.clone()));
+        let ahead = codex("second", NOW + 240 * HOUR, "2026-11-21T00:00:00Z");
+        assert_eq!(after(&new, &ahead, CODEX), Err("it is too far ahead of its time"));
+    }
+
+    #[test]
+    fn a_login_is_what_its_tokens_are_whatever_is_written_beside_them() {
+        let of = |file: &[u8]| essence(file, CLAUDE);
+        let one = br#"{"claudeAiOauth":{"accessToken":"a","refreshToken":"r"}}"#;
+        let other = br#"{ "mcpOAuth":{}, "claudeAiOauth":{"refreshToken":"r","accessToken":"a","scopes":[]}}"#;
+
+        assert_eq!(of(one), of(other));
+        assert_ne!(of(one), of(br#"{"claudeAiOauth":{"accessToken":"a"}}"#));
+        assert_ne!(of(br#"{"one":1}"#), of(br#"{"other":1}"#));
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use factory::{
     Allowance, Beginning, Bench, ClaudeEngine, EngineConfig, EngineRequest, EngineRun, Gc, Launcher, Prices,
@@ -46,7 +47,7 @@ fn files_below(folder: &Path) -> Vec<String> {
 async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settings() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    let login = |token: &str| format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}"}}}}"#);
+    let login = |token: &str| format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}","expiresAt":1}}}}"#);
     let operators = operators(&forge);
     fs::write(operators.join(".credentials.json"), login("first")).unwrap();
     let settings = r#"{"model":"opus","hooks":{"Stop":[]},"apiKeyHelper":"~/bin/key"}"#;
@@ -100,7 +101,8 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
         fs::write(state.join(format!("sessions/claude/{job}/.credentials.json")), NEW).unwrap();
         StationSettings { state, ..own.clone() }
     };
-    let (restarted, cleaned_up) = (image("restarted"), image("cleaned-up"));
+    let (restarted, mut cleaned_up) = (image("restarted"), image("cleaned-up"));
+    cleaned_up.housekeeping.retention = Duration::ZERO;
     fleet.act(job, "cancel").await;
     plant.stop().await;
     assert_eq!(outside(), OLD);
@@ -112,12 +114,18 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
     let gc = Gc::of(&cleaned_up, client, clock()).unwrap();
     gc.dry_run().await.unwrap();
     assert_eq!(outside(), OLD, "a dry run does nothing");
+    let (room, away) = (cleaned_up.state.join(format!("sessions/claude/{job}")), forge.path("not-mounted-yet"));
+    fs::rename(&operators, &away).unwrap();
+    let spared = gc.run().await.unwrap();
+    assert!(room.join(".credentials.json").exists(), "it is the only one: {spared:#?}");
+    fs::rename(&away, &operators).unwrap();
     gc.run().await.unwrap();
+    assert!(!room.exists());
 
     assert_eq!(outside(), NEW);
     for state in [restarted.state, cleaned_up.state, own.state] {
         let left = files_below(&state.join("sessions"));
-        assert!(!left.iter().any(|name| name.contains("credentials") || name.contains("login")), "{left:?}");
+        assert!(!left.iter().any(|name| name.contains("credentials") || name.ends_with(".login")), "{left:?}");
     }
 }
 
