@@ -2,6 +2,7 @@
 
 mod rollout;
 mod session;
+mod settings;
 mod threads;
 
 use std::ffi::OsString;
@@ -42,7 +43,7 @@ pub(super) const LOGIN: bench::Login = bench::Login {
     folder: ".codex",
     file: "auth.json",
     settings: &["config.toml", "AGENTS.md"],
-    fit: |_, file| Some(file),
+    fit: settings::fit,
     refreshes: Refreshes {
         object: "tokens",
         beside: &["last_refresh"],
