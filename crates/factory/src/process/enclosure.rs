@@ -9,7 +9,7 @@ mod landlock;
 #[cfg(not(target_os = "linux"))]
 mod nothing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,6 +66,8 @@ pub(crate) enum Reach {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Enclosure {
     marks: BTreeMap<PathBuf, Reach>,
+    /// Marks that are for what is at their very path: programs could put a link there, and it would lead us on.
+    in_place: BTreeSet<PathBuf>,
 }
 
 impl Confine {
@@ -162,6 +164,15 @@ impl Enclosure {
         self.with(path, Reach::Nothing)
     }
 
+    /// The same, for as long as no link takes the place of what is there: hiding what that leads to would be up to whoever
+    /// made it.
+    #[must_use]
+    pub(crate) fn hiding_in_place(mut self, path: &Path) -> Self {
+        let path = resolved(path);
+        self.in_place.insert(path.clone());
+        self.hiding(&path)
+    }
+
     /// How far a program reaches at a path.
     pub(crate) fn reach_at(&self, path: &Path) -> Reach {
         let marks = self.resolved();
@@ -185,7 +196,7 @@ impl Enclosure {
 
     /// The options of a guard's command line that say all this.
     pub(crate) fn options(&self) -> impl Iterator<Item = OsString> {
-        self.marks.iter().flat_map(|(path, reach)| [reach.option().into(), path.clone().into_os_string()])
+        self.current().flat_map(|(path, reach)| [reach.option().into(), path.clone().into_os_string()])
     }
 
     /// The mark that an option of a guard's command line stands for.
@@ -209,10 +220,14 @@ impl Enclosure {
         })
     }
 
+    fn current(&self) -> impl Iterator<Item = (&PathBuf, &Reach)> {
+        self.marks.iter().filter(|(path, _)| !self.in_place.contains(*path) || resolved(path) == **path)
+    }
+
     /// The marks by the names that the kernel knows. Where two meet, the narrower one holds.
     fn resolved(&self) -> BTreeMap<PathBuf, Reach> {
         let mut marks: BTreeMap<PathBuf, Reach> = BTreeMap::new();
-        for (path, reach) in &self.marks {
+        for (path, reach) in self.current() {
             let path = resolved(path);
             let reach = marks.get(&path).map_or(*reach, |other| *reach.min(other));
             marks.insert(path, reach);
@@ -252,6 +267,23 @@ mod tests {
 
         let expected = [(top.join("real"), Reach::Nothing), (top.join("real/not/there"), Reach::Read)];
         assert_eq!(enclosure.resolved(), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_link_that_takes_the_place_of_a_hidden_folder_hides_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let login = top.join("login");
+        std::fs::create_dir_all(top.join("programs")).unwrap();
+        std::fs::create_dir(&login).unwrap();
+        let enclosure = Enclosure::default().hiding_in_place(&login);
+        assert_eq!(enclosure.reach_at(&login), Reach::Nothing);
+
+        std::fs::remove_dir(&login).unwrap();
+        std::os::unix::fs::symlink(top.join("programs"), &login).unwrap();
+
+        assert_eq!(enclosure.reach_at(&top.join("programs")), Reach::Everything);
+        assert_eq!(enclosure.options().count(), 0);
     }
 
     #[test]
