@@ -36,7 +36,8 @@ pub(super) fn fit(name: &str, file: Vec<u8>) -> Option<Vec<u8>> {
         return Some(file);
     }
     let settings = serde_json::from_slice::<Map<String, Value>>(&file);
-    let mut settings = settings.inspect_err(|_| warn!("Agents work without an operator's `{name}`: it is no JSON")).ok()?;
+    let mut settings =
+        settings.inspect_err(|_| warn!("Agents work without an operator's `{name}`: it is no JSON")).ok()?;
     let count = settings.len();
     settings.retain(|name, value| !OF_THE_MACHINE.contains(&name.as_str()) && value.get("command").is_none());
     let variables = settings.get_mut("env").and_then(Value::as_object_mut);

@@ -11,7 +11,7 @@ use domain::Insights;
 use tracing::{info, warn};
 
 use super::lineage::{Lineage, Origin};
-use super::operators::{Whose, found, place_of, put, read};
+use super::operators::{Whose, bring_settings, place_of, put, read};
 use super::refreshed::{is_same, object, refreshed};
 use crate::disk::replace_file;
 use crate::engine::bench::Login;
@@ -56,13 +56,7 @@ impl Carried {
         (room, note): (&Path, &Path),
         login: &'static Login,
     ) -> io::Result<Option<Self>> {
-        for name in login.settings {
-            if let Some((folder, file)) = found(operators, whose, name)
-                && let Some(fit) = (login.fit)(name, read(&folder, &file)?)
-            {
-                put(room, name, &fit)?;
-            }
-        }
+        bring_settings((operators, whose), room, login)?;
         let Some((folder, file)) = place_of(operators, whose, login.file) else { return Ok(None) };
         let operators = Folder::open(&folder)?;
         let outside = read(&operators, &file)?;
@@ -142,6 +136,8 @@ impl Carried {
         }
         match refreshed(&outside, &inside, refreshes) {
             Ok(merged) => Standing::Newer { inside, merged },
+            // What we have put there ourselves, though it is no login: a file may hold those of other services alone.
+            Err(_) if known_inside.is_some() => Standing::Even,
             Err(why) => Standing::Refused { inside, why },
         }
     }
@@ -349,6 +345,20 @@ mod tests {
         carried.settle();
 
         assert_eq!(scene.outside(), with(NEW));
+    }
+
+    #[test]
+    fn a_file_without_a_login_that_nobody_touched_is_no_news() {
+        let scene = Scene::new();
+        let only_others = r#"{"mcpOAuth":{"t":"canary"}}"#;
+        fs::write(scene.operators(), only_others).unwrap();
+        let mut carried = scene.begin();
+
+        carried.look();
+        carried.settle();
+
+        assert_eq!((scene.outside().as_str(), scene.kept().exists()), (only_others, false));
+        assert!(scene.is_clear());
     }
 
     #[test]
