@@ -206,6 +206,6 @@ mod tests {
         };
 
         assert_eq!(names(&own), [".credentials.json", "CLAUDE.md"]);
-        assert_eq!(names(&own.clone().with("ANTHROPIC_API_KEY", "a")), ["CLAUDE.md"]);
+        assert_eq!(names(&own.with("ANTHROPIC_API_KEY", "a")), ["CLAUDE.md"]);
     }
 }
