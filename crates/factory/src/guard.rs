@@ -97,7 +97,7 @@ impl Order {
                 ids = Some((uid.parse().ok()?, gid.parse().ok()?));
             } else {
                 let reach = Enclosure::reach_of(&option)?;
-                enclosure = Some(enclosure.unwrap_or_else(Enclosure::default).with(value, reach));
+                enclosure = Some(enclosure.unwrap_or_else(Enclosure::default).told(value.into(), reach));
             }
         }
         let argv: Vec<OsString> = args.collect();

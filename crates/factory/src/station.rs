@@ -166,6 +166,7 @@ impl Station {
             sessions: state.sessions(),
             prices: Prices::new(settings.prices.clone()),
             empty_home: home,
+            open: settings.open_to_agents(),
         };
         let engines = engine::make_all(&settings.engines, &std::env::vars_os().collect::<Vec<_>>(), &bench)?;
         let instance = InstanceId::new(clock.now(), entropy.bytes());

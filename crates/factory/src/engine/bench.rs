@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::config::{EngineConfig, EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
-use crate::process::{Bounds, End, Environment, Finished, Launcher, Line, Program, Reach};
+use crate::process::{Account, Bounds, End, Environment, Finished, Launcher, Line, Program, Reach};
 
 /// What all engines of a factory have in common.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub struct Bench {
     pub prices: Prices,
     /// The home that stays empty.
     pub empty_home: PathBuf,
+    /// Folders that agents can write to, whichever engine's they are.
+    pub open: Vec<PathBuf>,
 }
 
 /// A program says its version at once, or it is broken. The first start of a big one takes a while on a busy machine.
@@ -243,8 +246,10 @@ fn environment(
     config.pass.extend(login.variables.iter().map(|name| (*name).to_owned()));
     let cleared = Environment::cleared(variables.iter().cloned(), empty_home, &config);
     let own = variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home).join(login.folder));
-    match own.filter(|folder| folder.join(login.file).is_file()) {
-        Some(folder) if config.home.is_none() && !login.is_in(&cleared) => cleared.with(login.folder_variable, folder),
+    match own.filter(|folder| login.files().any(|file| folder.join(file).is_file())) {
+        Some(folder) if config.home.is_none() && !is_set(&cleared, login.folder_variable) => {
+            cleared.with(login.folder_variable, folder)
+        }
         _ => cleared,
     }
 }
@@ -277,14 +282,36 @@ impl Login {
         [&super::claude::LOGIN, &super::codex::LOGIN].into_iter().find(|login| login.file == name)
     }
 
-    /// Whether an environment holds a credential, or names a folder that may.
+    /// Whether an environment holds a credential.
     pub(super) fn is_in(&self, environment: &Environment) -> bool {
-        let names = self.keys.iter().chain([&self.folder_variable]);
-        names.into_iter().any(|name| environment.variable(name).is_some_and(|value| !value.is_empty()))
+        self.keys.iter().any(|key| is_set(environment, key))
+    }
+
+    /// Whether somebody has named the folder of the login on purpose.
+    pub(super) fn is_named_by(&self, config: &EnvironmentConfig) -> bool {
+        config.set.contains_key(self.folder_variable) || config.pass.iter().any(|name| name == self.folder_variable)
+    }
+
+    /// The files that a job gets something of.
+    fn files(&self) -> impl Iterator<Item = &'static str> {
+        self.settings.iter().copied().chain([self.file])
     }
 }
 
+fn is_set(environment: &Environment, name: &str) -> bool {
+    environment.variable(name).is_some_and(|value| !value.is_empty())
+}
+
 impl Bench {
+    /// Whether agents can change what is in a folder, or where the way to it leads.
+    pub(super) fn is_open(&self, folder: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let is_below = |open: &PathBuf| folder.starts_with(open) || real(folder).starts_with(real(open));
+        let account = self.launcher.account().map(Account::uid);
+        let is_theirs = || account.is_some() && std::fs::metadata(folder).ok().map(|found| found.uid()) == account;
+        self.open.iter().any(is_below) || is_theirs()
+    }
+
     /// The same, with folders that a look at the program may read.
     pub(super) fn opening(&self, folders: Vec<PathBuf>) -> Self {
         let own = folders.into_iter().map(|folder| (folder, Reach::Read));
@@ -325,6 +352,8 @@ impl Bench {
 mod tests {
     use super::*;
 
+    const LOGIN: &str = r#"{"claudeAiOauth":{"accessToken":"a1","refreshToken":"r1","expiresAt":1}}"#;
+
     #[test]
     fn an_engine_gets_its_own_login_and_no_other() {
         let variables = [("ANTHROPIC_API_KEY", "a"), ("CODEX_API_KEY", "c"), ("GH_TOKEN", "g"), ("HOME", "/nowhere")];
@@ -355,6 +384,7 @@ mod tests {
             sessions: home.path().join("sessions"),
             prices: Prices::default(),
             empty_home: home.path().join("empty"),
+            open: Vec::new(),
         };
         let engines = make_all(&BTreeMap::new(), &variables, &bench).unwrap();
         let claude = engines.iter().find(|engine| engine.name().as_str() == "claude").unwrap();
@@ -363,28 +393,55 @@ mod tests {
         assert!(matches!(claude.detect().await, Presence::Missing { .. }));
         assert_eq!(claude.login_files(), std::slice::from_ref(&file));
         std::fs::create_dir(home.path().join(".claude")).unwrap();
-        std::fs::write(&file, "{}").unwrap();
+        std::fs::write(&file, r#"{"mcpOAuth":{"tracker":{"accessToken":"t"}}}"#).unwrap();
+        assert!(matches!(claude.detect().await, Presence::Missing { .. }), "a login to something else is none");
+        std::fs::write(&file, LOGIN).unwrap();
 
         let version = Some("2.1.197".to_owned());
         let login = super::super::Login::SignedIn;
         assert_eq!(claude.detect().await, Presence::Ready { version, login });
-        assert_eq!(claude.login_files(), [file]);
+        assert_eq!(claude.login_files(), std::slice::from_ref(&file));
+        std::fs::hard_link(&file, home.path().join("second-name")).unwrap();
+        assert!(matches!(claude.detect().await, Presence::Missing { .. }), "what is not carried is none");
     }
 
     #[test]
-    fn without_a_key_the_login_of_whoever_runs_the_factory_is_used() {
+    fn a_folder_is_open_by_its_name_and_by_what_it_really_is() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir_all(at("home/.claude")).unwrap();
+        std::fs::create_dir_all(at("operators/.claude")).unwrap();
+        std::os::unix::fs::symlink(at("home"), at("spelled")).unwrap();
+        std::os::unix::fs::symlink(at("operators"), at("home/way")).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+        let bench = Bench {
+            launcher: Launcher::unguarded(Arc::clone(&clock)),
+            clock,
+            sessions: at("sessions"),
+            prices: Prices::default(),
+            empty_home: at("empty"),
+            open: vec![at("home")],
+        };
+
+        let folders = ["home/.claude", "spelled/.claude", "home/way/.claude", "operators/.claude", "none"];
+
+        assert_eq!(folders.map(|folder| bench.is_open(&at(folder))), [true, true, true, false, false]);
+    }
+
+    #[test]
+    fn the_folder_of_whoever_runs_the_factory_is_used_as_soon_as_it_holds_something_for_a_job() {
         let home = tempfile::tempdir().unwrap();
-        std::fs::create_dir(home.path().join(".claude")).unwrap();
-        std::fs::write(home.path().join(".claude/.credentials.json"), "{}").unwrap();
-        let own = (OsString::from("HOME"), home.path().as_os_str().to_owned());
-        let key = (OsString::from("ANTHROPIC_API_KEY"), OsString::from("a"));
+        let own = [(OsString::from("HOME"), home.path().as_os_str().to_owned())];
         let folder = |variables: &[(OsString, OsString)]| {
             let config = EnvironmentConfig::default();
             let environment = environment(EngineKind::Claude, &config, variables, Path::new("/empty"));
             environment.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from)
         };
 
-        assert_eq!(folder(std::slice::from_ref(&own)), Some(home.path().join(".claude")));
-        assert_eq!(folder(&[own, key]), None);
+        std::fs::create_dir(home.path().join(".claude")).unwrap();
+        std::fs::write(home.path().join(".claude/history.jsonl"), "").unwrap();
+        assert_eq!(folder(&own), None);
+        std::fs::write(home.path().join(".claude/CLAUDE.md"), "be brief").unwrap();
+        assert_eq!(folder(&own), Some(home.path().join(".claude")));
     }
 }

@@ -55,7 +55,7 @@ impl ClaudeEngine {
     /// The engine `name`, whose programs find `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
         let below = bench.sessions.join(name.as_str());
-        let room = Room::of(&environment, &config.environment, &LOGIN, &below);
+        let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.is_open(folder));
         // Words about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC").with("DISABLE_AUTOUPDATER", "1");
         let bench = bench.opening(room.operators());
@@ -76,7 +76,7 @@ impl ClaudeEngine {
         let signs = Signs {
             has_key: LOGIN.keys.iter().any(is_set),
             is_elsewhere: has_settings || PROVIDERS.iter().any(is_set),
-            has_file: self.room.holds(LOGIN.file),
+            has_file: self.room.holds(&LOGIN),
             has_helper: settings::name_a_helper(&settings),
             os: std::env::consts::OS,
         };
@@ -177,6 +177,7 @@ mod tests {
             sessions: folder.path().to_owned(),
             prices: Prices::default(),
             empty_home: folder.path().to_owned(),
+            open: Vec::new(),
         };
         let engine = ClaudeEngine::new("claude".parse().unwrap(), config, Environment::default(), &bench);
         let request = EngineRequest {

@@ -2,6 +2,7 @@
 
 mod rollout;
 mod session;
+mod settings;
 mod threads;
 
 use std::ffi::OsString;
@@ -42,7 +43,7 @@ pub(super) const LOGIN: bench::Login = bench::Login {
     folder: ".codex",
     file: "auth.json",
     settings: &["config.toml", "AGENTS.md"],
-    fit: |_, file| Some(file),
+    fit: settings::fit,
     refreshes: Refreshes {
         object: "tokens",
         beside: &["last_refresh"],
@@ -56,7 +57,7 @@ impl CodexEngine {
     /// The engine `name`, whose programs find `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
         let below = bench.sessions.join(name.as_str());
-        let room = Room::of(&environment, &config.environment, &LOGIN, &below);
+        let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.is_open(folder));
         // Words about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC");
         let bench = bench.opening(room.operators());
@@ -68,12 +69,13 @@ impl CodexEngine {
     }
 
     fn login(&self) -> Login {
-        let has_key = LOGIN.keys.iter().any(|key| self.environment.variable(key).is_some_and(|key| !key.is_empty()));
-        if has_key || self.room.holds(LOGIN.file) {
+        if LOGIN.is_in(&self.environment) || self.room.holds(&LOGIN) {
             return Login::SignedIn;
         }
-        // Its configuration may name another provider with a key of its own.
-        match self.room.is_operators() {
+        let settings = self.room.operators_file("config.toml").unwrap_or_default();
+        let has_settings = self.config.args.iter().any(|arg| arg.contains("model_provider"));
+        // Another provider has a key of its own, or needs none.
+        match has_settings || settings::name_a_provider(&settings) {
             true => Login::Unknown,
             false => Login::SignedOut { why: "sign in with `codex login`, or set CODEX_API_KEY".to_owned() },
         }
@@ -188,6 +190,7 @@ mod tests {
             sessions: folder.path().to_owned(),
             prices: Prices::default(),
             empty_home: folder.path().to_owned(),
+            open: Vec::new(),
         };
         let config = EngineConfig { model: Some("gpt-5".to_owned()), ..EngineConfig::default() };
         let engine = CodexEngine::new("codex".parse().unwrap(), &config, Environment::default(), &bench);

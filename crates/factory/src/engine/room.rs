@@ -5,6 +5,7 @@ mod following;
 mod lineage;
 mod operators;
 mod refreshed;
+mod signed;
 mod standing;
 mod turn;
 
@@ -18,7 +19,7 @@ use tracing::warn;
 
 pub(super) use self::carrying::Carried;
 use self::lineage::Lineage;
-use self::operators::{Whose, look_at};
+use self::operators::{Whose, bring_settings, look_at};
 pub(super) use self::refreshed::{Grows, Refreshes};
 use self::turn::Turn;
 use super::bench::Login;
@@ -31,28 +32,47 @@ use crate::process::{Account, Environment};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Room {
     below: PathBuf,
-    /// An operator's folder, with a login in it. No job works there.
+    /// An operator's folder, with settings or a login in it. No job works there.
     operators: Option<PathBuf>,
     whose: Whose,
+    brings: Brings,
+}
+
+/// What of an operator's folder a job gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Brings {
+    /// Login and settings.
+    Everything,
+    /// A variable holds the login already: another one would only lie about.
+    Settings,
 }
 
 impl Room {
     /// The rooms of an engine whose login is in the folder that its environment names, or else in its home.
-    pub(super) fn of(environment: &Environment, config: &EnvironmentConfig, login: &Login, below: &Path) -> Self {
+    pub(super) fn of(
+        environment: &Environment,
+        config: &EnvironmentConfig,
+        login: &Login,
+        below: &Path,
+        is_open: impl Fn(&Path) -> bool,
+    ) -> Self {
         let named = environment.variable(login.folder_variable).map(PathBuf::from);
-        let whose = if named.is_some() { Whose::Operators } else { Whose::Agents };
+        let is_home = |folder: &Path| config.home.as_ref().is_some_and(|home| folder.starts_with(home));
+        let whose = match &named {
+            Some(folder) if !is_home(folder) && !is_open(folder) => Whose::Operators,
+            _ => Whose::Agents,
+        };
+        let brings = match login.is_in(environment) && !login.is_named_by(config) && config.home.is_none() {
+            true => Brings::Settings,
+            false => Brings::Everything,
+        };
         let operators = named.or_else(|| config.home.as_ref().map(|home| home.join(login.folder)));
-        Self { below: below.to_owned(), operators, whose }
+        Self { below: below.to_owned(), operators, whose, brings }
     }
 
     /// Rooms without an operator's login.
     pub(super) fn own(below: PathBuf) -> Self {
-        Self { below, operators: None, whose: Whose::Operators }
-    }
-
-    /// Whether an operator's folder may hold a login, one way or another.
-    pub(super) fn is_operators(&self) -> bool {
-        self.operators.is_some()
+        Self { below, operators: None, whose: Whose::Operators, brings: Brings::Everything }
     }
 
     /// What a file of the operator's holds.
@@ -89,9 +109,15 @@ impl Room {
         if let Some(lineage) = Lineage::found(&note)? {
             Carried::of(lineage, folder.to_owned(), clock)?.settle_in(&turn)?;
         }
-        match &self.operators {
-            Some(operators) => Carried::begin((operators, self.whose), (folder, &note), (login, clock), &turn),
-            None => Ok(None),
+        match (&self.operators, self.brings) {
+            (Some(operators), Brings::Everything) => {
+                Carried::begin((operators, self.whose), (folder, &note), (login, clock), &turn)
+            }
+            (Some(operators), Brings::Settings) => {
+                bring_settings((operators, self.whose), folder, login)?;
+                Ok(None)
+            }
+            (None, _) => Ok(None),
         }
     }
 
@@ -104,9 +130,9 @@ impl Room {
         account.give(folder)
     }
 
-    /// Whether a file is there before any job came.
-    pub(super) fn holds(&self, file: &str) -> bool {
-        self.operators.as_ref().is_some_and(|folder| folder.join(file).is_file())
+    /// Whether the operator's folder holds a login that a job would get.
+    pub(super) fn holds(&self, login: &Login) -> bool {
+        self.operators_file(login.file).is_some_and(|file| signed::has_login(&file, login))
     }
 }
 
@@ -189,15 +215,44 @@ mod tests {
         let home = EnvironmentConfig { home: Some("/home/ada".into()), ..EnvironmentConfig::default() };
         let set = Environment::default().with("CLAUDE_CONFIG_DIR", "/login");
         let of = |environment: &Environment, config: &EnvironmentConfig| {
-            Room::of(environment, config, &crate::engine::claude::LOGIN, below)
+            let is_open = |folder: &Path| folder.starts_with("/open");
+            Room::of(environment, config, &crate::engine::claude::LOGIN, below, is_open)
         };
-        let room = |operators: &str, whose| Room { below: below.to_owned(), operators: Some(operators.into()), whose };
+        let own = || Room::own(below.to_owned());
+        let room = |operators: &str, whose| Room { operators: Some(operators.into()), whose, ..own() };
 
         assert_eq!(of(&set, &home), room("/login", Whose::Operators));
         assert_eq!(of(&Environment::default(), &home), room("/home/ada/.claude", Whose::Agents));
-        assert_eq!(
-            of(&Environment::default(), &EnvironmentConfig::default()),
-            Room { whose: Whose::Agents, ..Room::own(below.to_owned()) }
-        );
+        let nothing = of(&Environment::default(), &EnvironmentConfig::default());
+        assert_eq!(nothing, Room { whose: Whose::Agents, ..own() });
+        for folder in ["/home/ada/.claude", "/open/claude"] {
+            let named = Environment::default().with("CLAUDE_CONFIG_DIR", folder);
+            assert_eq!(of(&named, &home), room(folder, Whose::Agents), "a variable keeps no agent away");
+        }
+    }
+
+    #[test]
+    fn a_job_whose_key_is_in_a_variable_gets_the_settings_and_no_second_login() {
+        let place = tempfile::tempdir().unwrap();
+        let (operators, below) = (place.path().join("operators"), place.path().join("sessions/claude"));
+        fs::create_dir(&operators).unwrap();
+        fs::write(operators.join("CLAUDE.md"), "be brief").unwrap();
+        let login = r#"{"claudeAiOauth":{"accessToken":"a1"}}"#;
+        fs::write(operators.join(".credentials.json"), login).unwrap();
+        let own = Environment::default().with("CLAUDE_CONFIG_DIR", &operators);
+        let job: JobId = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap();
+        let names = |environment: &Environment| {
+            let claude = &crate::engine::claude::LOGIN;
+            let room = Room::of(environment, &EnvironmentConfig::default(), claude, &below, |_| false);
+            let folder = room.open(job).unwrap();
+            let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+            let _carried = room.carry(job, &folder, claude, &clock).unwrap();
+            let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+
+        assert_eq!(names(&own), [".credentials.json", "CLAUDE.md"]);
+        assert_eq!(names(&own.with("ANTHROPIC_API_KEY", "a")), ["CLAUDE.md"]);
     }
 }

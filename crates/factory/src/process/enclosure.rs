@@ -66,6 +66,9 @@ pub(crate) enum Reach {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Enclosure {
     marks: BTreeMap<PathBuf, Reach>,
+    /// What marks led to when they were made. Those with an entry hold only while they still lead there: a program that
+    /// puts a link in the place of an open folder opens nothing else by it.
+    places: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl Confine {
@@ -130,8 +133,28 @@ impl Enclosure {
     #[must_use]
     pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: Reach) -> Self {
         let path = path.into();
-        self.marks.insert(std::path::absolute(&path).unwrap_or(path), reach);
+        let place = resolved(&std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
+        self.mark(path, reach, place);
         self
+    }
+
+    /// The same with a mark that [`Enclosure::options`] told of. It has no links in it, or somebody has made one since.
+    /// Two names of one folder come as the same mark, of which the narrower holds.
+    #[must_use]
+    pub(crate) fn told(mut self, path: PathBuf, reach: Reach) -> Self {
+        let reach = self.marks.get(&path).map_or(reach, |other| reach.min(*other));
+        self.mark(path.clone(), reach, path);
+        self
+    }
+
+    fn mark(&mut self, path: PathBuf, reach: Reach, place: PathBuf) {
+        let path = std::path::absolute(&path).unwrap_or(path);
+        match reach {
+            // Whatever a name leads to when a program starts is hidden: secrets are replaced by way of links.
+            Reach::Nothing => self.places.remove(&path),
+            Reach::Read | Reach::Everything => self.places.insert(path.clone(), place),
+        };
+        self.marks.insert(path, reach);
     }
 
     /// The same, with no more than `reach` at a path, whatever holds around it.
@@ -162,6 +185,16 @@ impl Enclosure {
         self.with(path, Reach::Nothing)
     }
 
+    /// The same, for as long as no link takes the place of what is there: hiding what that leads to would be up to whoever
+    /// made it.
+    #[must_use]
+    pub(crate) fn hiding_in_place(mut self, path: &Path) -> Self {
+        let path = resolved(path);
+        self = self.hiding(&path);
+        self.places.insert(path.clone(), path);
+        self
+    }
+
     /// How far a program reaches at a path.
     pub(crate) fn reach_at(&self, path: &Path) -> Reach {
         let marks = self.resolved();
@@ -185,7 +218,8 @@ impl Enclosure {
 
     /// The options of a guard's command line that say all this.
     pub(crate) fn options(&self) -> impl Iterator<Item = OsString> {
-        self.marks.iter().flat_map(|(path, reach)| [reach.option().into(), path.clone().into_os_string()])
+        let told = self.current().map(|(path, reach)| (self.places.get(path).unwrap_or(path), reach));
+        told.flat_map(|(path, reach)| [reach.option().into(), path.clone().into_os_string()])
     }
 
     /// The mark that an option of a guard's command line stands for.
@@ -209,10 +243,16 @@ impl Enclosure {
         })
     }
 
+    /// The marks that mean what they meant.
+    fn current(&self) -> impl Iterator<Item = (&PathBuf, &Reach)> {
+        let is_in_place = |path: &PathBuf| self.places.get(path).is_none_or(|place| resolved(path) == *place);
+        self.marks.iter().filter(move |(path, _)| is_in_place(path))
+    }
+
     /// The marks by the names that the kernel knows. Where two meet, the narrower one holds.
     fn resolved(&self) -> BTreeMap<PathBuf, Reach> {
         let mut marks: BTreeMap<PathBuf, Reach> = BTreeMap::new();
-        for (path, reach) in &self.marks {
+        for (path, reach) in self.current() {
             let path = resolved(path);
             let reach = marks.get(&path).map_or(*reach, |other| *reach.min(other));
             marks.insert(path, reach);
@@ -252,6 +292,55 @@ mod tests {
 
         let expected = [(top.join("real"), Reach::Nothing), (top.join("real/not/there"), Reach::Read)];
         assert_eq!(enclosure.resolved(), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_link_that_takes_the_place_of_a_hidden_folder_hides_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let login = top.join("login");
+        std::fs::create_dir_all(top.join("programs")).unwrap();
+        std::fs::create_dir(&login).unwrap();
+        let enclosure = Enclosure::default().hiding_in_place(&login);
+        assert_eq!(enclosure.reach_at(&login), Reach::Nothing);
+
+        std::fs::remove_dir(&login).unwrap();
+        std::os::unix::fs::symlink(top.join("programs"), &login).unwrap();
+
+        assert_eq!(enclosure.reach_at(&top.join("programs")), Reach::Everything);
+        assert_eq!(enclosure.options().count(), 0);
+    }
+
+    #[test]
+    fn a_link_that_takes_the_place_of_an_open_folder_opens_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let (open, keys) = (top.join("open"), top.join("state/keys"));
+        std::fs::create_dir_all(&keys).unwrap();
+        std::fs::create_dir(&open).unwrap();
+        let enclosure =
+            Enclosure::default().with(top.join("state"), Reach::Nothing).with(open.clone(), Reach::Everything);
+        let told = Enclosure::default().told(open.clone(), Reach::Everything);
+        assert_eq!(enclosure.options().count(), 4);
+
+        std::fs::remove_dir(&open).unwrap();
+        std::os::unix::fs::symlink(&keys, &open).unwrap();
+
+        assert_eq!(enclosure.reach_at(&keys), Reach::Nothing);
+        assert_eq!((enclosure.options().count(), told.options().count()), (2, 0));
+    }
+
+    #[test]
+    fn of_two_names_of_one_folder_the_narrower_mark_is_told() {
+        let told = Enclosure::default()
+            .told("/srv/x".into(), Reach::Read)
+            .told("/srv/x".into(), Reach::Everything)
+            .told("/srv/y".into(), Reach::Nothing)
+            .told("/srv/y".into(), Reach::Read);
+
+        let reached = ["/srv/x", "/srv/y"].map(|path| told.reach_at(Path::new(path)));
+
+        assert_eq!(reached, [Reach::Read, Reach::Nothing]);
     }
 
     #[test]

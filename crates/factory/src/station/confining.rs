@@ -86,9 +86,11 @@ impl StationSettings {
     /// What every program reaches, whatever run it belongs to: the machine, without what is secret, with what somebody
     /// opened on purpose, and without changes to programs.
     fn marks(&self, state: &StateDir) -> Enclosure {
-        let hidden = self.secret_places().into_iter().chain(self.closed_logins()).chain([state.root().to_owned()]);
-        let hidden: Vec<PathBuf> = hidden.collect();
-        let enclosure = hidden.iter().fold(self.machine(), |enclosure, path| enclosure.hiding(path));
+        let (logins, own) = (self.closed_logins(), [state.root().to_owned()]);
+        let enclosure = logins.iter().fold(self.machine(), |enclosure, path| enclosure.hiding_in_place(path));
+        let secret: Vec<PathBuf> = self.secret_places().into_iter().chain(own).collect();
+        let enclosure = secret.iter().fold(enclosure, |enclosure, path| enclosure.hiding(path));
+        let hidden: Vec<PathBuf> = secret.into_iter().chain(logins).collect();
 
         let written = self.written().chain(self.temporary());
         let read = self.readable.iter().cloned().map(|path| (path, Reach::Read));

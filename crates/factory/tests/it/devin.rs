@@ -58,6 +58,7 @@ impl Place {
             sessions: self.path("sessions"),
             prices: Prices::default(),
             empty_home: self.path("home"),
+            open: Vec::new(),
         };
         let program = Some(self.path("devin").to_str().unwrap().to_owned());
         let config = EngineConfig { program, ..EngineConfig::default() };

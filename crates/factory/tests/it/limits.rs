@@ -44,6 +44,7 @@ impl Play {
             sessions: self.path("sessions"),
             prices: Prices::default(),
             empty_home: self.folder.path().to_owned(),
+            open: Vec::new(),
         }
     }
 

@@ -91,6 +91,7 @@ fn bench(sessions: &Path) -> Bench {
         sessions: sessions.to_owned(),
         prices: Prices::new(prices.into()),
         empty_home: sessions.to_owned(),
+        open: Vec::new(),
     }
 }
 

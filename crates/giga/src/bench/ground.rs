@@ -8,6 +8,7 @@ use std::time::Duration;
 use ambient::SystemClock;
 use domain::{Clock, Grant, ProductId};
 use protocol::{Client, Endpoint, Enroll, Enrolled, Metrics, NewToken, TokenMade, Trust};
+use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use store::{PostgresRoom, PostgresUrl};
 use tokio::process::{Child, Command};
@@ -104,8 +105,13 @@ fn clear_leftovers(data: &Path) {
 }
 
 /// Whether no process of this machine has a number.
-pub(super) fn is_dead(pid: i32) -> bool {
-    Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid).is_err())
+fn is_dead(pid: i32) -> bool {
+    Pid::from_raw(pid).is_none_or(|pid| says_dead(test_kill_process(pid)))
+}
+
+/// A process that is somebody else's may not be asked, and lives.
+fn says_dead(answer: rustix::io::Result<()>) -> bool {
+    answer == Err(Errno::SRCH)
 }
 
 /// A folder and a store for one coordinator. Both are removed in the end; of a database that was named, a schema of our own.
@@ -301,5 +307,15 @@ impl Ground {
     pub(super) async fn store_operations(&self) -> Result<u64, Failure> {
         let metrics: Metrics = self.admin().get("/metrics").await?;
         Ok(metrics.store_operations.values().sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_may_not_be_asked_is_not_dead() {
+        assert_eq!([Ok(()), Err(Errno::PERM), Err(Errno::SRCH)].map(says_dead), [false, false, true]);
     }
 }

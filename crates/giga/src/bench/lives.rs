@@ -1,10 +1,11 @@
 //! Whole lives of jobs: who submits them, and who lives them.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
-use domain::{Capability, JobId, Message, ProductId};
+use ambient::SystemEntropy;
+use domain::{Capability, Entropy, JobId, Message, ProductId};
 use protocol::{Accepted, Batch, BatchAnswer, Client, Submit, Submitted, WorkOperation, WorkOutcome};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -19,18 +20,24 @@ const BODY_LEN: usize = 1_024;
 /// Operations of one batched request: enough to share its cost, few enough to answer soon.
 const OPERATIONS_MAX: usize = 256;
 
-/// What the capability begins with that only the factories of one benchmark offer, before the number of its process.
+/// What the capability begins with that only the factories of one benchmark offer, before its own tag.
 const ONLY_THERE: &str = "has:giga-bench-";
+
+/// What tells this benchmark from every other. The number of its process would not: another container has the same ones.
+static TAG: LazyLock<String> = LazyLock::new(|| {
+    let entropy: &dyn Entropy = &SystemEntropy;
+    format!("{:016x}", u64::from_be_bytes(entropy.bytes()))
+});
 
 /// What the factories of this benchmark offer and no other does: a fleet that is in use gets none of its jobs, nor does
 /// another benchmark.
 pub(super) fn only_here() -> String {
-    format!("{ONLY_THERE}{}", std::process::id())
+    format!("{ONLY_THERE}{}", *TAG)
 }
 
-/// The process of the benchmark that alone can live a job which needs this.
-pub(super) fn process_of(capability: &Capability) -> Option<u32> {
-    capability.as_str().strip_prefix(ONLY_THERE)?.parse().ok()
+/// Whether a job that needs this is for the factories of another benchmark.
+pub(super) fn is_only_elsewhere(capability: &Capability) -> bool {
+    capability.as_str().strip_prefix(ONLY_THERE).is_some_and(|tag| tag != *TAG)
 }
 
 /// A manifest of one kilobyte for the benchmarks' product.

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ambient::{SystemClock, SystemEntropy};
-use domain::{Clock, Entropy, FactoryId, Grant, Mode, Product, ProductId, RepoName};
+use domain::{Capability, Clock, Entropy, FactoryId, Grant, Mode, Product, ProductId, RepoName};
 use http::Method;
 use parking_lot::Mutex;
 use protocol::{
-    ActionRequest, Client, ClientError, FactoryList, JobList, JobView, ProductList, ProductSettings, TokenList,
-    TokenView,
+    ActionRequest, Client, ClientError, FactoryList, JobList, ProductList, ProductSettings, TokenList, TokenView,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -18,8 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 
-use super::ground::is_dead;
-use super::lives::process_of;
+use super::lives::is_only_elsewhere;
 
 /// What the product of benchmarks is called, unless somebody has one of this name.
 pub(super) const PRODUCT: &str = "bench";
@@ -38,6 +36,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Requests at one time: a coordinator that is in use is not to notice.
 const AT_ONCE: usize = 16;
+
+/// Nothing happens to a job for as long only where its benchmark was killed: those that work live one in milliseconds.
+const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 
 /// Jobs that are not over.
 const OPEN: &str = "queued,blocked,assigned,building,review,testing";
@@ -156,7 +157,8 @@ impl Visit {
         let all = format!("/jobs?product={product}&stage={OPEN}&limit=1000");
         let mut page: JobList = self.admin.get(&all).await?;
         loop {
-            let over = page.items.iter().filter(|job| is_over(job));
+            let now = self.clock.now();
+            let over = page.items.iter().filter(|job| is_over(&job.capabilities, now.since(job.updated_at)));
             let paths: Vec<String> = over.map(|job| format!("/jobs/{}/actions/cancel", job.id)).collect();
             match page.next {
                 Some(next) if paths.is_empty() => page = self.admin.get(&format!("{all}&cursor={next}")).await?,
@@ -214,12 +216,30 @@ impl Visit {
     }
 }
 
-/// Whether nobody is left to live a job: it is this benchmark's, or that of one that is dead.
-fn is_over(job: &JobView) -> bool {
-    let process = job.capabilities.iter().find_map(process_of);
-    process.is_none_or(|process| process == std::process::id() || i32::try_from(process).is_ok_and(is_dead))
+/// Whether nobody is left to live a job: it is this benchmark's, or that of one which has been silent for long. Whether
+/// another one's process runs is not for us to tell: it may be another user's, or in another container.
+fn is_over(needs: &[Capability], unchanged_for: Duration) -> bool {
+    !needs.iter().any(is_only_elsewhere) || unchanged_for > FORGOTTEN_AFTER
 }
 
 fn named<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {
     text.parse().map_err(|error| Failure::failed(format!("{error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::lives::only_here;
+
+    #[test]
+    fn a_job_of_another_benchmark_is_left_alone_until_it_is_forgotten() {
+        // A process of this number is nowhere on this machine.
+        let needs = |text: &str| vec![text.parse::<Capability>().unwrap()];
+        let (ours, other) = (needs(&only_here()), needs("has:giga-bench-4194999"));
+        let (soon, late) = (Duration::from_mins(59), Duration::from_mins(61));
+
+        assert_eq!([soon, late].map(|span| is_over(&other, span)), [false, true]);
+        assert_eq!([soon, late].map(|span| is_over(&ours, span)), [true, true]);
+        assert!(is_over(&[], soon), "nobody else submits to this product");
+    }
 }

@@ -124,6 +124,43 @@ fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
     assert!(ran.stdout.contains("asking for work every 0s is out of bounds: every 1s"), "{}", ran.stdout);
 }
 
+/// What doctor says on Linux about the login of whoever runs it, with a `claude` on the `PATH` and a file in `~/.claude`.
+#[cfg(target_os = "linux")]
+fn logins_with((file, text): (&str, &str), variables: &[(&str, &str)]) -> (Value, String) {
+    let machine = Machine::new();
+    for folder in ["bin", "home/.claude"] {
+        std::fs::create_dir_all(machine.path().join(folder)).unwrap();
+    }
+    machine.write("bin/claude", "#!/bin/sh\necho '2.1.197 (Claude Code)'\n");
+    let program = machine.path().join("bin/claude");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    machine.write(&format!("home/.claude/{file}"), text);
+    let path = format!("{}:/usr/bin:/bin", machine.path().join("bin").display());
+    let ran = machine.giga_with(&["doctor", "--json"], &[&[("PATH", path.as_str())], variables].concat(), "");
+    (verdict(&ran, "login"), ran.stdout)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn doctor_tells_what_of_an_ordinary_folder_is_a_login() {
+    let oauth = r#"{"claudeAiOauth":{"accessToken":"a","refreshToken":"r","expiresAt":1}}"#;
+    let cases = [
+        (".credentials.json", oauth, "ok", "`claude` has one"),
+        (".credentials.json", r#"{"mcpOAuth":{}}"#, "warn", "nobody is signed in: set CLAUDE_CODE_OAUTH_TOKEN"),
+        ("settings.json", r#"{"apiKeyHelper":"~/bin/key"}"#, "warn", "its `apiKeyHelper` is not run for agents"),
+        ("settings.json", r#"{"env":{"ANTHROPIC_API_KEY":"sk-own"}}"#, "ok", "`claude` has one"),
+        ("CLAUDE.md", "be brief", "warn", "nobody is signed in: set CLAUDE_CODE_OAUTH_TOKEN"),
+    ];
+
+    for (file, text, expected, words) in cases {
+        let (verdict, said) = logins_with((file, text), &[]);
+
+        assert!(verdict == expected && said.contains(words), "{file}: {said}");
+    }
+    let (verdict, _) = logins_with(("CLAUDE.md", "be brief"), &[("CLAUDE_CODE_OAUTH_TOKEN", "t")]);
+    assert_eq!(verdict, "ok");
+}
+
 #[test]
 fn a_login_that_agents_cannot_use_is_no_login_and_doctor_says_what_to_do() {
     let machine = Machine::new();

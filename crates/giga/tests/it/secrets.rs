@@ -53,6 +53,11 @@ echo renewed > "$CLAUDE_CONFIG_DIR/renewed"
 echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"total_cost_usd":0,"result":"Done."}'
 "#;
 
+/// The operator's login to Claude Code.
+fn claude_login() -> String {
+    format!(r#"{{"claudeAiOauth":{{"accessToken":"claude-{CANARY}"}}}}"#)
+}
+
 /// Puts things where somebody would run or believe them later.
 const PLANT: &str = r#"
 planted() { echo "$1" >> planted; }
@@ -86,7 +91,7 @@ impl House {
         for folder in ["home/.claude", "home/.codex", "home/.cargo/bin"] {
             std::fs::create_dir_all(top.join(folder)).unwrap();
         }
-        fleet.machine.write("home/.claude/.credentials.json", &format!("claude-{CANARY}"));
+        fleet.machine.write("home/.claude/.credentials.json", &claude_login());
         for file in ["home/.codex/auth.json", "home/.cargo/credentials.toml", "home/of-my-own"] {
             fleet.machine.write(file, CANARY);
         }
@@ -248,7 +253,7 @@ fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_veri
     let id = house.run_verified("claude", &format!("test -e {0} && ! cat {0}", login.display()));
 
     let seen = repository::text(&house.path("work.git"), &format!("aq/job/{id}:seen"));
-    assert_eq!(seen, Some(format!("claude-{CANARY}")));
+    assert_eq!(seen, Some(claude_login()));
     assert!(!house.path("home/.claude/renewed").exists(), "what it writes stays in its job's own folder");
 }
 

@@ -5,6 +5,7 @@
 //! job's business.
 
 use serde_json::{Map, Value};
+use tracing::warn;
 
 use super::LOGIN;
 use crate::scrub::is_secret_name;
@@ -34,7 +35,9 @@ pub(super) fn fit(name: &str, file: Vec<u8>) -> Option<Vec<u8>> {
     if name != "settings.json" {
         return Some(file);
     }
-    let mut settings: Map<String, Value> = serde_json::from_slice(&file).ok()?;
+    let settings = serde_json::from_slice::<Map<String, Value>>(&file);
+    let mut settings =
+        settings.inspect_err(|_| warn!("Agents work without an operator's `{name}`: it is no JSON")).ok()?;
     let count = settings.len();
     settings.retain(|name, value| !OF_THE_MACHINE.contains(&name.as_str()) && value.get("command").is_none());
     let variables = settings.get_mut("env").and_then(Value::as_object_mut);

@@ -17,7 +17,7 @@ use domain::Clock;
 use tracing::{info, warn};
 
 use super::lineage::{Lineage, Origin};
-use super::operators::{Whose, found, place_of, put, read};
+use super::operators::{Whose, bring_settings, place_of, read};
 use super::refreshed::{Moment, Service, essence, object};
 use super::standing::{Elsewhere, Found, Refresh, Standing};
 use super::turn::Turn;
@@ -64,13 +64,7 @@ impl Carried {
         (login, clock): (&'static Login, &Arc<dyn Clock>),
         turn: &Turn,
     ) -> io::Result<Option<Self>> {
-        for name in login.settings {
-            if let Some((folder, file)) = found(operators, whose, name)
-                && let Some(fit) = (login.fit)(name, read(&folder, &file)?)
-            {
-                put(room, name, &fit)?;
-            }
-        }
+        bring_settings((operators, whose), room, login)?;
         let Some((folder, file)) = place_of(operators, whose, login.file) else { return Ok(None) };
         let outside = read(&Folder::open(&folder)?, &file)?;
         let lineage = Lineage::begin(note, Origin { folder, file, name: login.file.to_owned() })?;

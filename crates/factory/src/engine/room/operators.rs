@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::engine::bench::Login;
 use crate::folder::Folder;
 
 /// Logins are a few tokens; settings are written by people.
@@ -15,7 +16,7 @@ const BYTES_MAX: u64 = 1024 * 1024;
 pub(super) enum Whose {
     /// The operator alone.
     Operators,
-    /// Agents too: it is in the home that they were given.
+    /// Agents too: it is in a home that they were given, or in something else that is open to them.
     Agents,
 }
 
@@ -42,6 +43,18 @@ pub(super) fn place_of(operators: &Path, whose: Whose, name: &str) -> Option<(Pa
     };
     Folder::open(&folder).ok()?.file(&name).ok()?;
     Some((folder, name))
+}
+
+/// Puts what of an operator's settings is fit for a job into its room.
+pub(super) fn bring_settings((operators, whose): (&Path, Whose), room: &Path, login: &Login) -> io::Result<()> {
+    for name in login.settings {
+        if let Some((folder, file)) = found(operators, whose, name)
+            && let Some(fit) = (login.fit)(name, read(&folder, &file)?)
+        {
+            put(room, name, &fit)?;
+        }
+    }
+    Ok(())
 }
 
 /// What such a file holds, if that is not too much.

@@ -11,12 +11,16 @@ impl StationSettings {
     /// The same, with a home that one engine alone is given. What was marked because the home was closed is open with it.
     pub(in crate::station) fn with_home_open(&self, enclosure: Enclosure, home: &Path) -> Enclosure {
         let home = real(home);
+        let kept: Vec<PathBuf> = self.secret_places().iter().chain([&self.state]).map(|path| real(path)).collect();
+        // Wherever a link in the home's place leads, that stays closed.
+        if kept.iter().any(|kept| home.starts_with(kept)) {
+            return enclosure;
+        }
         let is_below = |path: &PathBuf| path.starts_with(&home);
         let around = self.homes().into_iter().find(|closed| closed != &home && closed.starts_with(&home));
         let closed_still = |path: &PathBuf| around.as_ref().is_some_and(|around| path.starts_with(around));
         let marked = self.tools_in_homes().into_iter().chain(self.login_folders()).map(|path| real(&path));
-        let secret: Vec<PathBuf> = self.secret_places().iter().map(|path| real(path)).collect();
-        let marked = marked.filter(|path| is_below(path) && !closed_still(path) && !secret.contains(path));
+        let marked = marked.filter(|path| is_below(path) && !closed_still(path) && !kept.contains(path));
         let enclosure = marked.fold(enclosure, |enclosure, path| enclosure.without(&path));
         let enclosure = enclosure.with(home.clone(), Reach::Everything);
         let fixed = self.unchanging().into_iter().map(|path| real(&path)).filter(is_below);
@@ -26,6 +30,26 @@ impl StationSettings {
     /// What an operator gave all programs to write to.
     pub(super) fn written(&self) -> impl Iterator<Item = PathBuf> {
         self.writable.iter().cloned().chain(self.environment.home.clone())
+    }
+
+    /// All that agents can write to, of whichever engine they are.
+    pub(in crate::station) fn open_to_agents(&self) -> Vec<PathBuf> {
+        let homes = self.environments().filter_map(|environment| environment.home.clone());
+        homes.chain(self.writable.iter().cloned()).collect()
+    }
+
+    /// Whether a path leads to where agents chose, by a link that they could have made.
+    pub(super) fn is_led_by_agents(&self, path: &Path) -> bool {
+        let Some((parent, name)) = path.parent().zip(path.file_name()) else { return false };
+        if path.symlink_metadata().is_err() {
+            return false;
+        }
+        let (unlinked, found) = (real(parent).join(name), real(path));
+        self.open_to_agents().iter().any(|open| {
+            let way = path.strip_prefix(open).ok().map(|rest| real(open).join(rest));
+            let is_within = unlinked.starts_with(real(open));
+            way.is_some_and(|way| way != found) || (is_within && unlinked != found)
+        })
     }
 
     /// The tools in homes that are there.
@@ -50,13 +74,14 @@ impl StationSettings {
     pub(super) fn closed_logins(&self) -> Vec<PathBuf> {
         let is_open = |folder: &PathBuf| self.written().any(|open| folder.starts_with(real(&open)));
         let is_named = |folder: &PathBuf| self.readable.iter().any(|open| real(open) == *folder);
-        let folders = self.login_folders().into_iter().map(|folder| real(&folder));
-        folders.filter(|folder| !is_open(folder) && !is_named(folder)).collect()
+        self.login_folders().into_iter().filter(|folder| !is_open(folder) && !is_named(folder)).collect()
     }
 
     fn login_folders(&self) -> Vec<PathBuf> {
         let variables: Vec<_> = std::env::vars_os().collect();
-        let folders = login_folders(&self.engines, &variables);
-        folders.into_iter().filter(|folder| is_place(folder)).collect()
+        let folders = login_folders(&self.engines, &variables).into_iter();
+        // Hiding one hides all that is below it, for everybody: what an agent's link leads to is not hidden.
+        let folders = folders.filter(|folder| folder.is_absolute() && !self.is_led_by_agents(folder));
+        folders.map(|folder| real(&folder)).filter(|folder| is_place(folder)).collect()
     }
 }

@@ -29,6 +29,11 @@ async fn until_signed_in(fleet: &Fleet, factory: &str, is_signed_in: bool) -> Op
     }
 }
 
+/// A login with a token.
+fn login_with(token: &str) -> String {
+    format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}"}}}}"#)
+}
+
 /// An engine that takes a login only if it is `good`.
 fn with_login(forge: &Forge, name: &str) -> StationSettings {
     let home = forge.path("home");
@@ -51,7 +56,7 @@ async fn a_refused_login_rests_its_engine_counts_nothing_and_a_new_one_is_used_a
     let line = Line::to(&fleet).await;
     let settings = with_login(&forge, "locked");
     let login = forge.path("home/.claude/.credentials.json");
-    fs::write(&login, "bad").unwrap();
+    fs::write(&login, login_with("bad")).unwrap();
     let _plant = Plant::start(settings, fleet.enrol("locked", &line).await);
     let job = fleet.submit("").await;
 
@@ -65,7 +70,7 @@ async fn a_refused_login_rests_its_engine_counts_nothing_and_a_new_one_is_used_a
     let other = fleet.submit("").await;
     let view = fleet.until_stage(job, StageName::Queued).await;
     assert_eq!((view.attempts, view.reason), (0, None));
-    fs::write(&login, "a good one").unwrap();
+    fs::write(&login, login_with("good")).unwrap();
     until_promoted(&fleet, job).await;
     until_promoted(&fleet, other).await;
     assert_eq!((fleet.job(job).await.runs, fleet.job(other).await.runs), (2, 1), "nobody tried the bad login again");
@@ -83,7 +88,7 @@ async fn a_first_sign_in_reaches_the_scheduler_without_a_restart() {
         clock.sleep(Duration::from_millis(20)).await;
     }
 
-    fs::write(forge.path("home/.claude/.credentials.json"), "a good one").unwrap();
+    fs::write(forge.path("home/.claude/.credentials.json"), login_with("good")).unwrap();
 
     until_signed_in(&fleet, "fresh", true).await;
 }

@@ -81,6 +81,29 @@ async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settin
 }
 
 #[tokio::test]
+async fn a_link_in_a_login_folder_that_agents_can_write_to_is_not_followed_though_a_variable_names_it() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (home, secret) = (forge.path("agents"), forge.path("secret"));
+    let folder = home.join(".claude");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(&secret, "canary").unwrap();
+    fs::write(folder.join(".credentials.json"), OLD).unwrap();
+    std::os::unix::fs::symlink(&secret, folder.join("CLAUDE.md")).unwrap();
+    let script = format!("ls -A \"$CLAUDE_CONFIG_DIR\" > found.txt; {}", stream("real-ok"));
+    let mut own = with_login(playing("lodger", &forge, &script), &folder);
+    own.environment.home = Some(home);
+    let _plant = Plant::start(own, fleet.enrol("lodger", &line).await);
+
+    let job = fleet.submit("").await;
+
+    let view = fleet.until(job, "an end", |view| view.promoted_sha.is_some() || view.attempts > 0).await;
+    let runs = fleet.runs(job).await;
+    let sha = view.promoted_sha.unwrap_or_else(|| panic!("{runs:#?}"));
+    assert_eq!(forge.file_at(&sha, "found.txt").as_deref(), Some(".credentials.json\n"));
+}
+
+#[tokio::test]
 async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_the_next_clean_up() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
@@ -139,6 +162,7 @@ async fn a_program_that_does_not_start_leaves_no_login_behind() {
         sessions: sessions.clone(),
         prices: Prices::default(),
         empty_home: forge.path("home"),
+        open: Vec::new(),
     };
     let config = EngineConfig { program: Some("/no/such/claude".to_owned()), ..EngineConfig::default() };
     let environment = environment().with("CLAUDE_CONFIG_DIR", &operators);

@@ -124,6 +124,66 @@ async fn an_engines_login_is_hidden_from_other_agents_wherever_it_is() {
     assert_eq!(forge.file_at(&sha, "seen.txt").as_deref(), Some("to be read"));
 }
 
+/// What an engine has put into its work.
+async fn seen(own: StationSettings, forge: &Forge, fleet: &Fleet, line: &Line) -> Option<String> {
+    let name = own.name.as_str().to_owned();
+    let _plant = Plant::start(own, fleet.enrol(&name, line).await);
+    let job = fleet.submit("engine: command\n").await;
+    let view = fleet.until(job, "an end", |view| view.promoted_sha.is_some() || view.attempts > 0).await;
+    let runs = fleet.runs(job).await;
+    let sha = view.promoted_sha.unwrap_or_else(|| panic!("{runs:#?}"));
+    forge.file_at(&sha, "seen.txt")
+}
+
+#[tokio::test]
+async fn a_link_that_an_agent_left_in_its_home_hides_nothing_from_the_others() {
+    if !can_be_confined() {
+        return;
+    }
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (home, tools) = (place.path().join("home"), place.path().join("tools"));
+    for folder in [&home, &tools] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(tools.join("file"), "to be read").unwrap();
+    std::os::unix::fs::symlink("/usr", home.join(".claude")).unwrap();
+    std::os::unix::fs::symlink(&tools, home.join(".codex")).unwrap();
+    let mut own = settings("linked", &forge, &format!("cat '{}/file' > seen.txt", tools.display()));
+    own.confine = Confine::Required;
+    for engine in ["claude", "codex"] {
+        let mut config = EngineConfig { program: Some("nothing-of-the-kind".to_owned()), ..EngineConfig::default() };
+        config.environment.home = Some(home.clone());
+        own.engines.insert(engine.parse().unwrap(), config);
+    }
+
+    assert_eq!(seen(own, &forge, &fleet, &line).await.as_deref(), Some("to be read"));
+}
+
+#[tokio::test]
+async fn a_link_in_an_engines_home_does_not_open_the_factorys_state() {
+    if !can_be_confined() {
+        return;
+    }
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (home, state) = (place.path().join("home"), place.path().join("home/state"));
+    fs::create_dir_all(&state).unwrap();
+    fs::write(state.join("canary"), "canary").unwrap();
+    fs::write(home.join("file"), "to be read").unwrap();
+    std::os::unix::fs::symlink(&state, home.join(".rustup")).unwrap();
+    let script = format!("cd '{}' && cat file state/canary > \"$OLDPWD/seen.txt\" 2> /dev/null; true", home.display());
+    let mut own = settings("led", &forge, &script);
+    own.confine = Confine::Required;
+    own.git.home = Some(home.clone());
+    own.state = state;
+    own.engines.values_mut().for_each(|engine| engine.environment.home = Some(home.clone()));
+
+    assert_eq!(seen(own, &forge, &fleet, &line).await.as_deref(), Some("to be read"));
+}
+
 #[tokio::test]
 async fn a_setup_command_that_may_not_write_somewhere_fails_with_the_setting_to_change() {
     if !can_be_confined() {

@@ -15,12 +15,15 @@ use super::check::Check;
 /// Is somebody signed in, as agents need it? What cannot be told is not mentioned.
 pub(super) async fn examine(factory: &FactoryConfig) -> Vec<Check> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let homes = factory.engines.value.values().map(|engine| &engine.environment).chain([&factory.environment.value]);
+    let open = homes.filter_map(|environment| environment.home.clone()).chain(factory.write.value.clone());
     let bench = Bench {
         launcher: Launcher::unguarded(Arc::clone(&clock)),
         clock,
         sessions: factory.state.value.join("sessions"),
         prices: Prices::default(),
         empty_home: PathBuf::from("/"),
+        open: open.collect(),
     };
     // A command line that is none is told elsewhere.
     let presences = presences(&factory.engines.value, &bench).await.unwrap_or_default();

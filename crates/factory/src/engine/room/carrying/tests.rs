@@ -44,7 +44,12 @@ impl Scene {
     /// As the next run of the job does.
     fn try_begin(&self, whose: Whose) -> io::Result<Option<Carried>> {
         let below = self.beside("").parent().unwrap().to_owned();
-        let rooms = crate::engine::room::Room { below, operators: Some(self.operators.path().to_owned()), whose };
+        let rooms = crate::engine::room::Room {
+            below,
+            operators: Some(self.operators.path().to_owned()),
+            whose,
+            brings: crate::engine::room::Brings::Everything,
+        };
         rooms.carry(JOB.parse().unwrap(), &self.room(), &LOGIN, &clock())
     }
 
@@ -596,6 +601,7 @@ fn jobs_that_refresh_at_once_leave_one_whole_login() {
         below: scene.room().parent().unwrap().to_owned(),
         operators: Some(scene.operators.path().to_owned()),
         whose: Whose::Operators,
+        brings: crate::engine::room::Brings::Everything,
     };
     let login = |number: usize| {
         let token = "x".repeat(20_000 + number);
@@ -616,4 +622,18 @@ fn jobs_that_refresh_at_once_leave_one_whole_login() {
 
     assert!((0..jobs.len()).any(|number| scene.outside() == login(number)));
     assert_eq!(fs::read_dir(scene.operators.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_file_without_a_login_that_nobody_touched_is_no_news() {
+    let scene = Scene::new();
+    let only_others = r#"{"mcpOAuth":{"t":"canary"}}"#;
+    fs::write(scene.operators(), only_others).unwrap();
+    let mut carried = scene.begin();
+
+    carried.look();
+    carried.settle();
+
+    assert_eq!((scene.outside().as_str(), scene.kept().exists()), (only_others, false));
+    assert!(scene.is_clear());
 }

@@ -1,0 +1,193 @@
+//! What of an operator's `config.toml` is fit for a job.
+//!
+//! It is written for the operator's own machine and home, which a job does not have. What names a program or a file there
+//! would only fail, or run in the agent's place with the agent's rights; what holds a secret that is not the engine's own
+//! is none of a job's business. The same names count in a profile and wherever else they stand.
+
+use toml::{Table, Value};
+use tracing::warn;
+
+use super::LOGIN;
+use crate::scrub::is_secret_name;
+
+/// Settings that name programs, folders of the operator's, or services with credentials of their own.
+const OF_THE_MACHINE: [&str; 12] = [
+    "hooks",
+    "js_repl_node_path",
+    "log_dir",
+    "marketplaces",
+    "mcp_servers",
+    "notify",
+    "otel",
+    "plugins",
+    "projects",
+    "skills",
+    "sqlite_home",
+    "zsh_path",
+];
+
+/// What makes the setting that it is part of one of the operator's machine.
+const OF_A_PROGRAM: [&str; 2] = ["command", "config_file"];
+
+/// Variables by which a run knows its own folders.
+const OF_THE_RUN: [&str; 3] = ["HOME", "TMPDIR", LOGIN.folder_variable];
+
+/// Settings that sound like secrets and only name the variables that hold them.
+const NAMES_OF_VARIABLES: [&str; 2] = ["env_key", "env_http_headers"];
+
+/// Settings with parts that people give names to, which say nothing about what is in them.
+const NAMED_BY_PEOPLE: [&str; 2] = ["model_providers", "profiles"];
+
+/// What of a file of settings a job gets. Nothing of one that cannot be read.
+pub(super) fn fit(name: &str, file: Vec<u8>) -> Option<Vec<u8>> {
+    if name != "config.toml" {
+        return Some(file);
+    }
+    let Some(mut settings) = parsed(&file) else {
+        warn!("Agents work without an operator's `{name}`: it is no TOML");
+        return None;
+    };
+    keep_fit(&mut settings);
+    // Never as it was written: a comment may hold a secret that was in use once.
+    toml::to_string(&settings).ok().map(String::into_bytes)
+}
+
+/// Whether settings have somebody else than the usual service pay.
+pub(super) fn name_a_provider(file: &[u8]) -> bool {
+    let settings = parsed(file).unwrap_or_default();
+    let profiles = settings.get("profiles").and_then(Value::as_table).into_iter().flat_map(Table::values);
+    let all = profiles.filter_map(Value::as_table).chain([&settings]);
+    all.into_iter().any(|settings| ["model_provider", "oss_provider"].iter().any(|name| settings.contains_key(*name)))
+}
+
+fn parsed(file: &[u8]) -> Option<Table> {
+    std::str::from_utf8(file).ok()?.parse().ok()
+}
+
+fn keep_fit(settings: &mut Table) {
+    settings.retain(|name, value| is_fit(name, value));
+    for (name, value) in settings.iter_mut().filter(|(name, _)| !NAMES_OF_VARIABLES.contains(&name.as_str())) {
+        match value {
+            Value::Table(named) if NAMED_BY_PEOPLE.contains(&name.as_str()) => {
+                named.iter_mut().for_each(|(_, value)| keep_fit_within(value));
+            }
+            value => keep_fit_within(value),
+        }
+    }
+}
+
+fn keep_fit_within(value: &mut Value) {
+    match value {
+        Value::Table(table) => keep_fit(table),
+        Value::Array(values) => values.iter_mut().for_each(keep_fit_within),
+        _ => {}
+    }
+}
+
+fn is_fit(name: &str, value: &Value) -> bool {
+    if !matches!(value, Value::String(_) | Value::Array(_) | Value::Table(_)) {
+        // Switches and numbers, such as the limit of a message's tokens.
+        return true;
+    }
+    let is_of_the_machine = OF_THE_MACHINE.contains(&name) || OF_A_PROGRAM.iter().any(|part| value.get(part).is_some());
+    let is_header = name.to_ascii_lowercase().ends_with("headers");
+    let is_secret = (is_header || is_secret_name(name)) && !NAMES_OF_VARIABLES.contains(&name);
+    !is_of_the_machine && !is_secret && !OF_THE_RUN.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITTEN: &str = r#"
+        # token = "canary"
+        model = "gpt-5"
+        model_provider = "authgate"
+        model_reasoning_effort = "high"
+        tool_output_token_limit = 4000
+        cli_auth_credentials_store = "keyring"
+        notify = ["/home/ada/bin/chime", "canary"]
+        log_dir = "/home/ada/logs"
+
+        [model_providers.authgate]
+        name = "Gateway"
+        base_url = "https://gateway.acme.example/v1"
+        env_key = "GATEWAY_KEY"
+        wire_api = "responses"
+        requires_openai_auth = false
+        experimental_bearer_token = "canary"
+        query_params = { api-version = "2026-11-01", api-key = "canary" }
+        http_headers = { X-Team = "canary" }
+        env_http_headers = { Authorization = "GATEWAY_HEADER" }
+        auth = { command = "/home/ada/bin/token" }
+
+        [mcp_servers.github]
+        command = "github-mcp"
+        env = { GITHUB_PERSONAL_ACCESS_TOKEN = "canary" }
+
+        [shell_environment_policy]
+        inherit = "core"
+        set = { CI = "1", GITHUB_TOKEN = "canary", CODEX_HOME = "/home/ada/.codex" }
+
+        [otel.exporter.otlp-http]
+        endpoint = "https://traces.acme.example"
+        headers = { x-token = "canary" }
+
+        [projects."/home/ada/mine"]
+        trust_level = "trusted"
+
+        [profiles.deep]
+        model_reasoning_effort = "xhigh"
+        [profiles.deep.mcp_servers.tracker]
+        url = "https://tracker.acme.example"
+        bearer_token = "canary"
+
+        [agents.reviewer]
+        config_file = "/home/ada/reviewer.toml"
+    "#;
+
+    const FIT: &str = r#"
+        model = "gpt-5"
+        model_provider = "authgate"
+        model_reasoning_effort = "high"
+        tool_output_token_limit = 4000
+        agents = {}
+
+        [model_providers.authgate]
+        name = "Gateway"
+        base_url = "https://gateway.acme.example/v1"
+        env_key = "GATEWAY_KEY"
+        wire_api = "responses"
+        requires_openai_auth = false
+        query_params = { api-version = "2026-11-01" }
+        env_http_headers = { Authorization = "GATEWAY_HEADER" }
+
+        [shell_environment_policy]
+        inherit = "core"
+        set = { CI = "1" }
+
+        [profiles.deep]
+        model_reasoning_effort = "xhigh"
+    "#;
+
+    #[test]
+    fn secrets_of_other_services_and_programs_of_the_operators_machine_stay_there() {
+        let fit = String::from_utf8(fit("config.toml", WRITTEN.as_bytes().to_vec()).unwrap()).unwrap();
+
+        assert_eq!(fit.parse::<Table>().unwrap(), FIT.parse::<Table>().unwrap());
+        assert!(!fit.contains("canary"), "{fit}");
+    }
+
+    #[test]
+    fn broken_settings_are_left_out_and_instructions_are_taken_as_they_are() {
+        assert_eq!(fit("config.toml", b"model = ".to_vec()), None);
+        assert_eq!(fit("AGENTS.md", b"model = ".to_vec()), Some(b"model = ".to_vec()));
+    }
+
+    #[test]
+    fn a_provider_is_named_by_the_settings_or_by_a_profile_of_them() {
+        let settings = ["model = 'gpt-5'", "model_provider = 'x'", "[profiles.deep]\nmodel_provider = 'x'", "model ="];
+
+        assert_eq!(settings.map(|text| name_a_provider(text.as_bytes())), [false, true, true, false]);
+    }
+}
