@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::lineage::{Lineage, Origin};
 use super::operators::{Whose, bring_settings, place_of, read};
 use super::refreshed::{Moment, Service, essence, object};
+use super::signed::has_login;
 use super::standing::{Elsewhere, Found, Refresh, Standing};
 use super::turn::Turn;
 use crate::disk::{UNFINISHED_SUFFIX, remove_folder, replace_file};
@@ -67,6 +68,9 @@ impl Carried {
         bring_settings((operators, whose), room, login)?;
         let Some((folder, file)) = place_of(operators, whose, login.file) else { return Ok(None) };
         let outside = read(&Folder::open(&folder)?, &file)?;
+        if !has_login(&outside, login) {
+            return Ok(None);
+        }
         let lineage = Lineage::begin(note, Origin { folder, file, name: login.file.to_owned() })?;
         let mut carried = Self::of(lineage, room.to_owned(), clock)?;
         if let Err(error) = carried.keep_stray(&outside).and_then(|()| carried.take_in(&outside, None)) {

@@ -52,6 +52,8 @@ async fn a_preempted_run_saves_its_work_and_another_host_goes_on_with_it() {
     let lease_epoch = fleet.until_stage(job, StageName::Building).await.lease_epoch;
     eventually("the beginning", || begun.exists()).await;
 
+    // Otherwise the job could come back to the very seat that it left.
+    fleet.drain("first").await;
     *network.directive.lock() = Some(Directive::Preempt { job_id: job, lease_epoch });
     let run = fleet.first_run(job).await;
     first.stop().await;

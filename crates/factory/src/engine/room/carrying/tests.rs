@@ -625,15 +625,12 @@ fn jobs_that_refresh_at_once_leave_one_whole_login() {
 }
 
 #[test]
-fn a_file_without_a_login_that_nobody_touched_is_no_news() {
+fn a_file_that_holds_only_logins_of_other_services_is_not_carried() {
     let scene = Scene::new();
     let only_others = r#"{"mcpOAuth":{"t":"canary"}}"#;
     fs::write(scene.operators(), only_others).unwrap();
-    let mut carried = scene.begin();
 
-    carried.look();
-    carried.settle();
-
+    assert!(scene.begin_in(Whose::Operators).is_none());
     assert_eq!((scene.outside().as_str(), scene.kept().exists()), (only_others, false));
     assert!(scene.is_clear());
 }
