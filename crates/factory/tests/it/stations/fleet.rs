@@ -108,6 +108,12 @@ impl Fleet {
         self.admin.set_mode(None, Some(mode)).await.unwrap();
     }
 
+    /// Has a factory take nothing new.
+    pub(crate) async fn drain(&self, factory: &str) {
+        let path = format!("/factories/{factory}/drain");
+        let _: FactoryView = self.admin.post(&path, &serde_json::json!({ "draining": true })).await.unwrap();
+    }
+
     pub(crate) async fn act(&self, job: JobId, action: &str) {
         let path = format!("/jobs/{job}/actions/{action}");
         let _: JobView = self.admin.post(&path, &serde_json::json!({})).await.unwrap();
