@@ -124,6 +124,20 @@ impl Folder {
         }
     }
 
+    /// Whether there is a folder of this name in it.
+    pub(crate) fn is_folder(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
+        match statat(&self.0, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok(kind(&found) == FileType::Directory),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives something in it another name.
+    pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(renameat(&self.0, from.as_ref(), &self.0, to.as_ref())?)
+    }
+
     /// Looks at every file below it, at most `depth` folders deep, together with the folder that it is in.
     pub(crate) fn each_file(&self, depth: u32, look: &mut dyn FnMut(&Self, &OsStr)) {
         for name in self.names().unwrap_or_default() {

@@ -21,7 +21,7 @@ pub(super) use self::carrying::Carried;
 use self::lineage::Lineage;
 use self::operators::{Whose, bring_settings, look_at};
 pub(super) use self::refreshed::{Grows, Refreshes};
-use self::turn::Turn;
+use self::turn::{Turn, patiently};
 use super::bench::Login;
 use crate::config::EnvironmentConfig;
 use crate::disk::make_private_folder;
@@ -105,13 +105,23 @@ impl Room {
         if self.operators.is_none() && !is_unsettled(folder) {
             return Ok(None);
         }
-        let turn = Turn::take(&note)?;
-        if let Some(lineage) = Lineage::found(&note)? {
+        patiently(|| self.carry_in_turn(&note, folder, login, clock))
+    }
+
+    fn carry_in_turn(
+        &self,
+        note: &Path,
+        folder: &Path,
+        login: &'static Login,
+        clock: &Arc<dyn Clock>,
+    ) -> io::Result<Option<Carried>> {
+        let turn = Turn::take(note)?;
+        if let Some(lineage) = Lineage::found(note)? {
             Carried::of(lineage, folder.to_owned(), clock)?.settle_in(&turn)?;
         }
         match (&self.operators, self.brings) {
             (Some(operators), Brings::Everything) => {
-                Carried::begin((operators, self.whose), (folder, &note), (login, clock), &turn)
+                Carried::begin((operators, self.whose), (folder, note), (login, clock), &turn)
             }
             (Some(operators), Brings::Settings) => {
                 bring_settings((operators, self.whose), folder, login)?;
@@ -142,7 +152,7 @@ pub(crate) fn settle_rooms(sessions: &Path, clock: &Arc<dyn Clock>) {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     for note in entries(sessions).flat_map(|engine| entries(&engine)) {
         if let Some(room) = room_of(&note)
-            && let Err(error) = settle_room(&note, room, clock)
+            && let Err(error) = patiently(|| settle_room(&note, room, clock))
         {
             warn!(%error, "The login that {} tells of cannot be settled: everything stays as it is", note.display());
         }
