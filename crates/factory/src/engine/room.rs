@@ -48,26 +48,28 @@ enum Brings {
 }
 
 impl Room {
-    /// The rooms of an engine whose login is in the folder that its environment names, or else in its home.
+    /// The rooms of an engine whose login is in the folder that its environment names, or else in its home. `open_way` is
+    /// how to come to a folder that agents can change.
     pub(super) fn of(
         environment: &Environment,
         config: &EnvironmentConfig,
         login: &Login,
         below: &Path,
-        is_open: impl Fn(&Path) -> bool,
+        open_way: impl Fn(&Path) -> Option<PathBuf>,
     ) -> Self {
         let named = environment.variable(login.folder_variable).map(PathBuf::from);
         let is_home = |folder: &Path| config.home.as_ref().is_some_and(|home| folder.starts_with(home));
-        let whose = match &named {
-            Some(folder) if !is_home(folder) && !is_open(folder) => Whose::Operators,
+        let operators = named.clone().or_else(|| config.home.as_ref().map(|home| home.join(login.folder)));
+        let way = operators.as_deref().and_then(open_way);
+        let whose = match (&named, &way) {
+            (Some(folder), None) if !is_home(folder) => Whose::Operators,
             _ => Whose::Agents,
         };
         let brings = match login.is_in(environment) && !login.is_named_by(config) && config.home.is_none() {
             true => Brings::Settings,
             false => Brings::Everything,
         };
-        let operators = named.or_else(|| config.home.as_ref().map(|home| home.join(login.folder)));
-        Self { below: below.to_owned(), operators, whose, brings }
+        Self { below: below.to_owned(), operators: way.or(operators), whose, brings }
     }
 
     /// Rooms without an operator's login.
@@ -225,8 +227,8 @@ mod tests {
         let home = EnvironmentConfig { home: Some("/home/ada".into()), ..EnvironmentConfig::default() };
         let set = Environment::default().with("CLAUDE_CONFIG_DIR", "/login");
         let of = |environment: &Environment, config: &EnvironmentConfig| {
-            let is_open = |folder: &Path| folder.starts_with("/open");
-            Room::of(environment, config, &crate::engine::claude::LOGIN, below, is_open)
+            let open_way = |folder: &Path| folder.starts_with("/open").then(|| Path::new("/really").join("claude"));
+            Room::of(environment, config, &crate::engine::claude::LOGIN, below, open_way)
         };
         let own = || Room::own(below.to_owned());
         let room = |operators: &str, whose| Room { operators: Some(operators.into()), whose, ..own() };
@@ -235,9 +237,9 @@ mod tests {
         assert_eq!(of(&Environment::default(), &home), room("/home/ada/.claude", Whose::Agents));
         let nothing = of(&Environment::default(), &EnvironmentConfig::default());
         assert_eq!(nothing, Room { whose: Whose::Agents, ..own() });
-        for folder in ["/home/ada/.claude", "/open/claude"] {
+        for (folder, way) in [("/home/ada/.claude", "/home/ada/.claude"), ("/open/claude", "/really/claude")] {
             let named = Environment::default().with("CLAUDE_CONFIG_DIR", folder);
-            assert_eq!(of(&named, &home), room(folder, Whose::Agents), "a variable keeps no agent away");
+            assert_eq!(of(&named, &home), room(way, Whose::Agents), "a variable keeps no agent away");
         }
     }
 
@@ -253,7 +255,7 @@ mod tests {
         let job: JobId = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap();
         let names = |environment: &Environment| {
             let claude = &crate::engine::claude::LOGIN;
-            let room = Room::of(environment, &EnvironmentConfig::default(), claude, &below, |_| false);
+            let room = Room::of(environment, &EnvironmentConfig::default(), claude, &below, |_| None);
             let folder = room.open(job).unwrap();
             let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
             let _carried = room.carry(job, &folder, claude, &clock).unwrap();

@@ -71,7 +71,7 @@ impl Carried {
     ) -> io::Result<Option<Self>> {
         bring_settings((operators, whose), room, login)?;
         let Some((folder, file)) = place_of(operators, whose, login.file) else { return Ok(None) };
-        let outside = read(&Folder::open(&folder)?, &file)?;
+        let outside = read(&Folder::open_straight(&folder)?, &file)?;
         if !has_login(&outside, login) {
             return Ok(None);
         }
@@ -89,7 +89,7 @@ impl Carried {
     pub(super) fn of(lineage: Lineage, room: PathBuf, clock: &Arc<dyn Clock>) -> io::Result<Self> {
         let Origin { folder, name, .. } = lineage.origin();
         let login = Login::in_file(name).ok_or_else(|| io::Error::other("no engine has such a login"))?;
-        let operators = match Folder::open(folder) {
+        let operators = match Folder::open_straight(folder) {
             Ok(folder) => Some(folder),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),

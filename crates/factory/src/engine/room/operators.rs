@@ -30,7 +30,7 @@ pub(super) fn look_at(operators: &Path, whose: Whose, name: &str) -> Option<Vec<
 /// An ordinary file of an operator's folder, in the folder that it is really in.
 pub(super) fn found(operators: &Path, whose: Whose, name: &str) -> Option<(Folder, String)> {
     let (folder, file) = place_of(operators, whose, name)?;
-    Some((Folder::open(&folder).ok()?, file))
+    Some((Folder::open_straight(&folder).ok()?, file))
 }
 
 /// Where it really is: the folder, and its name there.
@@ -42,7 +42,7 @@ pub(super) fn place_of(operators: &Path, whose: Whose, name: &str) -> Option<(Pa
             (file.parent()?.to_owned(), file.file_name()?.to_str()?.to_owned())
         }
     };
-    Folder::open(&folder).ok()?.file(&name).ok()?;
+    Folder::open_straight(&folder).ok()?.file(&name).ok()?;
     Some((folder, name))
 }
 

@@ -241,6 +241,33 @@ fn a_link_in_a_folder_of_the_agents_leads_nowhere() {
 }
 
 #[test]
+fn a_link_on_the_way_to_a_login_leads_nowhere_also_after_a_crash() {
+    let scene = Scene::new();
+    let (home, ours) = (scene.operators.path().join("home"), scene.state.path().join("ours"));
+    for folder in [&home, &ours] {
+        fs::create_dir_all(folder.join(".claude")).unwrap();
+        fs::write(folder.join(".claude/.credentials.json"), OLD).unwrap();
+    }
+    let room = crate::engine::room::Room {
+        below: scene.room().parent().unwrap().to_owned(),
+        operators: Some(home.join(".claude")),
+        whose: Whose::Agents,
+        brings: crate::engine::room::Brings::Everything,
+    };
+    let carry = || room.carry(JOB.parse().unwrap(), &scene.room(), &LOGIN, &clock());
+    carry().unwrap().unwrap().die();
+    fs::write(scene.inside(), NEW).unwrap();
+
+    fs::rename(&home, scene.operators.path().join("moved")).unwrap();
+    symlink(&ours, &home).unwrap();
+    scene.recover();
+
+    assert_eq!(fs::read_to_string(ours.join(".claude/.credentials.json")).unwrap(), OLD);
+    assert!(scene.note().exists() && carry().is_err());
+    assert!(room.operators_file(".credentials.json").is_none());
+}
+
+#[test]
 fn a_login_that_was_refreshed_in_a_run_that_was_killed_goes_back_and_leaves_the_room() {
     let scene = Scene::new();
     scene.begin().die();
@@ -579,7 +606,7 @@ fn a_look_waits_for_nobody_and_comes_to_it_the_next_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_run_that_waits_for_its_turn_keeps_no_other_task_waiting() {
-    let scene = Arc::new(Scene::new());
+    let scene = Scene::new();
     let mut carried = scene.begin();
     let turn = Turn::take(&scene.note()).unwrap();
     let (begun, has_begun) = tokio::sync::oneshot::channel();
