@@ -47,16 +47,18 @@ pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
 /// Removes a folder and all that is in it, also what a tool made read-only. One that is not there is already removed.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                open_up(path)?;
+                fs::remove_dir_all(path)
+            }
+            _ => Err(error),
+        }),
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(path)?;
-            fs::remove_dir_all(path)
-        }
         other => other,
     }
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chmodat, fchmod, fchown, fstat, fsync, mkdirat, openat,
@@ -25,6 +25,12 @@ pub(crate) struct Folder(OwnedFd);
 /// A program that makes folders inside each other without end does not take us along.
 const DEPTH_MAX: u32 = 256;
 
+/// A folder on the way to another has to be passed, not read.
+#[cfg(target_os = "linux")]
+const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const ON_THE_WAY: OFlags = FOLDER;
+
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// A pipe is not waited for.
 const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
@@ -35,6 +41,19 @@ impl Folder {
     /// Opens a folder the way to which only we can change. The folder itself is not reached through a link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
+    }
+
+    /// Opens a folder by a whole path of which no part is a link, also while somebody changes it.
+    pub(crate) fn open_straight(path: &Path) -> io::Result<Self> {
+        let (Some(parent), Some(name), true) = (path.parent(), path.file_name(), path.is_absolute()) else {
+            return Err(refusal("it is no whole path to a folder"));
+        };
+        let mut way = openat(CWD, "/", ON_THE_WAY, Mode::empty())?;
+        for part in parent.components().skip_while(|part| *part == Component::RootDir) {
+            let Component::Normal(part) = part else { return Err(refusal("its path goes back")) };
+            way = openat(&way, part, ON_THE_WAY, Mode::empty())?;
+        }
+        Ok(Self(openat(&way, name, FOLDER, Mode::empty())?))
     }
 
     /// Opens a folder that an operator names, who may name it by a link.
@@ -122,6 +141,20 @@ impl Folder {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether there is a folder of this name in it.
+    pub(crate) fn is_folder(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
+        match statat(&self.0, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok(kind(&found) == FileType::Directory),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives something in it another name.
+    pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(renameat(&self.0, from.as_ref(), &self.0, to.as_ref())?)
     }
 
     /// Looks at every file below it, at most `depth` folders deep, together with the folder that it is in.
@@ -297,6 +330,22 @@ mod tests {
             assert_eq!(read(name), None, "{name}");
         }
         assert!(folder.enter("link").is_err() && folder.make("link").is_err() && folder.enter("folder").is_ok());
+    }
+
+    #[test]
+    fn a_straight_way_has_no_link_in_any_part_of_it() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/b/c")).unwrap();
+        fs::set_permissions(root.join("a/b"), fs::Permissions::from_mode(0o100)).unwrap();
+        symlink(root.join("a"), root.join("link")).unwrap();
+        symlink(root.join("a/b/c"), root.join("a/link")).unwrap();
+
+        let opened =
+            ["a/b/c", "link/b/c", "a/link", "a/../a/b/c"].map(|path| Folder::open_straight(&root.join(path)).is_ok());
+
+        assert_eq!(opened, [true, false, false, false]);
+        fs::set_permissions(root.join("a/b"), fs::Permissions::from_mode(0o700)).unwrap();
     }
 
     #[test]

@@ -298,14 +298,27 @@ impl Login {
     }
 }
 
+/// A path without links in it, if it is there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
 fn is_set(environment: &Environment, name: &str) -> bool {
     environment.variable(name).is_some_and(|value| !value.is_empty())
 }
 
 impl Bench {
-    /// Whether agents can change what is in a folder, or where the way to it leads.
-    pub(super) fn is_open(&self, folder: &Path) -> bool {
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    /// The way to a folder if agents can change what is in it, or where the way leads: without the operator's links, and with
+    /// all that is within the agents' reach as it is named. `None` for one that is the operator's alone.
+    pub(super) fn open_way(&self, folder: &Path) -> Option<PathBuf> {
+        let parent = folder.parent().filter(|_| self.is_open(folder))?;
+        let is_within = |path: &&Path| self.open.iter().any(|open| real(path).starts_with(real(open)));
+        let above: Vec<&Path> = parent.ancestors().collect();
+        let root = above.into_iter().rev().find(is_within).unwrap_or(parent);
+        Some(real(root).join(folder.strip_prefix(root).ok()?))
+    }
+
+    fn is_open(&self, folder: &Path) -> bool {
         let is_below = |open: &PathBuf| folder.starts_with(open) || real(folder).starts_with(real(open));
         let account = self.launcher.account().map(Account::uid);
         let is_theirs = || account.is_some() && std::fs::metadata(folder).ok().map(|found| found.uid()) == account;
@@ -424,8 +437,10 @@ mod tests {
         };
 
         let folders = ["home/.claude", "spelled/.claude", "home/way/.claude", "operators/.claude", "none"];
+        let ways = folders.map(|folder| bench.open_way(&at(folder)));
 
-        assert_eq!(folders.map(|folder| bench.is_open(&at(folder))), [true, true, true, false, false]);
+        let open = |way: &str| Some(place.path().canonicalize().unwrap().join(way));
+        assert_eq!(ways, [open("home/.claude"), open("home/.claude"), open("home/way/.claude"), None, None]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl CodexEngine {
     /// The engine `name`, whose programs find `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
         let below = bench.sessions.join(name.as_str());
-        let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.is_open(folder));
+        let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
         // Words about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC");
         let bench = bench.opening(room.operators());

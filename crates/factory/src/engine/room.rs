@@ -21,7 +21,7 @@ pub(super) use self::carrying::Carried;
 use self::lineage::Lineage;
 use self::operators::{Whose, bring_settings, look_at};
 pub(super) use self::refreshed::{Grows, Refreshes};
-use self::turn::Turn;
+use self::turn::{Turn, patiently};
 use super::bench::Login;
 use crate::config::EnvironmentConfig;
 use crate::disk::make_private_folder;
@@ -48,26 +48,28 @@ enum Brings {
 }
 
 impl Room {
-    /// The rooms of an engine whose login is in the folder that its environment names, or else in its home.
+    /// The rooms of an engine whose login is in the folder that its environment names, or else in its home. `open_way` is
+    /// how to come to a folder that agents can change.
     pub(super) fn of(
         environment: &Environment,
         config: &EnvironmentConfig,
         login: &Login,
         below: &Path,
-        is_open: impl Fn(&Path) -> bool,
+        open_way: impl Fn(&Path) -> Option<PathBuf>,
     ) -> Self {
         let named = environment.variable(login.folder_variable).map(PathBuf::from);
         let is_home = |folder: &Path| config.home.as_ref().is_some_and(|home| folder.starts_with(home));
-        let whose = match &named {
-            Some(folder) if !is_home(folder) && !is_open(folder) => Whose::Operators,
+        let operators = named.clone().or_else(|| config.home.as_ref().map(|home| home.join(login.folder)));
+        let way = operators.as_deref().and_then(open_way);
+        let whose = match (&named, &way) {
+            (Some(folder), None) if !is_home(folder) => Whose::Operators,
             _ => Whose::Agents,
         };
         let brings = match login.is_in(environment) && !login.is_named_by(config) && config.home.is_none() {
             true => Brings::Settings,
             false => Brings::Everything,
         };
-        let operators = named.or_else(|| config.home.as_ref().map(|home| home.join(login.folder)));
-        Self { below: below.to_owned(), operators, whose, brings }
+        Self { below: below.to_owned(), operators: way.or(operators), whose, brings }
     }
 
     /// Rooms without an operator's login.
@@ -105,13 +107,23 @@ impl Room {
         if self.operators.is_none() && !is_unsettled(folder) {
             return Ok(None);
         }
-        let turn = Turn::take(&note)?;
-        if let Some(lineage) = Lineage::found(&note)? {
+        patiently(|| self.carry_in_turn(&note, folder, login, clock))
+    }
+
+    fn carry_in_turn(
+        &self,
+        note: &Path,
+        folder: &Path,
+        login: &'static Login,
+        clock: &Arc<dyn Clock>,
+    ) -> io::Result<Option<Carried>> {
+        let turn = Turn::take(note)?;
+        if let Some(lineage) = Lineage::found(note)? {
             Carried::of(lineage, folder.to_owned(), clock)?.settle_in(&turn)?;
         }
         match (&self.operators, self.brings) {
             (Some(operators), Brings::Everything) => {
-                Carried::begin((operators, self.whose), (folder, &note), (login, clock), &turn)
+                Carried::begin((operators, self.whose), (folder, note), (login, clock), &turn)
             }
             (Some(operators), Brings::Settings) => {
                 bring_settings((operators, self.whose), folder, login)?;
@@ -142,7 +154,7 @@ pub(crate) fn settle_rooms(sessions: &Path, clock: &Arc<dyn Clock>) {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     for note in entries(sessions).flat_map(|engine| entries(&engine)) {
         if let Some(room) = room_of(&note)
-            && let Err(error) = settle_room(&note, room, clock)
+            && let Err(error) = patiently(|| settle_room(&note, room, clock))
         {
             warn!(%error, "The login that {} tells of cannot be settled: everything stays as it is", note.display());
         }
@@ -215,8 +227,8 @@ mod tests {
         let home = EnvironmentConfig { home: Some("/home/ada".into()), ..EnvironmentConfig::default() };
         let set = Environment::default().with("CLAUDE_CONFIG_DIR", "/login");
         let of = |environment: &Environment, config: &EnvironmentConfig| {
-            let is_open = |folder: &Path| folder.starts_with("/open");
-            Room::of(environment, config, &crate::engine::claude::LOGIN, below, is_open)
+            let open_way = |folder: &Path| folder.starts_with("/open").then(|| Path::new("/really").join("claude"));
+            Room::of(environment, config, &crate::engine::claude::LOGIN, below, open_way)
         };
         let own = || Room::own(below.to_owned());
         let room = |operators: &str, whose| Room { operators: Some(operators.into()), whose, ..own() };
@@ -225,9 +237,9 @@ mod tests {
         assert_eq!(of(&Environment::default(), &home), room("/home/ada/.claude", Whose::Agents));
         let nothing = of(&Environment::default(), &EnvironmentConfig::default());
         assert_eq!(nothing, Room { whose: Whose::Agents, ..own() });
-        for folder in ["/home/ada/.claude", "/open/claude"] {
+        for (folder, way) in [("/home/ada/.claude", "/home/ada/.claude"), ("/open/claude", "/really/claude")] {
             let named = Environment::default().with("CLAUDE_CONFIG_DIR", folder);
-            assert_eq!(of(&named, &home), room(folder, Whose::Agents), "a variable keeps no agent away");
+            assert_eq!(of(&named, &home), room(way, Whose::Agents), "a variable keeps no agent away");
         }
     }
 
@@ -243,7 +255,7 @@ mod tests {
         let job: JobId = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap();
         let names = |environment: &Environment| {
             let claude = &crate::engine::claude::LOGIN;
-            let room = Room::of(environment, &EnvironmentConfig::default(), claude, &below, |_| false);
+            let room = Room::of(environment, &EnvironmentConfig::default(), claude, &below, |_| None);
             let folder = room.open(job).unwrap();
             let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
             let _carried = room.carry(job, &folder, claude, &clock).unwrap();

@@ -96,6 +96,7 @@ impl StationSettings {
         let read = self.readable.iter().cloned().map(|path| (path, Reach::Read));
         let given = read.chain(written.map(|path| (path, Reach::Everything)));
         let given = given.filter(|(path, _)| !hidden.iter().any(|hidden| real(hidden) == real(path)));
+        let given = given.filter(|(path, _)| !self.is_led_by_agents(path));
         // Its mark takes the place of the one that closes a home, however the home was spelled.
         let homes = self.homes();
         let as_marked = |path: PathBuf| homes.iter().find(|home| **home == real(&path)).cloned().unwrap_or(path);
@@ -209,8 +210,15 @@ impl StationSettings {
     /// Where something is hidden below a folder, programs can make nothing in it that was not there when they started.
     fn say_what_is_narrow(&self, enclosure: &Enclosure) {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
-        let folders = homes.chain([std::env::temp_dir()]).chain(self.writable.iter().cloned());
-        for folder in folders.filter(|folder| enclosure.narrows(folder)) {
+        let folders: Vec<PathBuf> = homes.chain([std::env::temp_dir()]).chain(self.writable.iter().cloned()).collect();
+        for folder in folders.iter().chain(&self.readable).filter(|folder| self.is_led_by_agents(folder)) {
+            warn!(
+                factory.id = %self.name,
+                "{} is not opened for agents: it is behind a link that an agent could have made. Name what it leads to",
+                folder.display()
+            );
+        }
+        for folder in folders.iter().filter(|folder| enclosure.narrows(folder)) {
             warn!(
                 factory.id = %self.name,
                 "Agents can make no new files directly in {}, because something below it is kept from them or must not \

@@ -30,6 +30,9 @@ const OF_THE_MACHINE: [&str; 13] = [
 /// Variables by which a run knows its own folders.
 const OF_THE_RUN: [&str; 3] = ["HOME", "TMPDIR", LOGIN.folder_variable];
 
+/// The headers of the engine's own service. Those of others hold their credentials.
+const OWN_HEADERS: &str = "ANTHROPIC_CUSTOM_HEADERS";
+
 /// What of a file of settings a job gets. Nothing of one that cannot be read.
 pub(super) fn fit(name: &str, file: Vec<u8>) -> Option<Vec<u8>> {
     if name != "settings.json" {
@@ -65,7 +68,8 @@ pub(super) fn set(file: &[u8], variable: &str) -> bool {
 fn is_for_jobs(name: &str, value: &Value) -> bool {
     let is_number = value.as_str().is_none_or(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     let is_own = LOGIN.keys.contains(&name);
-    !OF_THE_RUN.contains(&name) && (is_own || is_number || !is_secret_name(name))
+    let is_secret = is_secret_name(name) || (name.ends_with("HEADERS") && name != OWN_HEADERS);
+    !OF_THE_RUN.contains(&name) && (is_own || is_number || !is_secret)
 }
 
 #[cfg(test)]
@@ -88,7 +92,9 @@ mod tests {
                 "ANTHROPIC_API_KEY": "sk-own",
                 "ANTHROPIC_BASE_URL": "https://gateway.acme.example",
                 "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "32000",
+                "ANTHROPIC_CUSTOM_HEADERS": "x-team: acme",
                 "GITHUB_TOKEN": "canary",
+                "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer canary",
                 "CLAUDE_CONFIG_DIR": "/home/ada/.claude",
             },
         });
@@ -102,6 +108,7 @@ mod tests {
                 "ANTHROPIC_API_KEY": "sk-own",
                 "ANTHROPIC_BASE_URL": "https://gateway.acme.example",
                 "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "32000",
+                "ANTHROPIC_CUSTOM_HEADERS": "x-team: acme",
             },
         });
         assert_eq!(serde_json::from_slice::<Value>(&fit).unwrap(), expected);

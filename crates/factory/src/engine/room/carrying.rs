@@ -7,6 +7,7 @@
 //! A login that may be the only one is not removed from the room, nor written over there, before it is on the disk where
 //! the operator has it or beside the note for a person. Whatever goes wrong on the way, everything stays as it is.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -18,11 +19,11 @@ use tracing::{info, warn};
 
 use super::lineage::{Lineage, Origin};
 use super::operators::{Whose, bring_settings, place_of, read};
-use super::refreshed::{Moment, Service, essence, object};
-use super::signed::has_login;
+use super::refreshed::{Moment, Service};
+use super::signed::{essence, has_login, without_withheld};
 use super::standing::{Elsewhere, Found, Refresh, Standing};
-use super::turn::Turn;
-use crate::disk::{UNFINISHED_SUFFIX, remove_folder, replace_file};
+use super::turn::{Turn, patiently};
+use crate::disk::{UNFINISHED_SUFFIX, replace_file};
 use crate::engine::bench::Login;
 use crate::folder::{Folder, Like};
 
@@ -30,6 +31,9 @@ use crate::folder::{Folder, Like};
 const REFUSED: &str = "refused-login";
 /// So many of one job are kept; after that, the last one is the latest.
 const REFUSED_MAX: u32 = 8;
+
+/// So many files beside a login are looked at for one that was not put into its place. An engine leaves one.
+const UNPLACED_MAX: usize = 64;
 
 /// What the name of an operator's file ends with that a refreshed login has taken the place of.
 const REPLACED: &str = "replaced-login";
@@ -67,7 +71,7 @@ impl Carried {
     ) -> io::Result<Option<Self>> {
         bring_settings((operators, whose), room, login)?;
         let Some((folder, file)) = place_of(operators, whose, login.file) else { return Ok(None) };
-        let outside = read(&Folder::open(&folder)?, &file)?;
+        let outside = read(&Folder::open_straight(&folder)?, &file)?;
         if !has_login(&outside, login) {
             return Ok(None);
         }
@@ -85,7 +89,7 @@ impl Carried {
     pub(super) fn of(lineage: Lineage, room: PathBuf, clock: &Arc<dyn Clock>) -> io::Result<Self> {
         let Origin { folder, name, .. } = lineage.origin();
         let login = Login::in_file(name).ok_or_else(|| io::Error::other("no engine has such a login"))?;
-        let operators = match Folder::open(folder) {
+        let operators = match Folder::open_straight(folder) {
             Ok(folder) => Some(folder),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -126,7 +130,8 @@ impl Carried {
         if !self.lineage.is_current()? || matches!(self.standing()?, Standing::Even | Standing::Refused { .. }) {
             return Ok(());
         }
-        let _turn = Turn::take(self.lineage.path())?;
+        // Whoever has it does not keep the engine from being heard: the next look is soon.
+        let Some(_turn) = Turn::take_if_free(self.lineage.path())? else { return Ok(()) };
         if !self.lineage.is_current()? {
             return Ok(());
         }
@@ -146,7 +151,7 @@ impl Carried {
         if self.is_settled {
             return;
         }
-        let settled = Turn::take(self.lineage.path()).and_then(|turn| self.settle_in(&turn));
+        let settled = patiently(|| Turn::take(self.lineage.path()).and_then(|turn| self.settle_in(&turn)));
         self.is_settled = true;
         if let Err(error) = settled {
             warn!(%error, "A login cannot be settled: it stays in {}", self.room.display());
@@ -179,7 +184,7 @@ impl Carried {
             }
         };
         let moment = Moment { now: self.clock.now(), service: self.service };
-        Standing::of(self.inside()?, outside, &self.lineage, (&self.login.refreshes, moment))
+        Standing::of(self.inside()?, outside, &self.lineage, (self.login, moment))
     }
 
     fn inside(&self) -> io::Result<Found> {
@@ -194,7 +199,6 @@ impl Carried {
     fn take_in(&mut self, outside: &[u8], seen: Option<&[u8]>) -> io::Result<()> {
         let carried = without_withheld(outside, self.login);
         self.lineage.hold(&self.essence(outside))?;
-        self.lineage.hold(&self.essence(&carried))?;
         let owner = fs::metadata(&self.room)?;
         let like = Like { owner: (owner.uid(), owner.gid()), mode: 0o600 };
         let room = Folder::open(&self.room)?;
@@ -278,14 +282,41 @@ impl Carried {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        for name in room.names()?.into_iter().filter(|name| name.to_string_lossy().contains(self.login.file)) {
-            remove_folder(&self.room.join(name))?;
+        let mut names = room.names()?;
+        names.retain(|name| name.to_string_lossy().contains(self.login.file));
+        for name in names.iter().filter(|name| !self.is_ours(name)).take(UNPLACED_MAX) {
+            self.keep_unplaced(&room, name)?;
+        }
+        let now = self.clock.now().as_millis();
+        for (number, name) in names.iter().enumerate() {
+            match room.is_folder(name)? {
+                // A folder is no login, and whatever is in it takes long to remove. It is only moved out of the way.
+                true if self.is_ours(name) => room.rename(name, format!("folder-{now}-{number}"))?,
+                true => {}
+                false => remove(&room, name)?,
+            }
         }
         room.sync()
     }
 
+    /// An engine writes a refreshed login beside the one that it has. A kill before the file is in its place leaves the only
+    /// one that is worth anything.
+    fn keep_unplaced(&self, room: &Folder, name: &OsStr) -> io::Result<()> {
+        match Found::look(room, name)? {
+            Found::File(found) if has_login(&found, self.login) && !self.lineage.was_held(&self.essence(&found)) => {
+                self.set_aside(&found, "it was written, and not put there")
+            }
+            Found::File(_) | Found::Odd(_) | Found::Nothing => Ok(()),
+        }
+    }
+
+    /// Whether something in the room has a name that we write to.
+    fn is_ours(&self, name: &OsStr) -> bool {
+        name == self.login.file || *name == *self.unfinished()
+    }
+
     fn essence(&self, file: &[u8]) -> Vec<u8> {
-        essence(file, &self.login.refreshes)
+        essence(file, self.login)
     }
 
     /// What a login is called, wherever this job is writing one.
@@ -301,12 +332,15 @@ impl Drop for Carried {
     }
 }
 
-/// A login without what is of no use to a job: tokens of other services.
-fn without_withheld(file: &[u8], login: &Login) -> Vec<u8> {
-    let Some(mut held) = object(file) else { return file.to_vec() };
-    let count = held.len();
-    held.retain(|name, _| !login.withheld.contains(&name.as_str()));
-    if held.len() == count { file.to_vec() } else { serde_json::to_vec(&held).unwrap_or_default() }
+/// Removes a file, also from a folder that an agent made read-only.
+fn remove(room: &Folder, name: &OsStr) -> io::Result<()> {
+    match room.remove(name) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            room.set_mode(0o700)?;
+            room.remove(name)
+        }
+        other => other,
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Files of an operator's folder, and the copies of them in a job's room.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -29,7 +30,7 @@ pub(super) fn look_at(operators: &Path, whose: Whose, name: &str) -> Option<Vec<
 /// An ordinary file of an operator's folder, in the folder that it is really in.
 pub(super) fn found(operators: &Path, whose: Whose, name: &str) -> Option<(Folder, String)> {
     let (folder, file) = place_of(operators, whose, name)?;
-    Some((Folder::open(&folder).ok()?, file))
+    Some((Folder::open_straight(&folder).ok()?, file))
 }
 
 /// Where it really is: the folder, and its name there.
@@ -41,7 +42,7 @@ pub(super) fn place_of(operators: &Path, whose: Whose, name: &str) -> Option<(Pa
             (file.parent()?.to_owned(), file.file_name()?.to_str()?.to_owned())
         }
     };
-    Folder::open(&folder).ok()?.file(&name).ok()?;
+    Folder::open_straight(&folder).ok()?.file(&name).ok()?;
     Some((folder, name))
 }
 
@@ -58,7 +59,7 @@ pub(super) fn bring_settings((operators, whose): (&Path, Whose), room: &Path, lo
 }
 
 /// What such a file holds, if that is not too much.
-pub(super) fn read(folder: &Folder, file: &str) -> io::Result<Vec<u8>> {
+pub(super) fn read(folder: &Folder, file: impl AsRef<OsStr>) -> io::Result<Vec<u8>> {
     let bytes = folder.read(file, BYTES_MAX + 1)?;
     let is_whole = u64::try_from(bytes.len()).is_ok_and(|length| length <= BYTES_MAX);
     if is_whole { Ok(bytes) } else { Err(io::ErrorKind::FileTooLarge.into()) }

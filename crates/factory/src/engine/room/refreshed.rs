@@ -84,18 +84,6 @@ pub(super) fn refreshed(
     serde_json::to_vec(&Value::Object(file)).map_err(|_| "it cannot be written")
 }
 
-/// What makes a file the login that it is, whatever else is in it: its tokens. A file without any is all that it holds.
-pub(super) fn essence(file: &[u8], login: &Refreshes) -> Vec<u8> {
-    let found = object(file);
-    let held = found.as_ref().and_then(|file| file.get(login.object));
-    let tokens: Vec<_> = login.tokens.iter().map(|name| held.and_then(|held| held.get(name)?.as_str())).collect();
-    let is_login = tokens.iter().flatten().any(|token| !token.is_empty());
-    Some(tokens)
-        .filter(|_| is_login)
-        .and_then(|tokens| serde_json::to_vec(&tokens).ok())
-        .unwrap_or_else(|| file.to_vec())
-}
-
 pub(super) fn object(bytes: &[u8]) -> Option<Object> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Some(object),
@@ -377,16 +365,5 @@ mod tests {
         assert_eq!(after(&codex("first", NOW + 99 * HOUR, "2026-11-12T00:00:00.25Z"), &new, CODEX), Ok(new.clone()));
         let ahead = codex("second", NOW + 240 * HOUR, "2026-11-21T00:00:00Z");
         assert_eq!(after(&new, &ahead, CODEX), Err("it is too far ahead of its time"));
-    }
-
-    #[test]
-    fn a_login_is_what_its_tokens_are_whatever_is_written_beside_them() {
-        let of = |file: &[u8]| essence(file, CLAUDE);
-        let one = br#"{"claudeAiOauth":{"accessToken":"a","refreshToken":"r"}}"#;
-        let other = br#"{ "mcpOAuth":{}, "claudeAiOauth":{"refreshToken":"r","accessToken":"a","scopes":[]}}"#;
-
-        assert_eq!(of(one), of(other));
-        assert_ne!(of(one), of(br#"{"claudeAiOauth":{"accessToken":"a"}}"#));
-        assert_ne!(of(br#"{"one":1}"#), of(br#"{"other":1}"#));
     }
 }

@@ -1,12 +1,15 @@
 //! How what lies in a job's room stands to what the operator has.
 
+use std::ffi::OsStr;
 use std::io;
 
 use rustix::io::Errno;
 
 use super::lineage::Lineage;
 use super::operators::read;
-use super::refreshed::{Moment, Refreshes, essence, refreshed};
+use super::refreshed::{Moment, refreshed};
+use super::signed::essence;
+use crate::engine::bench::Login;
 use crate::folder::Folder;
 
 /// What is in the place of a login. That it cannot be told is an error, and never any of these.
@@ -22,7 +25,7 @@ pub(super) enum Found {
 
 impl Found {
     /// What is in a folder under a name.
-    pub(super) fn look(folder: &Folder, name: &str) -> io::Result<Self> {
+    pub(super) fn look(folder: &Folder, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let error = match read(folder, name) {
             Ok(bytes) => return Ok(Self::File(bytes)),
             Err(error) => error,
@@ -73,7 +76,7 @@ impl Standing {
         inside: Found,
         outside: impl FnOnce() -> io::Result<Found>,
         lineage: &Lineage,
-        (login, moment): (&Refreshes, Moment),
+        (login, moment): (&Login, Moment),
     ) -> io::Result<Self> {
         let inside = match inside {
             Found::Nothing => return Ok(Self::Even),
@@ -103,7 +106,7 @@ impl Standing {
             let elsewhere = if was_held && !is_after { Elsewhere::Too } else { Elsewhere::Not };
             return Ok(Self::Older { outside, inside, elsewhere });
         }
-        Ok(match refreshed(&outside, &inside, login, moment) {
+        Ok(match refreshed(&outside, &inside, &login.refreshes, moment) {
             Ok(merged) => Self::Newer(Refresh { inside, outside, merged }),
             Err(why) => Self::Refused { inside: Some(inside), why },
         })
@@ -153,7 +156,7 @@ mod tests {
         let moment = Moment { now: Timestamp::from_millis(0), service: Service::Silent };
         let of = |inside: &[u8]| {
             let unreadable = || Err(io::Error::other("the disk is broken"));
-            let login = &crate::engine::claude::LOGIN.refreshes;
+            let login = &crate::engine::claude::LOGIN;
             Standing::of(Found::File(inside.to_vec()), unreadable, &lineage, (login, moment))
         };
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{is_place, real, tools};
+use super::{is_place, real, surroundings, tools};
 use crate::engine::login_folders;
 use crate::process::{Enclosure, Reach};
 use crate::station::StationSettings;
@@ -10,10 +10,10 @@ use crate::station::StationSettings;
 impl StationSettings {
     /// The same, with a home that one engine alone is given. What was marked because the home was closed is open with it.
     pub(in crate::station) fn with_home_open(&self, enclosure: Enclosure, home: &Path) -> Enclosure {
-        let home = real(home);
+        let (is_led, home) = (self.is_led_by_agents(home), real(home));
         let kept: Vec<PathBuf> = self.secret_places().iter().chain([&self.state]).map(|path| real(path)).collect();
         // Wherever a link in the home's place leads, that stays closed.
-        if kept.iter().any(|kept| home.starts_with(kept)) {
+        if is_led || kept.iter().any(|kept| home.starts_with(kept)) {
             return enclosure;
         }
         let is_below = |path: &PathBuf| path.starts_with(&home);
@@ -35,7 +35,7 @@ impl StationSettings {
     /// All that agents can write to, of whichever engine they are.
     pub(in crate::station) fn open_to_agents(&self) -> Vec<PathBuf> {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
-        homes.chain(self.writable.iter().cloned()).collect()
+        homes.chain(self.writable.iter().cloned()).chain(surroundings::temporary()).chain(self.temporary()).collect()
     }
 
     /// Whether a path leads to where agents chose, by a link that they could have made.
@@ -72,7 +72,8 @@ impl StationSettings {
     /// Folders with logins that no agent is to find, other than those in closed homes. One inside of what agents can write
     /// to is as open as that: closing it would keep them from making files around it.
     pub(super) fn closed_logins(&self) -> Vec<PathBuf> {
-        let is_open = |folder: &PathBuf| self.written().any(|open| folder.starts_with(real(&open)));
+        let written: Vec<PathBuf> = self.written().filter(|open| !self.is_led_by_agents(open)).collect();
+        let is_open = |folder: &PathBuf| written.iter().any(|open| folder.starts_with(real(open)));
         let is_named = |folder: &PathBuf| self.readable.iter().any(|open| real(open) == *folder);
         self.login_folders().into_iter().filter(|folder| !is_open(folder) && !is_named(folder)).collect()
     }

@@ -27,7 +27,6 @@ pub(super) fn marks(programs: Programs) -> Vec<(PathBuf, Reach)> {
     let numbered = fs::read_dir(dev).into_iter().flatten().flatten().map(|entry| entry.path());
     let numbered = numbered.filter(|path| path.file_name().is_some_and(|name| starts_with(name, NUMBERED)));
     let devices = DEVICES.iter().map(|name| dev.join(name)).filter(|path| path.exists()).chain(numbered);
-    let temporary = TEMPORARY.into_iter().map(PathBuf::from).chain([std::env::temp_dir()]);
     // Anybody changes no more there than what is theirs. Root has the kernel start programs, outside.
     let processes = match programs {
         Programs::OfRoot => Reach::Read,
@@ -35,7 +34,12 @@ pub(super) fn marks(programs: Programs) -> Vec<(PathBuf, Reach)> {
     };
     let fixed = [("/", Reach::Read), ("/dev", Reach::Nothing), ("/proc", processes)];
     let fixed = fixed.map(|(path, reach)| (PathBuf::from(path), reach));
-    fixed.into_iter().chain(devices.chain(temporary).map(|path| (path, Reach::Everything))).collect()
+    fixed.into_iter().chain(devices.chain(temporary()).map(|path| (path, Reach::Everything))).collect()
+}
+
+/// Folders in which everybody makes temporary files.
+pub(super) fn temporary() -> impl Iterator<Item = PathBuf> {
+    TEMPORARY.into_iter().map(PathBuf::from).chain([std::env::temp_dir()])
 }
 
 fn starts_with(name: &std::ffi::OsStr, beginning: &str) -> bool {

@@ -185,6 +185,35 @@ async fn a_link_in_an_engines_home_does_not_open_the_factorys_state() {
 }
 
 #[tokio::test]
+async fn a_link_that_an_agent_left_in_the_place_of_a_home_opens_nothing() {
+    if !can_be_confined() {
+        return;
+    }
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (agents, operators) = (place.path().join("agents"), place.path().join("operators"));
+    let (open, temporary) = (agents.join("home"), tempfile::tempdir().unwrap());
+    for folder in [&agents, &operators] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(operators.join("canary"), "canary").unwrap();
+    for link in [&open, &agents.join("given"), &temporary.path().join("home")] {
+        std::os::unix::fs::symlink(&operators, link).unwrap();
+    }
+    let script = format!("cat '{}/canary' > seen.txt 2> /dev/null; printf end >> seen.txt", operators.display());
+    for (name, home) in [("in-write", open), ("in-tmp", temporary.path().join("home"))] {
+        let mut own = settings(name, &forge, &script);
+        own.confine = Confine::Required;
+        own.git.home = Some(operators.clone());
+        own.writable = vec![agents.clone(), agents.join("given")];
+        own.engines.values_mut().for_each(|engine| engine.environment.home = Some(home.clone()));
+
+        assert_eq!(seen(own, &forge, &fleet, &line).await.as_deref(), Some("end"), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_setup_command_that_may_not_write_somewhere_fails_with_the_setting_to_change() {
     if !can_be_confined() {
         return;

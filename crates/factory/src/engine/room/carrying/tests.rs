@@ -241,6 +241,33 @@ fn a_link_in_a_folder_of_the_agents_leads_nowhere() {
 }
 
 #[test]
+fn a_link_on_the_way_to_a_login_leads_nowhere_also_after_a_crash() {
+    let scene = Scene::new();
+    let (home, ours) = (scene.operators.path().join("home"), scene.state.path().join("ours"));
+    for folder in [&home, &ours] {
+        fs::create_dir_all(folder.join(".claude")).unwrap();
+        fs::write(folder.join(".claude/.credentials.json"), OLD).unwrap();
+    }
+    let room = crate::engine::room::Room {
+        below: scene.room().parent().unwrap().to_owned(),
+        operators: Some(home.join(".claude")),
+        whose: Whose::Agents,
+        brings: crate::engine::room::Brings::Everything,
+    };
+    let carry = || room.carry(JOB.parse().unwrap(), &scene.room(), &LOGIN, &clock());
+    carry().unwrap().unwrap().die();
+    fs::write(scene.inside(), NEW).unwrap();
+
+    fs::rename(&home, scene.operators.path().join("moved")).unwrap();
+    symlink(&ours, &home).unwrap();
+    scene.recover();
+
+    assert_eq!(fs::read_to_string(ours.join(".claude/.credentials.json")).unwrap(), OLD);
+    assert!(scene.note().exists() && carry().is_err());
+    assert!(room.operators_file(".credentials.json").is_none());
+}
+
+#[test]
 fn a_login_that_was_refreshed_in_a_run_that_was_killed_goes_back_and_leaves_the_room() {
     let scene = Scene::new();
     scene.begin().die();
@@ -539,13 +566,8 @@ fn a_refresh_between_the_look_and_the_write_is_not_overwritten() {
 #[test]
 fn nobody_acts_while_another_does() {
     const LONG_ENOUGH: Duration = Duration::from_millis(100);
-    let look = |scene: &Scene| {
-        let mut carried = Carried::of(Lineage::found(&scene.note()).unwrap().unwrap(), scene.room(), &clock()).unwrap();
-        carried.look();
-        carried.die();
-    };
     let next = |scene: &Scene| drop(scene.begin());
-    for act in [&Scene::recover as &(dyn Fn(&Scene) + Sync), &look, &next] {
+    for act in [&Scene::recover as &(dyn Fn(&Scene) + Sync), &next] {
         let scene = Scene::new();
         scene.begin().die();
         fs::write(scene.inside(), NEW).unwrap();
@@ -565,6 +587,91 @@ fn nobody_acts_while_another_does() {
 
         assert_eq!(scene.outside(), NEW);
     }
+}
+
+#[test]
+fn a_look_waits_for_nobody_and_comes_to_it_the_next_time() {
+    let scene = Scene::new();
+    let mut carried = scene.begin();
+    fs::write(scene.inside(), NEW).unwrap();
+
+    let turn = Turn::take(&scene.note()).unwrap();
+    carried.look();
+    assert_eq!(scene.outside(), OLD);
+    drop(turn);
+    carried.look();
+
+    assert_eq!(scene.outside(), NEW);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_run_that_waits_for_its_turn_keeps_no_other_task_waiting() {
+    let scene = Scene::new();
+    let mut carried = scene.begin();
+    let turn = Turn::take(&scene.note()).unwrap();
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let mut tasks = tokio::task::JoinSet::new();
+
+    tasks.spawn(async move {
+        begun.send(()).unwrap();
+        carried.settle();
+    });
+    has_begun.await.unwrap();
+    tasks.spawn(async move { drop(turn) });
+    tasks.join_all().await;
+
+    assert!(scene.is_clear());
+}
+
+#[test]
+fn a_refreshed_login_that_a_kill_kept_from_its_place_is_kept_for_a_person() {
+    let scene = Scene::new();
+    scene.begin().die();
+    let unplaced = scene.room().join(".credentials.json.tmp.7");
+    fs::write(&unplaced, NEW).unwrap();
+    fs::create_dir_all(scene.beside(".refused-login.unfinished")).unwrap();
+
+    scene.recover();
+    assert!(unplaced.exists() && scene.inside().exists() && scene.note().exists(), "nothing goes before it is safe");
+    fs::remove_dir(scene.beside(".refused-login.unfinished")).unwrap();
+    scene.recover();
+
+    assert_eq!(fs::read_to_string(scene.kept()).unwrap(), NEW);
+    assert_eq!(scene.outside(), OLD);
+    assert!(scene.is_clear() && !unplaced.exists());
+}
+
+#[test]
+fn a_sign_out_that_leaves_logins_of_other_services_is_taken_over_once() {
+    let scene = Scene::new();
+    let mut carried = scene.begin();
+    fs::write(scene.operators(), r#"{"mcpOAuth":{"t":"canary"}}"#).unwrap();
+
+    for _ in 0..3 {
+        carried.look();
+    }
+
+    assert_eq!(fs::read_to_string(scene.inside()).unwrap(), "{}");
+    assert!(matches!(carried.standing(), Ok(Standing::Even)));
+    carried.settle();
+    assert!(scene.is_clear() && !scene.kept().exists());
+}
+
+#[test]
+fn folders_are_no_logins_and_are_left_with_all_that_is_in_them() {
+    let scene = Scene::new();
+    let mut carried = scene.begin();
+    let (beside, unfinished) = (scene.room().join(".credentials.json.d"), scene.room().join(carried.unfinished()));
+    fs::remove_file(scene.inside()).unwrap();
+    for folder in [&scene.inside(), &beside, &unfinished] {
+        fs::create_dir_all(folder.join("deep")).unwrap();
+    }
+
+    carried.settle();
+
+    assert!(scene.is_clear() && !unfinished.exists() && beside.join("deep").exists());
+    assert_eq!(fs::read_dir(scene.room()).unwrap().count(), 4, "the settings, and three folders");
+    drop(scene.begin());
 }
 
 #[test]
