@@ -1,6 +1,6 @@
 //! What a person should know, computed from what is: an alert ends by itself when its cause does [I9].
 
-use domain::{Flags, Mode, StageName, Timestamp};
+use domain::{Flags, JobFilter, Mode, Obstacle, Stage, StageName, Timestamp};
 use protocol::{Alert, AlertCode, AlertList};
 use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
 
@@ -8,21 +8,26 @@ use crate::coordinator::Coordinator;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::principal::Principal;
+use crate::words::short;
 
 /// More alerts of one kind than this are not read one by one.
-const ERRANDS_LOOKED_AT_MAX: usize = 100;
+const LOOKED_AT_MAX: usize = 100;
+
+/// So much of a question fits into a line; the job has the rest.
+const QUESTION_CHARS_MAX: usize = 200;
 
 impl Coordinator {
-    /// Everything that is not as it should be.
+    /// Everything that is not as it should be. As long as factories are still being heard of for the first time, nothing
+    /// that one of them could put right is [I14].
     pub async fn alerts(&self, who: &Principal) -> Result<AlertList, Error> {
         who.look()?;
-        if self.is_warming() {
-            return Ok(AlertList { items: Vec::new() });
-        }
         let mut items = self.queue_alerts(who);
-        items.extend(self.errand_alerts(who));
+        if !self.is_warming() {
+            items.extend(self.errand_alerts(who));
+            items.extend(self.factory_alerts());
+        }
         items.extend(self.request_alerts(who));
-        items.extend(self.factory_alerts());
+        items.extend(self.question_alerts(who));
         items.extend(self.dead_letter_alert(who).await?);
         for (job, since) in self.counters.duplicates() {
             let message = format!(
@@ -41,13 +46,16 @@ impl Coordinator {
         let everything = Flags::default();
         let view = FleetView { flags: &everything, ..desk.view(now, &self.settings.weights, usize::MAX) };
         let plan = scheduler::plan(&view);
-        let mut alerts = Vec::from_iter(self.lag_alert(who, &desk, &plan, now));
+        let is_warming = self.is_warming();
+        let lag = if is_warming { None } else { self.lag_alert(who, &desk, &plan, now) };
+        let mut alerts = Vec::from_iter(lag);
         for unplaced in plan.unplaced {
             if !who.sees(&unplaced.shape.product) {
                 continue;
             }
             let since = desk.waiting_since(unplaced.oldest).unwrap_or(now);
             let code = match &unplaced.why {
+                why if is_warming && !is_known_to_lack(why) => continue,
                 Unplaced::NoFactories | Unplaced::Away { .. } => AlertCode::NoLiveFactory,
                 why if why.is_unplaceable() => AlertCode::Unplaceable,
                 // It says when it goes on, and nobody has to do anything.
@@ -55,7 +63,7 @@ impl Coordinator {
                 _ if now.since(since) >= self.settings.starving_after => AlertCode::QueueStarvation,
                 _ => continue,
             };
-            let message = format!("{} job(s) wait: {}", unplaced.jobs, unplaced.why);
+            let message = format!("{}: {}", counted(unplaced.jobs as u64, "waits", "wait"), unplaced.why);
             let mut alert = alert(code, message, since, Some(unplaced.oldest));
             alert.jobs = Some(unplaced.jobs as u64);
             alerts.push(alert);
@@ -78,8 +86,8 @@ impl Coordinator {
         let late: Vec<_> = plan.placements.iter().filter_map(waited).collect();
         let (since, oldest) = *late.iter().min()?;
         let message = format!(
-            "{} job(s) wait although seats are free for them: is the store writable, do factories ask?",
-            late.len()
+            "{} although seats are free: is the store writable, do factories ask?",
+            counted(late.len() as u64, "waits", "wait")
         );
         let mut alert = alert(AlertCode::DispatchLag, message, since, Some(oldest));
         alert.jobs = Some(late.len() as u64);
@@ -92,7 +100,7 @@ impl Coordinator {
         let desk = self.desk.lock();
         let view = desk.view(now, &self.settings.weights, 1);
         let mut alerts = Vec::new();
-        for id in desk.errands.ready(ERRANDS_LOOKED_AT_MAX) {
+        for id in desk.errands.ready(LOOKED_AT_MAX) {
             let Some(job) = desk.job(id).filter(|job| who.sees(job.value.product())) else { continue };
             let (Some(errand), Some(repo)) = (job.value.errand(), &job.value.spec().repo) else { continue };
             if scheduler::errand(&view, repo, job.value.product(), None).is_some() {
@@ -111,11 +119,27 @@ impl Coordinator {
     fn request_alerts(&self, who: &Principal) -> Vec<Alert> {
         let desk = self.desk.lock();
         let stuck = desk.jobs().map(|job| &job.value).filter(|job| job.is_escalated() && who.sees(job.product()));
-        let told = stuck.take(ERRANDS_LOOKED_AT_MAX).map(|job| {
+        let told = stuck.take(LOOKED_AT_MAX).map(|job| {
             let (id, message) = (job.id(), job.message().unwrap_or("a person has to look"));
             let place = job.pull_request().map_or_else(String::new, |request| format!(" at {}", request.url));
             let message = format!("the pull request of job `{id}`{place} is not satisfied: {message}");
             alert(AlertCode::ChangesExhausted, message, job.updated_at(), Some(id))
+        });
+        told.collect()
+    }
+
+    /// Jobs that go on only when a person has answered.
+    fn question_alerts(&self, who: &Principal) -> Vec<Alert> {
+        let desk = self.desk.lock();
+        let asked = desk.jobs().map(|job| &job.value).filter_map(|job| match job.stage() {
+            Stage::Blocked { on: Obstacle::Question(question) } if who.sees(job.product()) => Some((job, question)),
+            _ => None,
+        });
+        let told = asked.take(LOOKED_AT_MAX).map(|(job, question)| {
+            let id = job.id();
+            let asked = short(&question.split_whitespace().collect::<Vec<_>>().join(" "), QUESTION_CHARS_MAX);
+            let message = format!("job `{id}` asks: {asked} (answer with `giga requeue {id} -m \"…\"`)");
+            alert(AlertCode::Question, message, job.updated_at(), Some(id))
         });
         told.collect()
     }
@@ -144,13 +168,33 @@ impl Coordinator {
             *stage == StageName::DeadLetter && who.sees(product)
         };
         let count: u64 = census.iter().filter(is_dead).map(|(_, _, count)| count).sum();
-        Ok((count > 0).then(|| {
-            let message = format!("{count} job(s) are in the dead letters: look with `giga jobs --stage dead_letter`, send one round again with `giga requeue`");
-            let mut alert = alert(AlertCode::DeadLetter, message, self.started_at, None);
-            alert.jobs = Some(count);
-            alert
-        }))
+        if count == 0 {
+            return Ok(None);
+        }
+        let message = format!(
+            "{} in the dead letters: look with `giga dead-letters`, send one round again with `giga requeue ID`",
+            counted(count, "is", "are")
+        );
+        // The newest ones; whoever has more than these has had them for long.
+        let filter = JobFilter { stages: vec![StageName::DeadLetter], ..JobFilter::default() };
+        let letters = self.jobs(who, filter, None, LOOKED_AT_MAX as u16).await?.items;
+        let since = letters.iter().map(|job| job.updated_at).min().unwrap_or_else(|| self.now());
+        let mut alert = alert(AlertCode::DeadLetter, message, since, None);
+        alert.jobs = Some(count);
+        Ok(Some(alert))
     }
+}
+
+/// Whether something is missing in the fleet as it is written down, whoever has been heard of.
+fn is_known_to_lack(why: &Unplaced) -> bool {
+    matches!(
+        why,
+        Unplaced::NoFactoryOffers { .. } | Unplaced::NoFactoryRunsEngine { .. } | Unplaced::NoFactoryHasRepo { .. }
+    )
+}
+
+fn counted(jobs: u64, one: &str, several: &str) -> String {
+    if jobs == 1 { format!("1 job {one}") } else { format!("{jobs} jobs {several}") }
 }
 
 fn alert(code: AlertCode, message: String, since: domain::Timestamp, job_id: Option<domain::JobId>) -> Alert {

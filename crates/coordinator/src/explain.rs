@@ -80,7 +80,9 @@ impl Coordinator {
                     format!("waits to be asked for in mode `{mode}`: `{factory}` suits it best")
                 }
             },
-            Stage::Blocked { on: Obstacle::Question(question) } => format!("waits for an answer: {question}"),
+            Stage::Blocked { on: Obstacle::Question(question) } => {
+                format!("waits for an answer: {question} (give it with `giga requeue {} -m \"…\"`)", job.id())
+            }
             Stage::Blocked { on: Obstacle::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
                 DepsVerdict::Unmet(deps) => {
                     let deps: Vec<_> = deps.iter().map(|dep| format!("`{dep}`")).collect();

@@ -87,7 +87,7 @@ impl Coordinator {
         checkpoint: KeepCheckpoint,
         message: Option<String>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
-        let message = message.as_deref().map(cut);
+        let message = message.as_deref().map(cut).filter(|message| !message.trim().is_empty());
         self.change(id, |job, now| match job.stage() {
             Stage::Review { .. } | Stage::Testing { .. } => {
                 // Without a word of his own the person means what the job says: a merge that conflicts, mostly.

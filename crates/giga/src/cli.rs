@@ -126,7 +126,7 @@ pub(crate) enum Command {
     Factories(FactoriesArgs),
     /// Stop jobs for good
     Cancel(CancelArgs),
-    /// Send failed jobs round again
+    /// Send failed jobs round again, or answer the question of one
     Requeue(RequeueArgs),
     /// Merge the work of jobs that are ready
     Ship(ShipArgs),

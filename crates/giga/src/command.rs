@@ -36,7 +36,7 @@ use protocol::Client;
 
 pub(crate) use doctor::doctor;
 pub(crate) use forecast::is_stuck;
-pub(crate) use wait::rests;
+pub(crate) use wait::{asks, rests};
 
 use crate::api::connect;
 use crate::bench;

@@ -51,6 +51,8 @@ pub enum AlertCode {
     DuplicateDispatch,
     /// A pull request has sent its job back too often.
     ChangesExhausted,
+    /// A job waits for a person's answer.
+    Question,
     /// A budget is nearly used up.
     BudgetWarning,
     /// A product is paused by its budget.

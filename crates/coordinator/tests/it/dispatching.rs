@@ -306,7 +306,10 @@ async fn a_job_that_nobody_accepts_is_undeliverable_in_the_end_and_says_so() {
     let view = fleet.job(job).await;
     assert_eq!((view.stage, view.reason), (StageName::DeadLetter, Some(domain::FailureReason::Undeliverable)));
     assert_eq!((view.attempts, view.lost_leases), (0, 0));
-    assert_eq!(alert_codes(&fleet).await, vec![AlertCode::DeadLetter]);
+    let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    let told: Vec<_> = alerts.iter().map(|alert| (alert.code, alert.since, alert.jobs)).collect();
+    assert_eq!(told, vec![(AlertCode::DeadLetter, view.updated_at, Some(1))]);
+    assert!(alerts[0].message.starts_with("1 job is in the dead letters: "), "{}", alerts[0].message);
     let letters = fleet.coordinator.dead_letters(&fleet.admin, None, 10).await.unwrap();
     assert_eq!((letters.items.len(), letters.mirrored.len()), (1, 1));
 }

@@ -1,10 +1,12 @@
 //! What the coordinator makes of a failure that stays, of a question, and of money that nobody knows.
 
+use std::time::Duration;
+
 use coordinator::Error;
 use domain::{Again, FailureReason, Insights, RunOutcome, Spent, StageName};
-use protocol::{Action, ActionRequest, AskWork, FailWork, Failed, Held, Holding, Progress};
+use protocol::{Action, ActionRequest, Alert, AlertCode, AskWork, FailWork, Failed, Held, Holding, Progress};
 
-use super::quick;
+use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Grip, Machine};
 
@@ -64,6 +66,30 @@ async fn a_question_parks_the_job_and_its_answer_reaches_the_next_run() {
     let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
     let told = mac.accept(&fleet, &claim).await.unwrap().assignment.answer;
     assert_eq!(told.as_deref(), Some("You asked: Which database?\n\nThe answer: Postgres."));
+}
+
+#[tokio::test]
+async fn a_question_is_an_alert_until_it_is_answered_also_right_after_a_start() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, job).await;
+    let question = format!("Which\n\u{1b}[2Jgate? {}", "x".repeat(900));
+    let ask = AskWork { lease_epoch: grip.epoch, question, checkpoint: None, insights: Insights::default() };
+    fleet.coordinator.ask(&mac.who, job, &ask).await.unwrap();
+    let since = fleet.job(job).await.updated_at;
+    fleet.bench.clock.advance(Duration::from_secs(600));
+
+    let fleet = fleet.restarted().await;
+
+    let asked = format!("Which [2Jgate? {}", "x".repeat(200 - 15));
+    let message = format!("job `{job}` asks: {asked} (answer with `giga requeue {job} -m \"…\"`)");
+    let alert = Alert { code: AlertCode::Question, message, since, job_id: Some(job), factory_id: None, jobs: None };
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![alert]);
+    let nothing = ActionRequest { message: Some(String::new()), ..ActionRequest::default() };
+    fleet.coordinator.act(&fleet.admin, job, Action::Requeue, nothing).await.unwrap();
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
+    assert_eq!(fleet.job(job).await.message, None, "what was answered is no longer asked");
 }
 
 #[tokio::test]

@@ -70,12 +70,9 @@ impl Job {
                 self.end_run(RunOutcome::Completed, None, at);
             }
             E::Requeued { checkpoint } => self.start_over(*checkpoint),
-            E::Unblocked
-            | E::DepFailed { .. }
-            | E::ErrandGranted { .. }
-            | E::ShipRequested
-            | E::Approved
-            | E::Restored { .. } => {}
+            // Nobody waits for an answer to what the message asked.
+            E::Unblocked => self.state.message = None,
+            E::DepFailed { .. } | E::ErrandGranted { .. } | E::ShipRequested | E::Approved | E::Restored { .. } => {}
         }
         if self.errand().is_none() {
             self.state.request_text = None;

@@ -118,7 +118,7 @@ pub(crate) struct RequeueArgs {
     /// Throw saved work away and begin again
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// What the next run should know: the answer to its question, for one
+    /// What the next run should know; for a job that asks the answer, without which it is not sent on ("" has it decide by itself)
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
 }

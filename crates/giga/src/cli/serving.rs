@@ -128,7 +128,7 @@ A Markdown file in DIR/inbox is a job. It moves as its job does:
 Engines and repositories come from DIR/giga.toml, or the usual giga.toml. Everything else is kept in DIR/.giga;
 other commands reach it with `--data DIR/.giga`. A job waits for another with `deps: [\"key:other.md\"]`.")]
 pub(crate) struct LocalArgs {
-    /// The folder of the queue; made when it is not there
+    /// The folder of the queue; made when it is not there, unless with --once
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Return when everything in it has ended

@@ -14,24 +14,42 @@ pub(super) async fn cancel(context: &Context<'_>, args: CancelArgs) -> Result<()
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
     let request = ActionRequest { message: args.message, ..ActionRequest::default() };
-    act(context, &client, &ids, Action::Cancel, &request).await
+    act(context, &client, &ids, Action::Cancel, &request).await.map(drop)
 }
 
-/// Sends jobs round again.
+/// Sends jobs round again. One that asks is not sent on without an answer by mistake.
 pub(super) async fn requeue(context: &Context<'_>, args: RequeueArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
+    if args.message.is_none() {
+        refuse_unanswered(&client, &ids).await?;
+    }
     let request = ActionRequest { fresh: args.fresh, message: args.message, ..ActionRequest::default() };
-    act(context, &client, &ids, Action::Requeue, &request).await
+    act(context, &client, &ids, Action::Requeue, &request).await.map(drop)
+}
+
+async fn refuse_unanswered(client: &Client, ids: &[JobId]) -> Result<(), Failure> {
+    for id in ids {
+        let job = wait::read(client, *id).await?;
+        if let Some(question) = job.question.as_deref().filter(|_| wait::asks(&job)) {
+            return Err(Failure::usage(format!("job `{id}` waits for an answer: {}", clean(question)))
+                .hint(format!("{}; `-m \"\"` has it decide by itself", wait::answering(id))));
+        }
+    }
+    Ok(())
 }
 
 /// Merges the work of jobs.
 pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
-    act(context, &client, &ids, Action::Ship, &ActionRequest::default()).await?;
+    let asked = act(context, &client, &ids, Action::Ship, &ActionRequest::default()).await?;
     if !args.wait {
-        context.out.note("a factory merges it now: `giga wait ID` tells how that ends");
+        let is_merged = asked.iter().all(|job| job.stage == StageName::Shipped);
+        context.out.note(match is_merged {
+            true => "merged already: there is nothing left to do",
+            false => "a factory merges it now: `giga wait ID` tells how that ends",
+        });
         return Ok(());
     }
     // A merge that does not work out leaves the job at rest: to wait for `shipped` alone could take for ever.
@@ -53,7 +71,7 @@ async fn act(
     ids: &[JobId],
     action: Action,
     request: &ActionRequest,
-) -> Result<(), Failure> {
+) -> Result<Vec<JobView>, Failure> {
     let word = match action {
         Action::Cancel => "cancel",
         Action::Requeue => "requeue",
@@ -64,6 +82,7 @@ async fn act(
         Action::Priority => "priority",
         Action::Pin => "pin",
     };
+    let mut jobs = Vec::new();
     for id in ids {
         let job: JobView = client.post(&format!("/jobs/{id}/actions/{word}"), request).await?;
         if context.out.is_json() {
@@ -71,6 +90,7 @@ async fn act(
         } else {
             context.out.line(&format!("{}  {}", job.id, job.stage))?;
         }
+        jobs.push(job);
     }
-    Ok(())
+    Ok(jobs)
 }

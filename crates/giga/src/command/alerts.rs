@@ -38,6 +38,7 @@ fn about(alert: &Alert) -> String {
     match (alert.job_id, &alert.factory_id, alert.jobs) {
         (Some(job), _, _) => job.to_string(),
         (None, Some(factory), _) => factory.to_string(),
+        (None, None, Some(1)) => "1 job".to_owned(),
         (None, None, Some(jobs)) => format!("{jobs} jobs"),
         (None, None, None) => String::new(),
     }

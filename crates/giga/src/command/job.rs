@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{Table, Tint, age, clean, clock_time, span};
 
-use super::{Context, doing, events, job_id};
+use super::{Context, doing, events, job_id, wait};
 
 /// The latest events, as many as fit below the facts.
 const EVENTS_SHOWN: usize = 10;
@@ -157,6 +157,9 @@ fn events_table(context: &Context<'_>, happened: &[JobEvent]) -> Result<(), Fail
 fn next_steps(context: &Context<'_>, job: &JobView) -> Result<(), Failure> {
     let id = job.id;
     let steps = match job.stage {
+        StageName::Blocked if wait::asks(job) => {
+            vec![format!("giga requeue {id} -m \"…\"   # the answer to its question"), format!("giga cancel {id}")]
+        }
         StageName::Queued | StageName::Blocked => {
             vec![format!("giga explain {id}"), format!("giga cancel {id}")]
         }

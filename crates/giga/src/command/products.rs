@@ -31,10 +31,15 @@ async fn set(context: &Context<'_>, args: ProductSetArgs) -> Result<(), Failure>
         repo_seats: None,
     };
     let path = format!("/products/{}", args.name);
-    let product: Product = context.client()?.call(Method::PUT, &path, Some(&settings)).await?;
+    let client = context.client()?;
+    let known: ProductList = client.get("/products").await?;
+    let product: Product = client.call(Method::PUT, &path, Some(&settings)).await?;
     if context.out.is_json() {
         return context.out.document(&product);
     }
+    // A name that was mistyped is seen by this alone.
+    let did = if known.items.iter().any(|known| known.id == product.id) { "changed" } else { "made" };
+    context.out.note(&format!("{did} product `{}`", product.id));
     context.out.table(&table(&[product]))
 }
 

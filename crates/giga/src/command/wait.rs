@@ -3,10 +3,11 @@
 mod progress;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
-use domain::{JobEvent, JobId, StageName};
+use domain::{EventKind, JobEvent, JobId, StageName};
 use protocol::{Client, JobDetail, JobView};
 
 use crate::cli::{Until, WaitArgs};
@@ -22,7 +23,7 @@ use progress::Progress;
 /// The pause before a job that is older than its news is read again.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until jobs have come to rest, and fails if one of them did.
+/// Waits until jobs have come to rest, and fails if one of them did or asks for a person.
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
@@ -49,11 +50,10 @@ pub(super) async fn watch(
     while !jobs.values().all(|job| is_over(job, until)) {
         match stream.next().await? {
             News::Happened { event: Some(event), .. } => {
-                if !jobs.contains_key(&event.job_id) {
-                    continue;
-                }
+                let Some(known) = jobs.get(&event.job_id) else { continue };
                 progress.happened(&event);
-                if may_rest(event.stage) {
+                // Somebody may have answered or sent on what was at rest.
+                if may_rest(event.stage) || event.kind == EventKind::Asked || rests(known) {
                     jobs.insert(event.job_id, read_behind(context, client, &event).await?);
                 }
             }
@@ -81,7 +81,7 @@ pub(super) async fn within<T>(
     }
 }
 
-/// Says where the jobs are; an error if one of them failed.
+/// Says where the jobs are; an error if one of them failed, or asks what only a person can answer.
 pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Failure> {
     for job in jobs {
         if context.out.is_json() {
@@ -90,25 +90,37 @@ pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Fail
             context.out.line(&format!("{}  {}", job.id, job.stage))?;
         }
     }
-    let failed: Vec<&JobView> = jobs.iter().filter(|job| has_failed(job)).collect();
-    match failed.as_slice() {
+    let undone: Vec<&JobView> = jobs.iter().filter(|job| has_failed(job) || asks(job)).collect();
+    let asking = undone.iter().filter(|job| asks(job)).count();
+    match undone.as_slice() {
         [] => Ok(()),
+        [job] if asks(job) => Err(Failure::failed(format!("job `{}` {}", job.id, fate(job))).hint(answering(job.id))),
         [job] => Err(Failure::failed(format!("job `{}` {}", job.id, fate(job))).hint(format!(
             "`giga logs {id}` shows what it did, `giga requeue {id}` sends it round again",
             id = job.id
         ))),
         several => {
             let fates: Vec<String> = several.iter().map(|job| format!("\n  {}  {}", job.id, fate(job))).collect();
-            Err(Failure::failed(format!("{} of {} jobs failed:{}", several.len(), jobs.len(), fates.concat()))
-                .hint("`giga logs ID` shows what a job did, `giga requeue ID` sends it round again"))
+            let verb = if asking == 0 { "failed" } else { "are not done" };
+            let failure = format!("{} of {} jobs {verb}:{}", several.len(), jobs.len(), fates.concat());
+            Err(Failure::failed(failure).hint(match asking {
+                0 => "`giga logs ID` shows what a job did, `giga requeue ID` sends it round again".to_owned(),
+                _ => format!("{}, and sends on what failed", answering("ID")),
+            }))
         }
     }
+}
+
+/// How a person answers a job's question.
+pub(super) fn answering(id: impl Display) -> String {
+    format!("`giga requeue {id} -m \"…\"` answers it and lets it go on")
 }
 
 fn fate(job: &JobView) -> String {
     let reason = job.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
     let message = job.message.as_deref().map_or_else(String::new, |message| format!(": {}", clean(message)));
     match job.stage {
+        StageName::Blocked => format!("asks: {}", clean(job.question.as_deref().unwrap_or_default())),
         StageName::DeadLetter => format!("is a dead letter{reason}{message}"),
         _ => format!("failed{reason}{message}"),
     }
@@ -116,6 +128,11 @@ fn fate(job: &JobView) -> String {
 
 fn has_failed(job: &JobView) -> bool {
     matches!(job.stage, StageName::Failed | StageName::DeadLetter)
+}
+
+/// Whether a job is parked on a question to a person.
+pub(crate) fn asks(job: &JobView) -> bool {
+    job.stage == StageName::Blocked && job.question.is_some()
 }
 
 fn is_over(job: &JobView, until: Until) -> bool {
@@ -131,7 +148,7 @@ fn is_over(job: &JobView, until: Until) -> bool {
 
 /// Whether nothing happens to a job any more unless a person acts.
 pub(crate) fn rests(job: &JobView) -> bool {
-    job.stage.is_terminal() || (may_rest(job.stage) && job.errand.is_none())
+    job.stage.is_terminal() || asks(job) || (may_rest(job.stage) && job.errand.is_none())
 }
 
 fn may_rest(stage: StageName) -> bool {

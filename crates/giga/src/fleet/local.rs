@@ -28,6 +28,11 @@ const IN_USE_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Result<(), Failure> {
     let stop = signals::stop_on_signal();
     let root = std::path::absolute(&args.dir)?;
+    // Whoever waits for the end of what is there has named a folder that is there.
+    if args.once && !root.is_dir() {
+        return Err(Failure::usage(format!("there is no folder {}", shown(&args.dir)))
+            .hint("check the name; `giga local` without --once makes it"));
+    }
     let queue = Queue::open(&root)?;
     let coordination = open(config).await?;
     let (coordinator, api) = (Arc::clone(&coordination.coordinator), coordination.api.clone());

@@ -94,6 +94,8 @@ pub(crate) struct Keeper<'o> {
     pub(super) refused: BTreeMap<String, String>,
     /// Files that are no jobs and could not be moved away: what they looked like then, and why they are none.
     stuck: BTreeMap<String, (Stamp, String)>,
+    /// What keeps jobs waiting that go on only when a person acts.
+    pub(super) waiting: BTreeMap<JobId, String>,
     /// Whether a file waits to be taken or submitted.
     pub(super) is_taking: bool,
     /// Why the folders could not be read when they were last looked at.
@@ -136,6 +138,7 @@ impl<'o> Keeper<'o> {
             session: BTreeSet::new(),
             refused: BTreeMap::new(),
             stuck: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             is_taking: true,
             unreadable: None,
             unwritable: None,
@@ -153,7 +156,7 @@ impl<'o> Keeper<'o> {
         self.refresh().await;
         // One that was taken and never submitted has no job yet.
         let is_open = |record: &&Record| match self.jobs.get(&record.job) {
-            Some(job) => !crate::command::rests(job),
+            Some(job) => crate::command::asks(job) || !crate::command::rests(job),
             None => record.folder != Folder::Shipped,
         };
         self.session = self.files.values().filter(is_open).map(|record| record.job).collect();
@@ -287,8 +290,9 @@ impl<'o> Keeper<'o> {
             return;
         }
         let may_rest = event.stage.is_terminal() || matches!(event.stage, StageName::Review | StageName::Testing);
-        // What nobody holds any more may wait for a person: all about it counts, not only where it is.
-        let is_given_back = matches!(event.kind, EventKind::Asked | EventKind::Released);
+        // What nobody holds any more may wait for a person, and what was answered does no longer: all about it counts, not
+        // only where it is.
+        let is_given_back = matches!(event.kind, EventKind::Asked | EventKind::Released | EventKind::Unblocked);
         match self.jobs.get_mut(&id) {
             Some(job) if !may_rest && !is_given_back => {
                 job.stage = event.stage;
@@ -381,6 +385,11 @@ impl<'o> Keeper<'o> {
 
     pub(super) fn monotonic(&self) -> Duration {
         self.clock.monotonic()
+    }
+
+    /// The folder of the queue.
+    pub(super) fn root(&self) -> &std::path::Path {
+        self.queue.root()
     }
 
     /// The folder that a job's file is in.

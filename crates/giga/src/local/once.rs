@@ -7,7 +7,7 @@ use protocol::{Explained, FactoryList, JobDetail, JobView};
 
 use super::folder::Folder;
 use super::keeper::{Keeper, Kept, Until};
-use crate::command::{is_stuck, rests};
+use crate::command::{asks, is_stuck, rests};
 use crate::failure::Failure;
 
 /// How long folders or jobs that cannot be read, and records that cannot be written, are tried again: an editor, a backup or a full queue is over by then.
@@ -34,10 +34,10 @@ impl Keeper<'_> {
         if !open.iter().all(waits) || !self.is_factory_here().await {
             return false;
         }
+        self.waiting.clear();
         for job in &open {
-            if !self.waits_for_ever(job).await {
-                return false;
-            }
+            let Some(why) = self.waits_for_ever(job).await else { return false };
+            self.waiting.insert(job.id, why);
         }
         true
     }
@@ -88,18 +88,22 @@ impl Keeper<'_> {
         Err(Failure::failed(format!("{why}; gave up after {} s", BLIND_MAX.as_secs())).hint(LATER))
     }
 
-    /// Whether a waiting job goes on waiting unless a person acts, given that nothing else is under way.
-    async fn waits_for_ever(&self, job: &JobView) -> bool {
+    /// Why a waiting job goes on waiting unless a person acts, given that nothing else is under way; `None` if it does not.
+    async fn waits_for_ever(&self, job: &JobView) -> Option<String> {
         let path = format!("/jobs/{}", job.id);
         match job.stage {
             StageName::Blocked => {
-                let detail: Result<JobDetail, _> = self.line().get(&path).await;
-                let waits = |detail: &JobDetail| detail.job.question.is_some() || !detail.waits_for.is_empty();
-                detail.is_ok_and(|detail| detail.job.stage == StageName::Blocked && waits(&detail))
+                let detail: JobDetail = self.line().get(&path).await.ok()?;
+                let names =
+                    detail.waits_for.iter().map(|id| self.name_of(*id).map_or_else(|| id.to_string(), str::to_owned));
+                let names: Vec<String> = names.collect();
+                let waits = detail.job.stage == StageName::Blocked && !names.is_empty();
+                waits.then(|| format!("for {}", names.join(", ")))
             }
             _ => {
-                let explained: Result<Explained, _> = self.line().get(&format!("{path}/explain")).await;
-                explained.is_ok_and(|explained| explained.job.stage == StageName::Queued && is_stuck(&explained.now))
+                let explained: Explained = self.line().get(&format!("{path}/explain")).await.ok()?;
+                let is_stuck = explained.job.stage == StageName::Queued && is_stuck(&explained.now);
+                is_stuck.then(|| format!("nobody can run it: {}", explained.summary))
             }
         }
     }
@@ -123,7 +127,7 @@ impl Keeper<'_> {
                 bad.push(format!("{}: its job could not be read", name(id)));
                 continue;
             };
-            let why = job.message.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+            let why = self.waiting.get(id).or(job.message.as_ref()).map_or_else(String::new, |why| format!(": {why}"));
             match job.stage {
                 StageName::Failed | StageName::DeadLetter => {
                     let reason = job.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
@@ -145,13 +149,33 @@ impl Keeper<'_> {
                 .hint("what waits goes on at the next start of giga local"));
         }
         if bad.is_empty() {
-            self.teller().note(&format!("all {all} files got through"));
+            self.teller().note(&match all {
+                0 => "there was nothing to do".to_owned(),
+                1 => "the one file got through".to_owned(),
+                _ => format!("all {all} files got through"),
+            });
             return Ok(());
         }
         let lines: String = bad.iter().map(|line| format!("\n  {line}")).collect();
-        Err(Failure::failed(format!("{} of {all} files did not get through:{lines}", bad.len())).hint(
-            "beside each file in failed/ is one that says why; move a file back to inbox/ to have it tried again",
-        ))
+        Err(Failure::failed(format!("{} of {all} files did not get through:{lines}", bad.len())).hint(self.advice()))
+    }
+
+    /// What to do about what did not get through, by where it is now.
+    fn advice(&self) -> String {
+        let jobs: Vec<&JobView> = self.session.iter().filter_map(|id| self.jobs.get(id)).collect();
+        let asking = jobs.iter().find(|job| asks(job)).map(|job| {
+            let root = self.root().display();
+            let answer = format!("giga requeue {} -m \"…\" --data {root}/.giga", job.id);
+            format!("answer a question with `{answer}` while `giga local {root}` runs")
+        });
+        let is_waiting = |job: &&JobView| Folder::of(job.stage) == Folder::Inbox && !asks(job);
+        let waiting = jobs.iter().any(is_waiting).then(|| "what is in inbox/ goes on at the next start".to_owned());
+        let has_failed = jobs.iter().any(|job| Folder::of(job.stage) == Folder::Failed) || !self.refused.is_empty();
+        let failed = (has_failed || (asking.is_none() && waiting.is_none())).then(|| {
+            "beside each file in failed/ is one that says why; move a file back to inbox/ to have it tried again"
+                .to_owned()
+        });
+        [asking, waiting, failed].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }
 

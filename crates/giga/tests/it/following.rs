@@ -80,6 +80,82 @@ fn a_failed_job_fails_the_wait_and_says_why() {
 }
 
 #[test]
+fn a_question_ends_the_wait_and_is_shown_with_how_to_answer_it() {
+    let coordinator = Coordinator::start();
+    let asks = json!({"seq": 8, "question": "Which\ngate?", "message": "Which\ngate?"});
+    let asked = event(8, "asked", "blocked").replace("\"kind\"", "\"data\":{\"question\":\"Which gate?\"},\"kind\"");
+    coordinator
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(asked))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("building", &json!({}))))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("blocked", &asks)));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
+
+    assert_eq!((ran.code, ran.stdout), (Some(1), format!("{ID}  blocked\n")), "{}", ran.stderr);
+    let told = format!("error: job `{ID}` asks: Which gate?\n");
+    let answer = format!("`giga requeue {ID} -m \"…\"` answers it");
+    for text in ["blocked      asked: Which gate?", &told, &answer] {
+        assert!(ran.stderr.contains(text), "{text}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_another_is_waited_for() {
+    let coordinator = Coordinator::start();
+    coordinator
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(event(8, "completed", "testing")))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("blocked", &json!({}))))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("testing", &json!({"seq": 8}))));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
+
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{ID}  testing\n")), "{}", ran.stderr);
+}
+
+#[test]
+fn a_question_is_not_passed_over_by_mistake() {
+    let coordinator = Coordinator::start();
+    let asks = detail("blocked", &json!({"question": "Which gate?"}));
+    coordinator.expect(&format!("GET /jobs/{ID}"), Answer::json(200, &asks));
+    coordinator.expect(&format!("POST /jobs/{ID}/actions/requeue"), Answer::json(200, &detail("queued", &json!({}))));
+    let machine = Machine::new();
+
+    let refused = machine.giga_with(&["requeue", ID, "--api", coordinator.api()], &TOKEN, "");
+    let sent = machine.giga_with(&["requeue", ID, "-m", "", "--api", coordinator.api()], &TOKEN, "");
+
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{}", refused.stderr);
+    assert!(refused.stderr.contains("waits for an answer: Which gate?"), "{}", refused.stderr);
+    assert_eq!((sent.code, sent.stdout), (Some(0), format!("{ID}  queued\n")), "{}", sent.stderr);
+}
+
+#[test]
+fn shipping_what_is_merged_says_so() {
+    let coordinator = Coordinator::start();
+    coordinator.expect(&format!("POST /jobs/{ID}/actions/ship"), Answer::json(200, &detail("shipped", &json!({}))));
+
+    let ran = Machine::new().giga_with(&["ship", ID, "--api", coordinator.api()], &TOKEN, "");
+
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{ID}  shipped\n")), "{}", ran.stderr);
+    assert_eq!(ran.stderr, "merged already: there is nothing left to do\n");
+}
+
+#[test]
+fn a_product_that_was_made_is_told_from_one_that_was_changed() {
+    let coordinator = Coordinator::start();
+    let product = json!({"id": "nope", "repos": [], "paused": false, "autoShip": true, "weight": 1, "repoSeats": {}});
+    let machine = Machine::new();
+    for (known, told) in [(json!([]), "made product `nope`"), (json!([product.clone()]), "changed product `nope`")] {
+        coordinator.expect("GET /products", Answer::json(200, &json!({"items": known})));
+        coordinator.expect("PUT /products/nope", Answer::json(200, &product));
+
+        let ran =
+            machine.giga_with(&["products", "set", "nope", "--auto-ship", "--api", coordinator.api()], &TOKEN, "");
+
+        assert!(ran.code == Some(0) && ran.stderr.contains(told), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_promotion_under_way_is_not_rest_and_a_wait_has_an_end() {
     let coordinator = Coordinator::start();
     let promoting = detail("testing", &json!({"errand": "promote"}));

@@ -92,7 +92,8 @@ fn a_job_that_nobody_can_run_is_named_and_once_does_not_wait_for_it() {
     let ran = folder.once(&[]);
 
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    assert!(ran.stderr.contains("odd.md: still waits"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("\n  odd.md: still waits: nobody can run it: "), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("failed/"), "nothing is there: {}", ran.stderr);
     assert_eq!(folder.places(), [("inbox", "odd.md".to_owned()), ("testing", "a.md".to_owned())]);
 }
 
@@ -161,6 +162,7 @@ fn an_engine_on_the_path_is_named_at_the_start_and_only_where_there_is_none_it_i
     std::os::unix::fs::symlink("/bin/true", tools.join("claude")).unwrap();
     let with = format!("{}:/usr/bin:/bin", tools.display());
 
+    std::fs::create_dir(machine.path().join("queue")).unwrap();
     let found = machine.giga_with(&["local", "queue", "--once"], &[("PATH", &with)], "");
     let none = machine.giga_with(&["local", "queue", "--once"], &[("PATH", "/usr/bin:/bin")], "");
 

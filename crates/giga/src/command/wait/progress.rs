@@ -54,7 +54,8 @@ impl<'c> Progress<'c> {
             Actor::Factory(factory) => format!(" by `{factory}`"),
             Actor::Coordinator => String::new(),
         };
-        let message = event.data.get("message").and_then(|message| message.as_str());
+        let said = ["message", "question"].iter().find_map(|key| event.data.get(*key));
+        let message = said.and_then(|said| said.as_str());
         let message = message.map_or_else(String::new, |message| format!(": {message}"));
         let words = format!("{}{by}{message}", kind_name(event.kind));
         self.say(&clock_time(event.at), event.job_id, event.stage, &words);

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::folder::Folder;
+use crate::giga::Machine;
 
 const JOB: &str = "---\ntitle: Some work\nrepo: work\nengines: [claude]\n---\nDo it.\n";
 
@@ -41,6 +42,19 @@ fn a_job_that_asks_waits_in_the_inbox_and_once_says_what_it_wants_to_know() {
 
     assert_eq!((ran.code, folder.places()), (Some(1), vec![("inbox", "a.md".to_owned())]), "{}", ran.stderr);
     assert!(ran.stderr.contains("a.md: still waits: Which gate?"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: answer a question with `giga requeue "), "{}", ran.stderr);
+    let again = folder.once(&[]);
+    assert!(again.code == Some(1) && again.stderr.contains("still waits: Which gate?"), "{}", again.stderr);
+}
+
+#[test]
+fn once_makes_no_folder_of_a_name_that_is_not_there() {
+    let machine = Machine::new();
+
+    let ran = machine.giga(&["local", "quue", "--once"]);
+
+    assert_eq!((ran.code, machine.path().join("quue").exists()), (Some(2), false), "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: there is no folder quue\n"), "{}", ran.stderr);
 }
 
 #[test]
