@@ -15,7 +15,7 @@ use self::surroundings::Programs;
 use super::{StationError, StationSettings};
 use crate::config::{EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
-use crate::process::{Confine, Confinement, Enclosure, Reach};
+use crate::process::{Confine, Confinement, Enclosure, Reach, own_homes};
 use crate::remote::{Remote, Transport};
 use crate::scrub::Scrubber;
 use crate::state::StateDir;
@@ -129,13 +129,14 @@ impl StationSettings {
     /// The homes of whoever runs the factory and of its git, which programs have no business with, unless they were given
     /// one of them on purpose.
     fn homes(&self) -> Vec<PathBuf> {
-        let own = std::env::home_dir().into_iter().chain(self.git.home.clone());
-        own.filter(|home| is_place(home)).map(|home| real(&home)).collect()
+        let own = operators_homes().into_iter().chain(self.git.home.clone()).filter(|home| is_place(home));
+        let homes: BTreeSet<PathBuf> = own.map(|home| real(&home)).collect();
+        homes.into_iter().collect()
     }
 
     fn secret_places(&self) -> Vec<PathBuf> {
-        let root = std::env::home_dir().filter(|home| home.is_absolute() && !is_place(home));
-        let credentials = root.into_iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+        let shared = operators_homes().into_iter().filter(|home| home.is_absolute() && !is_place(home));
+        let credentials = shared.flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
         let credentials = credentials.chain(self.git.askpass.clone()).filter(|path| path.exists());
         let socket = self.git.ssh_auth_sock.clone().filter(|_| Enclosure::keeps_from_sockets());
         let files = self.hidden.iter().cloned().chain(self.forge.token_file.clone());
@@ -242,6 +243,14 @@ impl StationSettings {
             );
         }
     }
+}
+
+/// The homes of whoever runs the factory: the one that its environment names, and the account's own. A service, or
+/// somebody with `sudo`, has two.
+fn operators_homes() -> Vec<PathBuf> {
+    // Accounts without a home name one that is not there.
+    let own = own_homes().into_iter().filter(|home| home.is_dir());
+    std::env::home_dir().into_iter().chain(own).collect()
 }
 
 /// Whether a home is a place of its own, so that hiding it hides nothing else. Accounts of services have homes among the
