@@ -75,6 +75,8 @@ impl Station {
     /// The last report of a run: after it nobody takes its output any more, so that the last lines go first. It is worth
     /// waiting for as long as the lease lasts: whoever lets go of it loses the work.
     pub(super) async fn report_end(&self, run: &mut Run, operation: WorkOperation) -> Answered {
+        // Nobody writes to it any more, also where no engine was started.
+        run.log_writer = None;
         let log = run.log.take();
         let last_lines = async {
             if let Some(log) = log {
