@@ -16,7 +16,7 @@ use super::{StationError, StationSettings};
 use crate::config::{EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
 use crate::process::{Confine, Confinement, Enclosure, Reach, own_homes};
-use crate::remote::{Remote, Transport};
+use crate::remote::Remote;
 use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
@@ -145,8 +145,7 @@ impl StationSettings {
 
     fn local_remotes(&self) -> impl Iterator<Item = PathBuf> {
         let remotes = self.repos.values().filter_map(|repo| Remote::parse(&repo.url).ok());
-        let remotes = remotes.filter(|remote| remote.transport() == Transport::Folder);
-        remotes.map(|remote| remote.url().trim_start_matches("file://").into()).chain(self.repo_base.clone())
+        remotes.filter_map(|remote| remote.folder().map(Path::to_owned)).chain(self.repo_base.clone())
     }
 
     /// The folders that programs are looked for in, by the factory and by what it runs.
@@ -207,6 +206,13 @@ impl StationSettings {
         Ok(())
     }
 
+    /// What the configuration opens and nobody has made, with the setting that names it.
+    fn opened_but_missing(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let named = self.readable.iter().map(|path| ("read", path));
+        let named = named.chain(self.writable.iter().map(|path| ("write", path)));
+        named.filter(|(_, path)| !path.exists())
+    }
+
     /// Where something is hidden below a folder, programs can make nothing in it that was not there when they started.
     fn say_what_is_narrow(&self, enclosure: &Enclosure) {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
@@ -216,6 +222,13 @@ impl StationSettings {
                 factory.id = %self.name,
                 "Agents can make no new files directly in {}, because something below it is kept from them or must not \
                  change: keep the factory's `state`, the coordinator's `data` and programs elsewhere",
+                folder.display()
+            );
+        }
+        for (setting, folder) in self.opened_but_missing() {
+            warn!(
+                factory.id = %self.name,
+                "`{setting}` opens {}, which is not there: agents cannot make it, so make it, or take it out",
                 folder.display()
             );
         }
