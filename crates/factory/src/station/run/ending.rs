@@ -38,6 +38,7 @@ impl Station {
             }
             Verdict::Failed { reason, again, message, insights, evidence } => {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
+                self.show_unfinished(&run, place.as_ref(), checkpoint.as_ref()).await;
                 let (lease_epoch, message) = (run.key.epoch, Some(message));
                 let request = FailWork { lease_epoch, reason, again, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
