@@ -1,6 +1,6 @@
 //! What backs the claim that a run is done: the change, the commits, the engine's own ending [B4].
 
-use domain::{Epoch, JobId, Refusal};
+use domain::{Epoch, JobId, Refusal, RunOutcome};
 use protocol::{CommitLine, EvidenceKept, EvidenceWork, RunEvidence};
 use tracing::warn;
 
@@ -48,6 +48,9 @@ impl Coordinator {
         let runs = self.runs(who, id).await?.items;
         let Some(run) = runs.into_iter().find(|run| run.n == n) else { return Err(Error::NoSuchRun { job: id, n }) };
         let shown = self.shown_for(id, run.epoch).await?;
+        // Of other runs the message says what we make of them.
+        let is_the_engines = matches!(run.outcome, Some(RunOutcome::Completed | RunOutcome::Asked));
+        let message = run.message.filter(|_| is_the_engines);
         Ok(RunEvidence {
             run: run.n,
             epoch: run.epoch,
@@ -58,7 +61,7 @@ impl Coordinator {
             diff: shown.diff.as_deref().map(harmless),
             diff_cut: shown.diff_cut,
             commits: shown.commits.into_iter().map(harmless_line).collect(),
-            ending: shown.ending.or(run.message).as_deref().map(harmless),
+            ending: shown.ending.or(message).as_deref().map(harmless),
             insights: run.insights,
         })
     }

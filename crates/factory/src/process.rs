@@ -20,6 +20,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use account::own_homes;
 pub use account::{Account, AccountError};
 pub use enclosure::{Confine, Confinement, Means};
 pub(crate) use enclosure::{Enclosure, Reach};

@@ -96,6 +96,11 @@ impl Remote {
         self.login.as_ref().map(|login| (login.user.as_str(), login.password.as_str()))
     }
 
+    /// Where it is on this machine, if it is not behind a network.
+    pub fn folder(&self) -> Option<&Path> {
+        (self.transport() == Transport::Folder).then(|| Path::new(self.url().trim_start_matches("file://")))
+    }
+
     pub(crate) fn transport(&self) -> Transport {
         self.transport
     }

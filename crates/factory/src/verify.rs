@@ -39,60 +39,82 @@ pub async fn run_commands(
     bounds: &Bounds,
     cancel: &CancellationToken,
 ) -> CommandsVerdict {
-    let mut evidence = Vec::new();
-    let mut left = bounds.wall;
-    for command in commands {
-        let bounds = Bounds { wall: left, ..bounds.clone() };
-        let (shown, end) = run_one(command, dir, environment, launcher, bounds, cancel).await;
-        left = left.saturating_sub(Duration::from_millis(shown.took_ms));
-        evidence.push(shown);
-        match end {
-            End::Exited(0) => {}
-            End::Cancelled => return CommandsVerdict::Cancelled(fit_for_one_report(evidence)),
-            End::Exited(_) | End::TimedOut | End::FellSilent => {
-                return CommandsVerdict::Failed(fit_for_one_report(evidence));
-            }
-        }
-    }
-    CommandsVerdict::Passed(fit_for_one_report(evidence))
+    Commands { lines: commands, dir, environment, launcher }.run(bounds, cancel, |_| ()).await
 }
 
-async fn run_one(
-    command: &str,
-    dir: &Path,
-    environment: &Environment,
-    launcher: &Launcher,
-    bounds: Bounds,
-    cancel: &CancellationToken,
-) -> (Evidence, End) {
-    let program = Program {
-        argv: vec!["sh".into(), "-c".into(), command.into()],
-        dir: dir.to_owned(),
-        environment: environment.clone(),
-        stdin: Vec::new(),
-    };
-    let running = match launcher.start(program, bounds) {
-        Ok(running) => running,
-        Err(error) => {
-            let output = format!("{error}: {}", error.source);
-            return (Evidence { command: command.to_owned(), exit: None, output, took_ms: 0 }, End::Exited(-1));
+/// Commands, where they run and how they are started.
+pub(crate) struct Commands<'a> {
+    pub(crate) lines: &'a [String],
+    pub(crate) dir: &'a Path,
+    pub(crate) environment: &'a Environment,
+    pub(crate) launcher: &'a Launcher,
+}
+
+impl Commands<'_> {
+    /// Like [`run_commands`], with somebody who hears each line of output at once, as it was printed.
+    pub(crate) async fn run(
+        &self,
+        bounds: &Bounds,
+        cancel: &CancellationToken,
+        hear: impl Fn(&str) + Sync,
+    ) -> CommandsVerdict {
+        let mut evidence = Vec::new();
+        let mut left = bounds.wall;
+        for command in self.lines {
+            let bounds = Bounds { wall: left, ..bounds.clone() };
+            let (shown, end) = self.run_one(command, bounds, cancel, &hear).await;
+            left = left.saturating_sub(Duration::from_millis(shown.took_ms));
+            evidence.push(shown);
+            match end {
+                End::Exited(0) => {}
+                End::Cancelled => return CommandsVerdict::Cancelled(fit_for_one_report(evidence)),
+                End::Exited(_) | End::TimedOut | End::FellSilent => {
+                    return CommandsVerdict::Failed(fit_for_one_report(evidence));
+                }
+            }
         }
-    };
-    let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
-    let (finished, output) = tokio::join!(running.wait(sender, cancel), last_lines(lines, launcher.scrubber()));
-    let exit = match finished.end {
-        End::Exited(code) => Some(code),
-        End::TimedOut | End::FellSilent | End::Cancelled => None,
-    };
-    let took_ms = u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX);
-    (Evidence { command: command.to_owned(), exit, output, took_ms }, finished.end)
+        CommandsVerdict::Passed(fit_for_one_report(evidence))
+    }
+
+    async fn run_one(
+        &self,
+        command: &str,
+        bounds: Bounds,
+        cancel: &CancellationToken,
+        hear: &(impl Fn(&str) + Sync),
+    ) -> (Evidence, End) {
+        let program = Program {
+            argv: vec!["sh".into(), "-c".into(), command.into()],
+            dir: self.dir.to_owned(),
+            environment: self.environment.clone(),
+            stdin: Vec::new(),
+        };
+        let running = match self.launcher.start(program, bounds) {
+            Ok(running) => running,
+            Err(error) => {
+                let output = format!("{error}: {}", error.source);
+                hear(&output);
+                return (Evidence { command: command.to_owned(), exit: None, output, took_ms: 0 }, End::Exited(-1));
+            }
+        };
+        let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
+        let listening = last_lines(lines, self.launcher.scrubber(), hear);
+        let (finished, output) = tokio::join!(running.wait(sender, cancel), listening);
+        let exit = match finished.end {
+            End::Exited(code) => Some(code),
+            End::TimedOut | End::FellSilent | End::Cancelled => None,
+        };
+        let took_ms = u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX);
+        (Evidence { command: command.to_owned(), exit, output, took_ms }, finished.end)
+    }
 }
 
 /// The end of the output, safe to show. Scrubbed before it is cut: half a secret is still one.
-async fn last_lines(mut lines: mpsc::Receiver<Line>, scrubber: &Scrubber) -> String {
+async fn last_lines(mut lines: mpsc::Receiver<Line>, scrubber: &Scrubber, hear: &(impl Fn(&str) + Sync)) -> String {
     let mut scrub = [scrubber.stream(), scrubber.stream()];
     let mut kept = String::new();
     while let Some(line) = lines.recv().await {
+        hear(&line.text);
         let stream = &mut scrub[usize::from(line.source == Source::Err)];
         let mut decided = stream.push(line.text.as_bytes());
         decided.extend(stream.push(b"\n"));

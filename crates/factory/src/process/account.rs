@@ -150,6 +150,19 @@ impl Account {
     }
 }
 
+/// The homes of whoever runs this program, as the machine knows them: `HOME` may lead elsewhere.
+pub(crate) fn own_homes() -> Vec<PathBuf> {
+    let passwd = fs::read_to_string(PASSWD).unwrap_or_default();
+    homes_of(&passwd, rustix::process::geteuid().as_raw())
+}
+
+/// The homes in lines `name:password:uid:gid:comment:home:…`. A number can have several names.
+fn homes_of(passwd: &str, uid: u32) -> Vec<PathBuf> {
+    let fields = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let own = fields.filter(|fields| fields.get(2).and_then(|field| field.parse().ok()) == Some(uid));
+    own.filter_map(|fields| fields.get(5).map(PathBuf::from)).collect()
+}
+
 /// User and group of a line `name:password:uid:gid:…`.
 fn ids_of(passwd: &str, name: &str) -> Option<(u32, u32)> {
     passwd.lines().find_map(|line| {
@@ -171,6 +184,16 @@ mod tests {
         assert_eq!(ids_of(passwd, "agent"), Some((1001, 1002)));
         assert_eq!(ids_of(passwd, "agen"), None);
         assert_eq!(ids_of(passwd, ""), None);
+    }
+
+    #[test]
+    fn a_home_is_found_by_the_number_of_its_account() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/sh\nagent:x:1001:0::/home/agent:/bin/sh\ntoor:x:0:0::/toor:\nbad:x:0\n";
+
+        assert_eq!(homes_of(passwd, 0), [PathBuf::from("/root"), PathBuf::from("/toor")]);
+        assert_eq!(homes_of(passwd, 1001), [PathBuf::from("/home/agent")]);
+        assert_eq!(homes_of(passwd, 100), [] as [PathBuf; 0]);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use self::surroundings::Programs;
 use super::{StationError, StationSettings};
 use crate::config::{EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
-use crate::process::{Confine, Confinement, Enclosure, Reach};
-use crate::remote::{Remote, Transport};
+use crate::process::{Confine, Confinement, Enclosure, Reach, own_homes};
+use crate::remote::Remote;
 use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
@@ -130,13 +130,14 @@ impl StationSettings {
     /// The homes of whoever runs the factory and of its git, which programs have no business with, unless they were given
     /// one of them on purpose.
     fn homes(&self) -> Vec<PathBuf> {
-        let own = std::env::home_dir().into_iter().chain(self.git.home.clone());
-        own.filter(|home| is_place(home)).map(|home| real(&home)).collect()
+        let own = operators_homes().into_iter().chain(self.git.home.clone()).filter(|home| is_place(home));
+        let homes: BTreeSet<PathBuf> = own.map(|home| real(&home)).collect();
+        homes.into_iter().collect()
     }
 
     fn secret_places(&self) -> Vec<PathBuf> {
-        let root = std::env::home_dir().filter(|home| home.is_absolute() && !is_place(home));
-        let credentials = root.into_iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+        let shared = operators_homes().into_iter().filter(|home| home.is_absolute() && !is_place(home));
+        let credentials = shared.flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
         let credentials = credentials.chain(self.git.askpass.clone()).filter(|path| path.exists());
         let socket = self.git.ssh_auth_sock.clone().filter(|_| Enclosure::keeps_from_sockets());
         let files = self.hidden.iter().cloned().chain(self.forge.token_file.clone());
@@ -145,8 +146,7 @@ impl StationSettings {
 
     fn local_remotes(&self) -> impl Iterator<Item = PathBuf> {
         let remotes = self.repos.values().filter_map(|repo| Remote::parse(&repo.url).ok());
-        let remotes = remotes.filter(|remote| remote.transport() == Transport::Folder);
-        remotes.map(|remote| remote.url().trim_start_matches("file://").into()).chain(self.repo_base.clone())
+        remotes.filter_map(|remote| remote.folder().map(Path::to_owned)).chain(self.repo_base.clone())
     }
 
     /// The folders that programs are looked for in, by the factory and by what it runs.
@@ -207,6 +207,13 @@ impl StationSettings {
         Ok(())
     }
 
+    /// What the configuration opens and nobody has made, with the setting that names it.
+    fn opened_but_missing(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let named = self.readable.iter().map(|path| ("read", path));
+        let named = named.chain(self.writable.iter().map(|path| ("write", path)));
+        named.filter(|(_, path)| !path.exists())
+    }
+
     /// Where something is hidden below a folder, programs can make nothing in it that was not there when they started.
     fn say_what_is_narrow(&self, enclosure: &Enclosure) {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
@@ -223,6 +230,13 @@ impl StationSettings {
                 factory.id = %self.name,
                 "Agents can make no new files directly in {}, because something below it is kept from them or must not \
                  change: keep the factory's `state`, the coordinator's `data` and programs elsewhere",
+                folder.display()
+            );
+        }
+        for (setting, folder) in self.opened_but_missing() {
+            warn!(
+                factory.id = %self.name,
+                "`{setting}` opens {}, which is not there: agents cannot make it, so make it, or take it out",
                 folder.display()
             );
         }
@@ -250,6 +264,14 @@ impl StationSettings {
             );
         }
     }
+}
+
+/// The homes of whoever runs the factory: the one that its environment names, and the account's own. A service, or
+/// somebody with `sudo`, has two.
+fn operators_homes() -> Vec<PathBuf> {
+    // Accounts without a home name one that is not there.
+    let own = own_homes().into_iter().filter(|home| home.is_dir());
+    std::env::home_dir().into_iter().chain(own).collect()
 }
 
 /// Whether a home is a place of its own, so that hiding it hides nothing else. Accounts of services have homes among the

@@ -47,6 +47,7 @@ impl Station {
                 }
                 Err(error) if error.is_final() => {
                     debug!(job.id = %job, %error, "The coordinator does not want the log of job `{job}`");
+                    self.stop_if_not_ours(run, &error);
                     return;
                 }
                 Err(error) => {

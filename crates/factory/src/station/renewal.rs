@@ -7,9 +7,13 @@ use tracing::{debug, info, warn};
 
 use super::holding::StopCause;
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
+use crate::run_key::RunKey;
 
 /// How often the coordinator is told at most what agents are doing, beyond the renewals that are due.
 const PROGRESS_EVERY: Duration = Duration::from_secs(3);
+
+/// What a coordinator answers to somebody who holds nothing: another has the job, or a restored store never heard of it.
+const NOT_OURS: [&str; 2] = ["fenced", "no_such_job"];
 
 impl Station {
     /// Renews and gives signs of life until the coordinator no longer wants this process.
@@ -84,6 +88,18 @@ impl Station {
         }
         debug!(held = self.holdings.len(), "Renewed");
         Ok(())
+    }
+
+    /// Stops a run that the coordinator no longer knows as ours, whichever request it said so to: its next renewal may be
+    /// far away.
+    pub(super) fn stop_if_not_ours(&self, run: RunKey, error: &ClientError) {
+        let RunKey { job, epoch } = run;
+        if let ClientError::Refused(problem) = error
+            && NOT_OURS.contains(&problem.code.as_str())
+        {
+            info!(job.id = %job, lease.epoch = %epoch, "Job `{job}` is no longer ours: {}", problem.code);
+            self.holdings.stop(job, epoch, StopCause::Lost);
+        }
     }
 
     /// Does what the coordinator asks.

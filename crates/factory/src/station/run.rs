@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use super::backlog::{LogBacklog, LogWriter};
 use super::{NoRepo, Station};
 use crate::config::RepoConfig;
 use crate::engine::Activity;
@@ -36,8 +37,10 @@ struct Run {
     record: RunRecord,
     assignment: Assignment,
     stop: CancellationToken,
-    /// What still ships the engine's output.
+    /// What still ships the output of setup and engine.
     log: Option<JoinHandle<()>>,
+    /// Where that output goes in while nobody writes to it.
+    log_writer: Option<LogWriter>,
     /// The engine, once it was chosen.
     engine: Option<EngineName>,
     /// What the engine has done so far.
@@ -145,6 +148,7 @@ impl Station {
             assignment: accepted.assignment,
             stop,
             log: None,
+            log_writer: None,
             engine: None,
             activity: Mutex::default(),
             is_unsaved: false,
@@ -170,6 +174,21 @@ impl Station {
         });
         self.finish(run, place, verdict).await;
         self.holdings.end(key.job, key.epoch);
+    }
+}
+
+impl Station {
+    /// Takes the end of the run's log that lines go in at, after those who wrote to it before.
+    fn take_log(self: &Arc<Self>, run: &mut Run) -> LogWriter {
+        if let Some(log) = run.log_writer.take() {
+            return log;
+        }
+        let backlog = Arc::new(LogBacklog::scrubbed(&self.scrubber));
+        let log = LogWriter::new(&backlog, self.settings.limits.output_bytes_max);
+        let (station, key) = (Arc::clone(self), run.key);
+        // The log's last lines may take a while to deliver; the run goes on meanwhile.
+        run.log = Some(self.tasks.spawn(async move { station.ship_log(key, &backlog).await }));
+        log
     }
 }
 

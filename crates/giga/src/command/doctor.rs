@@ -60,6 +60,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     checks.extend(logins::examine(&config.factory).await);
     checks.extend(tools::repositories(&config.factory));
     checks.push(agents::confinement(&config.factory));
+    checks.extend(agents::opened(&config.factory));
     checks.push(tools::capabilities(&config.factory).await);
     Findings { checks, settings: config.listing }
 }

@@ -1,6 +1,6 @@
 //! `giga runs`: a job's runs, and what backs one of them [B4].
 
-use protocol::{RunEvidence, RunList};
+use protocol::{JobDetail, RunEvidence, RunList};
 
 use crate::cli::RunsArgs;
 use crate::failure::Failure;
@@ -30,12 +30,34 @@ pub(super) async fn runs(context: &Context<'_>, args: RunsArgs) -> Result<(), Fa
         return context.out.document(&evidence);
     }
     facts(context, &evidence)?;
+    let runs: RunList = client.get(&format!("/jobs/{id}/runs")).await?;
+    let message = runs.items.iter().find(|run| run.n == n).and_then(|run| run.message.as_ref());
+    if let Some(message) = message.filter(|message| evidence.ending.as_ref() != Some(message)) {
+        context.out.line(&format!("{:<11} {}", "message", clean(message)))?;
+    }
     verified(context, &evidence)?;
     ending(context, &evidence)?;
-    match args.diff {
-        true => diff(context, &evidence),
-        false => Ok(()),
+    if !args.diff {
+        return Ok(());
     }
+    diff(context, &evidence)?;
+    if evidence.diff.is_none() {
+        let job: JobDetail = client.get(&format!("/jobs/{id}")).await?;
+        context.out.note(&without_a_change(&evidence, &job));
+    }
+    Ok(())
+}
+
+/// Where to look for a change that nobody kept beside the run.
+fn without_a_change(evidence: &RunEvidence, job: &JobDetail) -> String {
+    let saved = job.job.checkpoint.as_ref().filter(|saved| saved.epoch == evidence.epoch);
+    saved.map_or_else(
+        || "no change was kept for this run".to_owned(),
+        |saved| {
+            let name = clean(&saved.git_ref);
+            format!("the change is in the repository: `git fetch origin {name}`, then `git diff BASE...FETCH_HEAD`")
+        },
+    )
 }
 
 fn facts(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
@@ -93,10 +115,7 @@ fn ending(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> 
 
 fn diff(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
     let out = context.out;
-    let Some(diff) = &evidence.diff else {
-        out.note("no change was kept for this run");
-        return Ok(());
-    };
+    let Some(diff) = &evidence.diff else { return Ok(()) };
     out.line("")?;
     for line in diff.lines() {
         let tint = match line.as_bytes().first() {

@@ -41,6 +41,25 @@ fn a_fleet_is_restored_while_it_runs_and_goes_on() {
 }
 
 #[test]
+fn a_run_of_a_job_that_a_restored_store_never_heard_of_is_stopped_before_its_next_renewal() {
+    let mut fleet = Fleet::new();
+    let config = fleet.machine.read("giga.toml").replace("renew_every = '1s'", "renew_every = '40s'");
+    fleet.machine.write("giga.toml", &config);
+    fleet.machine.write("engine.sh", "while :; do echo at work; sleep 0.2; done\n");
+    fleet.start_up();
+    fleet.json(&["backup", "b.db"]);
+    let unknown = submit(&fleet, "unknown");
+    fleet.machine.giga(&["wait", &unknown, "--until", "building"]);
+
+    fleet.json(&["restore", "b.db", "--yes"]);
+
+    let is_kept = || fleet.machine.read("long-lived.log").contains("was fenced: its worktree is kept for a person");
+    let is_stopped = crate::processes::becomes_so(std::time::Duration::from_secs(25), is_kept);
+    assert!(is_stopped, "{}", fleet.machine.read("long-lived.log"));
+    fleet.end(Signal::TERM);
+}
+
+#[test]
 fn without_a_coordinator_the_data_folder_is_backed_up_and_restored() {
     let mut fleet = Fleet::serve();
     let first = submit(&fleet, "first");

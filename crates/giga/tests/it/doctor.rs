@@ -70,6 +70,23 @@ fn what_cannot_work_fails_and_what_is_odd_warns() {
 }
 
 #[test]
+fn a_repository_or_an_opened_folder_that_is_not_there_is_pointed_out() {
+    let machine = Machine::new();
+    let top = machine.path().display().to_string();
+    std::fs::create_dir(machine.path().join("here")).unwrap();
+    let repos = format!("[factory.repos.here]\nurl = '{top}/here'\n[factory.repos.gone]\nurl = '{top}/gone.git'\n");
+    machine.write("giga.toml", &format!("[factory]\nwrite = ['{top}/here', '{top}/notthere']\n{repos}"));
+
+    let ran = machine.giga(&["doctor"]);
+
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let told = |words: &str| ran.stdout.lines().any(|line| line.starts_with("warn") && line.contains(words));
+    assert!(told(&format!("`gone` is offered, and {top}/gone.git is not there")), "{}", ran.stdout);
+    assert!(told(&format!("`write` opens {top}/notthere, which is not there")), "{}", ran.stdout);
+    assert!(!ran.stdout.contains(&format!("{top}/here is not there")), "{}", ran.stdout);
+}
+
+#[test]
 fn what_keeps_agents_from_secrets_is_told_and_so_is_what_does_not() {
     let machine = Machine::new();
     let with = |confine: &str| machine.giga_with(&["doctor", "--json"], &[("GIGA_CONFINE", confine)], "");

@@ -258,6 +258,26 @@ fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_veri
 }
 
 #[test]
+fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
+    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        return;
+    }
+    let uid = rustix::process::geteuid().as_raw().to_string();
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let fields = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let home = fields.filter(|fields| fields.get(2) == Some(&uid.as_str())).find_map(|fields| fields.get(5).copied());
+    let Some(home) = home.filter(|home| ["/root", "/home/"].iter().any(|place| home.starts_with(place))) else {
+        eprintln!("SKIPPED: this account has no home of its own");
+        return;
+    };
+    std::fs::read_dir(home).unwrap();
+    let house = House::new(None);
+
+    house.run_verified("claude", &format!("ls / && ! ls {home}"));
+}
+
+#[test]
 fn an_engine_plants_nothing_that_somebody_runs_or_believes_later() {
     if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");

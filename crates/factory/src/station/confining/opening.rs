@@ -17,8 +17,9 @@ impl StationSettings {
             return enclosure;
         }
         let is_below = |path: &PathBuf| path.starts_with(&home);
-        let around = self.homes().into_iter().find(|closed| closed != &home && closed.starts_with(&home));
-        let closed_still = |path: &PathBuf| around.as_ref().is_some_and(|around| path.starts_with(around));
+        let mut within = self.homes();
+        within.retain(|closed| closed != &home && closed.starts_with(&home));
+        let closed_still = |path: &PathBuf| within.iter().any(|closed| path.starts_with(closed));
         let marked = self.tools_in_homes().into_iter().chain(self.login_folders()).map(|path| real(&path));
         let marked = marked.filter(|path| is_below(path) && !closed_still(path) && !kept.contains(path));
         let enclosure = marked.fold(enclosure, |enclosure, path| enclosure.without(&path));

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::super::Station;
-use super::super::backlog::{LogBacklog, LogWriter};
+use super::super::backlog::LogWriter;
 use super::super::holding::StopCause;
 use super::super::reports::Answered;
 use super::asking;
@@ -115,15 +115,11 @@ impl Station {
         run.record.stage = LocalStage::Running;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_started", |_| Err(Trouble::Stopped));
-        let backlog = Arc::new(LogBacklog::scrubbed(&self.scrubber));
-        let log = LogWriter::new(&backlog, self.settings.limits.output_bytes_max);
+        let log = self.take_log(run);
         if let Some(words) = left_uncounted(&run.assignment) {
             warn!(job.id = %run.key.job, "Job `{}` goes on: {words}", run.key.job);
             log.push(&words);
         }
-        let (station, key) = (Arc::clone(self), run.key);
-        // The log's last lines may take a while to deliver; the run goes on meanwhile.
-        run.log = Some(self.tasks.spawn(async move { station.ship_log(key, &backlog).await }));
         // Side by side: a coordinator that does not answer must not keep us from stopping the engine in time [I7].
         let (end, ()) =
             tokio::join!(self.follow_engine(run, place, engine_run, log), self.report_start(run, engine.name()));
@@ -179,6 +175,7 @@ impl Station {
             Ok(_) => *reported = Some(sha),
             Err(error) => {
                 warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
+                self.stop_if_not_ours(run.key, &error);
             }
         }
     }

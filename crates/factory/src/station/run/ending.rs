@@ -38,6 +38,7 @@ impl Station {
             }
             Verdict::Failed { reason, again, message, insights, evidence } => {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
+                self.show_unfinished(&run, place.as_ref(), checkpoint.as_ref()).await;
                 let (lease_epoch, message) = (run.key.epoch, Some(message));
                 let request = FailWork { lease_epoch, reason, again, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
@@ -75,6 +76,8 @@ impl Station {
     /// The last report of a run: after it nobody takes its output any more, so that the last lines go first. It is worth
     /// waiting for as long as the lease lasts: whoever lets go of it loses the work.
     pub(super) async fn report_end(&self, run: &mut Run, operation: WorkOperation) -> Answered {
+        // Nobody writes to it any more, also where no engine was started.
+        run.log_writer = None;
         let log = run.log.take();
         let last_lines = async {
             if let Some(log) = log {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use domain::RepoName;
 use fail::fail_point;
@@ -14,7 +15,7 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::process::{Bounds, Launcher, Reach};
 use crate::run_key::RunKey;
-use crate::verify::{CommandsVerdict, run_commands};
+use crate::verify::{Commands, CommandsVerdict};
 use crate::workspace::{Start, Worktree};
 
 /// What helps after a setup command that was not let write somewhere.
@@ -23,7 +24,7 @@ const WHERE_SETUP_WRITES: &str = ". Setup commands are confined as agents are, a
 
 impl Station {
     /// A worktree of its own, with the repository's setup done.
-    pub(super) async fn prepare(&self, run: &mut Run) -> Result<Place, Trouble> {
+    pub(super) async fn prepare(self: &Arc<Self>, run: &mut Run) -> Result<Place, Trouble> {
         let Some(repo) = run.assignment.repo.clone() else {
             let dir = self.host.scratch(run.key)?;
             let launcher = self.launcher_at_home(run)?.reaching([(dir.clone(), Reach::Everything)]);
@@ -96,16 +97,23 @@ impl Station {
         found.collect()
     }
 
+    /// Runs the repository's setup commands, with their output in the run's log.
     pub(super) async fn set_up(
-        &self,
-        run: &Run,
+        self: &Arc<Self>,
+        run: &mut Run,
         config: &RepoConfig,
         worktree: &Worktree,
         launcher: &Launcher,
     ) -> Result<(), Trouble> {
+        if config.setup.is_empty() {
+            return Ok(());
+        }
         let environment = self.environment.clone().of_run(run.key, run.assignment.attempts + 1);
         let bounds = Bounds::commands(&self.settings.limits);
-        let verdict = run_commands(&config.setup, worktree.path(), &environment, launcher, &bounds, &run.stop).await;
+        let log = self.take_log(run);
+        let commands = Commands { lines: &config.setup, dir: worktree.path(), environment: &environment, launcher };
+        let verdict = commands.run(&bounds, &run.stop, |line| log.push(line)).await;
+        run.log_writer = Some(log);
         match verdict {
             CommandsVerdict::Passed(_) => Ok(()),
             CommandsVerdict::Cancelled(_) => Err(Trouble::Stopped),

@@ -73,6 +73,21 @@ impl Station {
         Ok(Verdict::Done { sha: Some(sha), insights, evidence, handover })
     }
 
+    /// Shows what a failed run has changed so far, and the engine's own last words: a person who asks why wants both.
+    pub(super) async fn show_unfinished(&self, run: &Run, place: Option<&Place>, saved: Option<&Checkpoint>) {
+        let ending = run.activity.lock().ending.clone();
+        match (place.and_then(|place| place.repo.as_ref()), saved) {
+            (Some((mirror, _, worktree)), Some(saved)) => {
+                self.show_evidence(run, mirror, worktree, &saved.sha, ending.as_deref()).await;
+            }
+            _ if ending.is_some() => {
+                let work = EvidenceWork { lease_epoch: run.key.epoch, ending, ..EvidenceWork::default() };
+                self.send_evidence(run, work).await;
+            }
+            _ => {}
+        }
+    }
+
     /// Shows what the run changed, for people who look at it later [B4]. The commit is pushed: nothing waits for this.
     async fn show_evidence(
         &self,
@@ -84,17 +99,24 @@ impl Station {
     ) {
         let changed = mirror.patch(worktree.fork(), sha, DIFF_BYTES_MAX).await;
         let commits = mirror.commits(worktree.fork(), sha).await;
-        let (Ok(patch), Ok(mut commits)) = (changed, commits) else { return };
-        for commit in &mut commits {
-            commit.subject = self.scrubber.text(&commit.subject);
-        }
-        let request = EvidenceWork {
+        let (Ok(patch), Ok(commits)) = (changed, commits) else { return };
+        let work = EvidenceWork {
             lease_epoch: run.key.epoch,
-            diff: Some(self.scrubber.text(&patch.text)),
+            diff: Some(patch.text),
             diff_cut: patch.is_cut,
             commits,
-            ending: ending.map(|ending| self.scrubber.text(ending)),
+            ending: ending.map(str::to_owned),
         };
+        self.send_evidence(run, work).await;
+    }
+
+    async fn send_evidence(&self, run: &Run, mut request: EvidenceWork) {
+        for text in request.diff.iter_mut().chain(&mut request.ending) {
+            *text = self.scrubber.text(text);
+        }
+        for commit in &mut request.commits {
+            commit.subject = self.scrubber.text(&commit.subject);
+        }
         let path = format!("/jobs/{}/runs/evidence", run.key.job);
         let shown = self.client.post::<_, EvidenceKept>(&path, &request);
         match tokio::time::timeout(EVIDENCE_TIME_MAX, shown).await {

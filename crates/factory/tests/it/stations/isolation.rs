@@ -118,13 +118,19 @@ async fn what_one_run_leaves_in_its_home_is_not_there_for_the_next() {
 async fn a_setup_that_prints_a_secret_fails_without_telling_it() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    let own = with_setup(with_secrets(settings("chatty", &forge, "true")), &[&format!("echo {TOKEN}; exit 3")]);
+    let setup = [format!("echo preparing; echo {TOKEN}"), format!("echo {TOKEN} >&2; exit 3")];
+    let own = with_setup(with_secrets(settings("chatty", &forge, "true")), &setup.each_ref().map(String::as_str));
     let _plant = Plant::start(own, fleet.enrol("chatty", &line).await);
 
     let job = fleet.submit("").await;
 
     let message = fleet.first_run(job).await.message.unwrap();
     assert!(message.contains("[secret]") && canaries(&message).is_empty(), "{message}");
+    assert_eq!(
+        fleet.log(job).await,
+        "preparing\n[secret]\n[secret]\n",
+        "people who look at the log see what setup did"
+    );
 }
 
 #[tokio::test]

@@ -211,3 +211,19 @@ async fn what_a_run_had_cost_when_its_factory_was_killed_is_reported_by_the_next
     assert_eq!(run.insights.cost_usd, Some(100.0 * 5e-6 + 25e-6));
     assert_eq!(fleet.job(job).await.spent.runs_without_cost, 0);
 }
+
+#[tokio::test]
+async fn a_run_whose_proof_fails_shows_what_it_changed_and_nobody_elses_words_as_its_ending() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let _plant =
+        Plant::start(settings("unproven", &forge, "echo half > half.md"), fleet.enrol("unproven", &line).await);
+
+    let job = fleet.submit("verify: ['exit 4']\nretry: {max: 1}\n").await;
+
+    let message = fleet.first_run(job).await.message;
+    let shown = fleet.evidence(job, 1).await;
+    assert_eq!(shown.outcome, Some(RunOutcome::Failed(FailureReason::VerifyFailed)));
+    assert!(shown.diff.as_ref().is_some_and(|diff| diff.contains("+half")), "{shown:?}");
+    assert!(message.is_some() && shown.ending != message, "{shown:?}");
+}

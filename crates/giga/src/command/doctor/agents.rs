@@ -1,5 +1,7 @@
 //! What keeps agents from what is not theirs.
 
+use std::path::PathBuf;
+
 use factory::{Confine, Confinement};
 
 use crate::config::FactoryConfig;
@@ -21,6 +23,16 @@ pub(super) fn confinement(factory: &FactoryConfig) -> Check {
     let confine = factory.confine.value;
     let runner = if rustix::process::geteuid().is_root() { Runner::Root } else { Runner::Anybody };
     judged(confine, confine.in_force(), factory.run_as.value.as_deref(), runner)
+}
+
+/// Is everything there that the configuration opens to them? What is not they cannot make.
+pub(super) fn opened(factory: &FactoryConfig) -> Vec<Check> {
+    let missing = |(setting, path): (&str, &PathBuf)| {
+        let found = format!("`{setting}` opens {}, which is not there", path.display());
+        (!path.exists()).then(|| Check::warn("agents", found, "make it, or take it out: agents cannot make it"))
+    };
+    let read = factory.read.value.iter().map(|path| ("read", path));
+    read.chain(factory.write.value.iter().map(|path| ("write", path))).filter_map(missing).collect()
 }
 
 fn judged(confine: Confine, found: Confinement, account: Option<&str>, runner: Runner) -> Check {

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use ambient::SystemClock;
-use factory::{DetectConfig, Environment, Launcher, detect};
+use factory::{DetectConfig, Environment, Launcher, Remote, detect};
 
 use crate::config::FactoryConfig;
 use crate::programs;
@@ -61,8 +61,18 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
     factory.engines.value.iter().map(check).collect()
 }
 
-/// Can the folder of repositories be read?
-pub(super) fn repositories(factory: &FactoryConfig) -> Option<Check> {
+/// Are the repositories on this machine there? Those behind a network are not asked.
+pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
+    let missing = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
+        let remote = Remote::parse(&repo.url).ok()?;
+        let folder = remote.folder().filter(|folder| !folder.is_dir())?;
+        let found = format!("`{name}` is offered, and {} is not there", folder.display());
+        Some(Check::warn("repository", found, format!("mend factory.repos.{name}.url, or make the repository")))
+    };
+    factory.repos.value.iter().filter_map(missing).chain(folder_of_repositories(factory)).collect()
+}
+
+fn folder_of_repositories(factory: &FactoryConfig) -> Option<Check> {
     let base = factory.repo_base.value.as_ref()?;
     Some(match std::fs::read_dir(base) {
         Ok(_) => Check::ok("repositories", format!("those in {} are offered", base.display())),
