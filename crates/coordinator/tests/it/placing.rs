@@ -29,6 +29,8 @@ async fn a_job_that_nobody_can_run_says_so_at_once_and_names_what_is_missing() {
     }
     fleet.pass(Duration::from_secs(3_600), &[&mac]).await;
     assert_eq!(fleet.stage(submitted.job.id).await, StageName::Queued);
+    let fleet = fleet.restarted().await;
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, alerts, "also right after a start");
 }
 
 #[tokio::test]

@@ -66,5 +66,5 @@ fn a_login_that_is_refused_leaves_the_job_in_the_inbox_and_once_says_why() {
     let ran = folder.once(&[]);
 
     assert_eq!((ran.code, folder.places()), (Some(1), vec![("inbox", "a.md".to_owned())]), "{}", ran.stderr);
-    assert!(ran.stderr.contains("engine `claude` is not signed in here: Invalid API key"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`claude` on `here`: its login was refused: Invalid API key"), "{}", ran.stderr);
 }
