@@ -267,14 +267,15 @@ fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let fields = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let home = fields.filter(|fields| fields.get(2) == Some(&uid.as_str())).find_map(|fields| fields.get(5).copied());
-    let Some(home) = home.filter(|home| ["/root", "/home/"].iter().any(|place| home.starts_with(place))) else {
-        eprintln!("SKIPPED: this account has no home of its own");
+    let home = home.filter(|home| ["/root", "/home/"].iter().any(|place| home.starts_with(place)));
+    let files = [".profile", ".bashrc", ".gitconfig"].map(|name| PathBuf::from(home.unwrap_or_default()).join(name));
+    let Some(file) = files.into_iter().find(|file| file.is_absolute() && std::fs::read(file).is_ok()) else {
+        eprintln!("SKIPPED: this account has no home of its own with a file in it");
         return;
     };
-    std::fs::read_dir(home).unwrap();
     let house = House::new(None);
 
-    house.run_verified("claude", &format!("ls / && ! ls {home}"));
+    house.run_verified("claude", &format!("test -e {0} && ! cat {0}", file.display()));
 }
 
 #[test]
