@@ -21,7 +21,7 @@ pub enum CommandsVerdict {
     Cancelled(Vec<Evidence>),
 }
 
-/// The end of the output says what failed; the whole of it is in the log.
+/// The end of the output says what failed; the beginning of a longer one is not kept.
 const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
 /// All commands together: a report must fit into one request, whatever escaping adds.
 const EVIDENCE_BYTES_TOTAL_MAX: usize = 256 * 1024;

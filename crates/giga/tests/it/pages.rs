@@ -110,6 +110,7 @@ fn what_backs_a_run_is_shown_as_agreed() {
         "ending": "It no longer squeaks.\nReally.", "insights": {"tokensIn": 900, "files": 2, "insertions": 1, "costUsd": 0.25},
     });
     fleet.expect(&format!("GET /jobs/{ID}/runs/1/evidence"), Answer::json(200, &evidence));
+    fleet.expect(&format!("GET /jobs/{ID}/runs"), Answer::json(200, &json!({"items": []})));
 
     compare(&fleet, "evidence", &["runs", ID, "1", "--diff"]);
 }
