@@ -21,7 +21,7 @@ use crate::output::Output;
 
 use coordinator::Coordination;
 pub(crate) use coordinator::make_private_folder;
-pub(crate) use factory::clean_ups;
+pub(crate) use factory::{clean_ups, settings as station_settings};
 pub(crate) use local::local;
 pub(crate) use signals::stop_on_signal;
 use workers::{Current, Worker};

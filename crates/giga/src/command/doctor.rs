@@ -57,7 +57,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     checks.extend(coordinator::examine(&config).await);
     checks.push(tools::git());
     checks.extend(tools::engines(&config.factory));
-    checks.extend(logins::examine(&config.factory).await);
+    checks.extend(logins::examine(&config).await);
     checks.extend(tools::repositories(&config.factory));
     checks.push(agents::confinement(&config.factory));
     checks.extend(agents::opened(&config.factory));

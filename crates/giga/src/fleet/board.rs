@@ -124,6 +124,7 @@ fn words(event: &JobEvent) -> Option<String> {
     Some(match event.kind {
         EventKind::Submitted if event.stage == StageName::Blocked => "submitted, waits for another job".to_owned(),
         EventKind::Submitted => "submitted".to_owned(),
+        EventKind::Unblocked if event.data.get("answer").is_some() => "a person has answered".to_owned(),
         EventKind::Unblocked => "its dependency has shipped".to_owned(),
         EventKind::Granted => format!("taken by `{}`, run {}", text("factoryId"), number("run")),
         EventKind::Started => format!("`{}` is at work", text("engine")),

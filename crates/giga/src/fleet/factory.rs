@@ -112,7 +112,8 @@ fn counts_later(before: &Config, now: &Config) -> Vec<&'static str> {
     changed.into_iter().filter(|(_, has_changed)| *has_changed).map(|(name, _)| name).collect()
 }
 
-fn settings(config: &Config) -> anyhow::Result<StationSettings> {
+/// What a factory with this configuration works by.
+pub(crate) fn settings(config: &Config) -> anyhow::Result<StationSettings> {
     let own = &config.factory;
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let (polling, warnings) = own.polling.reconciled();

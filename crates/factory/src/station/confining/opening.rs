@@ -34,7 +34,7 @@ impl StationSettings {
     }
 
     /// All that agents can write to, of whichever engine they are.
-    pub(in crate::station) fn open_to_agents(&self) -> Vec<PathBuf> {
+    pub fn open_to_agents(&self) -> Vec<PathBuf> {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
         homes.chain(self.writable.iter().cloned()).chain(surroundings::temporary()).chain(self.temporary()).collect()
     }

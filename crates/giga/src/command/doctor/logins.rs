@@ -7,23 +7,22 @@ use ambient::SystemClock;
 use domain::{Clock, EngineName};
 use factory::{Bench, Launcher, Login, Presence, Prices, presences};
 
-use crate::config::FactoryConfig;
+use crate::config::Config;
+use crate::fleet::station_settings;
 use crate::programs;
 
 use super::check::Check;
 
 /// Is somebody signed in, as agents need it? What cannot be told is not mentioned.
-pub(super) async fn examine(factory: &FactoryConfig) -> Vec<Check> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let homes = factory.engines.value.values().map(|engine| &engine.environment).chain([&factory.environment.value]);
-    let open = homes.filter_map(|environment| environment.home.clone()).chain(factory.write.value.clone());
+pub(super) async fn examine(config: &Config) -> Vec<Check> {
+    let (factory, clock) = (&config.factory, Arc::new(SystemClock::new()) as Arc<dyn Clock>);
     let bench = Bench {
         launcher: Launcher::unguarded(Arc::clone(&clock)),
         clock,
         sessions: factory.state.value.join("sessions"),
         prices: Prices::default(),
         empty_home: PathBuf::from("/"),
-        open: open.collect(),
+        open: station_settings(config).map(|settings| settings.open_to_agents()).unwrap_or_default(),
     };
     // A command line that is none is told elsewhere.
     let presences = presences(&factory.engines.value, &bench).await.unwrap_or_default();
