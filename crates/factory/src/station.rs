@@ -205,6 +205,7 @@ impl Station {
 
     /// Works until `stop`, then lets running jobs save their work and gives them back.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), StationError> {
+        let lookout = self.lookout();
         *self.detected.lock() = self.look_around().await;
         let answer = tokio::select! {
             answer = self.come_back() => answer?,
@@ -216,7 +217,7 @@ impl Station {
         let ended = tokio::select! {
             ended = self.renew_for_ever(answer) => ended,
             ended = self.receive_for_ever() => ended,
-            ended = self.look_out_for_ever() => ended,
+            ended = self.look_out_for_ever(lookout) => ended,
             () = self.watch_leases() => Ok(()),
             () = self.claim_for_ever() => Ok(()),
             () = self.replay_for_ever() => Ok(()),

@@ -78,8 +78,7 @@ pub(super) struct LoginWatch {
 
 impl LoginWatch {
     pub(super) fn on(files: Vec<PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        let folders = folders_of(&files);
-        let watch = FolderWatch::on(&folders, Arc::clone(&clock));
+        let (folders, watch) = watched(&files, &clock);
         Self { marks: marks(&files), files, folders, watch, clock }
     }
 
@@ -87,15 +86,24 @@ impl LoginWatch {
     pub(super) async fn changed(&mut self) {
         loop {
             self.watch.changed().await;
-            let folders = folders_of(&self.files);
-            if folders != self.folders {
-                self.watch = FolderWatch::on(&folders, Arc::clone(&self.clock));
-                self.folders = folders;
+            if folders_of(&self.files) != self.folders {
+                (self.folders, self.watch) = watched(&self.files, &self.clock);
             }
             let now = marks(&self.files);
             if std::mem::replace(&mut self.marks, now.clone()) != now {
                 return;
             }
+        }
+    }
+}
+
+/// Watches the folders in which files are, or will appear: those that are there once the watch has begun.
+fn watched(files: &[PathBuf], clock: &Arc<dyn Clock>) -> (BTreeSet<PathBuf>, FolderWatch) {
+    loop {
+        let folders = folders_of(files);
+        let watch = FolderWatch::on(&folders, Arc::clone(clock));
+        if folders == folders_of(files) {
+            return (folders, watch);
         }
     }
 }

@@ -27,6 +27,12 @@ pub(super) struct Declared {
     pub(super) tools: BTreeMap<String, Vec<String>>,
 }
 
+/// What is watched for as long as the factory works.
+pub(super) struct Lookout {
+    surroundings: FolderWatch,
+    logins: LoginWatch,
+}
+
 impl Station {
     /// The configuration says something else than before, perhaps: tokens beyond what can be detected, and tools to look
     /// for. The coordinator hears of it at once.
@@ -41,12 +47,20 @@ impl Station {
         });
     }
 
+    /// Begins to watch. Before the first look around: what changes after that look is news, however long it takes until
+    /// the coordinator answers.
+    pub(super) fn lookout(&self) -> Lookout {
+        let login_files = self.engines.iter().flat_map(|engine| engine.login_files()).collect();
+        Lookout {
+            surroundings: FolderWatch::on(self.surroundings(), Arc::clone(&self.clock)),
+            logins: LoginWatch::on(login_files, Arc::clone(&self.clock)),
+        }
+    }
+
     /// Looks around whenever something changes where programs or repositories are, or about a login. The timer finds the
     /// rest.
-    pub(super) async fn look_out_for_ever(&self) -> Result<(), StationError> {
-        let mut watch = FolderWatch::on(self.surroundings(), Arc::clone(&self.clock));
-        let login_files = self.engines.iter().flat_map(|engine| engine.login_files()).collect();
-        let mut logins = LoginWatch::on(login_files, Arc::clone(&self.clock));
+    pub(super) async fn look_out_for_ever(&self, lookout: Lookout) -> Result<(), StationError> {
+        let Lookout { surroundings: mut watch, mut logins } = lookout;
         let mut declared = self.declared.subscribe();
         let at_first = (&self.settings.capabilities, &self.settings.tools);
         if at_first != (&declared.borrow().capabilities, &declared.borrow().tools) {

@@ -17,7 +17,7 @@ use store::{DirectoryLogs, Sqlite};
 use tempfile::TempDir;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -209,6 +209,7 @@ impl Drop for Fleet {
 pub(crate) struct Line {
     pub(crate) address: SocketAddr,
     wire: watch::Sender<Wire>,
+    calls: Arc<Notify>,
     _carrying: JoinSet<()>,
 }
 
@@ -227,8 +228,14 @@ impl Line {
         let address = listener.local_addr().unwrap();
         let (wire, watched) = watch::channel(Wire::Whole);
         let mut carrying = JoinSet::new();
-        carrying.spawn(carry(listener, fleet.address, watched));
-        Self { address, wire, _carrying: carrying }
+        let calls = Arc::new(Notify::new());
+        carrying.spawn(carry(listener, fleet.address, watched, Arc::clone(&calls)));
+        Self { address, wire, calls, _carrying: carrying }
+    }
+
+    /// Waits until somebody tries to call.
+    pub(crate) async fn until_called(&self) {
+        tokio::time::timeout(PATIENCE, self.calls.notified()).await.expect("nobody calls");
     }
 
     /// Breaks it so that everybody notices.
@@ -246,9 +253,10 @@ impl Line {
     }
 }
 
-async fn carry(listener: TcpListener, to: SocketAddr, wire: watch::Receiver<Wire>) {
+async fn carry(listener: TcpListener, to: SocketAddr, wire: watch::Receiver<Wire>, called: Arc<Notify>) {
     let mut calls = JoinSet::new();
     while let Ok((near, _)) = listener.accept().await {
+        called.notify_one();
         calls.spawn(carry_one(near, to, wire.clone()));
     }
 }

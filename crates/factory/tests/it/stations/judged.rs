@@ -94,6 +94,22 @@ async fn a_first_sign_in_reaches_the_scheduler_without_a_restart() {
 }
 
 #[tokio::test]
+async fn a_sign_in_while_the_factory_waits_for_its_coordinator_is_not_missed() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let settings = with_login(&forge, "early");
+    let client = fleet.enrol("early", &line).await;
+    line.cut();
+    let _plant = Plant::start(settings, client);
+    line.until_called().await;
+
+    fs::write(forge.path("home/.claude/.credentials.json"), login_with("good")).unwrap();
+    line.mend();
+
+    until_signed_in(&fleet, "early", true).await;
+}
+
+#[tokio::test]
 async fn a_refused_tool_fails_the_job_at_once() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
