@@ -1,6 +1,7 @@
 //! A coordinator on a real store and a real broker, with faults in between, a clock in the hand, and a restart.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use async_trait::async_trait;
 use broker::Embedded;
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
 use domain::{
-    Broker, Clock, Entropy, EventKind, Flags, FleetStore, JobEvent, JobHistory, JobId, JobStore, Mode, Position, Scope,
-    StageName, Timestamp,
+    Backup as _, Broker, Clock, Collection, Entropy, EventKind, Expected, Flags, FleetStore, Generation, JobEvent,
+    JobHistory, JobId, JobStore, Lineage, Mode, Position, Scope, StageName, Timestamp,
 };
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, Submit};
@@ -46,6 +47,13 @@ enum Backend {
     Postgres(Box<pgserver::Server>),
 }
 
+/// What a store held at a moment.
+pub(crate) enum Backup {
+    File(PathBuf),
+    /// As the provider of a database keeps it.
+    Copy(Arc<WeakDatabase>),
+}
+
 /// The seed of what goes wrong with a weak database, unless `GIGA_WEAK_SEED` names another.
 const WEAK_SEED: u64 = 17;
 
@@ -77,21 +85,6 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let sqlite = Sqlite::open(folder.path().join("fleet.db"), Options::default()).unwrap();
         Self::on(Backend::Sqlite(Arc::new(sqlite)), folder)
-    }
-
-    /// Another store, put back from a backup of this one. Clock, people and broker are the same: they outlive a store.
-    pub(crate) fn restored(&self, backup: &std::path::Path) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("fleet.db");
-        store::restore_closed(backup, &path, self.clock.now()).unwrap();
-        let sqlite = Arc::new(Sqlite::open(path, Options::default()).unwrap());
-        let mut bench = Self::on(Backend::Sqlite(sqlite), folder);
-        bench.clock = self.clock.clone();
-        bench.entropy = Arc::clone(&self.entropy);
-        bench.settings = self.settings.clone();
-        bench.broker = Mutex::new(self.broker());
-        bench.admin = Mutex::new(self.admin.lock().clone());
-        bench
     }
 
     /// On a database that promises little, on a bad day. Each coordinator is a process of its own to it.
@@ -142,21 +135,60 @@ impl Bench {
         }
     }
 
+    /// What the store holds now, to be put back later.
+    pub(crate) async fn back_up(&self, file: PathBuf) -> Backup {
+        match &self.backend {
+            Backend::Memory(_) => panic!("what is in memory only is not backed up"),
+            Backend::Sqlite(sqlite) => drop(sqlite.back_up(&file, self.clock.now()).await.unwrap()),
+            Backend::Weak(database) => {
+                let chance = Arc::new(SeededEntropy::new(WEAK_SEED));
+                return Backup::Copy(Arc::new(database.copied(chance)));
+            }
+            Backend::Postgres(server) => {
+                drop(postgres(server).await.back_up(&file, self.clock.now()).await.unwrap());
+            }
+        }
+        Backup::File(file)
+    }
+
+    /// Another store, put back from a backup of this one. Clock, people and broker are the same: they outlive a store.
+    pub(crate) async fn restored(&self, backup: &Backup) -> Self {
+        let mut bench = match (&self.backend, backup) {
+            (Backend::Postgres(_), Backup::File(file)) => {
+                let bench = Self::postgres();
+                if let Backend::Postgres(server) = &bench.backend {
+                    postgres(server).await.restore(file, self.clock.now()).await.unwrap();
+                }
+                bench
+            }
+            (_, Backup::File(file)) => {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("fleet.db");
+                store::restore_closed(file, &path, self.clock.now()).unwrap();
+                Self::on(Backend::Sqlite(Arc::new(Sqlite::open(path, Options::default()).unwrap())), folder)
+            }
+            (_, Backup::Copy(database)) => {
+                let database = Arc::new(database.copied(Arc::new(SeededEntropy::new(WEAK_SEED))));
+                begin_anew(&weak(&database).await, self.clock.now()).await;
+                database.set_faults(Faults::BAD_DAY);
+                Self::on(Backend::Weak(database), tempfile::tempdir().unwrap())
+            }
+        };
+        bench.clock = self.clock.clone();
+        bench.entropy = Arc::clone(&self.entropy);
+        bench.settings = self.settings.clone();
+        bench.broker = Mutex::new(self.broker());
+        bench.admin = Mutex::new(self.admin.lock().clone());
+        bench
+    }
+
     /// The store, as a process finds it when it starts.
     async fn connect(&self) -> Stores {
         match &self.backend {
             Backend::Memory(memory) => Stores::of(Arc::clone(memory)),
             Backend::Sqlite(sqlite) => Stores::of(Arc::clone(sqlite)),
-            Backend::Weak(database) => {
-                let (clock, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
-                Stores::of(Arc::new(Weak::open(Arc::clone(database), clock, chance).await.unwrap()))
-            }
-            Backend::Postgres(server) => {
-                // The server does not flush, and several coordinators are what some stories are about.
-                let url = PostgresUrl::parse(&format!("{}?fsync=off", server.url())).unwrap();
-                let options = PostgresOptions { tenancy: Tenancy::Shared, ..PostgresOptions::default() };
-                Stores::of(Arc::new(Postgres::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()))
-            }
+            Backend::Weak(database) => Stores::of(Arc::new(weak(database).await)),
+            Backend::Postgres(server) => Stores::of(Arc::new(postgres(server).await)),
         }
     }
 
@@ -226,6 +258,29 @@ impl Bench {
         };
         (Coordinator::open(ports, self.settings.clone()).await.unwrap(), history)
     }
+}
+
+async fn weak(database: &Arc<WeakDatabase>) -> Weak {
+    let (clock, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
+    Weak::open(Arc::clone(database), clock, chance).await.unwrap()
+}
+
+/// The server does not flush, and several coordinators are what some stories are about.
+async fn postgres(server: &pgserver::Server) -> Postgres {
+    let url = PostgresUrl::parse(&format!("{}?fsync=off", server.url())).unwrap();
+    let options = PostgresOptions { tenancy: Tenancy::Shared, ..PostgresOptions::default() };
+    Postgres::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
+}
+
+/// What a restore writes last, on a store that its provider has put back.
+async fn begin_anew(store: &dyn FleetStore, now: Timestamp) {
+    let known = store.document(Collection::Meta, Lineage::KEY).await.unwrap();
+    let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
+    let former = known.map_or_else(Lineage::default, |known| serde_json::from_value(known.value).unwrap());
+    let generation = Generation::restored(former.generation, None, now);
+    let lineage = Lineage { generation, restored_at: Some(now), as_of: None };
+    let document = serde_json::to_value(lineage).unwrap();
+    store.put(Collection::Meta, Lineage::KEY, expected, Some(document)).await.unwrap();
 }
 
 /// A clock whose wall can be set, as people and time servers do.

@@ -56,11 +56,12 @@ macro_rules! stories_on {
 
 stories_on!(
     weak: accepting, arriving, claiming, cutting, depending, dispatching, errands, failing, following, idle, joining,
-    judging, leading, leasing, modes, placing, proving, racing, seats, showing, sighting, steering, turning, windows
+    judging, leading, leasing, modes, placing, proving, racing, restoring, seats, showing, sighting, steering, turning,
+    windows
 );
 
 // Those in which the store decides something. Not those that count the turns of the only thread: an answer from a server
 // takes any number of them.
 stories_on!(
-    postgres: accepting, claiming, depending, dispatching, errands, following, leading, leasing, racing, seats, steering, windows
+    postgres: accepting, claiming, depending, dispatching, errands, following, leading, leasing, racing, restoring, seats, steering, windows
 );

@@ -111,7 +111,7 @@ pub struct WeakDatabase {
     bell: watch::Sender<u64>,
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Data {
     items: BTreeMap<Key, Kept>,
     index: BTreeSet<(&'static str, String, Key)>,
@@ -120,6 +120,7 @@ pub(super) struct Data {
     requests: HashMap<&'static str, u64>,
 }
 
+#[derive(Clone)]
 struct Kept {
     etag: u64,
     document: Document,
@@ -131,6 +132,13 @@ impl WeakDatabase {
     /// An empty database with these faults, decided by this chance.
     pub fn new(faults: Faults, chance: Arc<dyn Entropy>) -> Self {
         Self { dice: Dice::new(faults, chance), data: Mutex::default(), bell: watch::Sender::new(0) }
+    }
+
+    /// Another database with everything that is in this one now, as a cloud makes it that goes back to a moment. Nothing
+    /// goes wrong with it until somebody says so.
+    pub fn copied(&self, chance: Arc<dyn Entropy>) -> Self {
+        let data = Mutex::new(self.data.lock().clone());
+        Self { dice: Dice::new(Faults::default(), chance), data, bell: watch::Sender::new(0) }
     }
 
     /// Changes what goes wrong from now on.

@@ -38,7 +38,7 @@ pub enum FeedPage {
 }
 
 /// Which items changed when, by physical partition. An item is there once: at its latest change.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Feed {
     end: u64,
     changes: [BTreeMap<u64, Key>; PHYSICAL_PARTITIONS],
