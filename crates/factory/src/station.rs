@@ -87,6 +87,9 @@ pub struct Station {
     forges: Forges,
     ledger: Ledger,
     detected: parking_lot::Mutex<Detected>,
+    /// Whoever looks around, and whoever tells of it, is the only one.
+    looking: tokio::sync::Mutex<()>,
+    speaking: tokio::sync::Mutex<()>,
     /// What the configuration says that this machine can do.
     declared: watch::Sender<Declared>,
     holdings: Holdings,
@@ -182,6 +185,8 @@ impl Station {
             advertised: parking_lot::Mutex::default(),
             ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?, BranchNotes::under(&state)),
             detected: parking_lot::Mutex::default(),
+            looking: tokio::sync::Mutex::default(),
+            speaking: tokio::sync::Mutex::default(),
             declared: watch::Sender::new(Declared {
                 capabilities: settings.capabilities.clone(),
                 tools: settings.tools.clone(),
@@ -256,7 +261,9 @@ impl Station {
         }
     }
 
+    /// One at a time: an older word that arrives last would stand.
     async fn heartbeat(&self) -> Result<HeartbeatAnswer, ClientError> {
+        let _turn = self.speaking.lock().await;
         let detected = self.detected.lock().clone();
         let engines = self.engine_health(detected.engines);
         let beat = Heartbeat {

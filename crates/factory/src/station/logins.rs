@@ -33,16 +33,16 @@ struct Refused {
 }
 
 /// What tells a file from what it was before: when it was written, and how long it is.
-type Marks = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
+pub(super) type Marks = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
 
 impl Logins {
-    /// An engine's login was not taken: it rests until somebody changes it, or for a while.
-    pub(super) fn refuse(&self, engine: &dyn Engine, why: String, now: Timestamp) {
+    /// An engine's login was not taken, as it was when the engine `began` with it: it rests until somebody changes it, or
+    /// for a while. Who has signed in while the engine still tried the old one has changed it.
+    pub(super) fn refuse(&self, engine: &EngineName, began: Marks, why: String, now: Timestamp) {
         let mut refused = self.refused.lock();
-        let times = refused.get(engine.name()).map_or(0, |known| known.times);
+        let times = refused.get(engine).map_or(0, |known| known.times);
         let until = now.after(REST_FIRST * 2_u32.pow(times.min(REST_DOUBLED_MAX)));
-        let marks = marks(&engine.login_files());
-        refused.insert(engine.name().clone(), Refused { why, marks, until, times: times + 1 });
+        refused.insert(engine.clone(), Refused { why, marks: began, until, times: times + 1 });
     }
 
     /// An engine has worked: its login is good.
@@ -52,12 +52,15 @@ impl Logins {
 
     /// Forgets refusals of logins that have changed since.
     pub(super) fn review(&self, engines: &[Arc<dyn Engine>]) {
-        let mut refused = self.refused.lock();
         for engine in engines {
-            let marks = marks(&engine.login_files());
-            if refused.get(engine.name()).is_some_and(|known| known.marks != marks) {
-                refused.remove(engine.name());
-            }
+            self.review_of(engine.name(), &marks(&engine.login_files()));
+        }
+    }
+
+    fn review_of(&self, engine: &EngineName, now: &Marks) {
+        let mut refused = self.refused.lock();
+        if refused.get(engine).is_some_and(|known| known.marks != *now) {
+            refused.remove(engine);
         }
     }
 
@@ -114,7 +117,7 @@ fn folders_of(files: &[PathBuf]) -> BTreeSet<PathBuf> {
     files.iter().filter_map(nearest).collect()
 }
 
-fn marks(files: &[PathBuf]) -> Marks {
+pub(super) fn marks(files: &[PathBuf]) -> Marks {
     let mark = |file: &PathBuf| {
         let found = std::fs::metadata(file).ok()?;
         Some((found.modified().ok()?, found.len()))
@@ -131,6 +134,23 @@ mod tests {
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_login_that_changes_while_the_old_one_is_still_tried_is_not_the_refused_one() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".credentials.json");
+        let (name, now): (EngineName, _) = ("claude".parse().unwrap(), Timestamp::from_millis(1_000));
+        let logins = Logins::default();
+        fs::write(&file, "old").unwrap();
+        let began = marks(std::slice::from_ref(&file));
+
+        fs::write(&file, "a new one").unwrap();
+        logins.refuse(&name, began, "refused".to_owned(), now);
+        assert_eq!(logins.problem(&name, now).as_deref(), Some("refused"));
+        logins.review_of(&name, &marks(std::slice::from_ref(&file)));
+
+        assert_eq!(logins.problem(&name, now), None);
+    }
 
     #[tokio::test]
     async fn a_first_sign_in_is_noticed_although_its_folder_was_not_there_and_other_files_are_not() {

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Capability, EngineHealth};
+use domain::{Capability, EngineHealth, EngineName};
 
 use tracing::warn;
 
-use super::logins::LoginWatch;
+use super::logins::{LoginWatch, Marks};
 use super::{Station, StationError};
-use crate::engine::Engine;
 use crate::watch::FolderWatch;
 
 /// An installation touches many files: it is over when nothing has changed for this long.
@@ -97,11 +96,12 @@ impl Station {
 
     /// An engine said that its login is not taken. The coordinator hears of it before the job goes back, so that neither
     /// this job nor another comes here for it.
-    pub(super) async fn rest_login(&self, engine: &dyn Engine, message: &str) {
-        let name = engine.name();
+    pub(super) async fn rest_login(&self, name: &EngineName, began: Marks, message: &str) {
         let why = self.scrubber.text(&format!("its login was refused: {message}"));
         warn!("Engine `{name}` rests until somebody signs in: its login was refused");
-        self.logins.refuse(engine, why, self.clock.now());
+        self.logins.refuse(name, began, why, self.clock.now());
+        // Somebody may have signed in meanwhile, and the watch was told of it before there was a refusal to review.
+        self.logins.review(&self.engines);
         if self.heartbeat().await.is_err() {
             self.logins.news.notify_one();
         }

@@ -139,19 +139,22 @@ impl Station {
 
     /// Registers again if the machine can do something else than before.
     pub(super) async fn look_again(&self) -> Result<Option<HeartbeatAnswer>, StationError> {
-        let found = self.look_around().await;
-        self.logins.review(&self.engines);
-        let is_news = *self.advertised.lock() != self.engine_health(found.engines.clone());
-        let is_changed = {
-            let mut detected = self.detected.lock();
-            let is_changed = is_news || *detected != found;
-            *detected = found;
-            is_changed
-        };
-        if !is_changed {
+        if !self.finds_something_new().await {
             return Ok(None);
         }
         info!("This machine offers something else than before");
         self.register().await.map(Some)
+    }
+
+    /// Looks around. One at a time: what was seen earlier must not be taken for what is there now.
+    async fn finds_something_new(&self) -> bool {
+        let _turn = self.looking.lock().await;
+        let found = self.look_around().await;
+        self.logins.review(&self.engines);
+        let is_news = *self.advertised.lock() != self.engine_health(found.engines.clone());
+        let mut detected = self.detected.lock();
+        let is_changed = is_news || *detected != found;
+        *detected = found;
+        is_changed
     }
 }

@@ -73,8 +73,8 @@ async fn follow_settings(config: &Config, station: &Station) -> Infallible {
     let Some(folder) = folder else { return std::future::pending().await };
     let mut watch = FolderWatch::on([folder], Arc::new(SystemClock::new()));
     let mut told = Vec::new();
+    // What was changed since the file was read, while this factory waited to be let in, is news too.
     loop {
-        watch.changed().await;
         match config.reload() {
             Ok(now) => {
                 let later = counts_later(config, &now);
@@ -87,6 +87,7 @@ async fn follow_settings(config: &Config, station: &Station) -> Infallible {
             }
             Err(failure) => warn!("The changed settings are not used: {}", failure.message()),
         }
+        watch.changed().await;
     }
 }
 

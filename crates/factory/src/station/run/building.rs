@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::super::Station;
 use super::super::backlog::LogWriter;
 use super::super::holding::StopCause;
+use super::super::logins::marks;
 use super::super::reports::Answered;
 use super::asking;
 use super::budget::{budget_left, left_uncounted};
@@ -39,6 +40,7 @@ impl Station {
     pub(super) async fn build(self: &Arc<Self>, run: &mut Run, place: &Place) -> Result<Verdict, Trouble> {
         let engine = self.choose_engine(&run.assignment)?;
         run.engine = Some(engine.name().clone());
+        let login = marks(&engine.login_files());
         let end = self.run_engine(&*engine, run, place).await?;
         // Whatever goes wrong from here on, this much was spent.
         run.activity.lock().insights = end.insights.clone();
@@ -61,7 +63,7 @@ impl Station {
             }
             Judgement::Asked { question } => return Ok(Verdict::Asked { question, insights: end.insights }),
             Judgement::SignedOut { message } => {
-                self.rest_login(&*engine, &message).await;
+                self.rest_login(engine.name(), login, &message).await;
                 let message = format!("engine `{}` is not signed in here: {message}", engine.name());
                 return Ok(Verdict::NotHere { message, insights: spent_nothing_more(end.insights) });
             }

@@ -10,7 +10,7 @@ use factory::{Confine, Confinement, ForgeConfig, Station, StationError, StationS
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
-use crate::stage::{Forge, clock, git, myself_as};
+use crate::stage::{Forge, clock, closed_place, git, myself_as};
 
 const CANARY: &str = "canary-3b9e07";
 
@@ -100,7 +100,7 @@ async fn attack(name: &str, guard: Option<Vec<std::ffi::OsString>>) {
     let line = Line::to(&fleet).await;
     let state = forge.path(name);
     // Not where temporary files are, which everybody writes to.
-    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let elsewhere = closed_place();
     let engine = attacker(&forge, &state, elsewhere.path());
     let own = with_plants(&forge, elsewhere.path(), with_secrets(&forge, settings(name, &forge, &engine)));
     let refused = format!("! cat '{}'", state.join("factory.token").display());

@@ -9,7 +9,7 @@ use super::LONG;
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
-use crate::stage::Forge;
+use crate::stage::{Forge, closed_place};
 
 /// A home with toolchains, one of them hidden on purpose, a folder of programs on the `PATH`, and a program that a link in it
 /// leads to.
@@ -39,7 +39,7 @@ fn writer(home: &Path) -> String {
 async fn written(name: &str, open: impl FnOnce(&mut StationSettings, &Path)) -> String {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = closed_place();
     let home = home_in(place.path());
     // Spelled in another way than the factory knows it by.
     let spelled = place.path().join("spelled");
@@ -95,7 +95,7 @@ async fn an_engines_login_is_hidden_from_other_agents_wherever_it_is() {
     }
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = closed_place();
     let (named, home, other) = (place.path().join("login"), place.path().join("home"), place.path().join("other"));
     for folder in [&named, &home.join(".codex"), &other] {
         fs::create_dir_all(folder).unwrap();
@@ -142,7 +142,7 @@ async fn a_link_that_an_agent_left_in_its_home_hides_nothing_from_the_others() {
     }
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = closed_place();
     let (home, tools) = (place.path().join("home"), place.path().join("tools"));
     for folder in [&home, &tools] {
         fs::create_dir_all(folder).unwrap();
@@ -168,7 +168,7 @@ async fn a_link_in_an_engines_home_does_not_open_the_factorys_state() {
     }
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = closed_place();
     let (home, state) = (place.path().join("home"), place.path().join("home/state"));
     fs::create_dir_all(&state).unwrap();
     fs::write(state.join("canary"), "canary").unwrap();
@@ -191,7 +191,7 @@ async fn a_link_that_an_agent_left_in_the_place_of_a_home_opens_nothing() {
     }
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = closed_place();
     let (agents, operators) = (place.path().join("agents"), place.path().join("operators"));
     let (open, temporary) = (agents.join("home"), tempfile::tempdir().unwrap());
     for folder in [&agents, &operators] {

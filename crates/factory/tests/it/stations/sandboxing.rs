@@ -10,7 +10,7 @@ use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
 use crate::golden;
-use crate::stage::Forge;
+use crate::stage::{Forge, closed_place};
 
 /// A station whose only engine is a script that plays Codex.
 fn playing_codex(name: &str, forge: &Forge, script: &str) -> StationSettings {
@@ -38,7 +38,7 @@ async fn codex_gives_up_its_own_sandbox_only_for_one_that_keeps_it_from_writing_
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     // Everybody may write to temporary folders, so that the prey is somewhere else.
-    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let outside = closed_place();
     fs::write(outside.path().join("profile"), "untouched").unwrap();
     let script = format!(
         "echo \"$@\" > arguments.txt\n\
