@@ -9,6 +9,7 @@ mod judged;
 mod lodging;
 mod metering;
 mod opening;
+mod parting;
 pub(crate) mod plant;
 mod polling;
 mod preempting;
