@@ -138,4 +138,9 @@ pub enum Login {
         /// What to do about it, for people.
         why: String,
     },
+    /// The disk does not tell whether it has one.
+    Unreadable {
+        /// What went wrong with which file, for people.
+        why: String,
+    },
 }

@@ -9,9 +9,12 @@ use domain::{Capability, EngineHealth};
 
 use tracing::warn;
 
-use super::logins::LoginWatch;
+use super::logins::{LoginWatch, RestCause};
+use super::repo_watch::RepoWatch;
+use super::run::chain;
 use super::{Station, StationError};
-use crate::engine::Engine;
+use crate::detect::local_repos;
+use crate::engine::{Engine, EngineError};
 use crate::watch::FolderWatch;
 
 /// An installation touches many files: it is over when nothing has changed for this long.
@@ -31,6 +34,7 @@ pub(super) struct Declared {
 pub(super) struct Lookout {
     surroundings: FolderWatch,
     logins: LoginWatch,
+    repos: RepoWatch,
 }
 
 impl Station {
@@ -51,7 +55,10 @@ impl Station {
     /// the coordinator answers.
     pub(super) fn lookout(&self) -> Lookout {
         let login_files = self.engines.iter().flat_map(|engine| engine.login_files()).collect();
+        let local = local_repos(&self.settings.repos).into_values();
+        let repos = local.chain(self.settings.repo_base.clone()).collect();
         Lookout {
+            repos: RepoWatch::on(repos, Arc::clone(&self.clock)),
             surroundings: FolderWatch::on(self.surroundings(), Arc::clone(&self.clock)),
             logins: LoginWatch::on(login_files, Arc::clone(&self.clock)),
         }
@@ -60,7 +67,7 @@ impl Station {
     /// Looks around whenever something changes where programs or repositories are, or about a login. The timer finds the
     /// rest.
     pub(super) async fn look_out_for_ever(&self, lookout: Lookout) -> Result<(), StationError> {
-        let Lookout { surroundings: mut watch, mut logins } = lookout;
+        let Lookout { surroundings: mut watch, mut logins, mut repos } = lookout;
         let mut declared = self.declared.subscribe();
         let at_first = (&self.settings.capabilities, &self.settings.tools);
         if at_first != (&declared.borrow().capabilities, &declared.borrow().tools) {
@@ -70,6 +77,8 @@ impl Station {
             tokio::select! {
                 () = watch.changed() => {}
                 () = logins.changed() => {}
+                // One that has just come may be what others will come into.
+                () = repos.changed() => watch = FolderWatch::on(self.surroundings(), Arc::clone(&self.clock)),
                 () = self.logins.news.notified() => {}
                 Ok(()) = declared.changed() => {}
             }
@@ -88,8 +97,11 @@ impl Station {
         for engine in &mut engines {
             let until = windows.get(engine.credential.as_deref().unwrap_or(engine.name.as_str()));
             engine.window_until = until.copied().filter(|until| *until > now);
-            if let Some(why) = self.logins.problem(&engine.name, now) {
-                (engine.signed_in, engine.problem) = (Some(false), Some(why));
+            if let Some((cause, why)) = self.logins.problem(&engine.name, now) {
+                engine.problem = Some(why);
+                if cause == RestCause::Refused {
+                    engine.signed_in = Some(false);
+                }
             }
         }
         engines
@@ -98,10 +110,20 @@ impl Station {
     /// An engine said that its login is not taken. The coordinator hears of it before the job goes back, so that neither
     /// this job nor another comes here for it.
     pub(super) async fn rest_login(&self, engine: &dyn Engine, message: &str) {
-        let name = engine.name();
-        let why = self.scrubber.text(&format!("its login was refused: {message}"));
-        warn!("Engine `{name}` rests until somebody signs in: its login was refused");
-        self.logins.refuse(engine, why, self.clock.now());
+        warn!("Engine `{}` rests until somebody signs in: its login was refused", engine.name());
+        self.rest(engine, RestCause::Refused, &format!("its login was refused: {message}")).await;
+    }
+
+    /// What an engine needs on this disk could not be made ready: the next run would end in the same way. Otherwise as with
+    /// a login that was refused.
+    pub(super) async fn rest_unready(&self, engine: &dyn Engine, error: &EngineError) {
+        let why = chain(error);
+        warn!("Engine `{}` rests for a while: {why}", engine.name());
+        self.rest(engine, RestCause::Unready, &why).await;
+    }
+
+    async fn rest(&self, engine: &dyn Engine, cause: RestCause, why: &str) {
+        self.logins.rest(engine, cause, self.scrubber.text(why), self.clock.now());
         if self.heartbeat().await.is_err() {
             self.logins.news.notify_one();
         }

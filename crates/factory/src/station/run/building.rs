@@ -19,7 +19,8 @@ use super::budget::{budget_left, left_uncounted};
 use super::rework::prompt_of;
 use super::{Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
-    Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
+    Activity, Allowance, Beginning, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd,
+    Judgement,
 };
 use crate::process::{Bounds, Reach};
 use crate::runs::LocalStage;
@@ -109,7 +110,13 @@ impl Station {
             Some(home) => launcher.enclosed_by(|enclosure| self.settings.with_home_open(enclosure, home)),
             None => launcher,
         };
-        let engine_run = EngineRun::start(engine, &request, &launcher, bounds)?;
+        let engine_run = match EngineRun::start(engine, &request, &launcher, bounds) {
+            Err(why @ EngineError::Disk(_)) => {
+                self.rest_unready(engine, &why).await;
+                return Err(Trouble::NotReady { engine: engine.name().clone(), why });
+            }
+            started => started?,
+        };
         run.record.guard = Some(engine_run.mark());
         run.record.session = run.session();
         run.record.stage = LocalStage::Running;
@@ -247,8 +254,8 @@ impl Station {
     }
 }
 
-/// What a login that is not taken has cost where nobody says otherwise: nothing.
-fn spent_nothing_more(mut insights: Insights) -> Insights {
+/// What a login that is not taken has cost where nobody says otherwise, and an engine that did not begin: nothing.
+pub(super) fn spent_nothing_more(mut insights: Insights) -> Insights {
     insights.tokens_in.get_or_insert(0);
     insights.tokens_out.get_or_insert(0);
     insights.cost_usd.get_or_insert(0.0);
