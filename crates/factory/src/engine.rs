@@ -32,6 +32,7 @@ use domain::{EngineName, Insights, JobId};
 
 pub use acp::{AcpEngine, Permissions};
 pub use activity::Activity;
+pub(crate) use activity::FILES_MAX;
 pub use bench::{Bench, presences};
 pub(crate) use bench::{login_folders, make_all};
 pub use claude::ClaudeEngine;

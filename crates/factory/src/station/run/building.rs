@@ -127,6 +127,7 @@ impl Station {
             warn!(job.id = %run.key.job, "Job `{}` goes on: {words}", run.key.job);
             log.push(&words);
         }
+        log.forget_last_line();
         // Side by side: a coordinator that does not answer must not keep us from stopping the engine in time [I7].
         let (end, ()) =
             tokio::join!(self.follow_engine(run, place, engine_run, log), self.report_start(run, engine.name()));
@@ -147,7 +148,8 @@ impl Station {
             over.cancel();
             end
         };
-        let (end, ()) = tokio::join!(to_the_end, self.save_now_and_then(run, place, &over));
+        let (saved, watched) = (self.save_now_and_then(run, place, &over), self.watch_files(run, place, &over));
+        let (end, (), ()) = tokio::join!(to_the_end, saved, watched);
         end
     }
 
@@ -221,9 +223,13 @@ impl Station {
         })
     }
 
-    /// The engine that the coordinator chose, if it is here. Otherwise the first that the job may have, that is here, and
-    /// whose credential has something left; when none has, one of them all the same: its own word is newer than ours.
+    /// The engine that has begun the job's conversation, where the job leaves it to us. Otherwise the one that the
+    /// coordinator chose, if it is here. Otherwise the first that the job may have, that is here, and whose credential has
+    /// something left; when none has, one of them all the same: its own word is newer than ours.
     pub(super) fn choose_engine(&self, assignment: &Assignment) -> Result<Arc<dyn Engine>, Trouble> {
+        if let Some(engine) = self.engine_of_session(assignment) {
+            return Ok(engine);
+        }
         let asked = assignment.engines();
         let named = |name: &EngineName| self.engines.iter().find(|engine| engine.name() == name);
         let wanted: Vec<&Arc<dyn Engine>> =
@@ -241,6 +247,17 @@ impl Station {
         found.map(|engine| Arc::clone(engine)).ok_or_else(|| {
             Trouble::NoEngine(asked.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
         })
+    }
+
+    /// The engine whose conversation goes on, if the job names none and it can work now. One whose seats are counted is not
+    /// taken: the coordinator has given us a seat of another.
+    fn engine_of_session(&self, assignment: &Assignment) -> Option<Arc<dyn Engine>> {
+        let (name, _) = assignment.checkpoint.as_ref()?.session.as_deref()?.split_once(':')?;
+        let engine = self.engines.iter().find(|engine| engine.name().as_str() == name)?;
+        let is_free = assignment.spec.engines.is_empty() && !self.settings.engine_seats.contains_key(engine.name());
+        let detected = self.detected.lock().engines.clone();
+        let health = self.engine_health(detected).into_iter().find(|health| health.name == *engine.name())?;
+        (is_free && health.is_usable() && !self.is_used_up(engine.window_key())).then(|| Arc::clone(engine))
     }
 
     fn is_used_up(&self, credential: &str) -> bool {
