@@ -138,6 +138,27 @@ async fn of_a_plain_command_people_see_the_last_line_and_the_files_and_no_secret
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
 }
 
+#[tokio::test]
+async fn a_file_that_was_only_given_to_the_account_of_a_command_is_not_shown_as_changed() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    if let Err(error) = Account::named("nobody") {
+        eprintln!("SKIPPED: a command under another account is not tested here: {error}");
+        return;
+    }
+    fs::set_permissions(forge.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let line = Line::to(&fleet).await;
+    let gate = forge.path("gate");
+    let mut settings = settings("walled", &forge, &format!("echo new > new.md; {}", wait_for(&gate)));
+    settings.run_as = Some("nobody".to_owned());
+    let _plant = Plant::start(settings, fleet.enrol("walled", &line).await);
+    let job = fleet.submit("").await;
+
+    let progress = progress_with(&fleet, job, |progress| !progress.files.is_empty()).await;
+    fs::write(&gate, "").unwrap();
+
+    assert_eq!((progress.doing, progress.files), (None, vec!["new.md".to_owned()]));
+}
+
 /// Keeps its conversation as Claude Code does, and says whether it found it again.
 const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^a-zA-Z0-9]/-/g')\"\n\
     [ $how = resumed ] && { echo \"$id\" | cmp -s - \"$project/$id.jsonl\" || { echo 'no conversation' >&2; exit 9; }; }\n\
