@@ -5,6 +5,7 @@ mod tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,15 +16,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::RepoConfig;
 use crate::engine::{Engine, Login, Presence};
 use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
+use crate::remote::Remote;
 use tools::{Reading, TOOLS, Tool};
 
 /// What cannot be found by looking.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DetectConfig {
     /// Repositories that are configured.
-    pub repos: BTreeSet<RepoName>,
+    pub repos: BTreeMap<RepoName, RepoConfig>,
     /// A folder whose repositories are offered too (`AQ_FLEET_REPO_BASE`).
     pub repo_base: Option<PathBuf>,
     /// Tokens that an operator adds: `gpu:l4`, `site:berlin`, …
@@ -42,6 +45,8 @@ pub struct Detected {
     pub repos: BTreeSet<RepoName>,
     /// Where those are that were found under the base folder.
     pub found_repos: BTreeMap<RepoName, PathBuf>,
+    /// Those that are configured as folders of this machine and not there, with the folders: they are not offered.
+    pub absent_repos: BTreeMap<RepoName, PathBuf>,
     /// The engines that are there, each with what could be verified about it [B9].
     pub engines: Vec<EngineHealth>,
 }
@@ -58,7 +63,9 @@ pub async fn detect(
     launcher: &Launcher,
 ) -> Detected {
     let found_repos = config.repo_base.as_deref().map(repos_under).unwrap_or_default();
-    let repos: BTreeSet<RepoName> = config.repos.iter().chain(found_repos.keys()).cloned().collect();
+    let absent_repos = absent(&config.repos);
+    let known = config.repos.keys().chain(found_repos.keys());
+    let repos: BTreeSet<RepoName> = known.filter(|repo| !absent_repos.contains_key(*repo)).cloned().collect();
     let mut capabilities = config.custom.clone();
     capabilities.extend(platform());
     capabilities.extend(repos.iter().map(Capability::repo));
@@ -82,7 +89,30 @@ pub async fn detect(
     let mut engines: Vec<EngineHealth> = talks.join_all().await.into_iter().flatten().collect();
     engines.sort_by(|one, other| one.name.cmp(&other.name));
     capabilities.extend(engines.iter().map(|engine| Capability::engine(&engine.name)));
-    Detected { capabilities, repos, found_repos, engines }
+    Detected { capabilities, repos, found_repos, absent_repos, engines }
+}
+
+/// The repositories that are configured as folders of this machine.
+pub(crate) fn local_repos(repos: &BTreeMap<RepoName, RepoConfig>) -> BTreeMap<RepoName, PathBuf> {
+    let local = |(repo, config): (&RepoName, &RepoConfig)| {
+        let remote = Remote::parse(&config.url).ok()?;
+        Some((repo.clone(), remote.folder()?.to_owned()))
+    };
+    repos.iter().filter_map(local).collect()
+}
+
+fn absent(repos: &BTreeMap<RepoName, RepoConfig>) -> BTreeMap<RepoName, PathBuf> {
+    let mut local = local_repos(repos);
+    local.retain(|_, folder| is_absent(folder));
+    local
+}
+
+/// Whether a folder is not there. One of which that cannot be told is for git to judge.
+pub(crate) fn is_absent(folder: &Path) -> bool {
+    match fs::metadata(folder) {
+        Ok(found) => !found.is_dir(),
+        Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+    }
 }
 
 /// The file that a program's name stands for, as `execvp` would find it.
@@ -143,6 +173,7 @@ async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
                 Login::Unknown => (None, None),
                 Login::SignedIn => (Some(true), None),
                 Login::SignedOut { why } => (Some(false), Some(why)),
+                Login::Unreadable { why } => (None, Some(why)),
             };
             Some(EngineHealth { version, signed_in, problem, ..known })
         }

@@ -32,6 +32,7 @@ use domain::{EngineName, Insights, JobId};
 
 pub use acp::{AcpEngine, Permissions};
 pub use activity::Activity;
+pub(crate) use activity::FILES_MAX;
 pub use bench::{Bench, presences};
 pub(crate) use bench::{login_folders, make_all};
 pub use claude::ClaudeEngine;
@@ -136,6 +137,11 @@ pub enum Login {
     /// It has none.
     SignedOut {
         /// What to do about it, for people.
+        why: String,
+    },
+    /// The disk does not tell whether it has one.
+    Unreadable {
+        /// What went wrong with which file, for people.
         why: String,
     },
 }

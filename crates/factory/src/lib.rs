@@ -37,6 +37,7 @@ mod snapshot;
 mod state;
 mod station;
 mod submodules;
+mod touched;
 mod verify;
 mod watch;
 mod workspace;

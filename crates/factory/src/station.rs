@@ -16,6 +16,7 @@ mod polling;
 mod promoting;
 mod recovery;
 mod renewal;
+mod repo_watch;
 mod reports;
 mod request;
 mod run;
@@ -291,12 +292,17 @@ impl Station {
     async fn look_around(&self) -> Detected {
         let declared = self.declared.borrow().clone();
         let config = DetectConfig {
-            repos: self.settings.repos.keys().cloned().collect(),
+            repos: self.settings.repos.clone(),
             repo_base: self.settings.repo_base.clone(),
             custom: declared.capabilities,
             tools: declared.tools,
         };
-        detect(&config, &self.engines, &self.environment, &self.launcher).await
+        let found = detect(&config, &self.engines, &self.environment, &self.launcher).await;
+        let known = self.detected.lock().absent_repos.clone();
+        for (repo, folder) in found.absent_repos.iter().filter(|(repo, _)| !known.contains_key(*repo)) {
+            warn!("Repository `{repo}` is not offered until its folder {} is there", folder.display());
+        }
+        found
     }
 
     /// The mirror of a repository that this factory has.

@@ -14,6 +14,8 @@ pub struct Activity {
     worktree: PathBuf,
     /// The last thing it began.
     pub doing: Option<String>,
+    /// The last line of its output, which is all that an engine without a stream says.
+    pub said: Option<String>,
     /// Tools used so far.
     pub tool_calls: u32,
     /// Files changed so far, as far as the tools tell, the latest last.
@@ -30,7 +32,7 @@ pub struct Activity {
 const DOING_CHARS_MAX: usize = 200;
 
 /// The files that an agent changed last; the diff has them all.
-const FILES_MAX: usize = 20;
+pub(crate) const FILES_MAX: usize = 20;
 
 /// A failing tool can say a whole build; the first lines tell what it is about.
 const FAILURE_LINES_MAX: usize = 5;
@@ -47,11 +49,26 @@ impl Activity {
         output.events.iter().flat_map(|event| self.note_event(event)).collect()
     }
 
+    /// Takes in the last line of its output, if it does not say by itself what it is doing.
+    pub fn note_last_line(&mut self, line: impl FnOnce() -> Option<String>) {
+        if self.doing.is_none() {
+            self.said = line().map(|line| cut(&one_line(&line)));
+        }
+    }
+
+    /// Takes in the files that were found changed, if it does not say by itself what it is doing.
+    pub fn note_files(&mut self, files: &[PathBuf]) {
+        if self.doing.is_none() {
+            let surplus = files.len().saturating_sub(FILES_MAX);
+            self.files = files.iter().skip(surplus).map(|file| one_line(&file.to_string_lossy())).collect();
+        }
+    }
+
     /// What the coordinator is told about it.
     pub fn progress(&self) -> Progress {
         let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = self.insights;
         Progress {
-            doing: self.doing.clone(),
+            doing: self.doing.clone().or_else(|| self.said.clone()),
             tool_calls: Some(self.tool_calls).filter(|calls| *calls > 0),
             files: self.files.clone(),
             tokens_in,
@@ -185,6 +202,24 @@ mod tests {
         assert_eq!((activity.tool_calls, activity.files.len()), (2, 1));
         assert_eq!(activity.doing.as_deref(), Some("Edit src/lib.rs"));
         assert_eq!(activity.ending.as_deref(), Some("All done."));
+    }
+
+    #[test]
+    fn of_an_engine_without_a_stream_the_last_line_and_the_files_are_shown_and_of_another_its_own_word() {
+        let mut activity = Activity::begin(Path::new("/w"));
+        let files: Vec<PathBuf> = (0..30).map(|n| PathBuf::from(format!("f{n}\n"))).collect();
+
+        activity.note_last_line(|| Some("compiling \u{1b}[K core\r".to_owned()));
+        activity.note_files(&files);
+        let progress = activity.progress();
+
+        assert_eq!((progress.doing.as_deref(), progress.files.len()), (Some("compiling [K core"), FILES_MAX));
+        assert_eq!(progress.files.last().map(String::as_str), Some("f29"));
+        note(&mut activity, EngineEvent::Message { text: "I will".to_owned() });
+        activity.note_last_line(|| Some("noise".to_owned()));
+        activity.note_files(&[]);
+        let progress = activity.progress();
+        assert_eq!((progress.doing.as_deref(), progress.files.len()), (Some("I will"), FILES_MAX));
     }
 
     #[test]

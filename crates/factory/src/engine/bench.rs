@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::room::Refreshes;
+use super::room::{Refreshes, may_be_there};
 use super::{
     AcpEngine, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineError, EngineRequest, Presence,
     Prices, Session, TemplateError,
@@ -246,7 +246,9 @@ fn environment(
     config.pass.extend(login.variables.iter().map(|name| (*name).to_owned()));
     let cleared = Environment::cleared(variables.iter().cloned(), empty_home, &config);
     let own = variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home).join(login.folder));
-    match own.filter(|folder| login.files().any(|file| folder.join(file).is_file())) {
+    // Where no variable holds a login, a folder that does not tell may have the only one: whoever looks into it says so.
+    let has = |file: PathBuf| if login.is_in(&cleared) { file.is_file() } else { may_be_there(&file) };
+    match own.filter(|folder| login.files().any(|file| has(folder.join(file)))) {
         Some(folder) if config.home.is_none() && !is_set(&cleared, login.folder_variable) => {
             cleared.with(login.folder_variable, folder)
         }
@@ -416,6 +418,38 @@ mod tests {
         assert_eq!(claude.login_files(), std::slice::from_ref(&file));
         std::fs::hard_link(&file, home.path().join("second-name")).unwrap();
         assert!(matches!(claude.detect().await, Presence::Missing { .. }), "what is not carried is none");
+    }
+
+    #[tokio::test]
+    async fn a_login_that_cannot_be_looked_at_is_told_and_no_sign_out() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let place = tempfile::tempdir().unwrap();
+        for program in ["claude", "codex"] {
+            let program = place.path().join(program);
+            std::fs::write(&program, "#!/bin/sh\necho 1.2.3\n").unwrap();
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let home = place.path().join("x".repeat(300));
+        let variables = [("HOME", home.as_os_str()), ("PATH", place.path().as_os_str())];
+        let variables = variables.map(|(name, value)| (OsString::from(name), value.to_owned()));
+        let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+        let bench = Bench {
+            launcher: Launcher::unguarded(Arc::clone(&clock)),
+            clock,
+            sessions: place.path().join("sessions"),
+            prices: Prices::default(),
+            empty_home: place.path().join("empty"),
+            open: Vec::new(),
+        };
+
+        for engine in make_all(&BTreeMap::new(), &variables, &bench).unwrap() {
+            let presence = engine.detect().await;
+            let Presence::Ready { login: super::super::Login::Unreadable { why }, .. } = presence else {
+                panic!("{presence:?}");
+            };
+            assert!(why.starts_with(home.to_str().unwrap()) && why.contains(" cannot be read: "), "{why}");
+        }
     }
 
     #[test]

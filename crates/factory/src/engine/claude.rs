@@ -7,6 +7,7 @@ mod settings;
 mod standing;
 
 use std::ffi::OsString;
+use std::io;
 
 use async_trait::async_trait;
 use domain::EngineName;
@@ -67,20 +68,23 @@ impl ClaudeEngine {
     }
 
     fn login(&self) -> Login {
-        let settings = self.room.operators_file("settings.json").unwrap_or_default();
+        self.signs().map_or_else(|error| Login::Unreadable { why: error.to_string() }, Signs::login)
+    }
+
+    fn signs(&self) -> io::Result<Signs> {
+        let settings = self.room.operators_file("settings.json")?.unwrap_or_default();
         let is_set = |variable: &&str| {
             let own = self.environment.variable(variable).is_some_and(|value| !value.is_empty());
             own || settings::set(&settings, variable)
         };
         let has_settings = self.config.args.iter().any(|arg| arg.starts_with("--settings"));
-        let signs = Signs {
+        Ok(Signs {
             has_key: LOGIN.keys.iter().any(is_set),
             is_elsewhere: has_settings || PROVIDERS.iter().any(is_set),
-            has_file: self.room.holds(&LOGIN),
+            has_file: self.room.holds(&LOGIN)?,
             has_helper: settings::name_a_helper(&settings),
             os: std::env::consts::OS,
-        };
-        signs.login()
+        })
     }
 
     fn arguments(&self, request: &EngineRequest, session: &str, memory: Memory) -> Vec<OsString> {

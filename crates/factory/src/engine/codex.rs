@@ -6,6 +6,7 @@ mod settings;
 mod threads;
 
 use std::ffi::OsString;
+use std::io;
 
 use async_trait::async_trait;
 use domain::{EngineName, Insights, JobId};
@@ -69,16 +70,21 @@ impl CodexEngine {
     }
 
     fn login(&self) -> Login {
-        if LOGIN.is_in(&self.environment) || self.room.holds(&LOGIN) {
-            return Login::SignedIn;
+        self.login_found().unwrap_or_else(|error| Login::Unreadable { why: error.to_string() })
+    }
+
+    fn login_found(&self) -> io::Result<Login> {
+        // Looked at in any case: without them no run begins.
+        let settings = self.room.operators_file("config.toml")?.unwrap_or_default();
+        if LOGIN.is_in(&self.environment) || self.room.holds(&LOGIN)? {
+            return Ok(Login::SignedIn);
         }
-        let settings = self.room.operators_file("config.toml").unwrap_or_default();
         let has_settings = self.config.args.iter().any(|arg| arg.contains("model_provider"));
         // Another provider has a key of its own, or needs none.
-        match has_settings || settings::name_a_provider(&settings) {
+        Ok(match has_settings || settings::name_a_provider(&settings) {
             true => Login::Unknown,
             false => Login::SignedOut { why: "sign in with `codex login`, or set CODEX_API_KEY".to_owned() },
-        }
+        })
     }
 
     /// Its own sandbox mounts things, which nobody inside an enclosure can. The enclosure allows no more than the usual one.

@@ -19,6 +19,7 @@ use tracing::warn;
 
 pub(super) use self::carrying::Carried;
 use self::lineage::Lineage;
+pub(super) use self::operators::may_be_there;
 use self::operators::{Whose, bring_settings, look_at};
 pub(super) use self::refreshed::{Grows, Refreshes};
 use self::turn::{Turn, patiently};
@@ -78,8 +79,9 @@ impl Room {
     }
 
     /// What a file of the operator's holds.
-    pub(super) fn operators_file(&self, name: &str) -> Option<Vec<u8>> {
-        look_at(self.operators.as_deref()?, self.whose, name)
+    pub(super) fn operators_file(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let Some(operators) = &self.operators else { return Ok(None) };
+        Ok(look_at(operators, self.whose, name)?.map(|file| file.bytes))
     }
 
     /// The operator's folder, for a look at the login that is in it.
@@ -143,8 +145,8 @@ impl Room {
     }
 
     /// Whether the operator's folder holds a login that a job would get.
-    pub(super) fn holds(&self, login: &Login) -> bool {
-        self.operators_file(login.file).is_some_and(|file| signed::has_login(&file, login))
+    pub(super) fn holds(&self, login: &Login) -> io::Result<bool> {
+        Ok(self.operators_file(login.file)?.is_some_and(|file| signed::has_login(&file, login)))
     }
 }
 

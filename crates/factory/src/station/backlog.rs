@@ -25,9 +25,20 @@ pub(super) struct LogBacklog {
 struct State {
     scrub: Option<ScrubStream>,
     bytes: Vec<u8>,
+    last: LastLine,
     left_out: u64,
     is_closed: bool,
 }
+
+/// The last line that says something, of those that may be shown.
+#[derive(Default)]
+struct LastLine {
+    unfinished: Vec<u8>,
+    whole: Vec<u8>,
+}
+
+/// What of a line is kept for people who want to know what goes on.
+const LAST_LINE_BYTES_MAX: usize = 1024;
 
 /// The end that lines go in at. Dropping it says that there will be no more.
 pub(super) struct LogWriter {
@@ -70,6 +81,17 @@ impl LogWriter {
         }
         self.backlog.changed.notify_one();
     }
+
+    /// The last line that says something, without the secrets in it. One that a secret may still go on in is not shown yet.
+    pub(super) fn last_line(&self) -> Option<String> {
+        let state = self.backlog.state.lock();
+        Some(String::from_utf8_lossy(&state.last.whole).into_owned()).filter(|line| !line.is_empty())
+    }
+
+    /// Somebody else writes from here on.
+    pub(super) fn forget_last_line(&self) {
+        self.backlog.state.lock().last.whole.clear();
+    }
 }
 
 impl Drop for LogWriter {
@@ -110,6 +132,7 @@ impl State {
             return;
         }
         self.mark_what_is_missing();
+        let begin = self.bytes.len();
         match &mut self.scrub {
             Some(scrub) => {
                 // A secret may go on in the next line: the stream decides what can be shown.
@@ -121,6 +144,7 @@ impl State {
                 self.bytes.push(b'\n');
             }
         }
+        self.last.take(&self.bytes[begin..]);
     }
 
     fn end(&mut self) {
@@ -139,9 +163,44 @@ impl State {
     }
 }
 
+impl LastLine {
+    fn take(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let room = LAST_LINE_BYTES_MAX.saturating_sub(self.unfinished.len());
+            self.unfinished.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.unfinished);
+                if !line.trim_ascii().is_empty() {
+                    self.whole = line.trim_ascii().to_vec();
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_line_is_one_that_says_something_and_none_of_a_secret() {
+        let backlog = Arc::new(LogBacklog::scrubbed(&Scrubber::default()));
+        let writer = LogWriter::new(&backlog, u64::MAX);
+        let after = |lines: &[&str]| {
+            lines.iter().for_each(|line| writer.push(line));
+            writer.last_line()
+        };
+
+        assert_eq!(after(&[]), None);
+        assert_eq!(after(&["step one", " step two ", "", " "]).as_deref(), Some("step two"));
+        let key = ["-----BEGIN RSA PRIVATE KEY-----", "MIIEowIBAAKCAQEAyplanted", "bm90aGluZyBoZXJlIGVpdGhlcg"];
+        let within = after(&key).unwrap();
+        assert!(!within.contains("MIIE") && !within.contains("bm90"), "{within}");
+        assert_eq!(after(&["-----END RSA PRIVATE KEY-----", "step three"]).as_deref(), Some("step three"));
+        assert_eq!(after(&[&"x".repeat(5_000)]).map(|line| line.len()), Some(LAST_LINE_BYTES_MAX));
+        writer.forget_last_line();
+        assert_eq!(writer.last_line(), None);
+    }
 
     #[test]
     fn lines_that_do_not_fit_are_counted_where_they_are_missing() {

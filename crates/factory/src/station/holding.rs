@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(Default)]
 pub(super) struct Holdings {
     held: Mutex<HashMap<JobId, Entry>>,
+    /// Why everything was stopped, also what is granted to us from then on.
+    closed: Mutex<Option<StopCause>>,
     pub(super) changed: Notify,
     /// An agent does something else than the coordinator knows.
     pub(super) progressed: Notify,
@@ -43,11 +45,15 @@ pub(super) enum StopCause {
 }
 
 impl Holdings {
-    /// A lease begins; the token stops whatever is done under it.
+    /// A lease begins; the token stops whatever is done under it. After [`Holdings::stop_all`] it is stopped already.
     pub(super) fn begin(&self, job: JobId, epoch: Epoch, good_until: Duration) -> CancellationToken {
         let stop = CancellationToken::new();
         let progress = Progress::default();
-        let entry = Entry { epoch, good_until, stop: stop.clone(), cause: None, progress, is_told: true };
+        let closed = self.closed.lock();
+        if closed.is_some() {
+            stop.cancel();
+        }
+        let entry = Entry { epoch, good_until, stop: stop.clone(), cause: *closed, progress, is_told: true };
         self.held.lock().insert(job, entry);
         self.changed.notify_one();
         stop
@@ -117,8 +123,10 @@ impl Holdings {
         }
     }
 
-    /// Stops every run.
+    /// Stops every run, those that are yet to begin as well: a grant may be on its way.
     pub(super) fn stop_all(&self, cause: StopCause) {
+        let mut closed = self.closed.lock();
+        *closed = Some(cause);
         for entry in self.held.lock().values_mut() {
             entry.cause.get_or_insert(cause);
             entry.stop.cancel();
@@ -177,6 +185,18 @@ mod tests {
 
         assert_eq!((early.is_cancelled(), late.is_cancelled(), next), (true, false, Some(secs(20))));
         assert_eq!(holdings.cause(job(1), Epoch(1)), Some(StopCause::Unrenewed));
+    }
+
+    #[test]
+    fn a_lease_that_begins_after_everything_was_stopped_is_stopped_for_the_same_cause() {
+        let holdings = Holdings::default();
+        holdings.begin(job(1), Epoch(1), secs(10));
+
+        holdings.stop_all(StopCause::Farewell);
+        let late = holdings.begin(job(2), Epoch(1), secs(10));
+
+        assert!(late.is_cancelled());
+        assert_eq!(holdings.cause(job(2), Epoch(1)), Some(StopCause::Farewell));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::runs::{LocalStage, RunRecord};
 
 /// How often the answer to an accept is asked for again; the nonce makes each asking the same.
 const ACCEPT_TRIES_MAX: u32 = 8;
+/// The same once the factory stops: what was granted is given back, and nobody waits long for a coordinator that is away.
+const LAST_TRIES_MAX: u32 = 3;
 
 impl Station {
     /// Keeps the inbox open, whatever happens to the connection.
@@ -128,8 +130,10 @@ impl Station {
         let mut pause = RECONNECT_FIRST;
         let mut tries = 0;
         loop {
-            match self.client.post("/accept", &request).await {
-                Err(error) if !error.is_final() && tries < ACCEPT_TRIES_MAX && !self.stopping.is_cancelled() => {
+            let answer = self.client.post("/accept", &request).await;
+            let tries_max = if self.stopping.is_cancelled() { LAST_TRIES_MAX } else { ACCEPT_TRIES_MAX };
+            match answer {
+                Err(error) if !error.is_final() && tries < tries_max => {
                     debug!(job.id = %job, %error, "No answer to an accept, asking again with the same nonce");
                     tries += 1;
                     self.clock.sleep(pause).await;

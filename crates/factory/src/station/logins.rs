@@ -1,4 +1,4 @@
-//! Logins of engines: those that were refused rest, and one that changes is noticed at once [B9].
+//! Logins of engines: one that was refused or cannot be brought to a run rests, and one that changes is noticed at once [B9].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,18 +14,30 @@ use crate::watch::FolderWatch;
 
 /// How long a refused login rests when nobody changes it; doubled each time it is refused again. Some logins are where
 /// nobody sees them change, and some services err.
-const REST_FIRST: Duration = Duration::from_mins(15);
+const REFUSED_RESTS: Duration = Duration::from_mins(15);
+/// The same where the disk was in the way: nobody says when it is not any more.
+const UNREADY_RESTS: Duration = Duration::from_mins(1);
 const REST_DOUBLED_MAX: u32 = 4;
 
-/// The logins that engines said are not taken.
+/// The logins that engines cannot work with for now.
 #[derive(Default)]
 pub(super) struct Logins {
-    refused: Mutex<BTreeMap<EngineName, Refused>>,
+    resting: Mutex<BTreeMap<EngineName, Resting>>,
     /// Something about them is to be told to the coordinator.
     pub(super) news: Notify,
 }
 
-struct Refused {
+/// Why the login of an engine rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RestCause {
+    /// The engine said that it is not taken.
+    Refused,
+    /// It, or what else the engine needs on this disk, could not be brought to a run.
+    Unready,
+}
+
+struct Resting {
+    cause: RestCause,
     why: String,
     marks: Marks,
     until: Timestamp,
@@ -36,21 +48,25 @@ struct Refused {
 pub(super) type Marks = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
 
 impl Logins {
-    /// An engine's login was not taken, as it was when the engine `began` with it: it rests until somebody changes it, or
-    /// for a while. Who has signed in while the engine still tried the old one has changed it.
-    pub(super) fn refuse(&self, engine: &EngineName, began: Marks, why: String, now: Timestamp) {
-        let mut refused = self.refused.lock();
-        let times = refused.get(engine).map_or(0, |known| known.times);
-        let until = now.after(REST_FIRST * 2_u32.pow(times.min(REST_DOUBLED_MAX)));
-        refused.insert(engine.clone(), Refused { why, marks: began, until, times: times + 1 });
+    /// An engine cannot work with its login, as it was when the engine `began` with it: it rests until somebody changes
+    /// it, or for a while. Who has signed in while the engine still tried the old one has changed it.
+    pub(super) fn rest(&self, engine: &EngineName, began: Marks, cause: RestCause, why: String, now: Timestamp) {
+        let mut resting = self.resting.lock();
+        let times = resting.get(engine).filter(|known| known.cause == cause).map_or(0, |known| known.times);
+        let first = match cause {
+            RestCause::Refused => REFUSED_RESTS,
+            RestCause::Unready => UNREADY_RESTS,
+        };
+        let until = now.after(first * 2_u32.pow(times.min(REST_DOUBLED_MAX)));
+        resting.insert(engine.clone(), Resting { cause, why, marks: began, until, times: times + 1 });
     }
 
     /// An engine has worked: its login is good.
     pub(super) fn trust(&self, engine: &EngineName) {
-        self.refused.lock().remove(engine);
+        self.resting.lock().remove(engine);
     }
 
-    /// Forgets refusals of logins that have changed since.
+    /// Lets those work again whose logins have changed since.
     pub(super) fn review(&self, engines: &[Arc<dyn Engine>]) {
         for engine in engines {
             self.review_of(engine.name(), &marks(&engine.login_files()));
@@ -58,15 +74,16 @@ impl Logins {
     }
 
     fn review_of(&self, engine: &EngineName, now: &Marks) {
-        let mut refused = self.refused.lock();
-        if refused.get(engine).is_some_and(|known| known.marks != *now) {
-            refused.remove(engine);
+        let mut resting = self.resting.lock();
+        if resting.get(engine).is_some_and(|known| known.marks != *now) {
+            resting.remove(engine);
         }
     }
 
     /// Why an engine rests, if it does.
-    pub(super) fn problem(&self, engine: &EngineName, now: Timestamp) -> Option<String> {
-        self.refused.lock().get(engine).filter(|known| known.until > now).map(|known| known.why.clone())
+    pub(super) fn problem(&self, engine: &EngineName, now: Timestamp) -> Option<(RestCause, String)> {
+        let resting = self.resting.lock();
+        resting.get(engine).filter(|known| known.until > now).map(|known| (known.cause, known.why.clone()))
     }
 }
 
@@ -101,7 +118,7 @@ impl LoginWatch {
 }
 
 /// Watches the folders in which files are, or will appear: those that are there once the watch has begun.
-fn watched(files: &[PathBuf], clock: &Arc<dyn Clock>) -> (BTreeSet<PathBuf>, FolderWatch) {
+pub(super) fn watched(files: &[PathBuf], clock: &Arc<dyn Clock>) -> (BTreeSet<PathBuf>, FolderWatch) {
     loop {
         let folders = folders_of(files);
         let watch = FolderWatch::on(&folders, Arc::clone(clock));
@@ -112,7 +129,7 @@ fn watched(files: &[PathBuf], clock: &Arc<dyn Clock>) -> (BTreeSet<PathBuf>, Fol
 }
 
 /// The folders in which files are, or will appear: an engine makes its own when somebody signs in for the first time.
-fn folders_of(files: &[PathBuf]) -> BTreeSet<PathBuf> {
+pub(super) fn folders_of(files: &[PathBuf]) -> BTreeSet<PathBuf> {
     let nearest = |file: &PathBuf| file.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_owned);
     files.iter().filter_map(nearest).collect()
 }
@@ -145,8 +162,8 @@ mod tests {
         let began = marks(std::slice::from_ref(&file));
 
         fs::write(&file, "a new one").unwrap();
-        logins.refuse(&name, began, "refused".to_owned(), now);
-        assert_eq!(logins.problem(&name, now).as_deref(), Some("refused"));
+        logins.rest(&name, began, RestCause::Refused, "refused".to_owned(), now);
+        assert_eq!(logins.problem(&name, now), Some((RestCause::Refused, "refused".to_owned())));
         logins.review_of(&name, &marks(std::slice::from_ref(&file)));
 
         assert_eq!(logins.problem(&name, now), None);

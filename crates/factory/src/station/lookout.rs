@@ -9,8 +9,12 @@ use domain::{Capability, EngineHealth, EngineName};
 
 use tracing::warn;
 
-use super::logins::{LoginWatch, Marks};
+use super::logins::{LoginWatch, Marks, RestCause};
+use super::repo_watch::RepoWatch;
+use super::run::chain;
 use super::{Station, StationError};
+use crate::detect::local_repos;
+use crate::engine::EngineError;
 use crate::watch::FolderWatch;
 
 /// An installation touches many files: it is over when nothing has changed for this long.
@@ -30,6 +34,7 @@ pub(super) struct Declared {
 pub(super) struct Lookout {
     surroundings: FolderWatch,
     logins: LoginWatch,
+    repos: RepoWatch,
 }
 
 impl Station {
@@ -50,7 +55,10 @@ impl Station {
     /// the coordinator answers.
     pub(super) fn lookout(&self) -> Lookout {
         let login_files = self.engines.iter().flat_map(|engine| engine.login_files()).collect();
+        let local = local_repos(&self.settings.repos).into_values();
+        let repos = local.chain(self.settings.repo_base.clone()).collect();
         Lookout {
+            repos: RepoWatch::on(repos, Arc::clone(&self.clock)),
             surroundings: FolderWatch::on(self.surroundings(), Arc::clone(&self.clock)),
             logins: LoginWatch::on(login_files, Arc::clone(&self.clock)),
         }
@@ -59,7 +67,7 @@ impl Station {
     /// Looks around whenever something changes where programs or repositories are, or about a login. The timer finds the
     /// rest.
     pub(super) async fn look_out_for_ever(&self, lookout: Lookout) -> Result<(), StationError> {
-        let Lookout { surroundings: mut watch, mut logins } = lookout;
+        let Lookout { surroundings: mut watch, mut logins, mut repos } = lookout;
         let mut declared = self.declared.subscribe();
         let at_first = (&self.settings.capabilities, &self.settings.tools);
         if at_first != (&declared.borrow().capabilities, &declared.borrow().tools) {
@@ -69,6 +77,8 @@ impl Station {
             tokio::select! {
                 () = watch.changed() => {}
                 () = logins.changed() => {}
+                // One that has just come may be what others will come into.
+                () = repos.changed() => watch = FolderWatch::on(self.surroundings(), Arc::clone(&self.clock)),
                 () = self.logins.news.notified() => {}
                 Ok(()) = declared.changed() => {}
             }
@@ -87,8 +97,11 @@ impl Station {
         for engine in &mut engines {
             let until = windows.get(engine.credential.as_deref().unwrap_or(engine.name.as_str()));
             engine.window_until = until.copied().filter(|until| *until > now);
-            if let Some(why) = self.logins.problem(&engine.name, now) {
-                (engine.signed_in, engine.problem) = (Some(false), Some(why));
+            if let Some((cause, why)) = self.logins.problem(&engine.name, now) {
+                engine.problem = Some(why);
+                if cause == RestCause::Refused {
+                    engine.signed_in = Some(false);
+                }
             }
         }
         engines
@@ -96,11 +109,22 @@ impl Station {
 
     /// An engine said that its login is not taken. The coordinator hears of it before the job goes back, so that neither
     /// this job nor another comes here for it.
-    pub(super) async fn rest_login(&self, name: &EngineName, began: Marks, message: &str) {
-        let why = self.scrubber.text(&format!("its login was refused: {message}"));
-        warn!("Engine `{name}` rests until somebody signs in: its login was refused");
-        self.logins.refuse(name, began, why, self.clock.now());
-        // Somebody may have signed in meanwhile, and the watch was told of it before there was a refusal to review.
+    pub(super) async fn rest_login(&self, engine: &EngineName, began: Marks, message: &str) {
+        warn!("Engine `{engine}` rests until somebody signs in: its login was refused");
+        self.rest(engine, began, RestCause::Refused, &format!("its login was refused: {message}")).await;
+    }
+
+    /// What an engine needs on this disk could not be made ready: the next run would end in the same way. Otherwise as with
+    /// a login that was refused.
+    pub(super) async fn rest_unready(&self, engine: &EngineName, began: Marks, error: &EngineError) {
+        let why = chain(error);
+        warn!("Engine `{engine}` rests for a while: {why}");
+        self.rest(engine, began, RestCause::Unready, &why).await;
+    }
+
+    async fn rest(&self, engine: &EngineName, began: Marks, cause: RestCause, why: &str) {
+        self.logins.rest(engine, began, cause, self.scrubber.text(why), self.clock.now());
+        // Somebody may have signed in meanwhile, and the watch was told of it before there was anything to review.
         self.logins.review(&self.engines);
         if self.heartbeat().await.is_err() {
             self.logins.news.notify_one();

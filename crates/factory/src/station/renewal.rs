@@ -10,7 +10,7 @@ use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
 use crate::run_key::RunKey;
 
 /// How often the coordinator is told at most what agents are doing, beyond the renewals that are due.
-const PROGRESS_EVERY: Duration = Duration::from_secs(3);
+pub(super) const PROGRESS_EVERY: Duration = Duration::from_secs(3);
 
 /// What a coordinator answers to somebody who holds nothing: another has the job, or a restored store never heard of it.
 const NOT_OURS: [&str; 2] = ["fenced", "no_such_job"];

@@ -23,7 +23,7 @@ use tracing::info;
 use super::backlog::{LogBacklog, LogWriter};
 use super::{NoRepo, Station};
 use crate::config::RepoConfig;
-use crate::engine::Activity;
+use crate::engine::{Activity, EngineError};
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::process::Launcher;
@@ -110,7 +110,14 @@ pub(super) enum Trouble {
     #[error("setup failed: {0}")]
     Setup(String),
     #[error("the engine could not be started")]
-    Engine(#[from] crate::engine::EngineError),
+    Engine(#[from] EngineError),
+    /// This disk is in the way, not the job: nobody has failed.
+    #[error("engine `{engine}` cannot be made ready here")]
+    NotReady {
+        engine: EngineName,
+        #[source]
+        why: EngineError,
+    },
     #[error("the disk refuses")]
     Disk(#[from] std::io::Error),
     #[error("nothing is left of the job's `{0}`")]
@@ -132,7 +139,9 @@ impl Trouble {
             Self::NoEngine(_) => FailureReason::NoEngine,
             Self::Budget(_) | Self::UnknownSpending { .. } => FailureReason::BudgetExceeded,
             Self::Setup(_) | Self::Engine(_) => FailureReason::EngineError,
-            Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::Disk(_) | Self::Stopped => FailureReason::Crash,
+            Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::NotReady { .. } | Self::Disk(_) | Self::Stopped => {
+                FailureReason::Crash
+            }
         }
     }
 }
@@ -162,8 +171,14 @@ impl Station {
             }
             Err(trouble) => (None, Err(trouble)),
         };
+        // Where no engine began, nothing is there to be saved.
+        let place = place.filter(|_| !matches!(verdict, Err(Trouble::NotReady { .. })));
         let verdict = verdict.unwrap_or_else(|trouble| match trouble {
             Trouble::Stopped => Verdict::Stopped,
+            trouble @ Trouble::NotReady { .. } => Verdict::NotHere {
+                message: chain(&trouble),
+                insights: building::spent_nothing_more(run.record.insights.clone()),
+            },
             trouble => Verdict::Failed {
                 reason: trouble.reason(),
                 again: Again::Worthwhile,

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use domain::{Capability, EngineName, FailureReason};
 use factory::{
     Again, Allowance, Beginning, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest,
-    EngineRun, EngineRunEnd, Environment, EnvironmentConfig, Judgement, Launcher, detect,
+    EngineRun, EngineRunEnd, Environment, EnvironmentConfig, Judgement, Launcher, RepoConfig, detect,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{Forge, clock, environment, git, guarded, job, roomy, run};
+use crate::stage::{Forge, clock, environment, git, guarded, job, main, roomy, run};
 
 fn engine(argv: &[&str], environment: Environment) -> CommandEngine {
     let config = EngineConfig {
@@ -136,8 +136,10 @@ async fn capabilities_are_what_the_machine_shows() {
     }
     git(base.path(), &["init", "--quiet", "--bare", "wiki.git"]);
     fs::create_dir(base.path().join("no-repository")).unwrap();
+    let at = |name: &str, url: &str| (name.parse().unwrap(), RepoConfig::at(url, main()));
+    let near = base.path().to_str().unwrap();
     let config = DetectConfig {
-        repos: ["notes".parse().unwrap()].into(),
+        repos: [at("notes", "https://git.example/notes.git"), at("wiki", "/no/such/wiki.git"), at("near", near)].into(),
         repo_base: Some(base.path().to_owned()),
         custom: ["gpu:l4".parse().unwrap()].into(),
         tools: [
@@ -157,7 +159,8 @@ async fn capabilities_are_what_the_machine_shows() {
     let detected = detect(&config, &engines, &environment(), &Launcher::unguarded(clock())).await;
 
     let repos: Vec<String> = detected.repos.iter().map(ToString::to_string).collect();
-    assert_eq!(repos, ["notes", "tracker", "wiki"]);
+    assert_eq!(repos, ["near", "notes", "tracker"], "one that is configured elsewhere is not what lies under the base");
+    assert_eq!(detected.absent_repos, [("wiki".parse().unwrap(), "/no/such/wiki.git".into())].into());
     let has = |token: &str| detected.capabilities.contains(&token.parse::<Capability>().unwrap());
     for token in [
         "os:linux",
@@ -168,11 +171,11 @@ async fn capabilities_are_what_the_machine_shows() {
         "has:true",
         "repo:notes",
         "repo:tracker",
-        "repo:wiki",
+        "repo:near",
     ] {
         assert!(has(token) || (token == "os:linux" && cfg!(not(target_os = "linux"))), "{token}: {detected:?}");
     }
-    assert!(!has("engine:absent") && !has("has:broken") && !has("has:absent"), "{detected:?}");
+    assert!(!has("repo:wiki") && !has("engine:absent") && !has("has:broken") && !has("has:absent"), "{detected:?}");
     assert!(detected.capabilities.iter().any(|token| token.as_str().starts_with("arch:")));
 }
 

@@ -9,6 +9,7 @@ mod judged;
 mod lodging;
 mod metering;
 mod opening;
+mod parting;
 pub(crate) mod plant;
 mod polling;
 mod preempting;
@@ -182,6 +183,25 @@ async fn cancelling_stops_the_engine_and_keeps_its_worktree_unpromoted() {
     assert_eq!(fs::read_to_string(kept.worktree.unwrap().join("half.md")).unwrap(), "half\n");
     assert_eq!(forge.shows(&pr_branch(job)), None);
     assert_eq!(fleet.job(job).await.reason, Some(FailureReason::Cancelled));
+}
+
+#[tokio::test]
+async fn a_repository_whose_folder_is_not_there_is_offered_as_soon_as_it_is() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let away = forge.path("not-mounted.git");
+    fs::rename(forge.remote(), &away).unwrap();
+    let settings = settings("early", &forge, "echo done > done.md");
+    let _plant = Plant::start(settings, fleet.enrol("early", &line).await);
+    fleet.until_seats("early", 1).await;
+
+    let job = fleet.submit("").await;
+    let waiting = fleet.job(job).await;
+    fs::rename(&away, forge.remote()).unwrap();
+
+    let done = fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    assert_eq!((waiting.stage, waiting.target_factory_id), (StageName::Queued, None), "nobody has the repository");
+    assert_eq!((done.runs, done.attempts), (1, 0));
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ fn a_repository_or_an_opened_folder_that_is_not_there_is_pointed_out() {
 
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let told = |words: &str| ran.stdout.lines().any(|line| line.starts_with("warn") && line.contains(words));
-    assert!(told(&format!("`gone` is offered, and {top}/gone.git is not there")), "{}", ran.stdout);
+    assert!(told(&format!("`gone` is not offered: {top}/gone.git is not there")), "{}", ran.stdout);
     assert!(told(&format!("`write` opens {top}/notthere, which is not there")), "{}", ran.stdout);
     assert!(!ran.stdout.contains(&format!("{top}/here is not there")), "{}", ran.stdout);
 }

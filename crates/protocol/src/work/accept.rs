@@ -50,7 +50,7 @@ pub struct Assignment {
     /// The branch to start from; the repository's own default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BranchName>,
-    /// The engine whose seat it takes: the others may be resting, and its own choice is the factory's only where this is absent.
+    /// The engine whose seat it takes: the others may be resting. The factory chooses by itself only where this is absent, or where another has begun the conversation of a job that names no engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineName>,
     /// How many attempts failed before.

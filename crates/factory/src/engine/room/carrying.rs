@@ -18,7 +18,7 @@ use domain::Clock;
 use tracing::{info, warn};
 
 use super::lineage::{Lineage, Origin};
-use super::operators::{Whose, bring_settings, place_of, read};
+use super::operators::{OperatorsFile, Whose, bring_settings, look_at};
 use super::refreshed::{Moment, Service};
 use super::signed::{essence, has_login, without_withheld};
 use super::standing::{Elsewhere, Found, Refresh, Standing};
@@ -70,8 +70,8 @@ impl Carried {
         turn: &Turn,
     ) -> io::Result<Option<Self>> {
         bring_settings((operators, whose), room, login)?;
-        let Some((folder, file)) = place_of(operators, whose, login.file) else { return Ok(None) };
-        let outside = read(&Folder::open_straight(&folder)?, &file)?;
+        let Some(found) = look_at(operators, whose, login.file)? else { return Ok(None) };
+        let OperatorsFile { folder, name: file, bytes: outside } = found;
         if !has_login(&outside, login) {
             return Ok(None);
         }

@@ -20,7 +20,8 @@ use super::budget::{budget_left, left_uncounted};
 use super::rework::prompt_of;
 use super::{Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
-    Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
+    Activity, Allowance, Beginning, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd,
+    Judgement,
 };
 use crate::process::{Bounds, Reach};
 use crate::runs::LocalStage;
@@ -111,7 +112,14 @@ impl Station {
             Some(home) => launcher.enclosed_by(|enclosure| self.settings.with_home_open(enclosure, home)),
             None => launcher,
         };
-        let engine_run = EngineRun::start(engine, &request, &launcher, bounds)?;
+        let login = marks(&engine.login_files());
+        let engine_run = match EngineRun::start(engine, &request, &launcher, bounds) {
+            Err(why @ EngineError::Disk(_)) => {
+                self.rest_unready(engine.name(), login, &why).await;
+                return Err(Trouble::NotReady { engine: engine.name().clone(), why });
+            }
+            started => started?,
+        };
         run.record.guard = Some(engine_run.mark());
         run.record.session = run.session();
         run.record.stage = LocalStage::Running;
@@ -122,6 +130,7 @@ impl Station {
             warn!(job.id = %run.key.job, "Job `{}` goes on: {words}", run.key.job);
             log.push(&words);
         }
+        log.forget_last_line();
         // Side by side: a coordinator that does not answer must not keep us from stopping the engine in time [I7].
         let (end, ()) =
             tokio::join!(self.follow_engine(run, place, engine_run, log), self.report_start(run, engine.name()));
@@ -142,7 +151,8 @@ impl Station {
             over.cancel();
             end
         };
-        let (end, ()) = tokio::join!(to_the_end, self.save_now_and_then(run, place, &over));
+        let (saved, watched) = (self.save_now_and_then(run, place, &over), self.watch_files(run, place, &over));
+        let (end, (), ()) = tokio::join!(to_the_end, saved, watched);
         end
     }
 
@@ -216,9 +226,13 @@ impl Station {
         })
     }
 
-    /// The engine that the coordinator chose, if it is here. Otherwise the first that the job may have, that is here, and
-    /// whose credential has something left; when none has, one of them all the same: its own word is newer than ours.
+    /// The engine that has begun the job's conversation, where the job leaves it to us. Otherwise the one that the
+    /// coordinator chose, if it is here. Otherwise the first that the job may have, that is here, and whose credential has
+    /// something left; when none has, one of them all the same: its own word is newer than ours.
     pub(super) fn choose_engine(&self, assignment: &Assignment) -> Result<Arc<dyn Engine>, Trouble> {
+        if let Some(engine) = self.engine_of_session(assignment) {
+            return Ok(engine);
+        }
         let asked = assignment.engines();
         let named = |name: &EngineName| self.engines.iter().find(|engine| engine.name() == name);
         let wanted: Vec<&Arc<dyn Engine>> =
@@ -238,6 +252,17 @@ impl Station {
         })
     }
 
+    /// The engine whose conversation goes on, if the job names none and it can work now. One whose seats are counted is not
+    /// taken: the coordinator has given us a seat of another.
+    fn engine_of_session(&self, assignment: &Assignment) -> Option<Arc<dyn Engine>> {
+        let (name, _) = assignment.checkpoint.as_ref()?.session.as_deref()?.split_once(':')?;
+        let engine = self.engines.iter().find(|engine| engine.name().as_str() == name)?;
+        let is_free = assignment.spec.engines.is_empty() && !self.settings.engine_seats.contains_key(engine.name());
+        let detected = self.detected.lock().engines.clone();
+        let health = self.engine_health(detected).into_iter().find(|health| health.name == *engine.name())?;
+        (is_free && health.is_usable() && !self.is_used_up(engine.window_key())).then(|| Arc::clone(engine))
+    }
+
     fn is_used_up(&self, credential: &str) -> bool {
         let now = self.clock.now();
         self.windows.lock().get(credential).is_some_and(|until| *until > now)
@@ -249,8 +274,8 @@ impl Station {
     }
 }
 
-/// What a login that is not taken has cost where nobody says otherwise: nothing.
-fn spent_nothing_more(mut insights: Insights) -> Insights {
+/// What a login that is not taken has cost where nobody says otherwise, and an engine that did not begin: nothing.
+pub(super) fn spent_nothing_more(mut insights: Insights) -> Insights {
     insights.tokens_in.get_or_insert(0);
     insights.tokens_out.get_or_insert(0);
     insights.cost_usd.get_or_insert(0.0);

@@ -4,15 +4,22 @@ use std::time::Duration;
 
 use protocol::Progress;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::super::Station;
 use super::super::backlog::LogWriter;
-use super::Run;
-use crate::engine::EngineOutput;
+use super::super::renewal::PROGRESS_EVERY;
+use super::{Place, Run};
+use crate::engine::{EngineOutput, FILES_MAX};
 use crate::runs::RunRecord;
 
 /// How often figures are written down at most while they change: a factory that is killed forgets no more than this.
 const FIGURES_EVERY: Duration = Duration::from_secs(5);
+
+/// How often a worktree is looked at for what has changed: as often as the coordinator is told.
+const FILES_EVERY: Duration = PROGRESS_EVERY;
+/// Where that takes long, only this part of the time is spent on it.
+const FILES_SHARE: u32 = 20;
 
 impl Station {
     /// Shows what the engine says, and keeps its session and its figures on disk: a factory that is killed gives the work
@@ -46,13 +53,34 @@ impl Station {
     }
 
     fn show(&self, run: &Run, output: &EngineOutput, log: &LogWriter) {
-        let (shown, progress) = {
-            let mut activity = run.activity.lock();
-            (activity.note(output), activity.progress())
-        };
+        let shown = run.activity.lock().note(output);
         for line in shown {
             log.push(&line);
         }
+        run.activity.lock().note_last_line(|| log.last_line());
+        self.tell_progress(run);
+    }
+
+    /// Shows which files an engine has changed that does not say so itself, for as long as it runs.
+    pub(super) async fn watch_files(&self, run: &Run, place: &Place, over: &CancellationToken) {
+        let Some((mirror, _, worktree)) = &place.repo else { return };
+        let mut pause = FILES_EVERY;
+        while over.run_until_cancelled(self.clock.sleep(pause)).await.is_some() {
+            if run.activity.lock().doing.is_some() {
+                return;
+            }
+            let began = self.clock.monotonic();
+            let Some(touched) = over.run_until_cancelled(mirror.touched(worktree, FILES_MAX)).await else { return };
+            pause = FILES_EVERY.max((self.clock.monotonic() - began) * FILES_SHARE);
+            // A worktree that cannot be looked at now may be the next time; what it means is for the proof to say.
+            let Ok(touched) = touched else { continue };
+            run.activity.lock().note_files(&touched);
+            self.tell_progress(run);
+        }
+    }
+
+    fn tell_progress(&self, run: &Run) {
+        let progress = run.activity.lock().progress();
         self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
     }
 

@@ -25,6 +25,10 @@ const WHERE_SETUP_WRITES: &str = ". Setup commands are confined as agents are, a
 impl Station {
     /// A worktree of its own, with the repository's setup done.
     pub(super) async fn prepare(self: &Arc<Self>, run: &mut Run) -> Result<Place, Trouble> {
+        // What was granted while the factory began to stop is only given back.
+        if run.stop.is_cancelled() {
+            return Err(Trouble::Stopped);
+        }
         let Some(repo) = run.assignment.repo.clone() else {
             let dir = self.host.scratch(run.key)?;
             let launcher = self.launcher_at_home(run)?.reaching([(dir.clone(), Reach::Everything)]);

@@ -38,9 +38,14 @@ pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> StationSetting
 
 /// What the agent does once it has used a tool.
 async fn first_progress(fleet: &Fleet, job: JobId) -> Progress {
+    progress_with(fleet, job, |progress| progress.tool_calls.is_some()).await
+}
+
+/// What the agent does once that is as described.
+async fn progress_with(fleet: &Fleet, job: JobId, is_so: impl Fn(&Progress) -> bool) -> Progress {
     let clock = clock();
     loop {
-        if let Some(progress) = fleet.progress(job).await.filter(|progress| progress.tool_calls.is_some()) {
+        if let Some(progress) = fleet.progress(job).await.filter(&is_so) {
             return progress;
         }
         assert!(clock.monotonic() < PATIENCE, "no progress was told");
@@ -112,6 +117,48 @@ async fn what_people_see_of_an_agent_at_work_holds_no_secret() {
     assert_eq!(progress.files, ["ghp_[secret]"]);
 }
 
+#[tokio::test]
+async fn of_a_plain_command_people_see_the_last_line_and_the_files_and_no_secret() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let gate = forge.path("gate");
+    let script = format!(
+        "echo new > new.md; echo more >> readme.md; echo step one\n\
+         printf 'step \\033[31mtwo ghp_0123456789abcdefghijABCDEFGHIJ456789\\n\\n'; {}",
+        wait_for(&gate)
+    );
+    let _plant = Plant::start(settings("plain", &forge, &script), fleet.enrol("plain", &line).await);
+    let job = fleet.submit("").await;
+
+    let progress = progress_with(&fleet, job, |progress| !progress.files.is_empty()).await;
+    fs::write(&gate, "").unwrap();
+
+    assert_eq!(progress.doing.as_deref(), Some("step \u{fffd}[31mtwo ghp_[secret]"));
+    assert_eq!(progress.files, ["new.md", "readme.md"]);
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_only_given_to_the_account_of_a_command_is_not_shown_as_changed() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    if let Err(error) = Account::named("nobody") {
+        eprintln!("SKIPPED: a command under another account is not tested here: {error}");
+        return;
+    }
+    fs::set_permissions(forge.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let line = Line::to(&fleet).await;
+    let gate = forge.path("gate");
+    let mut settings = settings("walled", &forge, &format!("echo new > new.md; {}", wait_for(&gate)));
+    settings.run_as = Some("nobody".to_owned());
+    let _plant = Plant::start(settings, fleet.enrol("walled", &line).await);
+    let job = fleet.submit("").await;
+
+    let progress = progress_with(&fleet, job, |progress| !progress.files.is_empty()).await;
+    fs::write(&gate, "").unwrap();
+
+    assert_eq!((progress.doing, progress.files), (None, vec!["new.md".to_owned()]));
+}
+
 /// Keeps its conversation as Claude Code does, and says whether it found it again.
 const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^a-zA-Z0-9]/-/g')\"\n\
     [ $how = resumed ] && { echo \"$id\" | cmp -s - \"$project/$id.jsonl\" || { echo 'no conversation' >&2; exit 9; }; }\n\
@@ -155,6 +202,36 @@ async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on
          log` and `git status` first, keep what is good, and finish the rest.",
     ];
     assert_eq!(history.lines().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_with_the_engine_that_began_it_where_the_job_names_none() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let up = forge.path("up");
+    let waits = format!("{CONVERSES}; touch '{}'; sleep 600 & wait", up.display());
+    let ends = format!("{CONVERSES}; {} | tail -n 1", stream("real-ok"));
+    let client = fleet.enrol("home", &line).await;
+    let first = Plant::start(playing("home", &forge, &waits), client.clone());
+    let job = fleet.submit("").await;
+    eventually("the first run", || up.exists()).await;
+    let is_written_down = || first.records().iter().any(|record| record.session.is_some());
+    eventually("the session being written down", is_written_down).await;
+    first.stop().await;
+
+    let mut both = playing("home", &forge, &ends);
+    let other = ["sh", "-c", "echo other > other.txt"].map(str::to_owned).to_vec();
+    both.engines.insert("another".parse().unwrap(), EngineConfig { argv: other, ..EngineConfig::default() });
+    let _second = Plant::start(both, client);
+
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    let engines: Vec<_> = fleet.runs(job).await.into_iter().filter_map(|run| run.engine).collect();
+    assert_eq!(engines, ["claude", "claude"].map(|name| name.parse().unwrap()));
+    let history = forge.file_at(&forge.shows(&pr_branch(job)).unwrap(), "history.txt").unwrap();
+    assert_eq!(
+        history.lines().filter(|line| ["new", "resumed"].contains(line)).collect::<Vec<_>>(),
+        ["new", "resumed"]
+    );
 }
 
 #[tokio::test]

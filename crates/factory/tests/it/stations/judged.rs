@@ -77,6 +77,35 @@ async fn a_refused_login_rests_its_engine_counts_nothing_and_a_new_one_is_used_a
 }
 
 #[tokio::test]
+async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_engine_without_signing_it_out() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let settings = with_login(&forge, "walled-in");
+    let login = forge.path("home/.claude/.credentials.json");
+    fs::write(&login, login_with("good")).unwrap();
+    // A folder in the place of a file that has to be written, as a disk that can only be read would have it.
+    let obstacle = settings.state.join("logins.lock");
+    fs::create_dir_all(&obstacle).unwrap();
+    let plant = Plant::start(settings, fleet.enrol("walled-in", &line).await);
+    let job = fleet.submit("retry: { max: 1 }\n").await;
+
+    let run = fleet.first_run(job).await;
+    let engine = fleet.engine("walled-in").await.unwrap();
+
+    assert_eq!((run.outcome, run.started_at, run.insights.cost_usd), (Some(RunOutcome::Released), None, Some(0.0)));
+    let problem = engine.problem.unwrap();
+    assert_eq!(run.message, Some(format!("engine `claude` cannot be made ready here: {problem}")));
+    assert_eq!(engine.signed_in, Some(true));
+    let view = fleet.until_stage(job, StageName::Queued).await;
+    assert_eq!((view.attempts, view.reason), (0, None));
+    eventually("the clean-up", || plant.records().is_empty()).await;
+    fs::remove_dir(&obstacle).unwrap();
+    fs::write(&login, login_with("good-again")).unwrap();
+    until_promoted(&fleet, job).await;
+    assert_eq!(fleet.job(job).await.runs, 2);
+}
+
+#[tokio::test]
 async fn a_first_sign_in_reaches_the_scheduler_without_a_restart() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;

@@ -36,6 +36,9 @@ fn check(name: &EngineName, presence: Presence, is_configured: bool) -> Option<C
         Presence::Ready { login: Login::SignedOut { why }, .. } => {
             Some(Check::warn("login", format!("nobody is signed in to `{name}` for agents: it gets no work"), why))
         }
+        Presence::Ready { login: Login::Unreadable { why }, .. } => {
+            Some(Check::warn("login", format!("whether `{name}` has one cannot be told: it gets no work"), why))
+        }
         Presence::Ready { login: Login::Unknown, .. } => None,
         Presence::Missing { why } => {
             let is_there = !is_configured && programs::found(name.as_str()).is_some();

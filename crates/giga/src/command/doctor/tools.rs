@@ -66,7 +66,7 @@ pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
     let missing = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
         let remote = Remote::parse(&repo.url).ok()?;
         let folder = remote.folder().filter(|folder| !folder.is_dir())?;
-        let found = format!("`{name}` is offered, and {} is not there", folder.display());
+        let found = format!("`{name}` is not offered: {} is not there", folder.display());
         Some(Check::warn("repository", found, format!("mend factory.repos.{name}.url, or make the repository")))
     };
     factory.repos.value.iter().filter_map(missing).chain(folder_of_repositories(factory)).collect()
@@ -86,7 +86,7 @@ fn folder_of_repositories(factory: &FactoryConfig) -> Option<Check> {
 /// What would a factory here offer, engines aside?
 pub(super) async fn capabilities(factory: &FactoryConfig) -> Check {
     let config = DetectConfig {
-        repos: factory.repos.value.keys().cloned().collect(),
+        repos: factory.repos.value.clone(),
         repo_base: factory.repo_base.value.clone(),
         custom: factory.capabilities.value.iter().cloned().collect(),
         tools: factory.tools.value.clone(),

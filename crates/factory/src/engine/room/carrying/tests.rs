@@ -264,7 +264,7 @@ fn a_link_on_the_way_to_a_login_leads_nowhere_also_after_a_crash() {
 
     assert_eq!(fs::read_to_string(ours.join(".claude/.credentials.json")).unwrap(), OLD);
     assert!(scene.note().exists() && carry().is_err());
-    assert!(room.operators_file(".credentials.json").is_none());
+    assert!(room.operators_file(".credentials.json").unwrap().is_none());
 }
 
 #[test]

@@ -1,0 +1,63 @@
+//! Which files of a worktree an agent has touched so far, for people who wait for it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::error::Error;
+use crate::mirror::Mirror;
+use crate::workspace::{FOR_THE_FACTORY, Worktree};
+
+/// So many are put in order. Nobody reads a list of more.
+const ORDERED_MAX: usize = 2_000;
+
+impl Mirror {
+    /// The files that differ from what was checked out, committed or not, the latest last: at most `count_max` of them. Safe
+    /// while the agent works. Contents are not compared: a file that was written anew as it was counts as well.
+    pub(crate) async fn touched(&self, worktree: &Worktree, count_max: usize) -> Result<Vec<PathBuf>, Error> {
+        self.seal()?;
+        let index = worktree.index();
+        let call = |verb| {
+            let call = self.call(verb).work_tree(worktree.path()).index(&index);
+            call.on_agents_files(self.host.enclosure(worktree))
+        };
+        let changed = ["--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all"];
+        let changed = call("diff-files").args(changed).output().await?;
+        let untracked = call("ls-files").args(["--others", "--exclude-standard", "-z"]).output().await?;
+        let names: BTreeSet<&[u8]> = changed.split(is_end).chain(untracked.split(is_end)).filter(is_work).collect();
+        // Files that were given to an account look changed although nobody wrote to them.
+        let handed_over_at = match &self.host.account {
+            Some(_) => modified(&index).map_err(Error::disk("read", &index))?,
+            None => SystemTime::UNIX_EPOCH,
+        };
+        let mut files: Vec<_> = names.into_iter().take(ORDERED_MAX).map(|name| touch(worktree, name)).collect();
+        files.retain(|(touched_at, _)| touched_at.is_none_or(|touched_at| touched_at > handed_over_at));
+        files.sort();
+        let surplus = files.len().saturating_sub(count_max);
+        Ok(files.into_iter().skip(surplus).map(|(_, file)| file).collect())
+    }
+}
+
+fn is_end(byte: &u8) -> bool {
+    *byte == 0
+}
+
+/// Whether a name is of a file that the work is about: neither a nested repository nor what is for the factory alone.
+fn is_work(name: &&[u8]) -> bool {
+    let is_for_us = FOR_THE_FACTORY.iter().any(|file| file.as_bytes() == *name);
+    !name.is_empty() && !name.ends_with(b"/") && !is_for_us
+}
+
+/// A file, and when it was touched: not known of one that is gone.
+fn touch(worktree: &Worktree, name: &[u8]) -> (Option<SystemTime>, PathBuf) {
+    let file = PathBuf::from(OsStr::from_bytes(name));
+    (modified(&worktree.path().join(&file)).ok(), file)
+}
+
+fn modified(path: &Path) -> io::Result<SystemTime> {
+    fs::symlink_metadata(path)?.modified()
+}
