@@ -209,6 +209,12 @@ impl Command {
         matches!(self, Self::Local(_)) || matches!(self, Self::Up(args) if args.demo)
     }
 
+    /// How much more is logged. What has a longer answer gives that for the first `-v`.
+    pub(crate) fn log_verbosity(&self, given: &GlobalArgs) -> u8 {
+        let own = u8::from(matches!(self, Self::Gc(_)));
+        given.verbose.saturating_sub(own)
+    }
+
     /// The global flags with what it means by them.
     pub(crate) fn global(&self, given: &GlobalArgs) -> GlobalArgs {
         match self {

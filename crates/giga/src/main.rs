@@ -60,8 +60,9 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
         config.keep_to_this_process();
     }
     let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
-    let logs = (cli.command.is_long_lived() && !cli.command.is_a_show()) || cli.global.verbose > 0;
-    let _log = if logs { Some(logging::start(&config.log, cli.global.verbose, out)?) } else { None };
+    let verbosity = cli.command.log_verbosity(&cli.global);
+    let logs = (cli.command.is_long_lived() && !cli.command.is_a_show()) || verbosity > 0;
+    let _log = if logs { Some(logging::start(&config.log, verbosity, out)?) } else { None };
     let context = Context::new(config, out);
     finish(threads, command::run(cli.command, &context))
 }

@@ -134,7 +134,7 @@ pub(crate) struct LocalArgs {
     /// Return when everything in it has ended
     #[arg(long)]
     pub(crate) once: bool,
-    /// Merge by itself what is ready
+    /// Merge by itself what is ready, for as long as this runs
     #[arg(long)]
     pub(crate) ship: bool,
     /// How many jobs to run at one time

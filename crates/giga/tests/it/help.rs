@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 20] = [
+const SCREENS: [(&str, &[&str]); 21] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
@@ -18,6 +18,7 @@ const SCREENS: [(&str, &[&str]); 20] = [
     ("explain", &["explain", "--help"]),
     ("factories", &["factories", "--help"]),
     ("ship", &["ship", "--help"]),
+    ("gc", &["gc", "--help"]),
     ("backup", &["backup", "--help"]),
     ("restore", &["restore", "--help"]),
     ("products-set", &["products", "set", "--help"]),
