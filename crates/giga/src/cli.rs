@@ -2,6 +2,7 @@
 
 mod bench;
 mod fleet;
+mod foreign;
 mod jobs;
 mod serving;
 mod upkeep;
@@ -18,6 +19,7 @@ pub(crate) use bench::{
     BenchThroughputArgs,
 };
 pub(crate) use fleet::{FactoriesArgs, ModeArgs, ProductSetArgs, RoleName, TokenCreateArgs};
+pub(crate) use foreign::meant;
 pub(crate) use jobs::{
     CancelArgs, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs, SubmitArgs, Until, WaitArgs,
 };

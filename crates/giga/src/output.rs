@@ -152,8 +152,14 @@ impl Output {
             return;
         }
         let _ = writeln!(stderr, "{} {}", self.words.paint("error:", Tint::Bad), clean_lines(failure.message()));
+        drop(stderr);
         if let Some(hint) = failure.hint_text() {
-            let _ = writeln!(stderr, "{} {}", self.words.paint("hint:", Tint::Good), clean_lines(hint));
+            self.hint(hint);
         }
+    }
+
+    /// What to do about it.
+    pub(crate) fn hint(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{} {}", self.words.paint("hint:", Tint::Good), clean_lines(text));
     }
 }

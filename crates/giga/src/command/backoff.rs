@@ -36,12 +36,12 @@ impl<'t> Backoff<'t> {
     }
 
     /// What happened, and how long it takes from `now` until it goes on.
-    pub(crate) fn sentence(&self, by: &str, now: Timestamp) -> String {
+    pub(crate) fn sentence(&self, place: &str, now: Timestamp) -> String {
         let message = self.message.map_or_else(String::new, |message| format!(": {message}"));
         // To the second, and never too early.
         let left = self.until.since(now).as_millis().div_ceil(1_000);
         let left = Span(Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)));
-        format!("attempt {} failed{by}{message}; next try in {left}", self.attempts)
+        format!("attempt {} failed{place}{message}; next try in {left}", self.attempts)
     }
 }
 
@@ -54,8 +54,8 @@ mod tests {
         let at = |millis: i64| Timestamp::from_millis(1_769_860_800_000 + millis);
         let backoff = Backoff { attempts: 2, message: Some("tests fail"), until: at(89_200) };
 
-        let said = backoff.sentence(" by `mac-1`", at(0));
+        let said = backoff.sentence(" on `mac-1`", at(0));
 
-        assert_eq!(said, "attempt 2 failed by `mac-1`: tests fail; next try in 1m30s");
+        assert_eq!(said, "attempt 2 failed on `mac-1`: tests fail; next try in 1m30s");
     }
 }

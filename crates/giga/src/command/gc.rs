@@ -48,12 +48,13 @@ fn show(context: &Context<'_>, cleaned: &Cleaned) -> Result<(), Failure> {
     if out.is_verbose() {
         list(context, report)?;
     }
-    let (verb, count) = (if report.dry_run { "could be freed" } else { "freed" }, report.removed.len());
+    let (freed, removed) = if report.dry_run { ("could be freed", "would go") } else { ("freed", "removed") };
     let more = if is_cut { "; --verbose names them all" } else { "" };
     out.note(&format!(
-        "{}: {} {verb}, {count} removed, {} kept{more}",
+        "{}: {} {freed}, {} {removed}, {} kept{more}",
         cleaned.state.display(),
         size(report.freed_bytes),
+        report.removed.len(),
         report.kept.len()
     ));
     Ok(())
@@ -86,7 +87,7 @@ fn summarize(context: &Context<'_>, report: &GcReport) -> Result<bool, Failure> 
 /// Everything, one by one.
 fn list(context: &Context<'_>, report: &GcReport) -> Result<(), Failure> {
     let (gone, tint) = gone(report);
-    let mut table = Table::new(&["", "KIND", "NAME", "SIZE", "WHY"], "WHY");
+    let mut table = Table::new(&["STATE", "KIND", "NAME", "SIZE", "WHY"], "WHY");
     let mut row = |state: Cell, item: &GcItem| {
         let bytes = if item.bytes == 0 { String::new() } else { size(item.bytes) };
         table.row(vec![

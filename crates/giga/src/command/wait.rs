@@ -28,7 +28,23 @@ pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Fa
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
     let watched = within(args.timeout, watch(context, &client, &ids, args.until)).await?;
-    report(context, &watched)
+    report(context, &watched)?;
+    next_step(context, &watched);
+    Ok(())
+}
+
+/// Says how what is done is merged, where nobody else does that.
+pub(super) fn next_step(context: &Context<'_>, jobs: &[JobView]) {
+    let is_ready =
+        |job: &&JobView| job.stage == StageName::Testing && job.errand.is_none() && job.pull_request.is_none();
+    let ready: Vec<&JobView> = jobs.iter().filter(is_ready).collect();
+    match ready.as_slice() {
+        [] => {}
+        [job] => context.out.note(&format!("done and verified: `giga ship {}` merges it", job.id)),
+        several => {
+            context.out.note(&format!("{} jobs are done and verified: `giga ship ID…` merges them", several.len()));
+        }
+    }
 }
 
 /// Follows jobs until each is where it is waited for, or can no longer get there.

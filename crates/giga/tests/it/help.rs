@@ -64,6 +64,15 @@ fn no_command_is_a_mistake_that_shows_the_help() {
 }
 
 #[test]
+fn a_word_from_another_program_is_translated() {
+    let ran = Machine::new().giga(&["status"]);
+
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.contains("unrecognized subcommand 'status'"), "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("hint: `giga jobs` lists jobs, `giga job ID` shows one\n"), "{}", ran.stderr);
+}
+
+#[test]
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = Machine::new().giga(&["completions", shell]);

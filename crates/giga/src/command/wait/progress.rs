@@ -77,18 +77,22 @@ impl<'c> Progress<'c> {
         if !has_moved && !matters {
             return;
         }
-        let by = match &event.by {
-            Actor::Person(name) => format!(" by {name}"),
-            Actor::Factory(factory) => format!(" by `{factory}`"),
-            Actor::Coordinator => String::new(),
-        };
         let words = match Backoff::of_event(event) {
             Some(backoff) => {
                 self.told.insert(event.job_id, backoff.until.to_string());
+                let place = match &event.by {
+                    Actor::Factory(factory) => format!(" on `{factory}`"),
+                    Actor::Person(_) | Actor::Coordinator => String::new(),
+                };
                 // By the coordinator's clock, which set both times.
-                backoff.sentence(&by, event.at)
+                backoff.sentence(&place, event.at)
             }
             None => {
+                let by = match &event.by {
+                    Actor::Person(name) => format!(" by {name}"),
+                    Actor::Factory(factory) => format!(" by `{factory}`"),
+                    Actor::Coordinator => String::new(),
+                };
                 let said = ["message", "question"].iter().find_map(|key| event.data.get(*key)?.as_str());
                 let message = said.map_or_else(String::new, |message| format!(": {message}"));
                 format!("{}{by}{message}", kind_name(event.kind))
