@@ -65,6 +65,21 @@ impl Coordinator {
         }
     }
 
+    /// The jobs that one waits for, with where they are: what is done and not shipped waits for a person in its turn.
+    fn awaited(&self, job: &Job, deps: &[JobId]) -> String {
+        let desk = self.desk.lock();
+        let words = deps.iter().map(|dep| {
+            // Who may see this job may see those of its product.
+            let known = desk.job(*dep).filter(|known| known.value.product() == job.product());
+            match known.as_ref().map(|known| known.value.stage()) {
+                Some(Stage::Testing { errand: None, .. }) => format!("`{dep}` (done: ship it with `giga ship {dep}`)"),
+                Some(stage) => format!("`{dep}` ({})", stage.name()),
+                None => format!("`{dep}`"),
+            }
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
     async fn summary(&self, job: &Job, now: &Explanation) -> Result<String, Error> {
         Ok(match job.stage() {
             Stage::Queued { dispatch: Some(offer), .. } => {
@@ -84,10 +99,7 @@ impl Coordinator {
                 format!("waits for an answer: {question} (give it with `giga requeue {} -m \"…\"`)", job.id())
             }
             Stage::Blocked { on: Obstacle::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
-                DepsVerdict::Unmet(deps) => {
-                    let deps: Vec<_> = deps.iter().map(|dep| format!("`{dep}`")).collect();
-                    format!("waits for {}", deps.join(", "))
-                }
+                DepsVerdict::Unmet(deps) => format!("waits for {}", self.awaited(job, &deps)),
                 DepsVerdict::Met => "its dependencies are met, it is about to be queued".to_owned(),
                 DepsVerdict::Failed(dep) => format!("its dependency `{dep}` failed"),
             },

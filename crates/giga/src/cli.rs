@@ -2,6 +2,7 @@
 
 mod bench;
 mod fleet;
+mod foreign;
 mod jobs;
 mod serving;
 mod upkeep;
@@ -18,6 +19,7 @@ pub(crate) use bench::{
     BenchThroughputArgs,
 };
 pub(crate) use fleet::{FactoriesArgs, ModeArgs, ProductSetArgs, RoleName, TokenCreateArgs};
+pub(crate) use foreign::meant;
 pub(crate) use jobs::{
     CancelArgs, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs, SubmitArgs, Until, WaitArgs,
 };
@@ -207,6 +209,12 @@ impl Command {
     /// Whether it tells its story itself, so that log lines would only be in the way.
     pub(crate) fn is_a_show(&self) -> bool {
         matches!(self, Self::Local(_)) || matches!(self, Self::Up(args) if args.demo)
+    }
+
+    /// How much more is logged. What has a longer answer gives that for the first `-v`.
+    pub(crate) fn log_verbosity(&self, given: &GlobalArgs) -> u8 {
+        let own = u8::from(matches!(self, Self::Gc(_)));
+        given.verbose.saturating_sub(own)
     }
 
     /// The global flags with what it means by them.

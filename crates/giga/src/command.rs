@@ -2,6 +2,7 @@
 
 mod act;
 mod alerts;
+mod backoff;
 mod backup;
 mod completions;
 mod dead_letters;
@@ -34,6 +35,7 @@ use ambient::SystemClock;
 use domain::{Clock, Timestamp};
 use protocol::Client;
 
+pub(crate) use backoff::Backoff;
 pub(crate) use doctor::doctor;
 pub(crate) use forecast::is_stuck;
 pub(crate) use wait::{asks, rests};

@@ -7,12 +7,14 @@ mod environment;
 mod factory;
 mod file;
 mod housekeeping;
+mod limits;
 mod log;
 mod overrides;
 mod polling;
 mod resolver;
 mod secret;
 mod setting;
+mod size;
 mod span;
 mod store;
 
@@ -120,10 +122,11 @@ impl Config {
     }
 }
 
-/// Whether a text could be a configuration file.
+/// What a text means as a configuration file.
 #[cfg(test)]
-pub(crate) fn check_file(text: &str) -> Result<(), Failure> {
-    File::parse(std::path::Path::new("giga.toml"), text.to_owned()).map(drop)
+pub(crate) fn of_file(text: &str) -> Result<Config, Failure> {
+    let file = File::parse(std::path::Path::new("giga.toml"), text.to_owned())?;
+    Config::resolve(&Overrides::default(), Environment::of([("HOME", "/home/ada")]), file)
 }
 
 fn data(
@@ -251,6 +254,42 @@ mod tests {
         let expected = "/etc/giga/giga.toml:3: `soon` is not a span of time: write `90s`, `2m` or `1h30m`";
         assert_eq!(in_file.message(), expected);
         assert_eq!(in_env.message(), "GIGA_LEASE_TTL: `30` has no unit: write `30s`, `30m` or `30h`");
+    }
+
+    #[test]
+    fn a_limit_is_written_in_units_or_by_the_older_name_that_ends_in_its_unit() {
+        let new = "[factory.limits]\nwall = \"1h30m\"\ngrace = \"0s\"\ndisk = \"10GiB\"\ndisk_free = \"1B\"\n";
+        let old = "[factory.limits]\nengine_wall_ms = 5400000\ngrace_ms = 0\nworktree_growth_mib_max = 10240\n\
+                   disk_free_mib_min = 1\n";
+
+        let by_new = resolve(&Overrides::default(), &[], new).unwrap();
+        let by_old = resolve(&Overrides::default(), &[], old).unwrap();
+
+        let expected = ::factory::Limits {
+            engine_wall_ms: 5_400_000,
+            grace_ms: 0,
+            worktree_growth_mib_max: 10 * 1024,
+            disk_free_mib_min: 1,
+            ..Default::default()
+        };
+        assert_eq!((&by_new.factory.limits, &by_old.factory.limits), (&expected, &expected));
+        assert_eq!(listed(&by_new, "factory.limits.wall"), ("1h30m", "/etc/giga/giga.toml:2"));
+        assert_eq!(listed(&by_old, "factory.limits.disk"), ("10GiB", "/etc/giga/giga.toml:4"));
+        assert_eq!(listed(&by_old, "factory.limits.idle"), ("15m", "default"));
+    }
+
+    #[test]
+    fn a_limit_that_is_written_twice_or_lets_nothing_run_is_refused_with_what_to_do() {
+        let twice = "[factory.limits]\nwall = \"1h\"\nengine_wall_ms = 5\n";
+
+        let twice = resolve(&Overrides::default(), &[], twice).unwrap_err();
+        let nothing = resolve(&Overrides::default(), &[], "[factory.limits]\nidle = \"0s\"\n").unwrap_err();
+        let bare = resolve(&Overrides::default(), &[], "[factory.limits]\ndisk = \"10\"\n").unwrap_err();
+
+        assert_eq!(twice.message(), "/etc/giga/giga.toml:3: `engine_wall_ms` and `wall` are the same limit");
+        assert_eq!(twice.hint_text(), Some("keep `wall` and remove `engine_wall_ms`"));
+        assert_eq!(nothing.message(), "/etc/giga/giga.toml:2: `idle` is nothing: no run would get anywhere");
+        assert_eq!(bare.message(), "/etc/giga/giga.toml:2: `10` has no unit: write `10MiB` or `10GiB`");
     }
 
     #[test]

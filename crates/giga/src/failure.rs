@@ -190,6 +190,10 @@ fn refused(problem: Box<Problem>) -> Failure {
         (Exit::Unreachable, _) => Some("the coordinator is there but cannot answer now: try again in a while"),
         (_, "no_such_job") => Some("`giga jobs` lists the jobs that your token can see"),
         (_, "no_such_factory") => Some("`giga factories` lists them"),
+        (_, "no_such_run") => Some("`giga runs ID` lists the runs of a job"),
+        (_, "no_such_token") => Some("`giga token list` shows the ids"),
+        (_, "unknown_product") => Some("`giga products` lists them, `giga products set NAME` makes one"),
+        (_, "illegal_transition") => Some("`giga job ID` shows where a job is, and what can be done with it there"),
         _ => None,
     };
     let message = problem.to_string();

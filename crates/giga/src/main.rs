@@ -29,7 +29,10 @@ use output::Output;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misread(&error),
+    };
     match cli.command {
         Command::Guard { args } => return ExitCode::from(factory::guard::run(args)),
         Command::DemoAgent => return fleet::demo_agent::run(),
@@ -43,6 +46,16 @@ fn main() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// Says what is wrong with the command line, or shows the help that was asked for.
+fn misread(error: &clap::Error) -> ExitCode {
+    // Nobody to tell it to is no reason for another exit code.
+    let _ = error.print();
+    if let Some(meant) = cli::meant(error) {
+        Output::new(&cli::GlobalArgs::default()).hint(meant);
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
@@ -60,8 +73,9 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
         config.keep_to_this_process();
     }
     let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
-    let logs = (cli.command.is_long_lived() && !cli.command.is_a_show()) || cli.global.verbose > 0;
-    let _log = if logs { Some(logging::start(&config.log, cli.global.verbose, out)?) } else { None };
+    let verbosity = cli.command.log_verbosity(&cli.global);
+    let logs = (cli.command.is_long_lived() && !cli.command.is_a_show()) || verbosity > 0;
+    let _log = if logs { Some(logging::start(&config.log, verbosity, out)?) } else { None };
     let context = Context::new(config, out);
     finish(threads, command::run(cli.command, &context))
 }

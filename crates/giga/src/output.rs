@@ -3,6 +3,7 @@
 mod clean;
 mod json;
 mod palette;
+mod size;
 mod table;
 mod time;
 mod width;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 pub(crate) use clean::{Scrubber, clean, clean_lines};
 pub(crate) use palette::{Palette, Tint};
+pub(crate) use size::size;
 pub(crate) use table::{Cell, Table};
 pub(crate) use time::{age, clock_time, span};
 
@@ -24,6 +26,7 @@ use crate::failure::Failure;
 pub(crate) struct Output {
     format: Format,
     chatter: Chatter,
+    detail: Detail,
     data: Palette,
     words: Palette,
     width: Option<usize>,
@@ -41,6 +44,12 @@ enum Chatter {
     Quiet,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Summary,
+    Everything,
+}
+
 impl Output {
     /// The output of this process.
     pub(crate) fn new(global: &GlobalArgs) -> Self {
@@ -52,6 +61,7 @@ impl Output {
         Self {
             format: if global.json { Format::Json } else { Format::Text },
             chatter: if global.quiet { Chatter::Quiet } else { Chatter::Normal },
+            detail: if global.verbose > 0 { Detail::Everything } else { Detail::Summary },
             data: coloured(is_terminal),
             words: coloured(io::stderr().is_terminal()),
             width: terminal_size::terminal_size().filter(|_| is_terminal).map(|(width, _)| usize::from(width.0)),
@@ -61,6 +71,11 @@ impl Output {
     /// Whether programs read it.
     pub(crate) fn is_json(&self) -> bool {
         self.format == Format::Json
+    }
+
+    /// Whether somebody wants to see everything rather than what it comes to.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.detail == Detail::Everything
     }
 
     /// Whether log lines may have colours.
@@ -137,8 +152,14 @@ impl Output {
             return;
         }
         let _ = writeln!(stderr, "{} {}", self.words.paint("error:", Tint::Bad), clean_lines(failure.message()));
+        drop(stderr);
         if let Some(hint) = failure.hint_text() {
-            let _ = writeln!(stderr, "{} {}", self.words.paint("hint:", Tint::Good), clean_lines(hint));
+            self.hint(hint);
         }
+    }
+
+    /// What to do about it.
+    pub(crate) fn hint(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{} {}", self.words.paint("hint:", Tint::Good), clean_lines(text));
     }
 }

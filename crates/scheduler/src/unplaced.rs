@@ -179,7 +179,7 @@ impl fmt::Display for Unplaced {
             }
             Self::Draining { factory } => write!(
                 f,
-                "every factory that fits is draining, such as `{factory}`: let it take work again, or enrol another"
+                "every factory that fits is draining, such as `{factory}`: let it take work again with `giga factories --resume {factory}`, or enrol another"
             ),
             Self::DiskLow { factory } => write!(
                 f,
@@ -196,7 +196,9 @@ impl fmt::Display for Unplaced {
                 write!(f, "it is pinned to `{factory}`, which {}: mend that, or unpin the job", Reasons(why))
             }
             Self::Warming => f.write_str("the coordinator has just started and waits to hear from the factories"),
-            Self::ProductPaused { product } => write!(f, "product `{product}` is paused: it starts when that is over"),
+            Self::ProductPaused { product } => {
+                write!(f, "product `{product}` is paused: `giga products set {product} --resume` starts it again")
+            }
             Self::AllBusy => f.write_str("every factory that fits is busy: it starts when a seat is free"),
             Self::EngineBusy { engines } if engines.is_empty() => {
                 f.write_str("every seat for an engine is taken: it starts when one is free")

@@ -290,6 +290,22 @@ async fn a_dependency_that_ships_while_its_child_is_being_written_does_not_stran
 }
 
 #[tokio::test]
+async fn what_a_job_waits_for_is_named_with_where_it_is_and_what_it_takes() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let walls = fleet.submit_as("walls", PLAIN).await;
+    let roof = fleet.submit(&waiting_for(&["walls"], "")).await;
+
+    let before = fleet.coordinator.explain(&fleet.admin, roof).await.unwrap().summary;
+    let grip = mac.build(&fleet, walls).await;
+    mac.complete(&fleet, grip, None).await.unwrap();
+    let after = fleet.coordinator.explain(&fleet.admin, roof).await.unwrap().summary;
+
+    assert_eq!(before, format!("waits for `{walls}` (queued)"));
+    assert_eq!(after, format!("waits for `{walls}` (done: ship it with `giga ship {walls}`)"));
+}
+
+#[tokio::test]
 async fn a_dependency_that_does_not_exist_is_refused() {
     let fleet = Fleet::warm(quick()).await;
 

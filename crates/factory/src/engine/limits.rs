@@ -60,9 +60,9 @@ impl Limit {
 impl std::fmt::Display for Limit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Wall(max) => write!(f, "it ran for longer than {max:?}, the limit `engine_wall_ms`"),
+            Self::Wall(max) => write!(f, "it ran for longer than {max:?}, the limit `factory.limits.wall`"),
             Self::BudgetWall(max) => write!(f, "it ran for longer than {max:?}, the job's `budget.wall`"),
-            Self::Idle(max) => write!(f, "it said nothing for {max:?}, the limit `engine_idle_ms`"),
+            Self::Idle(max) => write!(f, "it said nothing for {max:?}, the limit `factory.limits.idle`"),
             Self::Usd { spent, max } => write!(f, "it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`"),
             Self::Tokens { used, max } => {
                 write!(f, "it used {used} tokens, of {max} left of the job's `budget.tokens`")
@@ -70,11 +70,11 @@ impl std::fmt::Display for Limit {
             Self::Turns { taken, max } => write!(f, "it took {taken} turns, the limit `turns_max` is {max}"),
             Self::Growth { grown, max } => {
                 let (grown, max) = (mebibytes(*grown), mebibytes(*max));
-                write!(f, "its worktree grew by {grown} MiB, the limit `worktree_growth_mib_max` is {max}")
+                write!(f, "its worktree grew by {grown} MiB, the limit `factory.limits.disk` is {max}")
             }
             Self::Free { left, min } => {
                 let (left, min) = (mebibytes(*left), mebibytes(*min));
-                write!(f, "the disk has {left} MiB left, the limit `disk_free_mib_min` is {min}")
+                write!(f, "the disk has {left} MiB left, the limit `factory.limits.disk_free` is {min}")
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::scrub::{ScrubStream, Scrubber};
 const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What stands where a log ends before its engine did.
-const CUT: &str = "[the rest is not shown: the limit `output_bytes_max` is reached]";
+const CUT: &str = "[the rest is not shown: the limit `factory.limits.output` is reached]";
 
 /// What an engine said and nobody has taken yet. Taking lines never waits: an engine is not held up by its log.
 #[derive(Default)]

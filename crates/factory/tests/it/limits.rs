@@ -196,7 +196,7 @@ async fn a_worktree_that_grows_too_much_ends_the_engine() {
 
     let Judgement::Failed { reason, message, .. } = end.judgement else { panic!("{end:?}") };
     assert_eq!(reason, FailureReason::EngineError);
-    assert!(message.ends_with("MiB, the limit `worktree_growth_mib_max` is 4"), "{message}");
+    assert!(message.ends_with("MiB, the limit `factory.limits.disk` is 4"), "{message}");
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn a_disk_that_gets_full_ends_the_engine() {
 
     let Judgement::Failed { reason, message, .. } = end.judgement else { panic!("{end:?}") };
     assert_eq!(reason, FailureReason::Crash);
-    assert!(message.contains("the limit `disk_free_mib_min` is 4398046511104"), "{message}");
+    assert!(message.contains("the limit `factory.limits.disk_free` is 4398046511104"), "{message}");
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn a_wall_clock_is_the_hosts_limit_or_the_jobs_budget() {
     let of_host = play.run(&play.command(), Allowance::default(), bounds.clone()).await;
     let of_job = play.run(&play.command(), Allowance { wall: Some(wall), ..Allowance::default() }, bounds).await;
 
-    let message = "it ran for longer than 700ms, the limit `engine_wall_ms`";
+    let message = "it ran for longer than 700ms, the limit `factory.limits.wall`";
     assert_eq!(of_host.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
     let message = "it ran for longer than 700ms, the job's `budget.wall`";
     assert_eq!(of_job.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
@@ -257,7 +257,7 @@ async fn silence_ends_the_engine() {
 
     let end = play.run(&play.command(), Allowance::default(), bounds).await;
 
-    let message = "it said nothing for 700ms, the limit `engine_idle_ms`";
+    let message = "it said nothing for 700ms, the limit `factory.limits.idle`";
     assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
 }
 
@@ -354,6 +354,6 @@ async fn an_engine_that_never_listens_does_not_block_its_own_end() {
 
     let end = play.run(&engine, Allowance::default(), bounds).await;
 
-    let message = "it said nothing for 700ms, the limit `engine_idle_ms`";
+    let message = "it said nothing for 700ms, the limit `factory.limits.idle`";
     assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
 }

@@ -9,10 +9,10 @@ use crate::config::Span;
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct FactoriesArgs {
-    /// Let this factory finish what it has and take nothing new
+    /// Let this factory finish what it has and take nothing new, until --resume
     #[arg(long, value_name = "NAME")]
     pub(crate) drain: Option<FactoryId>,
-    /// Let this factory take work again
+    /// Let this factory take work again after --drain
     #[arg(long, value_name = "NAME")]
     pub(crate) resume: Option<FactoryId>,
     /// Forget factories that have gone silent
@@ -28,15 +28,18 @@ pub(crate) struct FactoriesArgs {
 pub(crate) struct ProductSetArgs {
     /// The product
     pub(crate) name: ProductId,
-    /// Start nothing new
+    /// Start nothing new, until --resume
     #[arg(long, conflicts_with = "resume")]
     pub(crate) pause: bool,
-    /// Start work again
+    /// Start work again after --pause
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Ship by itself what is ready, or not
+    /// Ship by itself what is ready, until --no-auto-ship
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) auto_ship: Option<bool>,
+    /// Ship only when somebody says `giga ship`, which is the default
+    #[arg(long, conflicts_with = "auto_ship")]
+    pub(crate) no_auto_ship: bool,
     /// The repositories it owns, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) repos: Option<Vec<RepoName>>,

@@ -77,8 +77,11 @@ pub(crate) struct LogsArgs {
     /// Go on while the job runs, into its next run if there is one
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Of the run with this epoch; of the latest when absent
-    #[arg(long, value_name = "N")]
+    /// Of the run with this number, as `giga runs` lists them; of the latest when absent
+    #[arg(long, value_name = "N", conflicts_with = "epoch")]
+    pub(crate) run: Option<u32>,
+    /// Of the run with this epoch
+    #[arg(long, value_name = "EPOCH")]
     pub(crate) epoch: Option<u64>,
     /// Leave control characters in: they can change your terminal
     #[arg(long)]

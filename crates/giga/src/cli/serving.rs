@@ -17,7 +17,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "STORE")]
     pub(crate) store: Option<String>,
     /// Listen here; off this machine it takes TLS or --behind-proxy
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// The certificate chain to serve with, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -134,7 +134,7 @@ pub(crate) struct LocalArgs {
     /// Return when everything in it has ended
     #[arg(long)]
     pub(crate) once: bool,
-    /// Merge by itself what is ready
+    /// Merge by itself what is ready, for as long as this runs
     #[arg(long)]
     pub(crate) ship: bool,
     /// How many jobs to run at one time
@@ -170,6 +170,10 @@ impl LocalArgs {
             ..Overrides::default()
         }
     }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an address in figures and a port, such as 127.0.0.1:7878".to_owned())
 }
 
 fn given<T: Clone>(values: &[T]) -> Option<Vec<T>> {

@@ -6,6 +6,9 @@ use clap::Args;
 
 /// Arguments of `gc`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+What goes and what stays is summed up by kind and reason. -v (--verbose) lists all of it instead, and --json always does;
+-vv logs as well.")]
 pub(crate) struct GcArgs {
     /// Say what would go, and why the rest stays, and remove nothing
     #[arg(long)]

@@ -59,8 +59,10 @@ pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Fa
         None => Ok(()),
         Some(job) => {
             let why = job.message.as_deref().map_or_else(String::new, |why| format!(": {}", clean(why)));
-            Err(Failure::failed(format!("job `{}` is not merged{why}", job.id))
-                .hint(format!("`giga explain {}` says more", job.id)))
+            Err(Failure::failed(format!("job `{}` is not merged{why}", job.id)).hint(format!(
+                "`giga requeue {id}` sends it back to its agent with that, `giga ship {id}` tries again",
+                id = job.id
+            )))
         }
     }
 }

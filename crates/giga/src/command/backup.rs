@@ -67,7 +67,7 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
 /// Looks at a backup, whatever its size, off the thread that runs everything else.
 pub(super) async fn inspect(file: &Path) -> Result<BackupSummary, Failure> {
     if !file.exists() {
-        return Err(Failure::not_found(format!("there is no file {}", file.display())));
+        return Err(Failure::not_found(format!("there is no file {}", file.display())).hint("`giga backup` writes one"));
     }
     let path = file.to_owned();
     let inspected = tokio::task::spawn_blocking(move || store::inspect_backup(&path)).await;

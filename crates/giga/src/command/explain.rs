@@ -1,11 +1,12 @@
 //! `giga explain`
 
+use domain::StageName;
 use protocol::Explained;
 
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
 
-use super::{Context, forecast, job_id};
+use super::{Context, forecast, job_id, wait};
 
 /// Says why a job is where it is.
 pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failure> {
@@ -26,6 +27,9 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
         out.line(&format!("last offered to `{}` at {at} UTC", clean(target)))?;
     }
     if stage.is_terminal() {
+        if stage != StageName::Shipped {
+            out.note(&wait::after_failure(id));
+        }
         return Ok(());
     }
     let table = forecast::table(&explained.now);

@@ -27,9 +27,15 @@ async fn drain(context: &Context<'_>, factory: &FactoryId, drain: Drain) -> Resu
     }
     let does = if view.draining { "takes nothing new" } else { "takes work again" };
     context.out.line(&format!("{} {does}", view.id))?;
-    if view.draining && !view.seats.is_empty() {
-        context.out.note(&format!("it still works on {} jobs", view.seats.len()));
+    if !view.draining {
+        return Ok(());
     }
+    match view.seats.len() {
+        0 => {}
+        1 => context.out.note("it still works on 1 job"),
+        jobs => context.out.note(&format!("it still works on {jobs} jobs")),
+    }
+    context.out.note(&format!("`giga factories --resume {}` lets it take work again", view.id));
     Ok(())
 }
 
@@ -80,7 +86,11 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
              and run `giga factory` on another machine",
         );
     }
-    context.out.table(&table)
+    context.out.table(&table)?;
+    if let Some(draining) = factories.items.iter().find(|factory| factory.draining) {
+        context.out.note(&format!("`giga factories --resume {}` lets a draining one take work again", draining.id));
+    }
+    Ok(())
 }
 
 /// Each engine, and why it gets no work.

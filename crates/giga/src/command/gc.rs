@@ -1,5 +1,7 @@
 //! `giga gc`
 
+mod summary;
+
 use std::path::PathBuf;
 
 use factory::{GcItem, GcReport};
@@ -8,9 +10,11 @@ use serde::Serialize;
 use crate::cli::GcArgs;
 use crate::failure::Failure;
 use crate::fleet;
-use crate::output::{Cell, Table, Tint};
+use crate::output::{Cell, Table, Tint, size};
 
 use super::Context;
+
+use summary::groups;
 
 /// What a clean-up of one factory's folder did.
 #[derive(Serialize)]
@@ -39,9 +43,51 @@ pub(super) async fn gc(context: &Context<'_>, args: &GcArgs) -> Result<(), Failu
 }
 
 fn show(context: &Context<'_>, cleaned: &Cleaned) -> Result<(), Failure> {
-    let report = &cleaned.report;
-    let (gone, tint) = if report.dry_run { ("would go", Tint::Warn) } else { ("gone", Tint::Good) };
-    let mut table = Table::new(&["", "KIND", "NAME", "SIZE", "WHY"], "WHY");
+    let (out, report) = (context.out, &cleaned.report);
+    let is_cut = !out.is_verbose() && summarize(context, report)?;
+    if out.is_verbose() {
+        list(context, report)?;
+    }
+    let (freed, removed) = if report.dry_run { ("could be freed", "would go") } else { ("freed", "removed") };
+    let more = if is_cut { "; --verbose names them all" } else { "" };
+    out.note(&format!(
+        "{}: {} {freed}, {} {removed}, {} kept{more}",
+        cleaned.state.display(),
+        size(report.freed_bytes),
+        report.removed.len(),
+        report.kept.len()
+    ));
+    Ok(())
+}
+
+/// What went, and how that is said.
+fn gone(report: &GcReport) -> (&'static str, Tint) {
+    if report.dry_run { ("would go", Tint::Warn) } else { ("gone", Tint::Good) }
+}
+
+/// By kind and reason; whether names are left out.
+fn summarize(context: &Context<'_>, report: &GcReport) -> Result<bool, Failure> {
+    let (out, (gone, tint)) = (context.out, gone(report));
+    let mut is_cut = false;
+    for (word, tint, items) in [(gone, Some(tint), &report.removed), ("kept", None, &report.kept)] {
+        let label = format!("{word:<width$}", width = gone.len());
+        let label = tint.map_or_else(|| label.clone(), |tint| out.palette().paint(&label, tint));
+        for group in groups(items) {
+            out.line(&format!("{label}  {}", group.heading()))?;
+            for name in group.names() {
+                let name = out.palette().paint(&name, Tint::Faint);
+                out.line(&format!("{:indent$}{name}", "", indent = gone.len() + 4))?;
+            }
+            is_cut |= group.is_cut();
+        }
+    }
+    Ok(is_cut)
+}
+
+/// Everything, one by one.
+fn list(context: &Context<'_>, report: &GcReport) -> Result<(), Failure> {
+    let (gone, tint) = gone(report);
+    let mut table = Table::new(&["STATE", "KIND", "NAME", "SIZE", "WHY"], "WHY");
     let mut row = |state: Cell, item: &GcItem| {
         let bytes = if item.bytes == 0 { String::new() } else { size(item.bytes) };
         table.row(vec![
@@ -58,40 +104,5 @@ fn show(context: &Context<'_>, cleaned: &Cleaned) -> Result<(), Failure> {
     for item in &report.kept {
         row("kept".into(), item);
     }
-    if !table.is_empty() {
-        context.out.table(&table)?;
-    }
-    let (verb, count) = (if report.dry_run { "could be freed" } else { "freed" }, report.removed.len());
-    context.out.note(&format!(
-        "{}: {} {verb}, {count} removed, {} kept",
-        cleaned.state.display(),
-        size(report.freed_bytes),
-        report.kept.len()
-    ));
-    Ok(())
-}
-
-/// A size as people read it.
-fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match UNITS.into_iter().find(|(_, unit)| bytes >= *unit) {
-        Some((name, unit)) => {
-            let tenths = bytes.saturating_mul(10) / unit;
-            format!("{}.{} {name}", tenths / 10, tenths % 10)
-        }
-        None => format!("{bytes} B"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_are_read_at_a_glance() {
-        assert_eq!(
-            [0, 1023, 1536, 5 << 20, (3 << 30) + (1 << 29)].map(size),
-            ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.5 GiB"]
-        );
-    }
+    context.out.table(&table)
 }

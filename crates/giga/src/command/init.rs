@@ -58,9 +58,10 @@ mod tests {
             .flat_map(|line| [line, "\n"])
             .collect();
 
-        crate::config::check_file(text).unwrap();
-        crate::config::check_file(&uncommented).unwrap();
+        let sparse = crate::config::of_file(text).unwrap();
+        let full = crate::config::of_file(&uncommented).unwrap();
         assert_ne!(text, uncommented);
+        assert_eq!(sparse.factory.limits, full.factory.limits, "the limits in the sample are the defaults");
     }
 
     #[test]

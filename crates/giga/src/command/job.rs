@@ -45,6 +45,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
     let reason = job.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
     let errand = job.errand.map_or_else(String::new, |errand| format!(", {} under way", errand.name()));
     let base = job.base.as_ref().map_or_else(String::new, |base| format!(" on `{base}`"));
+    let run = job.run.as_ref().map_or_else(String::new, |run| format!(", run {}", run.n));
     let until = detail.expires_at.map_or_else(String::new, |at| format!(", lease until {}", clock_time(at)));
     let commit = job.completed_sha.as_ref().map(|sha| match job.promoted_sha.as_ref() == Some(sha) {
         true => format!("{sha}, on the pull request's branch"),
@@ -63,7 +64,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("repo", job.repo.as_ref().map(|repo| format!("{repo}{base}"))),
         ("needs", some_list(&job.capabilities)),
         ("engines", some_list(&job.engines)),
-        ("factory", job.holder_factory_id.as_ref().map(|id| format!("{id}, epoch {}{until}", job.lease_epoch))),
+        ("factory", job.holder_factory_id.as_ref().map(|id| format!("{id}{run}, epoch {}{until}", job.lease_epoch))),
         ("doing", detail.progress.as_ref().map(doing::line)),
         ("offered to", job.target_factory_id.as_ref().map(ToString::to_string)),
         ("pinned to", job.pin.as_ref().map(ToString::to_string)),

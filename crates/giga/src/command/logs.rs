@@ -1,9 +1,11 @@
 //! `giga logs`: what a job's engine prints, while it prints it.
 
+use std::fmt;
 use std::time::Duration;
 
-use domain::{Epoch, JobId};
+use domain::{Epoch, JobId, Run};
 use protocol::{Client, ClientError, LogStream, RunList};
+use serde::Serialize;
 
 use crate::cli::LogsArgs;
 use crate::failure::Failure;
@@ -22,16 +24,45 @@ pub(super) async fn logs(context: &Context<'_>, args: LogsArgs) -> Result<(), Fa
     let client = context.client()?;
     let id = job_id::find(&client, &args.id).await?;
     let reader = Reader { context, client: &client, id, args: &args };
-    match (args.epoch.map(Epoch), args.follow) {
-        (Some(epoch), _) => reader.print(epoch).await,
-        (None, false) => match reader.latest(None).await? {
-            Some(epoch) => reader.print(epoch).await,
+    match (args.run, args.epoch.map(Epoch), args.follow) {
+        (Some(n), _, _) => reader.print(reader.numbered(n).await?).await,
+        (None, Some(epoch), _) => reader.print(reader.under(epoch).await?).await,
+        (None, None, false) => match reader.latest(None).await? {
+            Some(log) => {
+                if log.run.is_some_and(|n| n > 1) {
+                    context.out.note(&format!("{log}, the latest; --run N shows another"));
+                }
+                reader.print(log).await
+            }
             None => {
                 context.out.note("it has not run yet: `giga explain ID` says why, `giga logs -f ID` waits for it");
                 Ok(())
             }
         },
-        (None, true) => reader.follow_runs().await,
+        (None, None, true) => reader.follow_runs().await,
+    }
+}
+
+/// The log of one run.
+#[derive(Debug, Clone, Copy)]
+struct Log {
+    /// The run's number; none for an epoch that no run is known of.
+    run: Option<u32>,
+    epoch: Epoch,
+}
+
+impl From<&Run> for Log {
+    fn from(run: &Run) -> Self {
+        Self { run: Some(run.n), epoch: run.epoch }
+    }
+}
+
+impl fmt::Display for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.run {
+            Some(n) => write!(f, "run {n} (epoch {})", self.epoch),
+            None => write!(f, "the run with epoch {}", self.epoch),
+        }
     }
 }
 
@@ -51,10 +82,10 @@ impl Reader<'_> {
         let mut shown = None;
         let mut job = read(self.client, self.id).await?;
         loop {
-            if let Some(epoch) = self.latest(shown).await? {
-                self.context.out.note(&format!("run with epoch {epoch}"));
-                self.print(epoch).await?;
-                shown = Some(epoch);
+            if let Some(log) = self.latest(shown).await? {
+                self.context.out.note(&log.to_string());
+                self.print(log).await?;
+                shown = Some(log.epoch);
             } else if rests(&job) {
                 return Ok(());
             } else {
@@ -68,16 +99,42 @@ impl Reader<'_> {
     }
 
     /// The latest run behind `shown`.
-    async fn latest(&self, shown: Option<Epoch>) -> Result<Option<Epoch>, Failure> {
+    async fn latest(&self, shown: Option<Epoch>) -> Result<Option<Log>, Failure> {
+        let runs = self.runs().await?;
+        let unseen = runs.iter().filter(|run| shown.is_none_or(|shown| run.epoch > shown));
+        Ok(unseen.max_by_key(|run| run.epoch).map(Log::from))
+    }
+
+    /// The run with a number.
+    async fn numbered(&self, n: u32) -> Result<Log, Failure> {
+        let runs = self.runs().await?;
+        let found = runs.iter().find(|run| run.n == n).map(Log::from);
+        found.ok_or_else(|| {
+            let had = match runs.len() {
+                0 => "it has not run yet".to_owned(),
+                1 => "it has had 1 run".to_owned(),
+                count => format!("it has had {count} runs"),
+            };
+            Failure::not_found(format!("job `{}` has no run {n}: {had}", self.id))
+                .hint(format!("`giga runs {}` lists them", self.id))
+        })
+    }
+
+    /// The run with an epoch. What it printed may be there although nobody knows the run any more.
+    async fn under(&self, epoch: Epoch) -> Result<Log, Failure> {
+        let runs = self.runs().await?;
+        Ok(runs.iter().find(|run| run.epoch == epoch).map_or(Log { run: None, epoch }, Log::from))
+    }
+
+    async fn runs(&self) -> Result<Vec<Run>, Failure> {
         let runs: RunList = self.client.get(&format!("/jobs/{}/runs", self.id)).await?;
-        let epochs = runs.items.iter().map(|run| run.epoch);
-        Ok(epochs.filter(|epoch| shown.is_none_or(|shown| *epoch > shown)).max())
+        Ok(runs.items)
     }
 
     /// The output of one run: what there is, or all until it ends. A quiet or lost stream goes on where it stopped.
-    async fn print(&self, epoch: Epoch) -> Result<(), Failure> {
-        let mut sheet = Sheet::new(self.context, self.args.raw, epoch);
-        let mut stream = self.open(epoch, 0).await?;
+    async fn print(&self, log: Log) -> Result<(), Failure> {
+        let mut sheet = Sheet::new(self.context, self.args.raw, log);
+        let mut stream = self.open(log.epoch, 0).await?;
         loop {
             match stream.next().await {
                 Ok(Some(bytes)) => sheet.write(&bytes)?,
@@ -98,7 +155,7 @@ impl Reader<'_> {
 
     async fn reopen(&self, sheet: &Sheet<'_>) -> Result<LogStream, ClientError> {
         loop {
-            match self.open(sheet.epoch, sheet.length).await {
+            match self.open(sheet.log.epoch, sheet.length).await {
                 Err(error) if !error.is_final() => self.context.clock.sleep(REOPEN_PAUSE).await,
                 opened => return opened,
             }
@@ -110,16 +167,26 @@ impl Reader<'_> {
 struct Sheet<'c> {
     context: &'c Context<'c>,
     raw: bool,
-    epoch: Epoch,
+    log: Log,
     /// Bytes that have arrived.
     length: u64,
     scrubber: Scrubber,
     line: String,
 }
 
+/// One line for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LogLine<'l> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<u32>,
+    lease_epoch: Epoch,
+    line: &'l str,
+}
+
 impl<'c> Sheet<'c> {
-    fn new(context: &'c Context<'c>, raw: bool, epoch: Epoch) -> Self {
-        Self { context, raw, epoch, length: 0, scrubber: Scrubber::default(), line: String::new() }
+    fn new(context: &'c Context<'c>, raw: bool, log: Log) -> Self {
+        Self { context, raw, log, length: 0, scrubber: Scrubber::default(), line: String::new() }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -149,6 +216,6 @@ impl<'c> Sheet<'c> {
     }
 
     fn document(&self, line: &str) -> Result<(), Failure> {
-        self.context.out.document(&serde_json::json!({"leaseEpoch": self.epoch, "line": line}))
+        self.context.out.document(&LogLine { run: self.log.run, lease_epoch: self.log.epoch, line })
     }
 }

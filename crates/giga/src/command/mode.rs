@@ -17,7 +17,10 @@ pub(super) async fn mode(context: &Context<'_>, args: ModeArgs) -> Result<(), Fa
     let named = product.value.as_ref().filter(|_| matches!(product.origin, Origin::Flag(_)));
     let flags = match (args.mode, args.follow) {
         (None, false) => client.flags().await?.0,
-        (None, true) if named.is_none() => return Err(Failure::usage("--follow needs --product")),
+        (None, true) if named.is_none() => {
+            return Err(Failure::usage("--follow needs --product")
+                .hint("`giga mode --follow --product NAME` has that product follow the others again"));
+        }
         (mode, _) => client.set_mode(named, mode).await?,
     };
     if context.out.is_json() {

@@ -26,7 +26,7 @@ async fn set(context: &Context<'_>, args: ProductSetArgs) -> Result<(), Failure>
             (_, true) => Some(false),
             (false, false) => None,
         },
-        auto_ship: args.auto_ship,
+        auto_ship: if args.no_auto_ship { Some(false) } else { args.auto_ship },
         weight: args.weight,
         repo_seats: None,
     };
@@ -40,7 +40,21 @@ async fn set(context: &Context<'_>, args: ProductSetArgs) -> Result<(), Failure>
     // A name that was mistyped is seen by this alone.
     let did = if known.items.iter().any(|known| known.id == product.id) { "changed" } else { "made" };
     context.out.note(&format!("{did} product `{}`", product.id));
+    way_back(context, &settings, &product);
     context.out.table(&table(&[product]))
+}
+
+/// How what was switched on just now is switched off again.
+fn way_back(context: &Context<'_>, settings: &ProductSettings, product: &Product) {
+    let id = &product.id;
+    if settings.auto_ship == Some(true) {
+        context.out.note(&format!(
+            "what is ready ships by itself: `giga products set {id} --no-auto-ship` has it wait for `giga ship` again"
+        ));
+    }
+    if settings.paused == Some(true) {
+        context.out.note(&format!("nothing new starts: `giga products set {id} --resume` lets it"));
+    }
 }
 
 async fn list(context: &Context<'_>) -> Result<(), Failure> {

@@ -36,7 +36,10 @@ pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<()
     if !args.wait {
         return Ok(());
     }
-    wait::report(context, &wait::watch(context, &client, &ids, Until::Rest).await?)
+    let jobs = wait::watch(context, &client, &ids, Until::Rest).await?;
+    wait::report(context, &jobs)?;
+    wait::next_step(context, &jobs);
+    Ok(())
 }
 
 async fn send(

@@ -28,7 +28,23 @@ pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Fa
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
     let watched = within(args.timeout, watch(context, &client, &ids, args.until)).await?;
-    report(context, &watched)
+    report(context, &watched)?;
+    next_step(context, &watched);
+    Ok(())
+}
+
+/// Says how what is done is merged, where nobody else does that.
+pub(super) fn next_step(context: &Context<'_>, jobs: &[JobView]) {
+    let is_ready =
+        |job: &&JobView| job.stage == StageName::Testing && job.errand.is_none() && job.pull_request.is_none();
+    let ready: Vec<&JobView> = jobs.iter().filter(is_ready).collect();
+    match ready.as_slice() {
+        [] => {}
+        [job] => context.out.note(&format!("done and verified: `giga ship {}` merges it", job.id)),
+        several => {
+            context.out.note(&format!("{} jobs are done and verified: `giga ship ID…` merges them", several.len()));
+        }
+    }
 }
 
 /// Follows jobs until each is where it is waited for, or can no longer get there.
@@ -48,7 +64,7 @@ pub(super) async fn watch(
     let mut progress = Progress::new(context, ids.len());
     jobs.values().for_each(|job| progress.found(job));
     while !jobs.values().all(|job| is_over(job, until)) {
-        match stream.next().await? {
+        match progress.until(client, stream.next()).await? {
             News::Happened { event: Some(event), .. } => {
                 let Some(known) = jobs.get(&event.job_id) else { continue };
                 progress.happened(&event);
@@ -95,16 +111,13 @@ pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Fail
     match undone.as_slice() {
         [] => Ok(()),
         [job] if asks(job) => Err(Failure::failed(format!("job `{}` {}", job.id, fate(job))).hint(answering(job.id))),
-        [job] => Err(Failure::failed(format!("job `{}` {}", job.id, fate(job))).hint(format!(
-            "`giga logs {id}` shows what it did, `giga requeue {id}` sends it round again",
-            id = job.id
-        ))),
+        [job] => Err(Failure::failed(format!("job `{}` {}", job.id, fate(job))).hint(after_failure(job.id))),
         several => {
             let fates: Vec<String> = several.iter().map(|job| format!("\n  {}  {}", job.id, fate(job))).collect();
             let verb = if asking == 0 { "failed" } else { "are not done" };
             let failure = format!("{} of {} jobs {verb}:{}", several.len(), jobs.len(), fates.concat());
             Err(Failure::failed(failure).hint(match asking {
-                0 => "`giga logs ID` shows what a job did, `giga requeue ID` sends it round again".to_owned(),
+                0 => after_failure("ID"),
                 _ => format!("{}, and sends on what failed", answering("ID")),
             }))
         }
@@ -114,6 +127,11 @@ pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Fail
 /// How a person answers a job's question.
 pub(super) fn answering(id: impl Display) -> String {
     format!("`giga requeue {id} -m \"…\"` answers it and lets it go on")
+}
+
+/// What a person can do with a job that failed.
+pub(super) fn after_failure(id: impl Display) -> String {
+    format!("`giga logs {id}` shows what it did, `giga requeue {id}` sends it round again")
 }
 
 fn fate(job: &JobView) -> String {

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use super::data::DataDir;
 use super::file;
 use super::housekeeping::HousekeepingConfig;
+use super::limits;
 use super::overrides::Overrides;
 use super::polling::PollingConfig;
 use super::resolver::{Ask, Resolver};
@@ -88,7 +89,7 @@ pub(crate) struct FactoryConfig {
     /// Who its commits are by.
     pub(crate) author: Setting<Identity>,
     /// How long and how much its programs may take.
-    pub(crate) limits: Setting<Limits>,
+    pub(crate) limits: Limits,
 }
 
 impl FactoryConfig {
@@ -160,9 +161,7 @@ impl FactoryConfig {
             git: resolver.table("factory.git", file.git, how_git_reaches_remotes),
             forge: resolver.table("factory.forge", file.forge, which_forge),
             author: resolver.table("factory.author", file.author, |by| format!("{} <{}>", by.name(), by.email())),
-            limits: resolver.table("factory.limits", file.limits, |limits| {
-                format!("engine {}", Span(Duration::from_millis(limits.engine_wall_ms)))
-            }),
+            limits: limits::resolve(resolver, file.limits)?,
         })
     }
 }

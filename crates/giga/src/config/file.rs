@@ -14,6 +14,7 @@ use crate::nearest::nearest;
 use super::environment::Environment;
 use super::log::LogFormat;
 use super::secret::Secret;
+use super::size::Size;
 use super::span::Span;
 use super::store::StoreChoice;
 
@@ -121,7 +122,33 @@ pub(super) struct Factory {
     pub(super) git: Option<factory::GitConfig>,
     pub(super) forge: Option<factory::ForgeConfig>,
     pub(super) author: Option<factory::Identity>,
-    pub(super) limits: Option<factory::Limits>,
+    pub(super) limits: Limits,
+}
+
+/// `[factory.limits]`: each by a name that takes a unit, or by an older one that ends in its unit.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Limits {
+    pub(super) wall: Option<Spanned<Span>>,
+    pub(super) idle: Option<Spanned<Span>>,
+    pub(super) grace: Option<Spanned<Span>>,
+    pub(super) verify: Option<Spanned<Span>>,
+    pub(super) disk: Option<Spanned<Size>>,
+    pub(super) disk_free: Option<Spanned<Size>>,
+    pub(super) disk_every: Option<Spanned<Span>>,
+    pub(super) output: Option<Spanned<Size>>,
+    pub(super) git_local: Option<Spanned<Span>>,
+    pub(super) git_network: Option<Spanned<Span>>,
+    pub(super) engine_wall_ms: Option<Spanned<u64>>,
+    pub(super) engine_idle_ms: Option<Spanned<u64>>,
+    pub(super) grace_ms: Option<Spanned<u64>>,
+    pub(super) verify_wall_ms: Option<Spanned<u64>>,
+    pub(super) worktree_growth_mib_max: Option<Spanned<u64>>,
+    pub(super) disk_free_mib_min: Option<Spanned<u64>>,
+    pub(super) disk_every_ms: Option<Spanned<u64>>,
+    pub(super) output_bytes_max: Option<Spanned<u64>>,
+    pub(super) git_local_ms: Option<Spanned<u64>>,
+    pub(super) git_network_ms: Option<Spanned<u64>>,
 }
 
 /// The part of `[factory]` that is about asking for work.
@@ -152,7 +179,10 @@ impl File {
     /// The file that was asked for, or the first there is: in the working directory, in the configuration directory.
     pub(super) fn find(asked: Option<&Path>, environment: &Environment) -> Result<Self, Failure> {
         if let Some(path) = asked.or(environment.get("GIGA_CONFIG").map(Path::new)) {
-            return Self::read(path)?.ok_or_else(|| Failure::usage(format!("there is no {}", path.display())));
+            return Self::read(path)?.ok_or_else(|| {
+                Failure::usage(format!("there is no {}", path.display()))
+                    .hint("`giga init` writes a giga.toml to begin with")
+            });
         }
         let in_config_folder = environment.config_folder().map(|folder| folder.join(NAME));
         for path in [Some(PathBuf::from(NAME)), in_config_folder].into_iter().flatten() {

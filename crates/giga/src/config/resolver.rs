@@ -119,9 +119,15 @@ impl Resolver {
                 return Ok(Some(Setting { value, origin: Origin::Variable(name) }));
             }
         }
-        let (Some(found), Some(path)) = (ask.file, &self.path) else { return Ok(None) };
-        let line = Some(line_at(&self.text, found.span().start));
-        Ok(Some(Setting { value: found.into_inner(), origin: Origin::File { path: path.clone(), line } }))
+        let Some(found) = ask.file else { return Ok(None) };
+        let origin = self.place(&found);
+        Ok(Some(Setting { value: found.into_inner(), origin }))
+    }
+
+    /// Where in the file something is written.
+    pub(super) fn place<T>(&self, written: &Spanned<T>) -> Origin {
+        let path = self.path.clone().unwrap_or_default();
+        Origin::File { path, line: Some(line_at(&self.text, written.span().start)) }
     }
 
     /// Remembers a setting for people.
@@ -178,6 +184,7 @@ from_variable!(
     u8,
     u32,
     std::net::SocketAddr,
+    super::size::Size,
     super::span::Span,
     super::log::LogFormat,
     super::store::StoreChoice,

@@ -11,7 +11,7 @@ use anyhow::Context;
 use broker::Embedded;
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
-use server::{Options, Server, Tls, WebhookSecret};
+use server::{BindError, Options, Server, Tls, WebhookSecret};
 use store::DirectoryLogs;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -19,6 +19,7 @@ use tracing::info;
 use super::stores::{self, Opened};
 use super::vault::StoreVault;
 use crate::config::Config;
+use crate::failure::Failure;
 
 /// Output of one run that is kept: enough for a day of a talkative agent.
 const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -68,7 +69,7 @@ impl Coordination {
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let restart = CancellationToken::new();
-        let server = Server::bind(Options { listen, ..options(config)? }).await?;
+        let server = Server::bind(Options { listen, ..options(config)? }).await.map_err(unbound)?;
         let (database, generation) = (config.data.database(), coordinator.generation());
         let vault = StoreVault::open(store.adapter(), logs, database, generation, clock, restart.clone());
         let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
@@ -119,6 +120,17 @@ impl Coordination {
         self.store.close().await?;
         info!("The coordinator has stopped");
         Ok(ended)
+    }
+}
+
+/// Why it does not listen, with what to do where that is not in the words.
+fn unbound(error: BindError) -> anyhow::Error {
+    match &error {
+        BindError::Address { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            let hint = "stop what listens there (another coordinator?), or choose another address with --listen";
+            Failure::failed(format!("cannot listen on {address}: another program has the address")).hint(hint).into()
+        }
+        _ => error.into(),
     }
 }
 

@@ -12,7 +12,7 @@ use domain::{ClaimNonce, Entropy, FactoryId};
 use factory::{AfterShip, FolderWatch, Gc, Secrets, Station, StationError, StationSettings};
 use protocol::{Client, ClientError, Endpoint, Enroll, Enrolled};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::Lifeline;
 use super::coordinator::write_private;
@@ -100,7 +100,7 @@ fn counts_later(before: &Config, now: &Config) -> Vec<&'static str> {
         ("factory.repo_base", before.repo_base.value != now.repo_base.value),
         ("factory.environment", before.environment.value != now.environment.value),
         ("factory.prices", before.prices.value != now.prices.value),
-        ("factory.limits", before.limits.value != now.limits.value),
+        ("factory.limits", before.limits != now.limits),
         ("factory.forge", before.forge.value != now.forge.value),
         ("factory.git", before.git.value != now.git.value),
         ("factory.seats", before.seats.value != now.seats.value),
@@ -137,7 +137,7 @@ pub(crate) fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         environment: own.environment.value.clone(),
         git: own.git.value.clone(),
         identity: own.author.value.clone(),
-        limits: own.limits.value.clone(),
+        limits: own.limits.clone(),
         forge: own.forge.value.clone(),
         ref_prefix: own.ref_prefix.value.clone(),
         after_ship: if own.delete_branch.value { AfterShip::DeleteBranch } else { AfterShip::KeepBranch },
@@ -202,6 +202,7 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
     // The same for every try: an answer that was lost is given again.
     let nonce = Some(ClaimNonce::new(domain::Clock::now(&clock), entropy.bytes()));
     let request = Enroll { join_token: join.to_owned(), factory_id: name.clone(), nonce };
+    let mut is_told = false;
     loop {
         let answer: Result<Enrolled, ClientError> = client.post("/factories/enroll", &request).await;
         match answer {
@@ -209,7 +210,11 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
             Err(error) if error.is_final() => {
                 return Err(error).context("the coordinator does not take this join token");
             }
-            Err(error) => warn!(%error, "The coordinator is not there yet"),
+            Err(error) if !is_told => {
+                is_told = true;
+                warn!(%error, "The coordinator is not there yet, asking until it is: {error}");
+            }
+            Err(error) => debug!(%error, "The coordinator is not there yet"),
         }
         tokio::select! {
             () = stop.cancelled() => anyhow::bail!("stopped before the coordinator answered"),

@@ -140,14 +140,11 @@ impl Shop<'_> {
         Ok(Client::new(Endpoint { base: self.api.to_owned(), token, product: None, trust: Trust::Public })?)
     }
 
-    /// The product that files belong to exists without being set up.
+    /// The product that files belong to exists without being set up. Whether it ships by itself is said anew each time:
+    /// nobody who leaves `--ship` out expects a merge because it was given last week.
     async fn settle_product(&self, client: &Client) -> Result<(), Failure> {
-        let own = self.config.client.product.value.clone();
-        if own.is_none() && !self.args.ship {
-            return Ok(());
-        }
-        let product = own.unwrap_or_else(ProductId::default_product);
-        let settings = ProductSettings { auto_ship: self.args.ship.then_some(true), ..ProductSettings::default() };
+        let product = self.config.client.product.value.clone().unwrap_or_else(ProductId::default_product);
+        let settings = ProductSettings { auto_ship: Some(self.args.ship), ..ProductSettings::default() };
         let _: domain::Product = client.call(Method::PUT, &format!("/products/{product}"), Some(&settings)).await?;
         Ok(())
     }

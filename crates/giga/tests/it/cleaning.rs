@@ -25,6 +25,7 @@ fn a_clean_up_beside_a_working_factory_removes_what_a_shipped_job_left() {
     let still = our_branches(&fleet);
     let done = fleet.json(&["gc"]);
     let shown = fleet.machine.giga(&["gc"]);
+    let listed = fleet.machine.giga(&["gc", "--verbose"]);
 
     let told = |report: &Value| report[0]["removed"].as_array().unwrap().len();
     assert_eq!((before, still, our_branches(&fleet)), (1, 1, 0), "{dry:?}");
@@ -35,8 +36,10 @@ fn a_clean_up_beside_a_working_factory_removes_what_a_shipped_job_left() {
     let kept = &done[0][0]["kept"][0];
     let told = (kept["kind"].as_str(), kept["name"].as_str(), kept["bytes"].as_u64().is_some_and(|bytes| bytes > 1024));
     assert_eq!(told, (Some("mirror"), Some("work"), true), "{done:?}");
-    let row = shown.stdout.lines().find(|line| line.contains("mirror")).unwrap_or_default();
-    assert!(row.starts_with("kept") && row.contains("KiB"), "{}", shown.stdout);
+    let row = |text: &str| text.lines().find(|line| line.contains("mirror")).unwrap_or_default().to_owned();
+    assert!(row(&shown.stdout).starts_with("kept  1 mirror, ") && shown.stdout.contains("KiB: "), "{}", shown.stdout);
+    assert!(listed.stdout.contains("KIND") && row(&listed.stdout).contains("KiB"), "{}", listed.stdout);
+    assert!(!listed.stderr.contains("DEBUG"), "{}", listed.stderr);
 }
 
 #[test]

@@ -113,6 +113,94 @@ fn a_job_that_waits_for_another_is_waited_for() {
 }
 
 #[test]
+fn an_attempt_that_failed_is_said_with_its_reason_and_the_next_try() {
+    let coordinator = Coordinator::start();
+    let failed =
+        json!({"attempts": 1, "reason": "verify_failed", "message": "tests fail", "notBefore": "2026-01-31T12:00:35Z"});
+    let failed = event(8, "attempt_failed", "queued").replace("\"kind\"", &format!("\"data\":{failed},\"kind\""));
+    let stream = failed + &event(9, "completed", "testing");
+    coordinator
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(stream))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("building", &json!({}))))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("testing", &json!({"seq": 9}))));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
+
+    let said = "12:00:05  queued       attempt 1 failed: tests fail; next try in 30s\n";
+    assert!(ran.code == Some(0) && ran.stderr.contains(said), "{}", ran.stderr);
+}
+
+#[test]
+fn whoever_comes_while_a_job_waits_for_its_next_try_is_told_so() {
+    let coordinator = Coordinator::start();
+    let waits = json!({"attempts": 2, "message": "tests fail", "notBefore": "2999-01-31T12:00:00Z"});
+    coordinator
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(event(8, "completed", "testing")))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("queued", &waits)))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("testing", &json!({"seq": 8}))));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
+
+    let said = "queued       attempt 2 failed: tests fail; next try in ";
+    assert!(ran.code == Some(0) && ran.stderr.contains(said), "{}", ran.stderr);
+}
+
+#[test]
+fn while_nothing_happens_it_is_said_once_what_a_job_waits_for() {
+    let coordinator = Coordinator::start();
+    let (stream, explain) = (format!("GET /jobs/{ID}/events/stream"), format!("GET /jobs/{ID}/explain"));
+    let summary = "claude/five_hour is used up until 2026-01-31 14:05 UTC";
+    let shape = json!({"product": "default", "capabilities": [], "engines": []});
+    let answer = serde_json::to_value(scheduler::Answer::Goes { factory: "mac-1".parse().unwrap(), engine: None });
+    let now = json!({"shape": shape, "answer": answer.unwrap(), "text": "t", "weights": {}, "factories": []});
+    let explained = json!({"job": job("Tidy up"), "summary": summary, "now": now});
+    // The first stream is cut and the next ones are put off, which takes longer than it takes to ask.
+    coordinator.expect(&stream, Answer::stream(""));
+    for _ in 0..2 {
+        coordinator.expect(&stream, Answer::problem(503, "unavailable", "later"));
+    }
+    coordinator
+        .expect(&stream, Answer::stream(event(8, "completed", "testing")))
+        .expect(&explain, Answer::json(200, &explained))
+        .expect(&explain, Answer::json(200, &explained))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("queued", &json!({}))))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("queued", &json!({}))))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("testing", &json!({"seq": 8}))));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "60s", "--api", coordinator.api()], &TOKEN, "");
+
+    let said = format!("queued       {summary}\n");
+    assert_eq!((ran.code, ran.stderr.matches(&said).count()), (Some(0), 1), "{}", ran.stderr);
+}
+
+#[test]
+fn the_log_of_a_run_is_found_by_its_number() {
+    let coordinator = Coordinator::start();
+    let run = |n: u32, epoch: u64| json!({"n": n, "epoch": epoch, "factory": "mac-1", "instance": ID, "grantedAt": "2026-01-31T12:00:00Z"});
+    let runs = json!({"items": [run(1, 4_294_967_297), run(2, 4_294_967_300)]});
+    let logs = |args: &[&str]| {
+        coordinator.expect(&format!("GET /jobs/{ID}/runs"), Answer::json(200, &runs));
+        let args = [&["logs", ID, "--api", coordinator.api()], args].concat();
+        Machine::new().giga_with(&args, &TOKEN, "")
+    };
+    let printed = |epoch: u64| {
+        coordinator.expect(&format!("GET /jobs/{ID}/logs?epoch={epoch}&"), Answer::stream("hello\n"));
+    };
+
+    printed(4_294_967_297);
+    let first = logs(&["--run", "1", "--json"]);
+    printed(4_294_967_300);
+    let latest = logs(&[]);
+    let missing = logs(&["--run", "3"]);
+
+    assert_eq!(first.stdout, "{\"run\":1,\"leaseEpoch\":4294967297,\"line\":\"hello\"}\n", "{}", first.stderr);
+    let note = "run 2 (epoch 4294967300), the latest; --run N shows another\n";
+    assert_eq!((latest.stdout.as_str(), latest.stderr.as_str()), ("hello\n", note));
+    let told = format!("error: job `{ID}` has no run 3: it has had 2 runs\nhint: `giga runs {ID}` lists them\n");
+    assert_eq!((missing.code, missing.stderr), (Some(5), told));
+}
+
+#[test]
 fn a_question_is_not_passed_over_by_mistake() {
     let coordinator = Coordinator::start();
     let asks = detail("blocked", &json!({"question": "Which gate?"}));
@@ -152,7 +240,27 @@ fn a_product_that_was_made_is_told_from_one_that_was_changed() {
             machine.giga_with(&["products", "set", "nope", "--auto-ship", "--api", coordinator.api()], &TOKEN, "");
 
         assert!(ran.code == Some(0) && ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(ran.stderr.contains("`giga products set nope --no-auto-ship`"), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn whoever_drains_a_factory_is_told_the_way_back() {
+    let coordinator = Coordinator::start();
+    let at = "2026-01-31T12:00:00Z";
+    let seats = json!([{"jobId": ID, "title": "Tidy up", "dispatchedOnly": false}]);
+    let factory = json!({
+        "id": "mac-1", "presence": "live", "lastHeartbeatAt": at, "capabilities": [], "repos": [], "seatLimit": 2,
+        "seats": seats, "load": 0.1, "health": 1.0, "draining": true, "connected": true, "version": "0.1.0",
+        "joinedAt": at, "engines": [],
+    });
+    coordinator.expect("POST /factories/mac-1/drain", Answer::json(200, &factory));
+
+    let args = ["factories", "--drain", "mac-1", "--api", coordinator.api()];
+    let ran = Machine::new().giga_with(&args, &TOKEN, "");
+
+    let told = "it still works on 1 job\n`giga factories --resume mac-1` lets it take work again\n";
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("mac-1 takes nothing new\n", told));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 20] = [
+const SCREENS: [(&str, &[&str]); 21] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
@@ -18,6 +18,7 @@ const SCREENS: [(&str, &[&str]); 20] = [
     ("explain", &["explain", "--help"]),
     ("factories", &["factories", "--help"]),
     ("ship", &["ship", "--help"]),
+    ("gc", &["gc", "--help"]),
     ("backup", &["backup", "--help"]),
     ("restore", &["restore", "--help"]),
     ("products-set", &["products", "set", "--help"]),
@@ -60,6 +61,15 @@ fn no_command_is_a_mistake_that_shows_the_help() {
 
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("Usage: giga"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_word_from_another_program_is_translated() {
+    let ran = Machine::new().giga(&["status"]);
+
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.contains("unrecognized subcommand 'status'"), "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("hint: `giga jobs` lists jobs, `giga job ID` shows one\n"), "{}", ran.stderr);
 }
 
 #[test]

@@ -66,6 +66,8 @@ fn a_hostile_refusal_is_text() {
 fn a_hostile_log_is_text_unless_it_is_asked_for_raw() {
     let coordinator = Coordinator::start();
     let logs = |flag: &[&str]| {
+        let runs = json!({"items": []});
+        coordinator.expect("GET /jobs/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a/runs", Answer::json(200, &runs));
         coordinator.expect("GET /jobs/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a/logs?epoch=3", Answer::stream(HOSTILE));
         let args = ["logs", "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a", "--epoch", "3", "--api", coordinator.api()];
         Machine::new().giga_with(&[&args, flag].concat(), &TOKEN, "").stdout

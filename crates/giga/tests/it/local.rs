@@ -42,6 +42,11 @@ fn what_ships_by_itself_ends_in_shipped_and_on_main_and_every_line_of_json_says_
     assert_eq!(folders, ["inbox", "building", "testing", "shipped"], "{told:?}");
     assert!(told.iter().all(|tale| tale["file"] == "a.md" && tale["jobId"].is_string()), "{told:?}");
     assert_eq!(folder.merged(), 1);
+
+    folder.drop_in("b.md", JOB);
+    folder.once(&[]);
+
+    assert_eq!((folder.place_of("b.md"), folder.merged()), (vec!["testing"], 1), "nobody asked for another merge");
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn the_page_of_a_job_is_as_agreed() {
     detail["bodyMd"] = json!("Fix it.");
     detail["manifestSnapshot"] = json!({"title": "Fix the parser"});
     detail["expiresAt"] = json!(AHEAD);
+    detail["run"] = run();
     detail["progress"] =
         json!({"doing": "Edit src/\u{1b}[2Jlib.rs", "toolCalls": 12, "files": ["src/lib.rs"], "tokensIn": 20_500});
     let event = |seq: u32, kind: &str, stage: &str, by: Value| json!({"jobId": ID, "productId": "default", "seq": seq, "at": AHEAD, "kind": kind, "stage": stage, "epoch": 2, "by": by});

@@ -125,7 +125,8 @@ fn an_unknown_key_stops_every_command_with_the_place_and_a_suggestion() {
 fn a_file_that_was_asked_for_must_be_there() {
     let ran = Machine::new().giga(&["jobs", "--config", "no.toml"]);
 
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), "error: there is no no.toml\n"));
+    let expected = "error: there is no no.toml\nhint: `giga init` writes a giga.toml to begin with\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), expected));
 }
 
 #[test]

@@ -233,7 +233,7 @@ async fn an_engine_that_says_more_than_its_log_takes_is_judged_by_its_end() {
     assert_eq!((run.insights.tokens_in, run.insights.cost_usd), (Some(200), Some(0.002)));
     let log = fleet.log(job).await;
     assert_eq!(log.lines().filter(|line| *line == "noise").count(), 2_000);
-    assert_eq!(log.lines().last(), Some("[the rest is not shown: the limit `output_bytes_max` is reached]"));
+    assert_eq!(log.lines().last(), Some("[the rest is not shown: the limit `factory.limits.output` is reached]"));
 }
 
 #[tokio::test]

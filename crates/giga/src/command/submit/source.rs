@@ -80,7 +80,11 @@ fn read(file: &Path) -> Result<Source, Failure> {
         (file.display().to_string(), std::fs::File::open(file).and_then(bounded))
     };
     let bytes = bytes.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Failure::not_found(format!("there is no file {name}")),
+        std::io::ErrorKind::NotFound => {
+            Failure::not_found(format!("there is no file {name}")).hint("`giga init` writes a sample, job.md")
+        }
+        std::io::ErrorKind::IsADirectory => Failure::failed(format!("{name} is a folder"))
+            .hint("name the manifests in it one by one; `giga local DIR` works through a folder"),
         _ => Failure::failed(format!("cannot read {name}: {error}")),
     })?;
     let text = String::from_utf8(bytes);

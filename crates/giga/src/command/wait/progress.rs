@@ -1,13 +1,27 @@
-//! A line whenever a job moves.
+//! A line whenever a job moves, and one on what it waits for while it does not.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
 
 use domain::{Actor, EventKind, JobEvent, JobId, StageName};
-use protocol::{JobView, ProgressEvent};
+use protocol::{Client, Explained, JobView, ProgressEvent};
 
+use crate::command::backoff::Backoff;
 use crate::command::events::kind_name;
+use crate::command::follow::News;
 use crate::command::{Context, doing};
+use crate::failure::Failure;
 use crate::output::{clean, clock_time};
+
+/// A job that goes on sooner is not worth a question.
+const ASK_AFTER: Duration = Duration::from_secs(2);
+
+/// How often it is asked what jobs wait for: that seldom changes without an event.
+const ASK_EVERY: Duration = Duration::from_secs(30);
+
+/// Jobs that are asked about at once: more lines than this are no longer read.
+const ASKED_ABOUT_MAX: usize = 8;
 
 /// Where the jobs were when last heard of.
 pub(super) struct Progress<'c> {
@@ -15,25 +29,39 @@ pub(super) struct Progress<'c> {
     several: bool,
     stages: BTreeMap<JobId, StageName>,
     doing: BTreeMap<JobId, Option<String>>,
+    /// What was said of a job that waits.
+    told: BTreeMap<JobId, String>,
+    /// When it is asked next what jobs wait for, by the clock that never jumps.
+    ask_at: Duration,
 }
 
 impl<'c> Progress<'c> {
     /// Nothing heard yet of this many jobs.
     pub(super) fn new(context: &'c Context<'c>, jobs: usize) -> Self {
-        Self { context, several: jobs > 1, stages: BTreeMap::new(), doing: BTreeMap::new() }
+        let (stages, doing, told) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { context, several: jobs > 1, stages, doing, told, ask_at: Duration::ZERO }
     }
 
     /// A job was looked at.
     pub(super) fn found(&mut self, job: &JobView) {
-        if self.stages.insert(job.id, job.stage) != Some(job.stage) {
-            let on = job.holder_factory_id.as_ref().map_or_else(String::new, |factory| format!("on `{factory}`"));
-            self.say(&clock_time(self.context.now()), job.id, job.stage, &on);
+        if !self.moved(job.id, job.stage) {
+            return;
         }
+        let now = self.context.now();
+        let words = match (&job.holder_factory_id, Backoff::of_job(job, now)) {
+            (Some(factory), _) => format!("on `{factory}`"),
+            (None, Some(backoff)) => {
+                self.told.insert(job.id, backoff.until.to_string());
+                backoff.sentence("", now)
+            }
+            (None, None) => String::new(),
+        };
+        self.say(&clock_time(now), job.id, job.stage, &words);
     }
 
     /// Something happened to a job.
     pub(super) fn happened(&mut self, event: &JobEvent) {
-        let has_moved = self.stages.insert(event.job_id, event.stage) != Some(event.stage);
+        let has_moved = self.moved(event.job_id, event.stage);
         let matters = matches!(
             event.kind,
             EventKind::AttemptFailed
@@ -49,15 +77,27 @@ impl<'c> Progress<'c> {
         if !has_moved && !matters {
             return;
         }
-        let by = match &event.by {
-            Actor::Person(name) => format!(" by {name}"),
-            Actor::Factory(factory) => format!(" by `{factory}`"),
-            Actor::Coordinator => String::new(),
+        let words = match Backoff::of_event(event) {
+            Some(backoff) => {
+                self.told.insert(event.job_id, backoff.until.to_string());
+                let place = match &event.by {
+                    Actor::Factory(factory) => format!(" on `{factory}`"),
+                    Actor::Person(_) | Actor::Coordinator => String::new(),
+                };
+                // By the coordinator's clock, which set both times.
+                backoff.sentence(&place, event.at)
+            }
+            None => {
+                let by = match &event.by {
+                    Actor::Person(name) => format!(" by {name}"),
+                    Actor::Factory(factory) => format!(" by `{factory}`"),
+                    Actor::Coordinator => String::new(),
+                };
+                let said = ["message", "question"].iter().find_map(|key| event.data.get(*key)?.as_str());
+                let message = said.map_or_else(String::new, |message| format!(": {message}"));
+                format!("{}{by}{message}", kind_name(event.kind))
+            }
         };
-        let said = ["message", "question"].iter().find_map(|key| event.data.get(*key));
-        let message = said.and_then(|said| said.as_str());
-        let message = message.map_or_else(String::new, |message| format!(": {message}"));
-        let words = format!("{}{by}{message}", kind_name(event.kind));
         self.say(&clock_time(event.at), event.job_id, event.stage, &words);
     }
 
@@ -68,6 +108,68 @@ impl<'c> Progress<'c> {
             let words = doing::line(&news.progress);
             self.say(&clock_time(self.context.now()), news.job_id, StageName::Building, &words);
         }
+    }
+
+    /// The next news. While there is none it is said what the jobs wait for.
+    pub(super) async fn until(
+        &mut self,
+        client: &Client,
+        next: impl Future<Output = Result<News, Failure>>,
+    ) -> Result<News, Failure> {
+        let mut next = pin!(next);
+        loop {
+            let waiting = self.waiting();
+            let pause = self.ask_at.saturating_sub(self.context.clock.monotonic());
+            tokio::select! {
+                biased;
+                news = &mut next => return news,
+                () = self.context.clock.sleep(pause), if !waiting.is_empty() => self.ask(client, &waiting).await,
+            }
+        }
+    }
+
+    /// Jobs that nobody works on.
+    fn waiting(&self) -> Vec<JobId> {
+        let waits = |stage: StageName| matches!(stage, StageName::Queued | StageName::Blocked);
+        let waiting = self.stages.iter().filter(|(_, stage)| waits(**stage)).map(|(id, _)| *id);
+        waiting.take(ASKED_ABOUT_MAX).collect()
+    }
+
+    async fn ask(&mut self, client: &Client, waiting: &[JobId]) {
+        for id in waiting {
+            // Whoever does not answer is noticed by the stream.
+            let Ok(explained) = client.get::<Explained>(&format!("/jobs/{id}/explain")).await else { continue };
+            self.waits(&explained);
+        }
+        self.ask_at = self.context.clock.monotonic() + ASK_EVERY;
+    }
+
+    fn waits(&mut self, explained: &Explained) {
+        let (job, now) = (&explained.job, self.context.now());
+        if !matches!(job.stage, StageName::Queued | StageName::Blocked) {
+            return;
+        }
+        let (words, told) = match Backoff::of_job(job, now) {
+            Some(backoff) => (backoff.sentence("", now), backoff.until.to_string()),
+            None => (explained.summary.clone(), explained.summary.clone()),
+        };
+        if self.told.insert(job.id, told.clone()) != Some(told) {
+            self.say(&clock_time(now), job.id, job.stage, &words);
+        }
+    }
+
+    /// Whether a job is elsewhere than it was.
+    fn moved(&mut self, id: JobId, stage: StageName) -> bool {
+        let has_moved = self.stages.insert(id, stage) != Some(stage);
+        if has_moved {
+            self.told.remove(&id);
+            let now = self.context.clock.monotonic();
+            // What is due soon anyway is not put off: among many jobs one moves all the time.
+            if !(now..now + ASK_AFTER).contains(&self.ask_at) {
+                self.ask_at = now + ASK_AFTER;
+            }
+        }
+        has_moved
     }
 
     fn say(&self, time: &str, id: JobId, stage: StageName, words: &str) {

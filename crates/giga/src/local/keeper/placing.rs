@@ -6,6 +6,7 @@ use domain::JobId;
 use protocol::{JobView, RunList};
 
 use super::Keeper;
+use crate::command::Backoff;
 use crate::local::folder::Folder;
 use crate::local::queue::{Moved, free_name};
 use crate::local::reports;
@@ -88,9 +89,14 @@ impl Keeper<'_> {
 
     fn tell(&self, id: JobId, job: &JobView) {
         let Some(record) = self.files.get(&id) else { return };
-        let reason = job.reason.map(|reason| reason.to_string());
-        let words: Vec<&str> = reason.as_deref().into_iter().chain(job.message.as_deref()).collect();
-        let message = words.join(": ");
+        let now = self.clock.now();
+        let message = Backoff::of_job(job, now).map_or_else(
+            || {
+                let reason = job.reason.map(|reason| reason.to_string());
+                reason.into_iter().chain(job.message.clone()).collect::<Vec<_>>().join(": ")
+            },
+            |backoff| backoff.sentence("", now),
+        );
         let (file, stage) = (record.name.as_str(), Some(job.stage));
         self.teller.tell(&Tale { file, folder: record.folder, job_id: Some(id), stage, message });
     }
