@@ -108,6 +108,8 @@ impl Fleet {
         }
         let code = child.wait().unwrap().code();
         assert!(has_ended, "it did not end\n{}", self.machine.read(LOG));
+        // Guards of what was being asked for its version notice that they are alone, and go.
+        processes::becomes_so(FAREWELL, || processes::naming(self.machine.path()).is_empty());
         assert_eq!(processes::naming(self.machine.path()), Vec::<String>::new(), "left behind");
         code
     }
