@@ -11,6 +11,7 @@ mod logs;
 mod look;
 mod lookout;
 mod nonce;
+mod outlook;
 mod pace;
 mod polling;
 mod promoting;
@@ -38,7 +39,7 @@ pub use settings::{Housekeeping, PollWhen, Polling, StationSettings};
 
 use crate::branch_notes::BranchNotes;
 use crate::config::{CacheError, RepoConfig};
-use crate::detect::{DetectConfig, Detected, detect};
+use crate::detect::{DetectConfig, Detected, ToolMemory, detect_again, is_repo};
 use crate::engine::{self, Bench, Engine, Prices, TemplateError};
 use crate::error::Error;
 use crate::forge::{Forges, ForgesError};
@@ -87,6 +88,8 @@ pub struct Station {
     forges: Forges,
     ledger: Ledger,
     detected: parking_lot::Mutex<Detected>,
+    /// What tools answered last.
+    tools: parking_lot::Mutex<ToolMemory>,
     /// What the configuration says that this machine can do.
     declared: watch::Sender<Declared>,
     holdings: Holdings,
@@ -182,6 +185,7 @@ impl Station {
             advertised: parking_lot::Mutex::default(),
             ledger: Ledger::new(Runs::under(&state), Outbox::open(&state)?, BranchNotes::under(&state)),
             detected: parking_lot::Mutex::default(),
+            tools: parking_lot::Mutex::default(),
             declared: watch::Sender::new(Declared {
                 capabilities: settings.capabilities.clone(),
                 tools: settings.tools.clone(),
@@ -289,7 +293,7 @@ impl Station {
             custom: declared.capabilities,
             tools: declared.tools,
         };
-        detect(&config, &self.engines, &self.environment, &self.launcher).await
+        detect_again(&config, &self.engines, &self.environment, &self.launcher, &self.tools).await
     }
 
     /// The mirror of a repository that this factory has.
@@ -299,7 +303,9 @@ impl Station {
             Some(config) => config,
             None => {
                 let detected = self.detected.lock();
-                let path = detected.found_repos.get(repo).ok_or_else(|| NoRepo::NotHere(repo.clone()))?;
+                // It may be gone, and nobody has looked again yet.
+                let path = detected.found_repos.get(repo).filter(|path| is_repo(path));
+                let path = path.ok_or_else(|| NoRepo::NotHere(repo.clone()))?;
                 let base = self.settings.default_base.clone();
                 RepoConfig::at(path.to_string_lossy(), base)
             }

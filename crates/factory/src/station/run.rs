@@ -23,7 +23,7 @@ use tracing::info;
 use super::backlog::{LogBacklog, LogWriter};
 use super::{NoRepo, Station};
 use crate::config::RepoConfig;
-use crate::engine::Activity;
+use crate::engine::{Activity, EngineError};
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::process::Launcher;
@@ -110,7 +110,7 @@ pub(super) enum Trouble {
     #[error("setup failed: {0}")]
     Setup(String),
     #[error("the engine could not be started")]
-    Engine(#[from] crate::engine::EngineError),
+    Engine(#[from] EngineError),
     #[error("the disk refuses")]
     Disk(#[from] std::io::Error),
     #[error("nothing is left of the job's `{0}`")]
@@ -129,7 +129,7 @@ impl Trouble {
     fn reason(&self) -> FailureReason {
         match self {
             Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
-            Self::NoEngine(_) => FailureReason::NoEngine,
+            Self::NoEngine(_) | Self::Engine(EngineError::Gone { .. }) => FailureReason::NoEngine,
             Self::Budget(_) | Self::UnknownSpending { .. } => FailureReason::BudgetExceeded,
             Self::Setup(_) | Self::Engine(_) => FailureReason::EngineError,
             Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::Disk(_) | Self::Stopped => FailureReason::Crash,

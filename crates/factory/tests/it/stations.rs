@@ -14,6 +14,7 @@ mod polling;
 mod preempting;
 mod promoting;
 mod sandboxing;
+mod seeing;
 
 use std::fs;
 use std::time::Duration;
