@@ -59,7 +59,14 @@ impl Station {
         let title = &run.assignment.spec.title;
         let sha = match mirror.commit_all(worktree, title).await? {
             Committed::Made(sha) => sha,
-            Committed::Empty => return Ok(without_changes(run, insights, evidence)),
+            Committed::Empty => {
+                let verdict = without_changes(run, insights, evidence);
+                if matches!(verdict, Verdict::Done { .. }) {
+                    // The agent's own words are all that such work leaves.
+                    self.show_unfinished(run, None, None).await;
+                }
+                return Ok(verdict);
+            }
         };
         if let Ok(diff) = mirror.diff(worktree.fork(), &sha).await {
             insights.files = Some(diff.files);
