@@ -51,6 +51,9 @@ pub struct Spec {
     /// Commands that must succeed before the work counts as done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verify: Vec<String>,
+    /// Whether work that changes no file of its repository counts as done too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_empty: bool,
     /// Who must approve; nobody when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub review: Option<Review>,

@@ -184,7 +184,7 @@ impl Stage {
                     let errand = Some(Errand::waiting(ErrandKind::Ship, sha.clone()));
                     Self::Testing { errand, ship_wanted: false }
                 }
-                // Without a repository there is nothing to merge: asking is enough.
+                // Without a commit there is nothing to merge: asking is enough.
                 None => Self::Shipped,
             }),
             (Self::Testing { errand: Some(errand), .. }, E::ShipRequested) if errand.kind == ErrandKind::Promote => {

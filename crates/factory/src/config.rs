@@ -111,7 +111,8 @@ pub struct EngineConfig {
     pub permissions: Permissions,
     /// What codex may change: `workspace-write` when absent.
     pub sandbox: Option<String>,
-    /// Turns of the conversation in one run.
+    /// Turns of the conversation in one run, which are the model's answers: without effect on an engine that does not tell
+    /// of them while it runs.
     pub turns_max: Option<u32>,
     /// What the engine's environment holds beyond the allow-list.
     pub environment: EnvironmentConfig,
@@ -143,6 +144,15 @@ impl EngineConfig {
             _ => EngineKind::Command,
         };
         self.kind.unwrap_or(if self.argv.is_empty() { by_name } else { EngineKind::Command })
+    }
+
+    /// Whether the turns of the engine called `name` are known while it runs, so that `turns_max` can end it.
+    pub(crate) fn tells_turns(&self, name: &EngineName) -> bool {
+        match self.kind(name) {
+            EngineKind::Claude | EngineKind::Codex | EngineKind::Acp => true,
+            EngineKind::Devin => false,
+            EngineKind::Command => self.reads.turns.is_some(),
+        }
     }
 
     /// The program that the engine called `name` runs, if it has one.
@@ -393,6 +403,17 @@ mod tests {
         assert_eq!(kind("claude", r#"{"argv": ["claude", "--print"]}"#), EngineKind::Command);
         assert_eq!(kind("cheap", r#"{"kind": "codex", "model": "small"}"#), EngineKind::Codex);
         assert_eq!(kind("mine", r#"{"argv": ["mine"]}"#), EngineKind::Command);
+    }
+
+    #[test]
+    fn turns_are_told_by_agents_that_are_followed_and_by_commands_that_print_them() {
+        let tells = |name: &str, text: &str| {
+            serde_json::from_str::<EngineConfig>(text).unwrap().tells_turns(&name.parse::<EngineName>().unwrap())
+        };
+
+        assert!(tells("claude", "{}") && tells("codex", "{}") && tells("devin", "{}"));
+        assert!(!tells("devin", r#"{"kind": "devin"}"#) && !tells("mine", r#"{"argv": ["mine"]}"#));
+        assert!(tells("mine", r#"{"argv": ["mine"], "reads": {"turns": {"pointer": "/turns"}}}"#));
     }
 
     #[test]

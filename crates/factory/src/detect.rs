@@ -1,5 +1,6 @@
 //! What this machine can do, found by looking [F1].
 
+mod memory;
 mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Capability, EngineHealth, RepoName};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +22,8 @@ use crate::config::RepoConfig;
 use crate::engine::{Engine, Login, Presence};
 use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
 use crate::remote::Remote;
+pub(crate) use memory::ToolMemory;
+use memory::{Answer, Probed};
 use tools::{Reading, TOOLS, Tool};
 
 /// What cannot be found by looking.
@@ -51,8 +55,8 @@ pub struct Detected {
     pub engines: Vec<EngineHealth>,
 }
 
-/// Asking a program for its version is quick, or the program is broken.
-const PROBE_MAX: Duration = Duration::from_secs(5);
+/// As long as engines have: on a busy machine a program that is asked for its version starts slowly.
+const PROBE_MAX: Duration = Duration::from_secs(20);
 const PROBE_OUTPUT_BYTES_MAX: u64 = 4 * 1024;
 
 /// Looks at the machine as a program with `environment` would see it. Asks all programs at once.
@@ -61,6 +65,17 @@ pub async fn detect(
     engines: &[Arc<dyn Engine>],
     environment: &Environment,
     launcher: &Launcher,
+) -> Detected {
+    detect_again(config, engines, environment, launcher, &Mutex::default()).await
+}
+
+/// Like [`detect`], for one who has looked before: a tool that does not answer in time is what it was, for a while.
+pub(crate) async fn detect_again(
+    config: &DetectConfig,
+    engines: &[Arc<dyn Engine>],
+    environment: &Environment,
+    launcher: &Launcher,
+    memory: &Mutex<ToolMemory>,
 ) -> Detected {
     let found_repos = config.repo_base.as_deref().map(repos_under).unwrap_or_default();
     let absent_repos = absent(&config.repos);
@@ -83,10 +98,9 @@ pub async fn detect(
     for engine in engines.iter().cloned() {
         talks.spawn(async move { probe_engine(&*engine).await });
     }
-    while let Some(found) = probes.join_next().await {
-        capabilities.extend(found.unwrap_or_default());
-    }
+    let probed: Vec<Probed> = probes.join_all().await;
     let mut engines: Vec<EngineHealth> = talks.join_all().await.into_iter().flatten().collect();
+    capabilities.extend(memory.lock().settle(probed));
     engines.sort_by(|one, other| one.name.cmp(&other.name));
     capabilities.extend(engines.iter().map(|engine| Capability::engine(&engine.name)));
     Detected { capabilities, repos, found_repos, absent_repos, engines }
@@ -149,8 +163,7 @@ pub(crate) fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
     let mut repos = BTreeMap::new();
     for entry in entries.flatten() {
         let path = entry.path();
-        let is_bare = path.join("HEAD").is_file() && path.join("objects").is_dir();
-        if !is_bare && !path.join(".git").exists() {
+        if !is_repo(&path) {
             continue;
         }
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -160,6 +173,12 @@ pub(crate) fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
         }
     }
     repos
+}
+
+/// Whether a folder is a repository, bare or not.
+pub(crate) fn is_repo(folder: &Path) -> bool {
+    let is_bare = folder.join("HEAD").is_file() && folder.join("objects").is_dir();
+    is_bare || folder.join(".git").exists()
 }
 
 /// What can be said about an engine that is there. One that nobody is signed in to is offered all the same: the scheduler
@@ -184,41 +203,59 @@ async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     }
 }
 
-async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher) -> Vec<Capability> {
+async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher) -> Probed {
+    let mut answer = Answer::No;
     for command_line in tool.command_lines {
-        if let Some(output) = ask(command_line, environment, launcher).await {
-            return tools::tokens(tool.name, tool.reading, &output);
+        match ask(command_line, environment, launcher).await {
+            Asked::Said(output) => {
+                answer = Answer::Yes(tools::tokens(tool.name, tool.reading, &output));
+                break;
+            }
+            Asked::TooLate => answer = Answer::Late,
+            Asked::Nothing => {}
         }
     }
-    Vec::new()
+    Probed { tool: tool.name.to_owned(), answer }
 }
 
 /// A tool that an operator named, with the command line that shows it works; its name alone when there is none.
-async fn probe_named(
-    name: &str,
-    command_line: &[String],
-    environment: &Environment,
-    launcher: &Launcher,
-) -> Vec<Capability> {
-    let is_there = match command_line {
-        [] => find_program(name, environment.variable("PATH")).is_some(),
+async fn probe_named(name: &str, command_line: &[String], environment: &Environment, launcher: &Launcher) -> Probed {
+    let asked = match command_line {
+        [] => match find_program(name, environment.variable("PATH")) {
+            Some(_) => Asked::Said(String::new()),
+            None => Asked::Nothing,
+        },
         given => {
             let command_line: Vec<&str> = given.iter().map(String::as_str).collect();
-            ask(&command_line, environment, launcher).await.is_some()
+            ask(&command_line, environment, launcher).await
         }
     };
-    if is_there { tools::tokens(name, Reading::Nothing, "") } else { Vec::new() }
+    let answer = match asked {
+        Asked::Said(_) => Answer::Yes(tools::tokens(name, Reading::Nothing, "")),
+        Asked::TooLate => Answer::Late,
+        Asked::Nothing => Answer::No,
+    };
+    Probed { tool: name.to_owned(), answer }
 }
 
-/// What a program printed, if it is there and ends well in time.
-async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launcher) -> Option<String> {
-    let (name, args) = command_line.split_first()?;
-    let file = find_program(name, environment.variable("PATH"))?;
+/// What a program said about itself.
+enum Asked {
+    /// It is there and ended well.
+    Said(String),
+    /// It is there and did not end in time.
+    TooLate,
+    /// It is not there, or did not end well.
+    Nothing,
+}
+
+async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launcher) -> Asked {
+    let Some((name, args)) = command_line.split_first() else { return Asked::Nothing };
+    let Some(file) = find_program(name, environment.variable("PATH")) else { return Asked::Nothing };
     let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();
     let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
     let bounds =
         Bounds { wall: PROBE_MAX, idle: None, grace: Duration::ZERO, output_bytes_max: PROBE_OUTPUT_BYTES_MAX };
-    let running = launcher.start(program, bounds).ok()?;
+    let Ok(running) = launcher.start(program, bounds) else { return Asked::Nothing };
     let (sender, mut lines) = mpsc::channel::<Line>(8);
     let collect = async {
         let mut output = String::new();
@@ -230,7 +267,11 @@ async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launch
     };
     let never = CancellationToken::new();
     let (finished, output) = tokio::join!(running.wait(sender, &never), collect);
-    (finished.end == End::Exited(0)).then_some(output)
+    match finished.end {
+        End::Exited(0) => Asked::Said(output),
+        End::TimedOut => Asked::TooLate,
+        End::Exited(_) | End::FellSilent | End::Cancelled => Asked::Nothing,
+    }
 }
 
 #[cfg(test)]

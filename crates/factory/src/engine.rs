@@ -21,6 +21,7 @@ mod prices;
 mod request;
 mod resets;
 mod room;
+mod rounds;
 mod run;
 mod stream;
 

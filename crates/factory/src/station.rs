@@ -11,6 +11,7 @@ mod logs;
 mod look;
 mod lookout;
 mod nonce;
+mod outlook;
 mod pace;
 mod polling;
 mod promoting;
@@ -39,7 +40,7 @@ pub use settings::{Housekeeping, PollWhen, Polling, StationSettings};
 
 use crate::branch_notes::BranchNotes;
 use crate::config::{CacheError, RepoConfig};
-use crate::detect::{DetectConfig, Detected, detect};
+use crate::detect::{DetectConfig, Detected, ToolMemory, detect_again, is_repo};
 use crate::engine::{self, Bench, Engine, Prices, TemplateError};
 use crate::error::Error;
 use crate::forge::{Forges, ForgesError};
@@ -91,6 +92,8 @@ pub struct Station {
     /// Whoever looks around, and whoever tells of it, is the only one.
     looking: tokio::sync::Mutex<()>,
     speaking: tokio::sync::Mutex<()>,
+    /// What tools answered last.
+    tools: parking_lot::Mutex<ToolMemory>,
     /// What the configuration says that this machine can do.
     declared: watch::Sender<Declared>,
     holdings: Holdings,
@@ -188,6 +191,7 @@ impl Station {
             detected: parking_lot::Mutex::default(),
             looking: tokio::sync::Mutex::default(),
             speaking: tokio::sync::Mutex::default(),
+            tools: parking_lot::Mutex::default(),
             declared: watch::Sender::new(Declared {
                 capabilities: settings.capabilities.clone(),
                 tools: settings.tools.clone(),
@@ -297,7 +301,7 @@ impl Station {
             custom: declared.capabilities,
             tools: declared.tools,
         };
-        let found = detect(&config, &self.engines, &self.environment, &self.launcher).await;
+        let found = detect_again(&config, &self.engines, &self.environment, &self.launcher, &self.tools).await;
         let known = self.detected.lock().absent_repos.clone();
         for (repo, folder) in found.absent_repos.iter().filter(|(repo, _)| !known.contains_key(*repo)) {
             warn!("Repository `{repo}` is not offered until its folder {} is there", folder.display());
@@ -312,7 +316,9 @@ impl Station {
             Some(config) => config,
             None => {
                 let detected = self.detected.lock();
-                let path = detected.found_repos.get(repo).ok_or_else(|| NoRepo::NotHere(repo.clone()))?;
+                // It may be gone, and nobody has looked again yet.
+                let path = detected.found_repos.get(repo).filter(|path| is_repo(path));
+                let path = path.ok_or_else(|| NoRepo::NotHere(repo.clone()))?;
                 let base = self.settings.default_base.clone();
                 RepoConfig::at(path.to_string_lossy(), base)
             }

@@ -58,10 +58,22 @@ impl Commands<'_> {
         cancel: &CancellationToken,
         hear: impl Fn(&str) + Sync,
     ) -> CommandsVerdict {
+        self.run_announced(bounds, cancel, |_| (), hear).await
+    }
+
+    /// Like [`Commands::run`], with somebody who is told of each command when it begins.
+    pub(crate) async fn run_announced(
+        &self,
+        bounds: &Bounds,
+        cancel: &CancellationToken,
+        begin: impl Fn(&str) + Sync,
+        hear: impl Fn(&str) + Sync,
+    ) -> CommandsVerdict {
         let mut evidence = Vec::new();
         let mut left = bounds.wall;
         for command in self.lines {
             let bounds = Bounds { wall: left, ..bounds.clone() };
+            begin(command);
             let (shown, end) = self.run_one(command, bounds, cancel, &hear).await;
             left = left.saturating_sub(Duration::from_millis(shown.took_ms));
             evidence.push(shown);

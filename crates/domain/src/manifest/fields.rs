@@ -158,6 +158,13 @@ pub(super) static FIELDS: &[Field] = &[
             json!({"oneOf": [command, list_schema(ITEMS_MAX, &command)]})
         },
     ),
+    value(
+        "allowEmpty",
+        "Whether work that changes no file counts as done too: an audit, a check, a search; `false` when absent.",
+        "true",
+        |form, node| form.spec.allow_empty = form.boolean(node).unwrap_or_default(),
+        || json!({"type": "boolean"}),
+    ),
     group(
         "review",
         "Who must approve before the work is shipped; nobody when absent.",

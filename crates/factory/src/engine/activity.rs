@@ -64,6 +64,14 @@ impl Activity {
         }
     }
 
+    /// The factory does something itself, after the agent. Gives the line that a person reads about it.
+    pub fn turn_to(&mut self, doing: &str) -> String {
+        let doing = cut(&one_line(doing));
+        let shown = format!("● {doing}");
+        self.doing = Some(doing);
+        shown
+    }
+
     /// What the coordinator is told about it.
     pub fn progress(&self) -> Progress {
         let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = self.insights;

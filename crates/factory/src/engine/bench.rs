@@ -52,6 +52,9 @@ pub(crate) fn make_all(
 ) -> Result<Vec<Arc<dyn Engine>>, TemplateError> {
     let mut engines = Vec::new();
     for (name, config) in configured {
+        if config.turns_max.is_some() && !config.tells_turns(name) {
+            tracing::warn!("`turns_max` has no effect on engine `{name}`, which does not tell its turns while it runs");
+        }
         engines.push(make(name, config, variables, bench)?);
     }
     let is_there = |kind| configured.iter().any(|(name, config)| config.kind(name) == kind);

@@ -1,5 +1,6 @@
 //! Codex, by `codex exec --json`.
 
+mod refusals;
 mod rollout;
 mod session;
 mod settings;
@@ -159,7 +160,7 @@ impl Engine for CodexEngine {
         let login = self.room.carry(request.job, &folder, &LOGIN, &self.bench.clock).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, resumed));
-        let rollout = Rollout::below(&folder);
+        let rollout = Rollout::below(&folder).resuming(resumed);
         let run = RunKey { job: request.job, epoch: request.epoch };
         let environment = self.environment.clone().of_run(run, request.attempt).with(LOGIN.folder_variable, folder);
         let program = Program {

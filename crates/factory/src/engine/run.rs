@@ -1,5 +1,6 @@
 //! One run of one engine.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::{DiskWatch, Limit};
 use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Judgement, Reply, Session};
-use crate::process::{Bounds, End, Finished, Launcher, Line, ProcessMark, Running, Source, StartError};
+use crate::detect::find_program;
+use crate::process::{Bounds, End, Finished, Launcher, Line, ProcessMark, Program, Running, Source, StartError};
 
 /// An engine that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +21,12 @@ pub enum EngineError {
     /// Its program could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// Its program is not there any more.
+    #[error("its program `{program}` is gone")]
+    Gone {
+        /// The program.
+        program: String,
+    },
     /// The job asks for something that this engine cannot be given.
     #[error("the job's {what} cannot be given to an engine")]
     Unusable {
@@ -82,6 +90,10 @@ impl EngineRun {
         bounds: Bounds,
     ) -> Result<Self, EngineError> {
         let (program, mut session) = engine.command(request)?;
+        if let Some(gone) = gone(&program) {
+            session.settle();
+            return Err(EngineError::Gone { program: gone });
+        }
         let (allowance, clock) = (request.allowance.clone(), launcher.clock());
         let disk = allowance.disk.map(|disk| DiskWatch::new(disk, &request.worktree));
         // All it says is heard, because its last lines tell what it came to; what is kept of it has its own bound.
@@ -120,6 +132,14 @@ impl EngineRun {
         insights.engine_ms = u64::try_from(finished.took.as_millis()).ok();
         EngineRunEnd { judgement, finished, insights }
     }
+}
+
+/// The program's name, if nothing is found under it any more. A guard that starts it would tell that in the engine's place.
+fn gone(program: &Program) -> Option<String> {
+    let name = program.argv.first()?.to_str()?;
+    let path = program.environment.variable("PATH");
+    let is_told = Path::new(name).is_absolute() || (path.is_some() && !name.contains('/'));
+    (is_told && find_program(name, path).is_none()).then(|| domain::printable(name))
 }
 
 /// What a session's words are measured by, and where they go.

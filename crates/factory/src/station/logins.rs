@@ -87,7 +87,8 @@ impl Logins {
     }
 }
 
-/// Notices when a file that holds a login appears, changes or goes. The folders around it change all the time.
+/// Notices when a file that says something by being there appears, changes or goes: a login, a daemon's socket. The folders
+/// around it change all the time.
 pub(super) struct LoginWatch {
     files: Vec<PathBuf>,
     marks: Marks,

@@ -10,12 +10,13 @@ use domain::{Capability, EngineHealth, EngineName};
 use tracing::warn;
 
 use super::logins::{LoginWatch, Marks, RestCause};
+use super::outlook::Outlook;
 use super::repo_watch::RepoWatch;
 use super::run::chain;
 use super::{Station, StationError};
 use crate::detect::local_repos;
 use crate::engine::EngineError;
-use crate::watch::FolderWatch;
+use crate::process::Environment;
 
 /// An installation touches many files: it is over when nothing has changed for this long.
 const SETTLES_AFTER: Duration = Duration::from_millis(500);
@@ -32,8 +33,9 @@ pub(super) struct Declared {
 
 /// What is watched for as long as the factory works.
 pub(super) struct Lookout {
-    surroundings: FolderWatch,
-    logins: LoginWatch,
+    surroundings: Outlook,
+    /// Files that say who is signed in, and whether a daemon is there.
+    signs: LoginWatch,
     repos: RepoWatch,
 }
 
@@ -54,20 +56,21 @@ impl Station {
     /// Begins to watch. Before the first look around: what changes after that look is news, however long it takes until
     /// the coordinator answers.
     pub(super) fn lookout(&self) -> Lookout {
-        let login_files = self.engines.iter().flat_map(|engine| engine.login_files()).collect();
+        let login_files = self.engines.iter().flat_map(|engine| engine.login_files());
+        let signs = login_files.chain(docker_socket(&self.environment)).collect();
         let local = local_repos(&self.settings.repos).into_values();
         let repos = local.chain(self.settings.repo_base.clone()).collect();
         Lookout {
+            surroundings: Outlook::on(self.surroundings(), Arc::clone(&self.clock)),
+            signs: LoginWatch::on(signs, Arc::clone(&self.clock)),
             repos: RepoWatch::on(repos, Arc::clone(&self.clock)),
-            surroundings: FolderWatch::on(self.surroundings(), Arc::clone(&self.clock)),
-            logins: LoginWatch::on(login_files, Arc::clone(&self.clock)),
         }
     }
 
-    /// Looks around whenever something changes where programs or repositories are, or about a login. The timer finds the
-    /// rest.
+    /// Looks around whenever something changes where programs or repositories are, about a login or about docker's daemon.
+    /// The timer finds the rest.
     pub(super) async fn look_out_for_ever(&self, lookout: Lookout) -> Result<(), StationError> {
-        let Lookout { surroundings: mut watch, mut logins, mut repos } = lookout;
+        let Lookout { surroundings: mut watch, mut signs, mut repos } = lookout;
         let mut declared = self.declared.subscribe();
         let at_first = (&self.settings.capabilities, &self.settings.tools);
         if at_first != (&declared.borrow().capabilities, &declared.borrow().tools) {
@@ -76,9 +79,8 @@ impl Station {
         loop {
             tokio::select! {
                 () = watch.changed() => {}
-                () = logins.changed() => {}
-                // One that has just come may be what others will come into.
-                () = repos.changed() => watch = FolderWatch::on(self.surroundings(), Arc::clone(&self.clock)),
+                () = signs.changed() => {}
+                () = repos.changed() => {}
                 () = self.logins.news.notified() => {}
                 Ok(()) = declared.changed() => {}
             }
@@ -137,10 +139,33 @@ impl Station {
         let mut folders: BTreeSet<PathBuf> =
             std::env::split_paths(path).filter(|folder| folder.is_absolute()).collect();
         folders.extend(self.settings.repo_base.clone());
-        for engine in self.settings.engines.values() {
-            let program = engine.argv.first().map(Path::new).filter(|program| program.is_absolute());
-            folders.extend(program.and_then(Path::parent).map(Path::to_owned));
+        let engines = self.settings.engines.iter().filter_map(|(name, engine)| engine.program(name));
+        let tools = self.settings.tools.values().filter_map(|command_line| command_line.first().map(String::as_str));
+        for program in engines.chain(tools).map(Path::new).filter(|program| program.is_absolute()) {
+            folders.extend(program.parent().map(Path::to_owned));
         }
         folders
+    }
+}
+
+/// Where docker's daemon listens while it runs, if that is a file of this machine.
+fn docker_socket(environment: &Environment) -> Option<PathBuf> {
+    match environment.variable("DOCKER_HOST") {
+        None => Some(PathBuf::from("/var/run/docker.sock")),
+        Some(host) => host.to_str()?.strip_prefix("unix://").map(PathBuf::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dockers_socket_is_where_its_variable_says() {
+        let at = |host: &str| docker_socket(&Environment::default().with("DOCKER_HOST", host));
+
+        assert_eq!(docker_socket(&Environment::default()), Some("/var/run/docker.sock".into()));
+        assert_eq!(at("unix:///run/user/1000/docker.sock"), Some("/run/user/1000/docker.sock".into()));
+        assert_eq!(at("tcp://10.0.0.1:2376"), None);
     }
 }

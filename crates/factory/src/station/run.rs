@@ -136,7 +136,7 @@ impl Trouble {
     fn reason(&self) -> FailureReason {
         match self {
             Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
-            Self::NoEngine(_) => FailureReason::NoEngine,
+            Self::NoEngine(_) | Self::Engine(EngineError::Gone { .. }) => FailureReason::NoEngine,
             Self::Budget(_) | Self::UnknownSpending { .. } => FailureReason::BudgetExceeded,
             Self::Setup(_) | Self::Engine(_) => FailureReason::EngineError,
             Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::NotReady { .. } | Self::Disk(_) | Self::Stopped => {

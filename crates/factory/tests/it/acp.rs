@@ -272,6 +272,19 @@ fn the_real_claude_code_adapter_writes_its_file_through_us() {
 }
 
 #[test]
+fn the_rounds_of_a_real_agent_count_as_its_turns() {
+    let place = Place::new();
+    let (_, mut session) = engine("is not started", Permissions::Edits).command(&place.request(None)).unwrap();
+
+    for line in golden("real-claude-code.jsonl").replace("/w/", &format!("{}/", place.tree().display())).lines() {
+        session.translate(&Line { source: Source::Out, text: line.to_owned() });
+        drain(&mut *session, &mut Vec::new());
+    }
+
+    assert_eq!(session.insights().turns, Some(3), "a change, a command, and its last words");
+}
+
+#[test]
 fn the_real_codex_adapter_ends_its_turn_and_tells_no_money() {
     let place = Place::new();
     // It was recorded with a change of its mode, which is answered under its own number.

@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use ambient::ManualClock;
 use domain::{Capability, EngineName, FailureReason};
 use factory::{
     Again, Allowance, Beginning, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest,
@@ -14,7 +16,7 @@ use factory::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{Forge, clock, environment, git, guarded, job, main, roomy, run};
+use crate::stage::{Forge, clock, environment, eventually, git, guarded, job, main, roomy, run};
 
 fn engine(argv: &[&str], environment: Environment) -> CommandEngine {
     let config = EngineConfig {
@@ -179,25 +181,42 @@ async fn capabilities_are_what_the_machine_shows() {
     assert!(detected.capabilities.iter().any(|token| token.as_str().starts_with("arch:")));
 }
 
-#[tokio::test]
-async fn a_tool_that_hangs_or_fails_is_not_offered() {
+/// A folder with these scripts, and an environment whose programs are found there first.
+fn tools(scripts: &[(&str, &str)]) -> (tempfile::TempDir, Environment) {
     let bin = tempfile::tempdir().unwrap();
-    for (tool, script) in [
-        ("node", "#!/bin/sh\necho v20.1.0\n"),
-        ("docker", "#!/bin/sh\nexit 1\n"),
-        ("go", "#!/bin/sh\nexec sleep 600\n"),
-    ] {
+    for (tool, script) in scripts {
         let file = bin.path().join(tool);
-        fs::write(&file, script).unwrap();
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
     // `sleep` and `sh` are named by path or come from the end of the list.
     let path = std::env::join_paths([bin.path(), Path::new("/bin")]).unwrap();
-    let environment = Environment::default().with("PATH", path);
+    (bin, Environment::default().with("PATH", path))
+}
+
+#[tokio::test]
+async fn a_tool_is_offered_with_its_version() {
+    let (_bin, environment) = tools(&[("node", "echo v20.1.0")]);
 
     let detected = detect(&DetectConfig::default(), &[], &environment, &Launcher::unguarded(clock())).await;
 
     let has = |token: &str| detected.capabilities.contains(&token.parse::<Capability>().unwrap());
     assert!(has("has:node") && has("node:20"), "{detected:?}");
-    assert!(!has("has:docker") && !has("has:go"), "{detected:?}");
+}
+
+#[tokio::test]
+async fn a_tool_that_hangs_or_fails_is_not_offered() {
+    let (bin, environment) = tools(&[("go", "touch \"${0%/*}/up\"; exec sleep 600"), ("docker", "exit 1")]);
+    let (time, up) = (ManualClock::default(), bin.path().join("up"));
+    let launcher = Launcher::unguarded(Arc::new(time.clone()));
+
+    let config = DetectConfig::default();
+    let pass = async {
+        eventually("the tool being asked", || up.exists()).await;
+        time.advance(Duration::from_secs(20));
+    };
+    let (detected, ()) = tokio::join!(detect(&config, &[], &environment, &launcher), pass);
+
+    let has = |token: &str| detected.capabilities.contains(&token.parse::<Capability>().unwrap());
+    assert!(!has("has:go") && !has("has:docker"), "{detected:?}");
 }

@@ -187,6 +187,19 @@ async fn too_many_turns_end_the_engine() {
 }
 
 #[tokio::test]
+async fn too_many_answers_within_its_one_turn_end_codex() {
+    let stream = golden::file("codex/real-ok.jsonl");
+    let play = Play::of(&format!("cat > prompt; grep -v turn.completed '{}'; {STAY}", stream.display()));
+    let allowance = Allowance { turns: Some(1), ..Allowance::default() };
+
+    let end = play.run(&play.codex(), allowance, roomy()).await;
+
+    let message = "it took 2 turns, the limit `turns_max` is 1";
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    play.ended_politely();
+}
+
+#[tokio::test]
 async fn a_worktree_that_grows_too_much_ends_the_engine() {
     let play = Play::of(&format!("head -c 6000000 /dev/urandom > big; {STAY}"));
     let disk = DiskAllowance { growth_bytes_max: 4 << 20, free_bytes_min: 0, every: Duration::from_millis(20) };

@@ -15,6 +15,7 @@ mod polling;
 mod preempting;
 mod promoting;
 mod sandboxing;
+mod seeing;
 
 use std::fs;
 use std::time::Duration;

@@ -55,12 +55,13 @@ const CLAUDE: [Played; 32] = [
     ("nothing", Exit::Code(127)),
 ];
 
-const CODEX: [Played; 22] = [
+const CODEX: [Played; 23] = [
     ("real-ok", Exit::Code(0)),
     ("real-ok", Exit::Lingered),
     ("real-ok", Exit::Code(1)),
     ("real-resumed", Exit::Code(0)),
     ("real-denied", Exit::Code(0)),
+    ("real-refused", Exit::Code(0)),
     ("tools", Exit::Code(0)),
     ("real-api-error", Exit::Code(1)),
     ("real-bad-key", Exit::Code(1)),
@@ -140,11 +141,23 @@ fn play(engine: &dyn Engine, stream: &[u8], exit: Exit) -> String {
     told
 }
 
+/// Puts the record that a program kept beside its stream, where there is one, to where it had it.
+fn lay_out_record(name: &str, stream: &str, bytes: &[u8], sessions: &Path) {
+    let Ok(record) = fs::read(golden::file(&format!("{name}-records/{stream}.jsonl"))) else { return };
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let begun: serde_json::Value = serde_json::from_slice(first).unwrap();
+    let folder = sessions.join(name).join(job().to_string()).join("sessions/2026/11/16");
+    fs::create_dir_all(&folder).unwrap();
+    let thread = begun["thread_id"].as_str().unwrap();
+    fs::write(folder.join(format!("rollout-2026-11-16T02-42-10-{thread}.jsonl")), record).unwrap();
+}
+
 fn play_all(name: &str, engine: impl Fn(&Path) -> Box<dyn Engine>, streams: &[Played]) {
     let mut told = String::new();
     for (stream, exit) in streams {
         let sessions = tempfile::tempdir().unwrap();
         let bytes = fs::read(golden::file(&format!("{name}/{stream}.jsonl"))).unwrap_or_default();
+        lay_out_record(name, stream, &bytes, sessions.path());
         let played = play(&*engine(sessions.path()), &bytes, *exit);
         writeln!(told, "{stream}, {exit:?}\n{played}").unwrap();
     }

@@ -240,6 +240,25 @@ fn claude_that_is_refused_a_tool_has_not_done_its_job_though_it_says_so() {
 }
 
 #[test]
+fn codex_that_is_refused_a_change_has_not_done_its_job_though_it_says_so() {
+    let patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: out.txt\n+made\n*** End Patch\nEOF\n";
+    let Some(shop) = Shop::open(Agent::Codex, "sandbox = 'read-only'\n", [Turn::run(patch), Turn::say("All done.")])
+    else {
+        return;
+    };
+
+    let id = shop.submit("engines: [codex]\nretry: { max: 1 }\n");
+    let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+    let run = &job["runs"][0];
+    assert_eq!(run["outcome"], serde_json::json!({ "failed": "engine_error" }), "{job:#}");
+    let message = run["message"].as_str().unwrap();
+    assert!(message.contains("it was not allowed to use Shell (apply_patch"), "{message}");
+    assert_eq!(run["insights"]["turns"], 2, "{run:#}");
+    shop.close();
+}
+
+#[test]
 fn an_api_error_is_the_engines_failure_and_a_bad_key_is_nobodys() {
     for agent in [Agent::Claude, Agent::Codex] {
         let failed = serde_json::json!({ "failed": "engine_error" });

@@ -30,6 +30,7 @@ verify:
   - |
     npm run lint
     npm run build
+allowEmpty: true
 review:
   quorum: 2
   reviewers: [ana, ben, ana]
@@ -73,6 +74,7 @@ fn every_key_reaches_the_spec() {
             on_dep_failure: OnDepFailure::Fail,
             kind: Kind::Composite,
             verify: vec!["npm test".into(), "npm run lint\nnpm run build".into()],
+            allow_empty: true,
             review: Some(Review { quorum: 2, reviewers: vec!["ana".into(), "ben".into()] }),
             retry: Retry { max: Some(3), backoff_ms: Some(500) },
             preemptible: true,

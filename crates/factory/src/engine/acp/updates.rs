@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire::Params;
+use crate::engine::rounds::Rounds;
 use crate::engine::{EngineEvent, Target, Usage};
 
 /// Puts together what comes in pieces, and counts what it costs.
@@ -20,6 +21,7 @@ pub(super) struct Updates {
     tools: BTreeMap<String, Call>,
     insights: Insights,
     spent: Spent,
+    rounds: Rounds,
 }
 
 /// A tool call as far as it is known. Some agents announce a call before they say what it is on.
@@ -61,9 +63,13 @@ impl Updates {
         match update {
             SessionUpdate::UsageUpdate(usage) => return self.cost(usage.cost.as_ref(), replayed),
             _ if replayed => return Vec::new(),
-            SessionUpdate::AgentMessageChunk(chunk) => return self.hear(&chunk.content),
+            SessionUpdate::AgentMessageChunk(chunk) => {
+                self.rounds.speaks();
+                return self.hear(&chunk.content);
+            }
             _ => {}
         }
+        self.count(&update);
         let mut events = self.rest();
         match update {
             SessionUpdate::ToolCall(call) => events.extend(self.call(call)),
@@ -93,7 +99,22 @@ impl Updates {
     }
 
     pub(super) fn insights(&self) -> Insights {
-        self.insights.clone()
+        Insights { turns: self.rounds.count(), ..self.insights.clone() }
+    }
+
+    fn count(&mut self, update: &SessionUpdate) {
+        let is_over = |status: ToolCallStatus| matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
+        match update {
+            SessionUpdate::AgentThoughtChunk(_) => self.rounds.speaks(),
+            SessionUpdate::ToolCall(call) => {
+                self.rounds.speaks();
+                if is_over(call.status) {
+                    self.rounds.hears();
+                }
+            }
+            SessionUpdate::ToolCallUpdate(change) if change.fields.status.is_some_and(is_over) => self.rounds.hears(),
+            _ => {}
+        }
     }
 
     fn hear(&mut self, content: &ContentBlock) -> Vec<EngineEvent> {

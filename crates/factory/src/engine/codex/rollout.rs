@@ -1,4 +1,5 @@
-//! Codex's own record of a thread, which tells what it has used up while a turn is still going on.
+//! Codex's own record of a thread, which tells what it has used up while a turn is still going on, how often the model has
+//! answered, and what it was not allowed to do: none of it is in the stream.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::refusals::Refusals;
 use super::threads::file_of;
 use crate::engine::prices::Tokens;
 use crate::engine::stream::{number_at, text_at};
@@ -22,6 +24,9 @@ struct Followed {
     file: File,
     read_to: u64,
     total: Option<Tokens>,
+    /// Answers of the model since the run began.
+    answers: u32,
+    refusals: Refusals,
 }
 
 /// Figures come after every answer of the model; what lies between two of them is shorter than this.
@@ -30,6 +35,27 @@ const PART_BYTES_MAX: u64 = 4 * 1024 * 1024;
 impl Rollout {
     pub(super) fn below(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), followed: None }
+    }
+
+    /// The same for a run that goes on with a thread: what is in its record already is not the run's own.
+    pub(super) fn resuming(mut self, thread: Option<&str>) -> Self {
+        if let Some(thread) = thread {
+            self.tokens_so_far(thread);
+        }
+        if let Some(followed) = &mut self.followed {
+            (followed.answers, followed.refusals) = (0, Refusals::default());
+        }
+        self
+    }
+
+    /// How often the model has answered in this run, as far as its record was read.
+    pub(super) fn answers(&self) -> Option<u32> {
+        self.followed.as_ref().map(|followed| followed.answers).filter(|answers| *answers > 0)
+    }
+
+    /// What the agent was not allowed to do in this run, as far as its record was read.
+    pub(super) fn refused(&self) -> &[String] {
+        self.followed.as_ref().map_or(&[], |followed| followed.refusals.standing())
     }
 
     /// Whether a thread has left a record.
@@ -41,7 +67,8 @@ impl Rollout {
     pub(super) fn tokens_so_far(&mut self, thread: &str) -> Option<Tokens> {
         if self.followed.as_ref().is_none_or(|followed| followed.thread != thread) {
             let file = file_of(&self.folder, thread)?;
-            self.followed = Some(Followed { thread: thread.to_owned(), file, read_to: 0, total: None });
+            let (thread, refusals) = (thread.to_owned(), Refusals::default());
+            self.followed = Some(Followed { thread, file, read_to: 0, total: None, answers: 0, refusals });
         }
         let followed = self.followed.as_mut()?;
         followed.read_on();
@@ -72,8 +99,23 @@ impl Followed {
         (&self.file).take(PART_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.read_to = start + u64::try_from(whole).ok()?;
-        self.total = last_total(&String::from_utf8_lossy(&bytes[..whole])).or(self.total);
+        for line in String::from_utf8_lossy(&bytes[..whole]).lines() {
+            self.take(line);
+        }
         Some(())
+    }
+
+    fn take(&mut self, line: &str) {
+        if !["\"token_count\"", "\"function_call"].iter().any(|kind| line.contains(kind)) {
+            return;
+        }
+        let Ok(line) = serde_json::from_str::<Value>(line) else { return };
+        // The same figures are told more than once; each answer adds to them.
+        if let Some(total) = total(&line).filter(|total| self.total != Some(*total)) {
+            self.total = Some(total);
+            self.answers = self.answers.saturating_add(1);
+        }
+        self.refusals.take(&line);
     }
 }
 
@@ -131,6 +173,27 @@ mod tests {
         assert_eq!(rollout.model_of("thread-1").as_deref(), Some("gpt-5.3-codex"));
         assert_eq!((rollout.tokens_of("thread-2"), rollout.model_of("thread-2")), (None, None));
         assert_eq!(rollout.tokens_of("../x"), None);
+    }
+
+    #[test]
+    fn answers_and_refusals_are_those_of_the_run_that_goes_on_with_a_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = folder.path().join("sessions/2026/11/16");
+        fs::create_dir_all(&day).unwrap();
+        let file = day.join("rollout-2026-11-16T02-42-10-thread-1.jsonl");
+        let recorded = include_str!("../../../tests/golden/codex-records/real-refused.jsonl");
+        fs::write(&file, recorded).unwrap();
+        let mut whole = Rollout::below(folder.path());
+        whole.tokens_so_far("thread-1");
+        let mut resumed = Rollout::below(folder.path()).resuming(Some("thread-1"));
+        assert_eq!((whole.answers(), whole.refused()), (Some(3), &["Shell (curl http://127.0.0.1:9/)".to_owned()][..]));
+        assert_eq!((resumed.answers(), resumed.refused()), (None, &[][..]));
+
+        let again = recorded.replace("\"input_tokens\":", "\"input_tokens\":1");
+        File::options().append(true).open(&file).unwrap().write_all(again.as_bytes()).unwrap();
+        resumed.tokens_so_far("thread-1");
+
+        assert_eq!((resumed.answers(), resumed.refused().len()), (Some(3), 1));
     }
 
     #[test]

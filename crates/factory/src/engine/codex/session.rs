@@ -10,6 +10,7 @@ use super::threads::Threads;
 use crate::engine::phrases::{says_signed_out, says_usage_limit};
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
+use crate::engine::rounds::Rounds;
 use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
 use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Reply, Session, Target, Usage, WindowState};
 use crate::process::{Line, Source};
@@ -28,13 +29,25 @@ pub(super) struct CodexSession {
     tokens: Option<Tokens>,
     /// Whether it said so itself, which it does at the end of its turn.
     is_told: bool,
-    turns: u32,
+    /// Whether its one turn has begun.
+    has_begun: bool,
+    /// The model's answers as its stream shows them, for as long as its record does not tell.
+    rounds: Rounds,
+    /// Tools at work.
+    running: u32,
     end: TurnEnd,
     error: Option<String>,
     /// What the turn went on after, as far as we know.
     warning: Option<String>,
     last_words: String,
     on_standard_error: String,
+}
+
+/// What an item's line tells about it.
+#[derive(Clone, Copy)]
+enum Step {
+    Begins,
+    Ends,
 }
 
 /// How the one turn of a run ended.
@@ -62,7 +75,9 @@ impl CodexSession {
             total: None,
             tokens: None,
             is_told: false,
-            turns: 0,
+            has_begun: false,
+            rounds: Rounds::default(),
+            running: 0,
             end: TurnEnd::NotYet,
             error: None,
             warning: None,
@@ -78,16 +93,52 @@ impl CodexSession {
                 vec![EngineEvent::SessionStarted { session: self.thread.clone() }]
             }
             "turn.started" => {
-                self.turns = self.turns.saturating_add(1);
+                self.has_begun = true;
                 Vec::new()
             }
-            "item.started" => self.item_started(object),
-            "item.completed" => self.item_completed(object),
-            "turn.completed" => self.complete(object),
+            "item.started" => {
+                self.count(object, Step::Begins);
+                self.item_started(object)
+            }
+            "item.completed" => {
+                self.count(object, Step::Ends);
+                self.item_completed(object)
+            }
+            "turn.completed" => {
+                self.rollout.tokens_so_far(&self.thread);
+                self.complete(object)
+            }
             "turn.failed" => self.fail(object),
             "error" => self.note_error(object),
             _ => Vec::new(),
         }
+    }
+
+    /// Counts what the model does, and looks how often it has answered by its record.
+    fn count(&mut self, object: &Value, step: Step) {
+        let item = object.pointer("/item/type").and_then(Value::as_str).unwrap_or_default();
+        match (item, step) {
+            ("agent_message" | "reasoning", _) => self.rounds.speaks(),
+            ("command_execution" | "file_change" | "mcp_tool_call" | "web_search", Step::Begins) => {
+                self.rounds.speaks();
+                self.running = self.running.saturating_add(1);
+            }
+            ("command_execution" | "file_change" | "mcp_tool_call" | "web_search", Step::Ends) => {
+                // Not all of them are announced.
+                if self.running == 0 {
+                    self.rounds.speaks();
+                }
+                self.running = self.running.saturating_sub(1);
+                self.rounds.hears();
+            }
+            _ => return,
+        }
+        self.rollout.tokens_so_far(&self.thread);
+    }
+
+    /// The model's answers. A turn that failed before the first has tried for one.
+    fn turns(&self) -> Option<u32> {
+        self.rollout.answers().or(self.rounds.count()).or(self.has_begun.then_some(1))
     }
 
     fn item_started(&mut self, object: &Value) -> Vec<EngineEvent> {
@@ -183,7 +234,7 @@ impl CodexSession {
             tokens_in: self.tokens.map(|tokens| tokens.input),
             tokens_out: self.tokens.map(|tokens| tokens.output),
             cost_usd: self.tokens.and_then(|tokens| self.prices.cost(self.model.as_deref(), tokens)),
-            turns: (self.turns > 0).then_some(self.turns),
+            turns: self.turns(),
         }
     }
 
@@ -200,6 +251,18 @@ impl CodexSession {
             // The login is good, and what the job wants of it is not allowed to it.
             true => Judgement::stays(FailureReason::EngineError, format!("its turn failed: {message}")),
             false => Judgement::may_pass(FailureReason::EngineError, format!("its turn failed: {message}")),
+        }
+    }
+
+    /// A refused call is nothing to its stream and its exit code.
+    fn unless_refused(&self) -> Judgement {
+        match self.rollout.refused() {
+            [] => Judgement::EndedWell,
+            refused => {
+                let (refused, said) = (refused.join(", "), &self.last_words);
+                let message = format!("it was not allowed to use {refused}; it said: {said}");
+                Judgement::stays(FailureReason::EngineError, message)
+            }
         }
     }
 
@@ -264,6 +327,7 @@ impl Session for CodexSession {
     /// A turn that was cut off or failed has not told what it used up; its own record has.
     fn settle(&mut self) {
         self.find_model();
+        self.rollout.tokens_so_far(&self.thread);
         if !self.is_told {
             match self.rollout.tokens_of(&self.thread) {
                 Some(total) => self.charge(total),
@@ -282,7 +346,7 @@ impl Session for CodexSession {
 
     fn judge(&mut self, exit: Exit) -> Judgement {
         match (&self.end, exit) {
-            (TurnEnd::Completed, Exit::Code(0) | Exit::Lingered) => Judgement::EndedWell,
+            (TurnEnd::Completed, Exit::Code(0) | Exit::Lingered) => self.unless_refused(),
             (TurnEnd::Completed, Exit::Code(code)) => {
                 let error = self.error.as_deref().or(self.warning.as_deref()).unwrap_or("it does not say why");
                 Judgement::may_pass(

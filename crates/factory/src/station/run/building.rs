@@ -133,7 +133,8 @@ impl Station {
         log.forget_last_line();
         // Side by side: a coordinator that does not answer must not keep us from stopping the engine in time [I7].
         let (end, ()) =
-            tokio::join!(self.follow_engine(run, place, engine_run, log), self.report_start(run, engine.name()));
+            tokio::join!(self.follow_engine(run, place, engine_run, &log), self.report_start(run, engine.name()));
+        run.log_writer = Some(log);
         Ok(end)
     }
 
@@ -142,7 +143,7 @@ impl Station {
         run: &Run,
         place: &Place,
         engine_run: EngineRun,
-        log: LogWriter,
+        log: &LogWriter,
     ) -> EngineRunEnd {
         let (output, outputs) = mpsc::channel(OUTPUTS_IN_FLIGHT_MAX);
         let over = CancellationToken::new();

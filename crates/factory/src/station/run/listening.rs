@@ -24,13 +24,13 @@ const FILES_SHARE: u32 = 20;
 impl Station {
     /// Shows what the engine says, and keeps its session and its figures on disk: a factory that is killed gives the work
     /// back with its conversation and what it cost.
-    pub(super) async fn listen(&self, run: &Run, mut outputs: mpsc::Receiver<EngineOutput>, log: LogWriter) {
+    pub(super) async fn listen(&self, run: &Run, mut outputs: mpsc::Receiver<EngineOutput>, log: &LogWriter) {
         let mut written = run.record.clone();
         let mut due: Option<Duration> = None;
         loop {
             tokio::select! {
                 output = outputs.recv() => match output {
-                    Some(output) => self.show(run, &output, &log),
+                    Some(output) => self.show(run, &output, log),
                     None => return,
                 },
                 () = self.wait_until(due) => {}
@@ -82,6 +82,17 @@ impl Station {
     fn tell_progress(&self, run: &Run) {
         let progress = run.activity.lock().progress();
         self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
+    }
+
+    /// The factory itself does something for the run: that is what people see until something else happens. Gives the line
+    /// that its log shows for it.
+    pub(super) fn turn_to(&self, run: &Run, doing: &str) -> String {
+        let (shown, progress) = {
+            let mut activity = run.activity.lock();
+            (activity.turn_to(doing), activity.progress())
+        };
+        self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
+        shown
     }
 
     /// What an agent is doing, as people may see it: a command line or a name of a file can hold a secret too [T8].

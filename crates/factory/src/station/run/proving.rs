@@ -1,10 +1,11 @@
 //! After the engine: the proof, the commit and the push under the run's own ref.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Again, Checkpoint, CommitSha, Evidence, FailureReason, Insights};
 use fail::fail_point;
-use protocol::{EvidenceKept, EvidenceWork};
+use protocol::{Assignment, EvidenceKept, EvidenceWork};
 use tracing::warn;
 
 use super::super::Station;
@@ -15,7 +16,7 @@ use crate::process::Bounds;
 use crate::publish::Committed;
 use crate::refs::RefName;
 use crate::runs::LocalStage;
-use crate::verify::{CommandsVerdict, run_commands};
+use crate::verify::{Commands, CommandsVerdict};
 use crate::workspace::Worktree;
 
 /// The agent's own text for its pull request. More is not read by people.
@@ -28,11 +29,20 @@ const DIFF_BYTES_MAX: usize = 512 * 1024;
 const EVIDENCE_TIME_MAX: Duration = Duration::from_secs(10);
 
 impl Station {
-    pub(super) async fn verify(&self, run: &Run, place: &Place) -> CommandsVerdict {
+    /// Runs the job's verify commands, with their output in the run's log.
+    pub(super) async fn verify(self: &Arc<Self>, run: &mut Run, place: &Place) -> CommandsVerdict {
+        if run.assignment.spec.verify.is_empty() {
+            return CommandsVerdict::Passed(Vec::new());
+        }
         let environment = self.environment.clone().of_run(run.key, run.assignment.attempts + 1);
         let bounds = Bounds::commands(&self.settings.limits);
-        let commands = &run.assignment.spec.verify;
-        run_commands(commands, &place.dir, &environment, &place.launcher, &bounds, &run.stop).await
+        let log = self.take_log(run);
+        let lines = &run.assignment.spec.verify;
+        let commands = Commands { lines, dir: &place.dir, environment: &environment, launcher: &place.launcher };
+        let begin = |command: &str| log.push(&self.turn_to(run, &format!("verify: {command}")));
+        let verdict = commands.run_announced(&bounds, &run.stop, begin, |line| log.push(line)).await;
+        run.log_writer = Some(log);
+        verdict
     }
 
     /// Commits and pushes the run's own ref. Nothing else moves before the coordinator said so.
@@ -50,9 +60,12 @@ impl Station {
         let sha = match mirror.commit_all(worktree, title).await? {
             Committed::Made(sha) => sha,
             Committed::Empty => {
-                let message = "the engine ended well but changed nothing".to_owned();
-                let (reason, again) = (FailureReason::EngineError, Again::Worthwhile);
-                return Ok(Verdict::Failed { reason, again, message, insights, evidence });
+                let verdict = without_changes(run, insights, evidence);
+                if matches!(verdict, Verdict::Done { .. }) {
+                    // The agent's own words are all that such work leaves.
+                    self.show_unfinished(run, None, None).await;
+                }
+                return Ok(verdict);
             }
         };
         if let Ok(diff) = mirror.diff(worktree.fork(), &sha).await {
@@ -143,6 +156,19 @@ impl Station {
         let own = worktree.pr_body(REQUEST_TEXT_BYTES_MAX);
         Some(request_text(own.as_deref(), title, form.as_deref(), evidenced))
     }
+}
+
+/// What a run comes to that changed nothing. Work that was sent back has a branch already, which nothing would not replace.
+fn without_changes(run: &Run, mut insights: Insights, evidence: Vec<Evidence>) -> Verdict {
+    let Assignment { spec, changes, attempts, .. } = &run.assignment;
+    if spec.allow_empty && changes.is_none() {
+        (insights.files, insights.insertions, insights.deletions) = (Some(0), Some(0), Some(0));
+        return Verdict::Done { sha: None, insights, evidence, handover: Handover::default() };
+    }
+    let message = "the engine ended well but changed nothing; a job that may needs `allowEmpty: true`".to_owned();
+    // Once may be chance. Twice is its answer, and it costs the same each time.
+    let again = if *attempts == 0 { Again::Worthwhile } else { Again::Pointless };
+    Verdict::Failed { reason: FailureReason::EngineError, again, message, insights, evidence }
 }
 
 /// Where a run goes on that is sent back: at the completed commit, in the same session.

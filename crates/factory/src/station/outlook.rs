@@ -1,0 +1,118 @@
+//! Folders whose content says what this machine can do, those included that are not there yet.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use domain::Clock;
+
+use crate::watch::FolderWatch;
+
+/// Notices what changes in folders, and when one of them appears or goes. Around one that is not there much may change that
+/// means nothing.
+pub(super) struct Outlook {
+    wanted: BTreeSet<PathBuf>,
+    sight: Sight,
+    here: FolderWatch,
+    /// The nearest folders around those that are not there.
+    around: Option<FolderWatch>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What there is to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sight {
+    here: BTreeSet<PathBuf>,
+    around: BTreeSet<PathBuf>,
+}
+
+impl Outlook {
+    pub(super) fn on(wanted: BTreeSet<PathBuf>, clock: Arc<dyn Clock>) -> Self {
+        let (sight, here, around) = watched(&wanted, &clock);
+        Self { wanted, sight, here, around, clock }
+    }
+
+    /// Resolves once something has changed in one of the folders, or one of them has appeared or gone.
+    pub(super) async fn changed(&mut self) {
+        loop {
+            let is_news = tokio::select! {
+                () = self.here.changed() => true,
+                () = changed_around(&mut self.around) => false,
+            };
+            let now = Sight::of(&self.wanted);
+            let is_other = now.here != self.sight.here;
+            if now != self.sight {
+                (self.sight, self.here, self.around) = watched(&self.wanted, &self.clock);
+            }
+            if is_news || is_other {
+                return;
+            }
+        }
+    }
+}
+
+async fn changed_around(around: &mut Option<FolderWatch>) {
+    match around {
+        Some(around) => around.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Sight {
+    fn of(wanted: &BTreeSet<PathBuf>) -> Self {
+        let (here, absent): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
+            wanted.iter().cloned().partition(|folder| folder.is_dir());
+        let nearest = |folder: &PathBuf| folder.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_owned);
+        let around = absent.iter().filter_map(nearest).collect();
+        Self { here, around }
+    }
+}
+
+/// Watches what is there once the watch has begun.
+fn watched(wanted: &BTreeSet<PathBuf>, clock: &Arc<dyn Clock>) -> (Sight, FolderWatch, Option<FolderWatch>) {
+    loop {
+        let sight = Sight::of(wanted);
+        let here = FolderWatch::on(&sight.here, Arc::clone(clock));
+        let around = (!sight.around.is_empty()).then(|| FolderWatch::on(&sight.around, Arc::clone(clock)));
+        if sight == Sight::of(wanted) {
+            return (sight, here, around);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use ambient::SystemClock;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    async fn is_woken(outlook: &mut Outlook, within: Duration) -> bool {
+        tokio::time::timeout(within, outlook.changed()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_appears_is_watched_from_then_on_and_what_happens_around_it_is_nobodys_business() {
+        let home = tempfile::tempdir().unwrap();
+        let bin = home.path().join(".local/bin");
+        let mut outlook = Outlook::on([bin.clone()].into(), Arc::new(SystemClock::new()));
+
+        fs::write(home.path().join("notes.txt"), "x").unwrap();
+        fs::create_dir(home.path().join(".local")).unwrap();
+        assert!(!is_woken(&mut outlook, Duration::from_millis(300)).await, "it is not there yet");
+        fs::create_dir(&bin).unwrap();
+        assert!(is_woken(&mut outlook, PATIENCE).await, "it appeared");
+        fs::write(bin.join("tool"), "x").unwrap();
+        assert!(is_woken(&mut outlook, PATIENCE).await, "something is in it");
+        fs::remove_dir_all(&bin).unwrap();
+        assert!(is_woken(&mut outlook, PATIENCE).await, "it is gone");
+        while is_woken(&mut outlook, Duration::from_millis(300)).await {}
+        fs::create_dir(&bin).unwrap();
+
+        assert!(is_woken(&mut outlook, PATIENCE).await, "it is back");
+    }
+}
