@@ -285,11 +285,13 @@ mod tests {
         let twice = resolve(&Overrides::default(), &[], twice).unwrap_err();
         let nothing = resolve(&Overrides::default(), &[], "[factory.limits]\nidle = \"0s\"\n").unwrap_err();
         let bare = resolve(&Overrides::default(), &[], "[factory.limits]\ndisk = \"10\"\n").unwrap_err();
+        let number = resolve(&Overrides::default(), &[], "[factory.limits]\nwall = 10\n").unwrap_err();
 
         assert_eq!(twice.message(), "/etc/giga/giga.toml:3: `engine_wall_ms` and `wall` are the same limit");
         assert_eq!(twice.hint_text(), Some("keep `wall` and remove `engine_wall_ms`"));
         assert_eq!(nothing.message(), "/etc/giga/giga.toml:2: `idle` is nothing: no run would get anywhere");
         assert_eq!(bare.message(), "/etc/giga/giga.toml:2: `10` has no unit: write `10MiB` or `10GiB`");
+        assert!(number.hint_text().is_some_and(|hint| hint.starts_with("put it in quotes")), "{number}");
     }
 
     #[test]

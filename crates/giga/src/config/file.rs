@@ -216,7 +216,11 @@ fn refusal(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     };
     let message = error.message();
     let Some(rest) = message.strip_prefix("unknown field `") else {
-        return Failure::usage(format!("{place}: {message}"));
+        let failure = Failure::usage(format!("{place}: {message}"));
+        return match message.ends_with("expected a string") {
+            true => failure.hint("put it in quotes; times and sizes take a unit, such as \"90s\" or \"10GiB\""),
+            false => failure,
+        };
     };
     // serde's own words: "unknown field `a`, expected one of `b`, `c`".
     let mut words = rest.split('`').step_by(2);
