@@ -22,6 +22,7 @@ use crate::engine::{
     Activity, Allowance, Beginning, DiskAllowance, Engine, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
 use crate::process::{Bounds, Reach};
+use crate::publish::Saved;
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
@@ -122,7 +123,8 @@ impl Station {
         }
         // Side by side: a coordinator that does not answer must not keep us from stopping the engine in time [I7].
         let (end, ()) =
-            tokio::join!(self.follow_engine(run, place, engine_run, log), self.report_start(run, engine.name()));
+            tokio::join!(self.follow_engine(run, place, engine_run, &log), self.report_start(run, engine.name()));
+        run.log_writer = Some(log);
         Ok(end)
     }
 
@@ -131,7 +133,7 @@ impl Station {
         run: &Run,
         place: &Place,
         engine_run: EngineRun,
-        log: LogWriter,
+        log: &LogWriter,
     ) -> EngineRunEnd {
         let (output, outputs) = mpsc::channel(OUTPUTS_IN_FLIGHT_MAX);
         let over = CancellationToken::new();
@@ -161,7 +163,7 @@ impl Station {
     }
 
     async fn save_and_tell(&self, run: &Run, place: &Place, reported: &mut Option<CommitSha>) {
-        let Ok(Some(checkpoint)) = self.save(run, place).await else { return };
+        let Ok(Some(checkpoint)) = self.save(run, place).await.map(Saved::checkpoint) else { return };
         if reported.as_ref() == Some(&checkpoint.sha) {
             return;
         }

@@ -17,13 +17,13 @@ const FIGURES_EVERY: Duration = Duration::from_secs(5);
 impl Station {
     /// Shows what the engine says, and keeps its session and its figures on disk: a factory that is killed gives the work
     /// back with its conversation and what it cost.
-    pub(super) async fn listen(&self, run: &Run, mut outputs: mpsc::Receiver<EngineOutput>, log: LogWriter) {
+    pub(super) async fn listen(&self, run: &Run, mut outputs: mpsc::Receiver<EngineOutput>, log: &LogWriter) {
         let mut written = run.record.clone();
         let mut due: Option<Duration> = None;
         loop {
             tokio::select! {
                 output = outputs.recv() => match output {
-                    Some(output) => self.show(run, &output, &log),
+                    Some(output) => self.show(run, &output, log),
                     None => return,
                 },
                 () = self.wait_until(due) => {}
@@ -57,7 +57,7 @@ impl Station {
     }
 
     /// What an agent is doing, as people may see it: a command line or a name of a file can hold a secret too [T8].
-    fn shown(&self, progress: Progress) -> Progress {
+    pub(super) fn shown(&self, progress: Progress) -> Progress {
         let scrub = |text: String| self.scrubber.text(&text);
         Progress {
             doing: progress.doing.map(scrub),
