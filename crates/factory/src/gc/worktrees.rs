@@ -259,6 +259,7 @@ mod tests {
 
     use super::super::word::Known;
     use super::*;
+    use crate::left_out::WhyLeftOut;
 
     const DAY: Duration = Duration::from_hours(24);
 
@@ -314,6 +315,8 @@ mod tests {
         assert!(is_kept(&Facts { age: 13 * DAY, ..work() }));
         assert!(is_kept(&Facts { age: 13 * DAY, record: fenced, ..facts(&over) }));
         assert!(is_kept(&Facts { holdings: Holdings::Unknown, ..work() }));
+        let web = LeftOut { path: "web/".into(), why: WhyLeftOut::OwnRepository };
+        assert!(is_kept(&Facts { holdings: Holdings::Unsavable(web), ..work() }), "however old it is");
         assert!(matches!(judge(&work()), Judgement::Remove { rescue: Rescue::First, .. }));
         assert!(matches!(judge(&Facts { record: fenced, ..work() }), Judgement::Remove { rescue: Rescue::First, .. }));
     }

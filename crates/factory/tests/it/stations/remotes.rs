@@ -175,11 +175,13 @@ async fn a_change_that_is_too_large_to_be_read_is_shown_by_its_beginning() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     // Longer than any answer of git that is taken as a whole.
-    let engine = "yes a line like any other | head -c 70000000 > large.txt";
-    let _plant = Plant::start(settings("large", &forge, engine), fleet.enrol("large", &line).await);
+    let large = forge.path("large.txt");
+    let engine = format!("yes a line like any other | head -c 70000000 > large.txt; touch '{}'", large.display());
+    let _plant = Plant::start(settings("large", &forge, &engine), fleet.enrol("large", &line).await);
 
     let job = fleet.submit("").await;
 
+    eventually("the change", || large.exists()).await;
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
     let shown = fleet.evidence(job, 1).await;
     assert_eq!((shown.diff.map(|diff| diff.len()), shown.diff_cut), (Some(protocol::DIFF_BYTES_MAX), true));
