@@ -73,8 +73,8 @@ impl Station {
         self.clean_up(run, answered).await;
     }
 
-    /// The last report of a run: after it nobody takes its output or its evidence any more, so that these go first. It is worth
-    /// waiting for as long as the lease lasts: whoever lets go of it loses the work.
+    /// The last report of a run: after it nobody takes its output or its evidence any more, so that these go first. It is
+    /// worth waiting for as long as the lease lasts: whoever lets go of it loses the work.
     pub(super) async fn report_end(&self, run: &mut Run, operation: WorkOperation) -> Answered {
         // Nobody writes to it any more, also where no engine was started.
         run.log_writer = None;

@@ -49,7 +49,9 @@ impl Station {
             return Ok(Verdict::Done { sha: None, insights, evidence, handover: Handover::default() });
         };
         let title = run.assignment.spec.title.clone();
-        let sha = match mirror.commit_all(worktree, &title).await? {
+        // A partial mirror may have to ask for what a commit names.
+        let commit = || async { Ok(mirror.commit_all(worktree, &title).await?) };
+        let sha = match self.patiently(run, mirror, commit).await? {
             Committed::Made(sha) => sha,
             Committed::Empty => {
                 let message = "the engine ended well but changed nothing".to_owned();

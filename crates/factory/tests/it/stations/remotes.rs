@@ -78,11 +78,13 @@ async fn a_remote_that_is_away_when_a_run_begins_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_repository_that_was_never_there_is_not_waited_for() {
+async fn a_folder_that_never_was_a_repository_is_not_waited_for() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = settings("misled", &forge, "echo done > done.md");
-    own.repos.values_mut().for_each(|repo| repo.url = forge.path("nowhere.git").to_str().unwrap().to_owned());
+    let empty = forge.path("empty.git");
+    fs::create_dir(&empty).unwrap();
+    own.repos.values_mut().for_each(|repo| repo.url = empty.to_str().unwrap().to_owned());
     let _plant = Plant::start(own, fleet.enrol("misled", &line).await);
 
     let job = fleet.submit("retry: {max: 1}\n").await;
