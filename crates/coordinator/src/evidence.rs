@@ -1,7 +1,7 @@
 //! What backs the claim that a run is done: the change, the commits, the engine's own ending [B4].
 
 use domain::{Epoch, JobId, Refusal, RunOutcome};
-use protocol::{CommitLine, EvidenceKept, EvidenceWork, RunEvidence};
+use protocol::{CommitLine, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, RunEvidence};
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
@@ -9,9 +9,6 @@ use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
 use crate::words::{harmless, short};
-
-/// A change that is larger is read in the repository, not on a page.
-const DIFF_BYTES_MAX: usize = 1024 * 1024;
 
 /// Commits of one run: more than any agent makes.
 const COMMITS_MAX: usize = 1_000;

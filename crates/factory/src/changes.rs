@@ -21,14 +21,12 @@ impl Mirror {
         self.require(from).await?;
         self.require(to).await?;
         let options = ["-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"];
-        let patch = self.call("diff-tree").args(options).args([from.as_str(), to.as_str()]).output().await?;
-        let mut text = String::from_utf8_lossy(&patch).into_owned();
-        let is_cut = text.len() > bytes_max;
-        if is_cut {
-            let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-            text.truncate(end);
-        }
-        Ok(Patch { text, is_cut })
+        let patch =
+            self.call("diff-tree").args(options).args([from.as_str(), to.as_str()]).beginning(bytes_max).await?;
+        let mut text = String::from_utf8_lossy(&patch.bytes).into_owned();
+        let is_longer = text.len() > bytes_max;
+        text.truncate(text.floor_char_boundary(bytes_max));
+        Ok(Patch { text, is_cut: patch.is_cut || is_longer })
     }
 
     /// The commits between two, oldest first.

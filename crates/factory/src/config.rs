@@ -331,6 +331,8 @@ pub struct Limits {
     pub git_local_ms: u64,
     /// A git command that talks to a remote.
     pub git_network_ms: u64,
+    /// How long a run waits in all for a repository's remote that is away.
+    pub remote_away_ms: u64,
 }
 
 impl Default for Limits {
@@ -346,6 +348,7 @@ impl Default for Limits {
             disk_every_ms: 30_000,
             git_local_ms: 2 * 60 * 1000,
             git_network_ms: 10 * 60 * 1000,
+            remote_away_ms: 10 * 60 * 1000,
         }
     }
 }

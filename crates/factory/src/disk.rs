@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::folder::Folder;
 
@@ -17,9 +18,20 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
 
 /// Replaces a file as a whole: after a crash it holds the old bytes or the new ones, on disk.
 pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_through(UNFINISHED_SUFFIX, path, bytes)
+}
+
+/// The same where others may replace that file at the same moment: the last one wins, and nobody sees half of it.
+pub(crate) fn replace_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    replace_through(&format!(".{}-{number}{UNFINISHED_SUFFIX}", std::process::id()), path, bytes)
+}
+
+fn replace_through(suffix: &str, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(UNFINISHED_SUFFIX);
+    unfinished.push(suffix);
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
     file.write_all(bytes)?;
     file.sync_all()?;

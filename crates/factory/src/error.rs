@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use domain::{BranchName, CommitSha, RepoName};
 
 use crate::git::GitError;
+use crate::left_out::LeftOut;
 use crate::remote::RemoteError;
 
 /// A fault of this host, its disk or its remotes.
@@ -73,11 +74,14 @@ pub enum Error {
         path: String,
     },
     /// The work holds a file that no git host takes.
-    #[error("{path} is too large to be committed: delete it, or have git ignore it")]
+    #[error("`{}` is too large to be committed: delete it, or have git ignore it", domain::printable(&path.to_string_lossy()))]
     TooLarge {
-        /// The file.
+        /// The file, below the worktree.
         path: PathBuf,
     },
+    /// A worktree holds what cannot be saved elsewhere.
+    #[error("{0}, and cannot be saved elsewhere")]
+    OnlyHere(LeftOut),
     /// The worktree is not the folder that we made.
     #[error("the worktree {path} was replaced by something else")]
     NotOurWorktree {

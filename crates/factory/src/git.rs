@@ -5,6 +5,7 @@ mod call;
 mod error;
 mod hardening;
 mod leftovers;
+mod outlook;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ pub use error::GitError;
 pub(crate) use call::Call;
 pub(crate) use hardening::PROMISOR;
 pub(crate) use leftovers::{clear_lock, clear_locks};
+pub(crate) use outlook::Outlook;
 
 use crate::config::{GitConfig, Identity, Limits};
 use crate::detect::find_program;

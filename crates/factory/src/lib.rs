@@ -18,6 +18,7 @@ mod git;
 pub mod guard;
 mod host;
 mod large_files;
+mod left_out;
 mod lock;
 mod merged_before;
 mod mirror;
@@ -61,6 +62,7 @@ pub use forge::{
 pub use gc::{Gc, GcItem, GcKind, GcPlan, GcReport};
 pub use git::{Git, GitError};
 pub use host::Host;
+pub use left_out::{LeftOut, WhyLeftOut};
 pub use mirror::Mirror;
 pub use outbox::{Outbox, OutboxEntry, OutboxListing};
 pub use process::{

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use domain::{JobId, RepoName};
 
 use crate::config::{Identity, RepoConfig};
-use crate::disk::{make_private_folder, remove_file, remove_folder, replace_file};
+use crate::disk::{make_private_folder, remove_file, remove_folder, replace_shared_file};
 use crate::error::Error;
 use crate::forge::BranchTemplate;
 use crate::git::Call;
@@ -118,7 +118,7 @@ impl Mirror {
         for (name, content) in [("HEAD", "ref: refs/heads/none\n"), ("config", config)] {
             let path = self.path.join(name);
             if fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
-                replace_file(&path, content.as_bytes()).map_err(Error::disk("write", &path))?;
+                replace_shared_file(&path, content.as_bytes()).map_err(Error::disk("write", &path))?;
             }
         }
         for name in FOREIGN {

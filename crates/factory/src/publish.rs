@@ -4,6 +4,7 @@ use domain::{Checkpoint, CommitSha};
 
 use crate::error::Error;
 use crate::git::GitError;
+use crate::left_out::{LeftOut, WhyLeftOut};
 use crate::mirror::Mirror;
 use crate::refs::RefName;
 use crate::run_key::RunKey;
@@ -17,6 +18,13 @@ pub enum Saved {
     Pushed(Checkpoint),
     /// Nothing differs from what the work started from.
     NothingToSave,
+    /// Some of it can be saved nowhere; the worktree stays the only copy of that.
+    InPart {
+        /// What is on the remote, if anything differs there.
+        pushed: Option<Checkpoint>,
+        /// What is not; never nothing.
+        left_out: Vec<LeftOut>,
+    },
 }
 
 /// What came of committing a worktree.
@@ -26,6 +34,13 @@ pub enum Committed {
     Made(CommitSha),
     /// The work changed nothing.
     Empty,
+    /// Some of it is in no commit.
+    InPart {
+        /// The commit to push, unless nothing else was changed.
+        made: Option<CommitSha>,
+        /// What is not in it; never nothing.
+        left_out: Vec<LeftOut>,
+    },
 }
 
 /// How much a change changes.
@@ -37,6 +52,25 @@ pub struct DiffSummary {
     pub insertions: u32,
     /// Lines removed.
     pub deletions: u32,
+}
+
+impl Saved {
+    /// Where the next run goes on, unless the work is where it started.
+    pub fn checkpoint(self) -> Option<Checkpoint> {
+        match self {
+            Self::Pushed(checkpoint) => Some(checkpoint),
+            Self::NothingToSave => None,
+            Self::InPart { pushed, .. } => pushed,
+        }
+    }
+
+    /// Whether nothing is lost with the worktree.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Self::Pushed(_) | Self::NothingToSave => true,
+            Self::InPart { .. } => false,
+        }
+    }
 }
 
 impl Mirror {
@@ -52,15 +86,30 @@ impl Mirror {
     }
 
     async fn save(&self, worktree: &Worktree, last: Option<LastSaved>) -> Result<Saved, Error> {
-        let snapshot = self.snapshot(worktree).await?;
+        let mut snapshot = self.snapshot(worktree).await?;
+        let left_out = std::mem::take(&mut snapshot.left_out);
+        let pushed = self.save_snapshot(worktree, snapshot, last).await?;
+        Ok(match pushed {
+            pushed if !left_out.is_empty() => Saved::InPart { pushed, left_out },
+            Some(checkpoint) => Saved::Pushed(checkpoint),
+            None => Saved::NothingToSave,
+        })
+    }
+
+    async fn save_snapshot(
+        &self,
+        worktree: &Worktree,
+        snapshot: Snapshot,
+        last: Option<LastSaved>,
+    ) -> Result<Option<Checkpoint>, Error> {
         if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree {
-            return Ok(Saved::NothingToSave);
+            return Ok(None);
         }
         let run = worktree.run();
         let name = self.host.refs.wip(run);
         let pushed = |sha| {
             let git_ref = name.as_str().to_owned();
-            Saved::Pushed(Checkpoint { git_ref, sha, session: None, epoch: run.epoch })
+            Some(Checkpoint { git_ref, sha, session: None, epoch: run.epoch })
         };
         if let Some(last) = last.filter(|last| last.head == snapshot.head && last.tree == snapshot.tree) {
             return Ok(pushed(last.sha));
@@ -78,15 +127,30 @@ impl Mirror {
     ///
     /// Commits of the agent are kept. Where it left nothing uncommitted its last commit is made again, with the trailers.
     pub async fn commit_all(&self, worktree: &Worktree, message: &str) -> Result<Committed, Error> {
-        let snapshot = self.snapshot(worktree).await?;
-        if let Some(path) = snapshot.giant {
-            return Err(Error::TooLarge { path });
+        let mut snapshot = self.snapshot(worktree).await?;
+        let left_out = std::mem::take(&mut snapshot.left_out);
+        if let Some(giant) = left_out.iter().find(|left| left.why == WhyLeftOut::TooLarge) {
+            return Err(Error::TooLarge { path: giant.path.clone() });
         }
+        let made = self.commit_snapshot(worktree, &snapshot, message).await?;
+        Ok(match made {
+            made if !left_out.is_empty() => Committed::InPart { made, left_out },
+            Some(sha) => Committed::Made(sha),
+            None => Committed::Empty,
+        })
+    }
+
+    async fn commit_snapshot(
+        &self,
+        worktree: &Worktree,
+        snapshot: &Snapshot,
+        message: &str,
+    ) -> Result<Option<CommitSha>, Error> {
         if snapshot.tree == snapshot.fork_tree {
-            return Ok(Committed::Empty);
+            return Ok(None);
         }
         let run = worktree.run();
-        let sha = if self.tells_what_is_for_us(worktree, &snapshot).await? {
+        let sha = if self.tells_what_is_for_us(worktree, snapshot).await? {
             let parent = std::slice::from_ref(worktree.fork());
             self.commit_tree(&snapshot.tree, parent, &with_trailers(message, run)).await?
         } else if snapshot.tree == snapshot.head_tree {
@@ -96,7 +160,7 @@ impl Mirror {
             let parent = std::slice::from_ref(&snapshot.head);
             self.commit_tree(&snapshot.tree, parent, &with_trailers(message, run)).await?
         };
-        Ok(Committed::Made(sha))
+        Ok(Some(sha))
     }
 
     /// Pushes a commit to the run's own ref, and to nothing else.

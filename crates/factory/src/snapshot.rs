@@ -12,6 +12,7 @@ use domain::CommitSha;
 use crate::disk::copy_index;
 use crate::error::Error;
 use crate::git::{Call, GitError, clear_lock};
+use crate::left_out::{LeftOut, WhyLeftOut};
 use crate::mirror::{Mirror, quiet};
 use crate::remote::Transport;
 use crate::workspace::{FOR_THE_FACTORY, Worktree};
@@ -27,8 +28,8 @@ pub(crate) struct Snapshot {
     pub(crate) tree: CommitSha,
     /// The tree that the work started from.
     pub(crate) fork_tree: CommitSha,
-    /// A file that was left out because no forge would take it.
-    pub(crate) giant: Option<PathBuf>,
+    /// What is in none of these trees and yet may be work.
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 /// Serves an agent's repository, and speaks with no other: not even a git that fetches what a repository lacks, as its
@@ -37,6 +38,9 @@ const SERVE_ALONE: &str = "--upload-pack=GIT_ALLOW_PROTOCOL=none git-upload-pack
 
 /// What git hosts refuse, with room to spare; a longer file is a core dump or a disk image.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// What `ls-files` shows of files that git does not know and is not told to ignore.
+const UNTRACKED: [&str; 3] = ["--others", "--exclude-standard", "-z"];
 
 impl Mirror {
     /// Takes the agent's commits into the mirror and its files into a tree. The worktree and its index stay untouched.
@@ -47,10 +51,18 @@ impl Mirror {
             return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
         }
         let head = self.adopt(worktree).await?;
-        let (tree, giant) = self.tree_of_files(worktree, &head).await?;
+        let (tree, left_out) = self.tree_of_files(worktree, &head).await?;
         let head_tree = self.tree_of(&head).await?;
         let fork_tree = self.tree_of(worktree.fork()).await?;
-        Ok(Snapshot { head, head_tree, tree, fork_tree, giant })
+        Ok(Snapshot { head, head_tree, tree, fork_tree, left_out })
+    }
+
+    /// Notes which repositories lie in a worktree before its agent begins: what setup commands fetched is nobody's work.
+    pub(crate) async fn remember_given(&self, worktree: &Worktree) -> Result<(), Error> {
+        self.seal()?;
+        let index = ScratchIndex::copied(worktree)?;
+        let untracked = self.call_on_files(worktree, &index, "ls-files").args(UNTRACKED).output().await?;
+        worktree.remember_given(&untracked)
     }
 
     pub(crate) async fn tree_of(&self, commit: &CommitSha) -> Result<CommitSha, Error> {
@@ -81,24 +93,20 @@ impl Mirror {
         Ok(if related { head } else { worktree.start().clone() })
     }
 
-    async fn tree_of_files(
-        &self,
-        worktree: &Worktree,
-        head: &CommitSha,
-    ) -> Result<(CommitSha, Option<PathBuf>), Error> {
+    async fn tree_of_files(&self, worktree: &Worktree, head: &CommitSha) -> Result<(CommitSha, Vec<LeftOut>), Error> {
         let index = ScratchIndex::copied(worktree)?;
         let call = |verb| self.call_on_files(worktree, &index, verb);
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
         // Repositories inside the worktree are not entered: they show as folders here, and are left out.
         let changed =
             call("diff-files").args(["--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all"]).output().await?;
-        let untracked = call("ls-files").args(["--others", "--exclude-standard", "-z"]).output().await?;
-        let mut giant = None;
+        let untracked = call("ls-files").args(UNTRACKED).output().await?;
+        let mut left_out = Vec::new();
         let paths = paths_to_take(&changed, &untracked, |path| {
-            let path = worktree.path().join(OsStr::from_bytes(path));
-            let Ok(found) = fs::symlink_metadata(&path) else { return false };
+            let path = Path::new(OsStr::from_bytes(path));
+            let Ok(found) = fs::symlink_metadata(worktree.path().join(path)) else { return false };
             if found.is_file() && found.len() > FILE_BYTES_MAX {
-                giant.get_or_insert(path);
+                left_out.push(LeftOut { path: path.to_owned(), why: WhyLeftOut::TooLarge });
                 return true;
             }
             self.is_foreign(&found)
@@ -108,7 +116,9 @@ impl Mirror {
             self.put_file_back(worktree, &index, file).await?;
         }
         // Looks at no file of the agent's, and may have to ask the remote for contents that the tree shall name.
-        Ok((self.call("write-tree").index(index.path()).object().await?, giant))
+        let tree = self.call("write-tree").index(index.path()).object().await?;
+        left_out.extend(self.own_repositories(worktree, &untracked, &tree).await?);
+        Ok((tree, left_out))
     }
 
     /// A git command on a worktree's files. Large ones go into the mirror's own storage, for which nobody need be asked.

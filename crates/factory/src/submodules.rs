@@ -80,7 +80,7 @@ impl Mirror {
     }
 
     /// The addresses that `.gitmodules` gives, by path. Nothing else in it counts.
-    async fn submodule_urls(&self, content: &CommitSha) -> Result<BTreeMap<String, String>, Error> {
+    pub(crate) async fn submodule_urls(&self, content: &CommitSha) -> Result<BTreeMap<String, String>, Error> {
         let blob = format!("--blob={content}:.gitmodules");
         let listing = match self.call("config").args(["--null", &blob, "--list"]).output().await {
             Ok(listing) => String::from_utf8_lossy(&listing).into_owned(),

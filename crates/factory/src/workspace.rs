@@ -76,6 +76,9 @@ pub(crate) struct LastSaved {
 /// Where that is written down.
 const LAST_SAVED: &str = "saved.json";
 
+/// Where it is written down what was there before the agent.
+const GIVEN: &str = "given";
+
 /// Whoever has the lock of a desk reads one repository of this machine, which git gives up after less.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3 * 60);
 
@@ -151,6 +154,16 @@ impl Worktree {
     pub(crate) fn remember_saved(&self, saved: &LastSaved) {
         let written = serde_json::to_vec(saved).unwrap_or_default();
         let _ = replace_file(&self.desk.join(LAST_SAVED), &written);
+    }
+
+    /// The untracked names that were there before the agent, each with a NUL behind it.
+    pub(crate) fn given(&self) -> Vec<u8> {
+        fs::read(self.desk.join(GIVEN)).unwrap_or_default()
+    }
+
+    pub(crate) fn remember_given(&self, untracked: &[u8]) -> Result<(), Error> {
+        let path = self.desk.join(GIVEN);
+        replace_file(&path, untracked).map_err(Error::disk("write", &path))
     }
 
     /// Git settings that say no more than that this worktree may be read although it belongs to another account.

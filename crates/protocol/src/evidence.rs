@@ -4,6 +4,10 @@ use domain::{CommitSha, EngineName, Epoch, Evidence, Insights, RunOutcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// The change of one run that is kept; a larger one is read in the repository. Each byte can travel as six, and a report
+/// may have 4 MiB.
+pub const DIFF_BYTES_MAX: usize = 512 * 1024;
+
 /// What a holder shows for its run. The last one sent for a run counts; what is too long is cut, and said to be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]

@@ -11,6 +11,7 @@ use super::word::Word;
 use super::{Gc, GcPlan};
 use crate::disk::folder_bytes;
 use crate::error::Error;
+use crate::left_out::LeftOut;
 use crate::outbox::Outbox;
 use crate::publish::Saved;
 use crate::run_key::RunKey;
@@ -47,12 +48,14 @@ struct Facts<'a> {
 }
 
 /// What a run's folder holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Holdings {
     /// Nothing that is not elsewhere.
     Nothing,
     /// Work that is nowhere else.
     Work,
+    /// Something that can be saved nowhere else.
+    Unsavable(LeftOut),
     /// Nobody can tell: its repository is not configured, or cannot be reached.
     Unknown,
 }
@@ -145,8 +148,8 @@ impl Gc {
         };
         let Some(mirror) = self.mirror(worktree.repo()) else { return Ok(Holdings::Unknown) };
         let snapshot = mirror.snapshot(&worktree).await?;
-        if snapshot.giant.is_some() {
-            return Ok(Holdings::Work);
+        if let Some(left) = snapshot.left_out.into_iter().next() {
+            return Ok(Holdings::Unsavable(left));
         }
         if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree {
             return Ok(Holdings::Nothing);
@@ -168,6 +171,9 @@ impl Gc {
         };
         match mirror.checkpoint_anew(&worktree).await? {
             Saved::Pushed(_) | Saved::NothingToSave => Ok(()),
+            Saved::InPart { left_out, .. } => {
+                left_out.into_iter().next().map_or(Ok(()), |left| Err(Error::OnlyHere(left)))
+            }
         }
     }
 
@@ -230,9 +236,12 @@ fn judge(facts: &Facts<'_>) -> Judgement {
     if facts.record == Some(LocalStage::Quarantined) && is_young {
         return keep("it is kept for a person for a while: its run was fenced");
     }
-    match facts.holdings {
+    match &facts.holdings {
         Holdings::Nothing => {
             Judgement::Remove { why: "its run is over, and nothing is only there", rescue: Rescue::Needless }
+        }
+        Holdings::Unsavable(left) => {
+            Judgement::Keep(format!("{left}, and cannot be saved elsewhere: look at it, then delete it"))
         }
         Holdings::Unknown => keep("nobody can tell whether its work is elsewhere"),
         Holdings::Work if is_young => keep("it holds work that is nowhere else"),
@@ -250,6 +259,7 @@ mod tests {
 
     use super::super::word::Known;
     use super::*;
+    use crate::left_out::WhyLeftOut;
 
     const DAY: Duration = Duration::from_hours(24);
 
@@ -305,6 +315,8 @@ mod tests {
         assert!(is_kept(&Facts { age: 13 * DAY, ..work() }));
         assert!(is_kept(&Facts { age: 13 * DAY, record: fenced, ..facts(&over) }));
         assert!(is_kept(&Facts { holdings: Holdings::Unknown, ..work() }));
+        let web = LeftOut { path: "web/".into(), why: WhyLeftOut::OwnRepository };
+        assert!(is_kept(&Facts { holdings: Holdings::Unsavable(web), ..work() }), "however old it is");
         assert!(matches!(judge(&work()), Judgement::Remove { rescue: Rescue::First, .. }));
         assert!(matches!(judge(&Facts { record: fenced, ..work() }), Judgement::Remove { rescue: Rescue::First, .. }));
     }

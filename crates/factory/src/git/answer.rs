@@ -47,6 +47,23 @@ impl Answer {
     }
 }
 
+/// What a git command said first.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether it had more to say.
+    pub(crate) is_cut: bool,
+}
+
+/// Which part of a long answer counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    /// All of it, or it is an error.
+    Whole,
+    /// So many bytes.
+    First(usize),
+}
+
 pub(super) enum Read {
     Whole(Vec<u8>),
     Cut(Vec<u8>),
@@ -58,6 +75,19 @@ impl Read {
             Self::Whole(bytes) | Self::Cut(bytes) => bytes,
         }
     }
+}
+
+/// Takes the first `max` bytes and hangs up, so that a writer who has more ends.
+pub(super) async fn read_first(pipe: Option<impl AsyncRead + Unpin>, max: usize) -> Read {
+    let Some(pipe) = pipe else { return Read::Whole(Vec::new()) };
+    let (limit, mut bytes) = (u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1), Vec::new());
+    // What could be read before an error is the beginning all the same; the exit code tells the rest.
+    let _ = pipe.take(limit).read_to_end(&mut bytes).await;
+    if bytes.len() <= max {
+        return Read::Whole(bytes);
+    }
+    bytes.truncate(max);
+    Read::Cut(bytes)
 }
 
 /// Keeps the last `max` bytes or so and reads on, so that the writer never waits for us.

@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
 use domain::CommitSha;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::answer::{ANSWER_BYTES_MAX, Answer, Read, STDERR_BYTES_MAX, read_up_to};
+use super::answer::{ANSWER_BYTES_MAX, Answer, Beginning, Part, Read, STDERR_BYTES_MAX, read_first, read_up_to};
 use super::{Git, GitError};
 use crate::lock::FileLock;
 use crate::process::{Enclosure, Group};
@@ -161,6 +161,25 @@ impl<'a> Call<'a> {
     /// Runs it, whatever the exit code.
     pub(crate) async fn run(self) -> Result<Answer, GitError> {
         let verb = self.verb;
+        match self.listen(Part::Whole).await? {
+            (status, Read::Whole(stdout), stderr) => Ok(Answer::new(verb, status, stdout, stderr)),
+            (_, Read::Cut(_), _) => Err(GitError::AnswerTooLong { verb }),
+        }
+    }
+
+    /// Runs it for the first `bytes_max` bytes of what it prints, and ends it there. Wants exit code 0 of one that ends by
+    /// itself.
+    pub(crate) async fn beginning(self, bytes_max: usize) -> Result<Beginning, GitError> {
+        let verb = self.verb;
+        match self.listen(Part::First(bytes_max)).await? {
+            (_, Read::Cut(bytes), _) => Ok(Beginning { bytes, is_cut: true }),
+            (status, Read::Whole(bytes), _) if status.success() => Ok(Beginning { bytes, is_cut: false }),
+            (status, Read::Whole(_), stderr) => Err(GitError::failed(verb, status.code(), &stderr)),
+        }
+    }
+
+    async fn listen(self, part: Part) -> Result<(ExitStatus, Read, Vec<u8>), GitError> {
+        let verb = self.verb;
         let limit = if self.transport == Transport::Network { self.git.network } else { self.git.local };
         let mut command = self.command()?;
         let spawned = match &self.enclosure {
@@ -177,8 +196,13 @@ impl<'a> Call<'a> {
                     let _ = pipe.write_all(&self.stdin).await;
                 }
             };
-            let ((), stdout, stderr) =
-                tokio::join!(feed, read_up_to(stdout, ANSWER_BYTES_MAX), read_up_to(stderr, STDERR_BYTES_MAX));
+            let answer = async {
+                match part {
+                    Part::Whole => read_up_to(stdout, ANSWER_BYTES_MAX).await,
+                    Part::First(max) => read_first(stdout, max).await,
+                }
+            };
+            let ((), stdout, stderr) = tokio::join!(feed, answer, read_up_to(stderr, STDERR_BYTES_MAX));
             (child.wait().await, stdout, stderr)
         };
         let Ok((status, stdout, stderr)) = tokio::time::timeout(limit, everything).await else {
@@ -186,10 +210,7 @@ impl<'a> Call<'a> {
         };
         group.release();
         let status = status.map_err(|source| GitError::Start { verb, source })?;
-        match stdout {
-            Read::Whole(stdout) => Ok(Answer::new(verb, status, stdout, stderr.into_bytes())),
-            Read::Cut(_) => Err(GitError::AnswerTooLong { verb }),
-        }
+        Ok((status, stdout, stderr.into_bytes()))
     }
 
     fn command(&self) -> Result<Command, GitError> {

@@ -7,6 +7,7 @@ use tracing::{info, warn};
 use super::Station;
 use super::reports;
 use crate::engine::settle_rooms;
+use crate::left_out::LeftOut;
 use crate::process::kill_leftovers;
 use crate::publish::Saved;
 use crate::run_key::RunKey;
@@ -66,13 +67,14 @@ impl Station {
         let killed = kill_leftovers(run, record.guard);
         record.insights = self.figures_of(&record);
         self.ledger.remember(&record).await;
-        let checkpoint = self.save_leftover(&record, run).await;
+        let saved = self.save_leftover(&record, run).await;
         let message = Some("the factory was restarted".to_owned());
-        let is_saved = checkpoint.is_ok();
+        let is_saved = saved.as_ref().is_ok_and(Saved::is_whole);
+        let checkpoint = saved.ok().and_then(Saved::checkpoint);
         let request = ReleaseWork {
             lease_epoch: epoch,
             message,
-            checkpoint: checkpoint.unwrap_or_default(),
+            checkpoint: checkpoint.map(|saved| Checkpoint { session: record.session.clone(), ..saved }),
             insights: record.insights.clone(),
         };
         let answered = self.report(reports::release(record.job, request)).await;
@@ -85,18 +87,19 @@ impl Station {
         }
     }
 
-    async fn save_leftover(&self, record: &RunRecord, run: RunKey) -> Result<Option<Checkpoint>, super::run::Trouble> {
-        let Some(repo) = &record.repo else { return Ok(None) };
-        let Some(worktree) = self.host.worktree(run)? else { return Ok(None) };
+    async fn save_leftover(&self, record: &RunRecord, run: RunKey) -> Result<Saved, super::run::Trouble> {
+        let Some(repo) = &record.repo else { return Ok(Saved::NothingToSave) };
+        let Some(worktree) = self.host.worktree(run)? else { return Ok(Saved::NothingToSave) };
         let (mirror, _) = self.mirror(repo)?;
-        match mirror.checkpoint_anew(&worktree).await {
-            Ok(Saved::Pushed(checkpoint)) => Ok(Some(Checkpoint { session: record.session.clone(), ..checkpoint })),
-            Ok(Saved::NothingToSave) => Ok(None),
+        let saved = mirror.checkpoint_anew(&worktree).await;
+        match &saved {
+            Ok(Saved::Pushed(_) | Saved::NothingToSave) => {}
+            Ok(Saved::InPart { left_out, .. }) => say_what_is_left_out(run, left_out),
             Err(error) => {
                 warn!(job.id = %record.job, %error, "Cannot save what job `{}` left: it is kept for a person", record.job);
-                Err(error.into())
             }
         }
+        Ok(saved?)
     }
 
     /// Removes a run's folder. What cannot be removed now is left for the next clean-up.
@@ -104,6 +107,13 @@ impl Station {
         if let Err(error) = self.host.remove_worktree(run).await {
             warn!(job.id = %run.job, %error, "Cannot remove the worktree of job `{}`", run.job);
         }
+    }
+}
+
+/// Says on this machine what only its worktree holds.
+pub(super) fn say_what_is_left_out(run: RunKey, left_out: &[LeftOut]) {
+    for left in left_out {
+        warn!(job.id = %run.job, "The work of job `{}` is saved in part: {left}. Its worktree is kept", run.job);
     }
 }
 

@@ -240,7 +240,7 @@ impl Station {
     async fn is_only_copy(&self, run: RunKey) -> bool {
         let Ok(Some(worktree)) = self.host.worktree(run) else { return false };
         match self.mirror(&worktree.repo().clone()) {
-            Ok((mirror, _)) => mirror.checkpoint(&worktree).await.is_err(),
+            Ok((mirror, _)) => !mirror.checkpoint(&worktree).await.is_ok_and(|saved| saved.is_whole()),
             Err(_) => true,
         }
     }

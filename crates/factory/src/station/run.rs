@@ -5,6 +5,7 @@ mod budget;
 mod building;
 mod ending;
 mod listening;
+mod patience;
 mod preparing;
 mod proving;
 mod rework;
@@ -15,16 +16,18 @@ use std::time::Duration;
 
 use domain::{Again, Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Insights, Timestamp};
 use parking_lot::Mutex;
-use protocol::{Accepted, Assignment};
+use protocol::{Accepted, Assignment, EvidenceWork};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::backlog::{LogBacklog, LogWriter};
+use super::recovery::say_what_is_left_out;
 use super::{NoRepo, Station};
 use crate::config::RepoConfig;
 use crate::engine::{Activity, EngineError};
 use crate::error::Error;
+use crate::left_out::LeftOut;
 use crate::mirror::Mirror;
 use crate::process::Launcher;
 use crate::run_key::RunKey;
@@ -47,6 +50,10 @@ struct Run {
     activity: Mutex<Activity>,
     /// Its work could not be saved on the way out: the worktree is the only copy.
     is_unsaved: bool,
+    /// How long it has waited for a remote that was away.
+    waited: Mutex<Duration>,
+    /// What backs its outcome, to be shown before the outcome is told.
+    evidence: Option<EvidenceWork>,
 }
 
 impl Run {
@@ -55,6 +62,24 @@ impl Run {
         let own = self.engine.as_ref().zip(self.activity.lock().session.clone());
         let earlier = || self.assignment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.clone());
         own.map(|(engine, session)| format!("{engine}:{session}")).or_else(earlier)
+    }
+
+    /// Writes a line of ours into its log.
+    fn say(&self, line: &str) {
+        if let Some(log) = &self.log_writer {
+            log.push(line);
+        }
+    }
+
+    /// Its worktree stays, because that alone holds what was left out. Said once, however often the rest is saved.
+    fn keep_what_is_left_out(&mut self, left_out: &[LeftOut]) {
+        if std::mem::replace(&mut self.is_unsaved, true) {
+            return;
+        }
+        say_what_is_left_out(self.key, left_out);
+        for left in left_out {
+            self.say(&format!("! {left}: no commit holds it, and the worktree is kept for a person"));
+        }
     }
 }
 
@@ -138,10 +163,18 @@ impl Trouble {
             Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
             Self::NoEngine(_) | Self::Engine(EngineError::Gone { .. }) => FailureReason::NoEngine,
             Self::Budget(_) | Self::UnknownSpending { .. } => FailureReason::BudgetExceeded,
-            Self::Setup(_) | Self::Engine(_) => FailureReason::EngineError,
+            Self::Setup(_) | Self::Engine(_) | Self::Host(Error::TooLarge { .. }) => FailureReason::EngineError,
             Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::NotReady { .. } | Self::Disk(_) | Self::Stopped => {
                 FailureReason::Crash
             }
+        }
+    }
+
+    fn again(&self) -> Again {
+        match self {
+            // The next run begins with the same work, and would cost as much.
+            Self::Host(Error::TooLarge { .. }) => Again::Pointless,
+            _ => Again::Worthwhile,
         }
     }
 }
@@ -161,6 +194,8 @@ impl Station {
             engine: None,
             activity: Mutex::default(),
             is_unsaved: false,
+            waited: Mutex::default(),
+            evidence: None,
         };
         let (job, epoch) = (key.job, key.epoch);
         info!(job.id = %job, lease.epoch = %epoch, "Working on job `{job}`");
@@ -181,7 +216,7 @@ impl Station {
             },
             trouble => Verdict::Failed {
                 reason: trouble.reason(),
-                again: Again::Worthwhile,
+                again: trouble.again(),
                 message: chain(&trouble),
                 insights: run.record.insights.clone(),
                 evidence: Vec::new(),

@@ -7,7 +7,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use domain::{BranchName, RepoName};
-use factory::{AfterShip, Committed, Error, Promotion, RepoConfig, Saved, ShipOrder, Shipped, Start};
+use factory::{
+    AfterShip, Committed, Error, LeftOut, Promotion, RepoConfig, Saved, ShipOrder, Shipped, Start, WhyLeftOut,
+};
 
 use crate::promotion::promote_first;
 use crate::stage::{Forge, eventually, git, job, main, notes, run};
@@ -232,8 +234,10 @@ async fn spring_every_trap(contents: Contents, head: Head) {
     fs::write(agent.join("tracked.txt"), "2\n").unwrap();
     fs::write(agent.join("new.txt"), "new\n").unwrap();
 
-    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let saved = mirror.checkpoint(&worktree).await.unwrap().checkpoint().unwrap();
+    let committed = mirror.commit_all(&worktree, "Work").await.unwrap();
+    let Committed::InPart { made: Some(sha), left_out } = committed else { panic!("{committed:?}") };
+    assert_eq!(left_out, [LeftOut { path: "nested/".into(), why: WhyLeftOut::OwnRepository }]);
     mirror.push_run(&worktree, &sha).await.unwrap();
     assert_eq!(promote_first(&mirror, &sha).await, Promotion::Created);
     mirror.diff(worktree.fork(), &sha).await.unwrap();
@@ -516,9 +520,11 @@ async fn pipes_devices_and_files_beyond_all_measure_neither_hang_nor_fill_the_mi
     fs::File::create(worktree.path().join("giant.img")).unwrap().set_len(1 << 40).unwrap();
     fs::write(worktree.path().join("work.txt"), "x").unwrap();
 
-    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let saved = mirror.checkpoint(&worktree).await.unwrap();
     let committed = mirror.commit_all(&worktree, "Work").await;
 
-    assert_eq!(forge.files_at(&saved.sha), ["readme.md", "work.txt"], "what can be saved is saved");
+    let Saved::InPart { pushed: Some(pushed), left_out } = saved else { panic!("{saved:?}") };
+    assert_eq!(forge.files_at(&pushed.sha), ["readme.md", "work.txt"], "what can be saved is saved");
+    assert_eq!(left_out, [LeftOut { path: "giant.img".into(), why: WhyLeftOut::TooLarge }]);
     assert!(matches!(&committed, Err(Error::TooLarge { path }) if path.ends_with("giant.img")), "{committed:?}");
 }

@@ -186,3 +186,22 @@ async fn a_big_repository_whose_remote_cannot_leave_contents_out_is_mirrored_who
     assert_eq!(missing(&mirror), 0);
     assert_eq!(Some(mirror.head_of(&main()).await.unwrap()), forge.shows("refs/heads/main"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_mirror_that_many_make_at_once_is_made() {
+    let forge = Forge::new();
+    let name = RefNames::under("aq".parse().unwrap()).run(run(1));
+    for host in 0..8 {
+        let mirror = forge.mirror_unfetched(&forge.host(&format!("host-{host}")));
+
+        let mut looking = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let (mirror, name) = (mirror.clone(), name.clone());
+            looking.spawn(async move { mirror.remote_ref(&name).await });
+        }
+
+        for looked in looking.join_all().await {
+            assert_eq!(looked.unwrap(), None);
+        }
+    }
+}

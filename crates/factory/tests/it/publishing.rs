@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use factory::{Committed, DiffSummary, Saved};
+use factory::{Committed, DiffSummary, LeftOut, Saved, WhyLeftOut};
 
 use crate::stage::{Forge, git, job, run};
 
@@ -210,10 +210,11 @@ async fn a_repository_inside_the_worktree_is_left_out() {
         git(&agent.join("full"), &["commit", "--quiet", "-m", "Elsewhere"]);
     })
     .await;
-    let Committed::Made(sha) = committed else { panic!("nothing was committed") };
+    let Committed::InPart { made: Some(sha), left_out } = committed else { panic!("{committed:?}") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
+    assert_eq!(left_out, [LeftOut { path: "full/".into(), why: WhyLeftOut::OwnRepository }], "an empty one is no work");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod confining;
 pub(crate) mod fleet;
 mod isolation;
 mod judged;
+mod leaving_out;
 mod lodging;
 mod metering;
 mod opening;
@@ -14,6 +15,7 @@ pub(crate) mod plant;
 mod polling;
 mod preempting;
 mod promoting;
+mod remotes;
 mod sandboxing;
 mod seeing;
 
@@ -337,7 +339,9 @@ async fn work_that_cannot_be_saved_on_the_way_out_stays_where_it_is() {
     let line = Line::to(&fleet).await;
     let (begun, gate) = (forge.path("begun"), forge.path("gate"));
     let engine = format!("echo dear > dear.md; touch '{}'; {}", begun.display(), wait_for(&gate));
-    let plant = Plant::start(settings("stranded", &forge, &engine), fleet.enrol("stranded", &line).await);
+    let mut own = settings("stranded", &forge, &engine);
+    own.limits.remote_away_ms = 300;
+    let plant = Plant::start(own, fleet.enrol("stranded", &line).await);
     let job = fleet.submit("retry: {max: 1}\n").await;
     eventually("the beginning", || begun.exists()).await;
 

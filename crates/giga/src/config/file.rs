@@ -139,6 +139,7 @@ pub(super) struct Limits {
     pub(super) output: Option<Spanned<Size>>,
     pub(super) git_local: Option<Spanned<Span>>,
     pub(super) git_network: Option<Spanned<Span>>,
+    pub(super) remote_away: Option<Spanned<Span>>,
     pub(super) engine_wall_ms: Option<Spanned<u64>>,
     pub(super) engine_idle_ms: Option<Spanned<u64>>,
     pub(super) grace_ms: Option<Spanned<u64>>,

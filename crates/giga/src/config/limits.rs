@@ -25,6 +25,7 @@ const DISK_EVERY: Limit = Limit { key: "factory.limits.disk_every", old: "disk_e
 const OUTPUT: Limit = Limit { key: "factory.limits.output", old: "output_bytes_max", zero: Zero::Fine };
 const GIT_LOCAL: Limit = Limit { key: "factory.limits.git_local", old: "git_local_ms", zero: Zero::Refused };
 const GIT_NETWORK: Limit = Limit { key: "factory.limits.git_network", old: "git_network_ms", zero: Zero::Refused };
+const REMOTE_AWAY: Limit = Limit { key: "factory.limits.remote_away", old: "", zero: Zero::Fine };
 
 /// Reads every limit, in units or by the name that ends in its unit.
 pub(super) fn resolve(resolver: &mut Resolver, file: file::Limits) -> Result<Limits, Failure> {
@@ -50,10 +51,11 @@ pub(super) fn resolve(resolver: &mut Resolver, file: file::Limits) -> Result<Lim
         output_bytes_max: OUTPUT.bytes(resolver, file.output, file.output_bytes_max, usual.output_bytes_max)?,
         git_local_ms: GIT_LOCAL.span(resolver, file.git_local, file.git_local_ms, usual.git_local_ms)?,
         git_network_ms: GIT_NETWORK.span(resolver, file.git_network, file.git_network_ms, usual.git_network_ms)?,
+        remote_away_ms: REMOTE_AWAY.span(resolver, file.remote_away, None, usual.remote_away_ms)?,
     })
 }
 
-/// One limit: its name, and the older one that takes a number.
+/// One limit: its name, and the older one that takes a number, if there is one.
 struct Limit {
     key: &'static str,
     old: &'static str,

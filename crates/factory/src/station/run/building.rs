@@ -24,6 +24,7 @@ use crate::engine::{
     Judgement,
 };
 use crate::process::{Bounds, Reach};
+use crate::publish::Saved;
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
@@ -174,7 +175,7 @@ impl Station {
     }
 
     async fn save_and_tell(&self, run: &Run, place: &Place, reported: &mut Option<CommitSha>) {
-        let Ok(Some(checkpoint)) = self.save(run, place).await else { return };
+        let Ok(Some(checkpoint)) = self.save(run, place).await.map(Saved::checkpoint) else { return };
         if reported.as_ref() == Some(&checkpoint.sha) {
             return;
         }

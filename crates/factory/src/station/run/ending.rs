@@ -9,7 +9,7 @@ use super::super::holding::StopCause;
 use super::super::logs::LAST_LINES_MAX;
 use super::super::recovery::quarantined;
 use super::super::reports::{self, Answered};
-use super::{Place, Run, Verdict};
+use super::{Place, Run, Trouble, Verdict};
 use crate::error::Error;
 use crate::publish::Saved;
 
@@ -38,7 +38,7 @@ impl Station {
             }
             Verdict::Failed { reason, again, message, insights, evidence } => {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
-                self.show_unfinished(&run, place.as_ref(), checkpoint.as_ref()).await;
+                self.gather_unfinished(&mut run, place.as_ref(), checkpoint.as_ref()).await;
                 let (lease_epoch, message) = (run.key.epoch, Some(message));
                 let request = FailWork { lease_epoch, reason, again, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
@@ -73,18 +73,26 @@ impl Station {
         self.clean_up(run, answered).await;
     }
 
-    /// The last report of a run: after it nobody takes its output any more, so that the last lines go first. It is worth
-    /// waiting for as long as the lease lasts: whoever lets go of it loses the work.
+    /// The last report of a run: after it nobody takes its output or its evidence any more, so that these go first. It is
+    /// worth waiting for as long as the lease lasts: whoever lets go of it loses the work.
     pub(super) async fn report_end(&self, run: &mut Run, operation: WorkOperation) -> Answered {
         // Nobody writes to it any more, also where no engine was started.
         run.log_writer = None;
-        let log = run.log.take();
+        let (log, evidence) = (run.log.take(), run.evidence.take());
         let last_lines = async {
             if let Some(log) = log {
                 let _ = tokio::time::timeout(LAST_LINES_MAX, log).await;
             }
         };
-        self.report_after(last_lines, operation, || !run.stop.is_cancelled()).await
+        let shown = async {
+            if let Some(evidence) = evidence {
+                self.send_evidence(run, &evidence).await;
+            }
+        };
+        let first = async {
+            tokio::join!(last_lines, shown);
+        };
+        self.report_after(first, operation, || !run.stop.is_cancelled()).await
     }
 
     /// A stopped run saves its work and gives the job back; one that was taken from us has nothing to give.
@@ -105,8 +113,19 @@ impl Station {
     }
 
     pub(super) async fn save_on_the_way_out(&self, run: &mut Run, place: Option<&Place>) -> Option<Checkpoint> {
-        match self.save(run, place?).await {
-            Ok(checkpoint) => checkpoint,
+        let place = place?;
+        let (mirror, _, _) = place.repo.as_ref()?;
+        let saved = match self.patiently(run, mirror, || async { Ok(self.save(run, place).await?) }).await {
+            // It was told to stop while it waited: once more for those who take the work over.
+            Err(Trouble::Stopped) => self.save(run, place).await.map_err(Trouble::from),
+            settled => settled,
+        };
+        match saved {
+            Ok(Saved::InPart { pushed, left_out }) => {
+                run.keep_what_is_left_out(&left_out);
+                pushed
+            }
+            Ok(saved @ (Saved::Pushed(_) | Saved::NothingToSave)) => saved.checkpoint(),
             Err(error) => {
                 warn!(job.id = %run.key.job, %error, "The work of job `{}` could not be saved: its worktree is kept", run.key.job);
                 run.is_unsaved = true;
@@ -115,16 +134,14 @@ impl Station {
         }
     }
 
-    pub(super) async fn save(&self, run: &Run, place: &Place) -> Result<Option<Checkpoint>, Error> {
-        let Some((mirror, _, worktree)) = &place.repo else { return Ok(None) };
-        match mirror.checkpoint(worktree).await? {
-            Saved::Pushed(checkpoint) => {
-                let checkpoint = Checkpoint { session: run.session(), ..checkpoint };
-                info!(job.id = %run.key.job, sha = %checkpoint.sha, "Saved the work of job `{}`", run.key.job);
-                Ok(Some(checkpoint))
-            }
-            Saved::NothingToSave => Ok(None),
+    pub(super) async fn save(&self, run: &Run, place: &Place) -> Result<Saved, Error> {
+        let Some((mirror, _, worktree)) = &place.repo else { return Ok(Saved::NothingToSave) };
+        let mut saved = mirror.checkpoint(worktree).await?;
+        if let Saved::Pushed(checkpoint) | Saved::InPart { pushed: Some(checkpoint), .. } = &mut saved {
+            checkpoint.session = run.session();
+            info!(job.id = %run.key.job, sha = %checkpoint.sha, "Saved the work of job `{}`", run.key.job);
         }
+        Ok(saved)
     }
 
     /// A reported run leaves nothing behind; one that was fenced is kept for a person and never ships [F6].

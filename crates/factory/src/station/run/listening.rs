@@ -96,7 +96,7 @@ impl Station {
     }
 
     /// What an agent is doing, as people may see it: a command line or a name of a file can hold a secret too [T8].
-    fn shown(&self, progress: Progress) -> Progress {
+    pub(super) fn shown(&self, progress: Progress) -> Progress {
         let scrub = |text: String| self.scrubber.text(&text);
         Progress {
             doing: progress.doing.map(scrub),

@@ -35,7 +35,8 @@ impl Station {
             return Ok(Place { dir, launcher, repo: None });
         };
         let (mirror, config) = self.mirror(&repo)?;
-        let worktree = self.check_out(run, &repo, &mirror, &config).await?;
+        run.log_writer = Some(self.take_log(run));
+        let worktree = self.patiently(run, &mirror, || self.check_out(run, &repo, &mirror, &config)).await?;
         run.record.worktree = Some(worktree.path().to_owned());
         self.ledger.remember(&run.record).await;
         fail_point!("factory::prepared", |_| Err(Trouble::Stopped));
@@ -46,6 +47,9 @@ impl Station {
         let own = [(worktree.path().to_owned(), Reach::Everything), (mirror.path().to_owned(), Reach::Read)];
         let launcher = launcher.reaching(own).with_variables(caches);
         self.set_up(run, &config, &worktree, &launcher).await?;
+        if !config.setup.is_empty() {
+            mirror.remember_given(&worktree).await?;
+        }
         Ok(Place { dir: worktree.path().to_owned(), launcher, repo: Some((mirror, config, worktree)) })
     }
 

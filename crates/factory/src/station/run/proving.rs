@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use domain::{Again, Checkpoint, CommitSha, Evidence, FailureReason, Insights};
 use fail::fail_point;
-use protocol::{Assignment, EvidenceKept, EvidenceWork};
+use protocol::{Assignment, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork};
 use tracing::warn;
 
 use super::super::Station;
 use super::{Handover, Place, Run, Trouble, Verdict};
+use crate::changes::Patch;
 use crate::forge::{Evidenced, request_text};
 use crate::mirror::Mirror;
 use crate::process::Bounds;
@@ -22,11 +23,12 @@ use crate::workspace::Worktree;
 /// The agent's own text for its pull request. More is not read by people.
 const REQUEST_TEXT_BYTES_MAX: usize = 20_000;
 
-/// The change of one run; a larger one is read in the repository.
-const DIFF_BYTES_MAX: usize = 512 * 1024;
-
-/// How long somebody has to take the evidence before the run goes on without.
+/// How long somebody has to take the evidence before it is sent again.
 const EVIDENCE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long it is sent again before the run goes on without: longer than a coordinator takes to restart.
+const EVIDENCE_PATIENCE: Duration = Duration::from_mins(1);
+const EVIDENCE_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 impl Station {
     /// Runs the job's verify commands, with their output in the run's log.
@@ -56,16 +58,28 @@ impl Station {
         let Some((mirror, _, worktree)) = &place.repo else {
             return Ok(Verdict::Done { sha: None, insights, evidence, handover: Handover::default() });
         };
-        let title = &run.assignment.spec.title;
-        let sha = match mirror.commit_all(worktree, title).await? {
+        let title = run.assignment.spec.title.clone();
+        // A partial mirror may have to ask for what a commit names.
+        let commit = || async { Ok(mirror.commit_all(worktree, &title).await?) };
+        let sha = match self.patiently(run, mirror, commit).await? {
             Committed::Made(sha) => sha,
             Committed::Empty => {
                 let verdict = without_changes(run, insights, evidence);
                 if matches!(verdict, Verdict::Done { .. }) {
                     // The agent's own words are all that such work leaves.
-                    self.show_unfinished(run, None, None).await;
+                    self.gather_unfinished(run, None, None).await;
                 }
                 return Ok(verdict);
+            }
+            Committed::InPart { made: Some(sha), left_out } => {
+                run.keep_what_is_left_out(&left_out);
+                sha
+            }
+            Committed::InPart { made: None, left_out } => {
+                let only = left_out.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let message = format!("the engine ended well but changed nothing that can be committed: {only}");
+                let (reason, again) = (FailureReason::EngineError, Again::Pointless);
+                return Ok(Verdict::Failed { reason, again, message, insights, evidence });
             }
         };
         if let Ok(diff) = mirror.diff(worktree.fork(), &sha).await {
@@ -76,68 +90,81 @@ impl Station {
         run.record.stage = LocalStage::Finishing;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::committed", |_| Err(Trouble::Stopped));
-        let pushed = mirror.push_run(worktree, &sha).await?;
+        let pushed = self.patiently(run, mirror, || async { Ok(mirror.push_run(worktree, &sha).await?) }).await?;
         fail_point!("factory::run_pushed", |_| Err(Trouble::Stopped));
         let ending = run.activity.lock().ending.clone();
-        self.show_evidence(run, mirror, worktree, &sha, ending.as_deref()).await;
+        run.evidence = Some(self.evidence(run, mirror, worktree, &sha).await);
         let evidenced = Evidenced { run: run.key, insights: &insights, verified: &evidence, ending: ending.as_deref() };
-        let request_text = self.request_text(mirror, worktree, title, &evidenced).await;
+        let request_text = self.request_text(mirror, worktree, &title, &evidenced).await;
         let handover = Handover { checkpoint: Some(completed(run, &pushed, &sha)), request_text };
         Ok(Verdict::Done { sha: Some(sha), insights, evidence, handover })
     }
 
-    /// Shows what a failed run has changed so far, and the engine's own last words: a person who asks why wants both.
-    pub(super) async fn show_unfinished(&self, run: &Run, place: Option<&Place>, saved: Option<&Checkpoint>) {
+    /// What a failed run has changed so far, and the engine's own last words: a person who asks why wants both.
+    pub(super) async fn gather_unfinished(&self, run: &mut Run, place: Option<&Place>, saved: Option<&Checkpoint>) {
+        let repo = place.and_then(|place| place.repo.as_ref());
+        if let (Some((mirror, _, worktree)), Some(saved)) = (repo, saved) {
+            run.evidence = Some(self.evidence(run, mirror, worktree, &saved.sha).await);
+            return;
+        }
         let ending = run.activity.lock().ending.clone();
-        match (place.and_then(|place| place.repo.as_ref()), saved) {
-            (Some((mirror, _, worktree)), Some(saved)) => {
-                self.show_evidence(run, mirror, worktree, &saved.sha, ending.as_deref()).await;
-            }
-            _ if ending.is_some() => {
-                let work = EvidenceWork { lease_epoch: run.key.epoch, ending, ..EvidenceWork::default() };
-                self.send_evidence(run, work).await;
-            }
-            _ => {}
+        if ending.is_some() {
+            let work = EvidenceWork { lease_epoch: run.key.epoch, ending, ..EvidenceWork::default() };
+            run.evidence = Some(self.without_secrets(work));
         }
     }
 
-    /// Shows what the run changed, for people who look at it later [B4]. The commit is pushed: nothing waits for this.
-    async fn show_evidence(
-        &self,
-        run: &Run,
-        mirror: &Mirror,
-        worktree: &Worktree,
-        sha: &CommitSha,
-        ending: Option<&str>,
-    ) {
-        let changed = mirror.patch(worktree.fork(), sha, DIFF_BYTES_MAX).await;
-        let commits = mirror.commits(worktree.fork(), sha).await;
-        let (Ok(patch), Ok(commits)) = (changed, commits) else { return };
-        let work = EvidenceWork {
+    /// What the run changed, for people who look at it later [B4]. Whatever of it cannot be had does not keep the rest back.
+    async fn evidence(&self, run: &Run, mirror: &Mirror, worktree: &Worktree, sha: &CommitSha) -> EvidenceWork {
+        let job = run.key.job;
+        let patch = mirror.patch(worktree.fork(), sha, DIFF_BYTES_MAX).await.unwrap_or_else(|error| {
+            warn!(job.id = %job, %error, "The change of job `{job}` cannot be shown");
+            Patch { text: format!("The change cannot be shown here, look at commit {sha}: {error}\n"), is_cut: true }
+        });
+        let commits = mirror.commits(worktree.fork(), sha).await.unwrap_or_else(|error| {
+            warn!(job.id = %job, %error, "The commits of job `{job}` cannot be shown");
+            Vec::new()
+        });
+        self.without_secrets(EvidenceWork {
             lease_epoch: run.key.epoch,
             diff: Some(patch.text),
             diff_cut: patch.is_cut,
             commits,
-            ending: ending.map(str::to_owned),
-        };
-        self.send_evidence(run, work).await;
+            ending: run.activity.lock().ending.clone(),
+        })
     }
 
-    async fn send_evidence(&self, run: &Run, mut request: EvidenceWork) {
-        for text in request.diff.iter_mut().chain(&mut request.ending) {
+    fn without_secrets(&self, mut work: EvidenceWork) -> EvidenceWork {
+        for text in work.diff.iter_mut().chain(&mut work.ending) {
             *text = self.scrubber.text(text);
         }
-        for commit in &mut request.commits {
+        for commit in &mut work.commits {
             commit.subject = self.scrubber.text(&commit.subject);
         }
-        let path = format!("/jobs/{}/runs/evidence", run.key.job);
-        let shown = self.client.post::<_, EvidenceKept>(&path, &request);
-        match tokio::time::timeout(EVIDENCE_TIME_MAX, shown).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => {
-                warn!(job.id = %run.key.job, %error, "The evidence of job `{}` was not taken", run.key.job);
+        work
+    }
+
+    /// Gives the evidence to the coordinator, for a while also to one that is away: nobody takes it after the outcome.
+    pub(super) async fn send_evidence(&self, run: &Run, evidence: &EvidenceWork) {
+        let job = run.key.job;
+        let path = format!("/jobs/{job}/runs/evidence");
+        let until = self.clock.monotonic() + EVIDENCE_PATIENCE;
+        loop {
+            let shown = self.client.post::<_, EvidenceKept>(&path, evidence);
+            let why = match tokio::time::timeout(EVIDENCE_TIME_MAX, shown).await {
+                Ok(Ok(_)) => return,
+                Ok(Err(error)) if error.is_final() => {
+                    warn!(job.id = %job, %error, "The evidence of job `{job}` was not taken");
+                    return;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "nobody answers".to_owned(),
+            };
+            if run.stop.is_cancelled() || self.clock.monotonic() >= until {
+                warn!(job.id = %job, %why, "Nobody took the evidence of job `{job}` in time");
+                return;
             }
-            Err(_) => warn!(job.id = %run.key.job, "Nobody took the evidence of job `{}` in time", run.key.job),
+            let _ = run.stop.run_until_cancelled(self.clock.sleep(EVIDENCE_AGAIN_AFTER)).await;
         }
     }
 

@@ -1,0 +1,149 @@
+//! Whether waiting helps: what git says when a remote did not do as asked.
+//!
+//! Git tells by words alone, and those of a remote are among them. What is not known to last is worth another try: whoever
+//! tries again does so within bounds.
+
+use std::io;
+
+use super::GitError;
+
+/// What becomes of a failure that nobody does anything about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    /// Time may heal it: a network that is away, a server that restarts.
+    MayPass,
+    /// There is no such repository. One that was there a moment ago may come back, such as one on a disk of the network.
+    Missing,
+    /// It lasts until a person acts.
+    Lasts,
+}
+
+/// The commands that talk to a remote.
+const REMOTE_VERBS: [&str; 4] = ["fetch", "push", "ls-remote", "lfs"];
+
+/// Another command that failed because it had to ask a remote for contents.
+const ASKED_A_REMOTE: [&str; 4] =
+    ["promisor remote", "smudge filter lfs failed", "Could not resolve host", "RPC failed"];
+
+/// No such repository, in the words of git, its servers and large file storage.
+const MISSING: [&str; 3] = ["does not appear to be a git repository", "epository not found", "' not found"];
+
+/// A refused push that another one may get through all the same: somebody else had the ref, or the server is in trouble.
+const PASSING_REJECTIONS: [&str; 4] =
+    ["cannot lock ref", "failed to update ref", "Internal Server Error", "internal server error"];
+
+/// What lasts: a login that is not taken, a push that is refused, an address that leads nowhere we go.
+const LASTING: [&str; 22] = [
+    "Authentication failed",
+    "Authentication required",
+    "Authorization error",
+    "could not read Username",
+    "could not read Password",
+    "terminal prompts disabled",
+    "Permission denied",
+    "permission denied",
+    "insufficient permission",
+    "Access denied",
+    "access denied",
+    "Host key verification failed",
+    "SSL certificate problem",
+    "returned error: 401",
+    "returned error: 403",
+    "returned error: 404",
+    "returned error: 413",
+    "[rejected]",
+    "[remote rejected]",
+    "hook declined",
+    "couldn't find remote ref",
+    "not allowed",
+];
+
+impl GitError {
+    /// Whether the same command may succeed later.
+    pub(crate) fn outlook(&self) -> Outlook {
+        match self {
+            Self::Start { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Outlook::Lasts,
+                _ => Outlook::MayPass,
+            },
+            Self::TimedOut { verb, .. } if REMOTE_VERBS.contains(verb) => Outlook::MayPass,
+            Self::Failed { verb, stderr, .. } => outlook_of(verb, stderr),
+            Self::TimedOut { .. } | Self::AnswerTooLong { .. } | Self::Garbled { .. } => Outlook::Lasts,
+        }
+    }
+}
+
+fn outlook_of(verb: &str, said: &str) -> Outlook {
+    let says = |words: &[&str]| words.iter().any(|words| said.contains(words));
+    if !REMOTE_VERBS.contains(&verb) && !says(&ASKED_A_REMOTE) {
+        return Outlook::Lasts;
+    }
+    if says(&MISSING) {
+        return Outlook::Missing;
+    }
+    match says(&LASTING) && !says(&PASSING_REJECTIONS) {
+        true => Outlook::Lasts,
+        false => Outlook::MayPass,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outlooks<const N: usize>(verb: &'static str, said: [&str; N]) -> [Outlook; N] {
+        said.map(|said| GitError::failed(verb, Some(128), said.as_bytes()).outlook())
+    }
+
+    #[test]
+    fn a_network_that_is_away_and_a_server_in_trouble_may_pass() {
+        let said = [
+            "fatal: unable to access 'https://forge.example/a/': Could not resolve host: forge.example",
+            "ssh: connect to host forge.example port 22: Connection timed out\nfatal: Could not read from remote repository.",
+            "fatal: unable to access 'https://forge.example/a/': The requested URL returned error: 503",
+            "error: RPC failed; curl 56 Recv failure: Connection reset by peer\nfatal: the remote end hung up unexpectedly",
+            " ! [remote rejected] x -> aq/run/1/e1 (cannot lock ref 'refs/heads/aq/run/1/e1': File exists)",
+            " ! [remote rejected] x -> aq/run/1/e1 (Internal Server Error)\nerror: failed to push some refs",
+            "something that nobody has seen before",
+        ];
+
+        assert_eq!(outlooks("push", said), [Outlook::MayPass; 7]);
+        assert_eq!(GitError::failed("fetch", None, b"").outlook(), Outlook::MayPass, "it was killed");
+    }
+
+    #[test]
+    fn a_bad_login_a_refused_push_and_a_strange_address_last() {
+        let said = [
+            "remote: Invalid username or token.\nfatal: Authentication failed for 'https://forge.example/a/'",
+            "fatal: could not read Username for 'https://forge.example': terminal prompts disabled",
+            "git@forge.example: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+            "fatal: unable to access 'https://forge.example/a/': The requested URL returned error: 403",
+            " ! [remote rejected] x -> aq/run/1/e1 (pre-receive hook declined)\nerror: failed to push some refs",
+            " ! [rejected] x -> main (non-fast-forward)",
+            "fatal: transport 'ext' not allowed",
+        ];
+
+        assert_eq!(outlooks("push", said), [Outlook::Lasts; 7]);
+    }
+
+    #[test]
+    fn a_missing_repository_is_told_from_a_server_that_is_away() {
+        let said = [
+            "fatal: '/srv/notes.git' does not appear to be a git repository\nfatal: Could not read from remote repository.",
+            "ERROR: Repository not found.\nfatal: Could not read from remote repository.",
+            "remote: Repository not found.\nfatal: repository 'https://forge.example/a/' not found",
+        ];
+
+        assert_eq!(outlooks("fetch", said), [Outlook::Missing; 3]);
+    }
+
+    #[test]
+    fn a_command_that_asks_nobody_fails_for_good() {
+        let lazily = "fatal: could not fetch 0190f3a4 from promisor remote";
+
+        assert_eq!(
+            outlooks("update-index", ["fatal: unable to write new index file", lazily]),
+            [Outlook::Lasts, Outlook::MayPass]
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! What lies in a worktree and can be in no commit: it is nowhere else, however often the work is saved [I11].
+
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use domain::CommitSha;
+
+use crate::error::Error;
+use crate::mirror::Mirror;
+use crate::workspace::Worktree;
+
+/// Something that was not saved with the rest of a worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Where it is, below the worktree.
+    pub path: PathBuf,
+    /// Why it cannot be saved.
+    pub why: WhyLeftOut,
+}
+
+/// Why git does not take something in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyLeftOut {
+    /// No git host takes a file of that size.
+    TooLarge,
+    /// It is a repository of its own, whose files are not those of the one around it.
+    OwnRepository,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = domain::printable(&self.path.to_string_lossy());
+        match self.why {
+            WhyLeftOut::TooLarge => write!(f, "`{path}` is too large for git"),
+            WhyLeftOut::OwnRepository => write!(f, "`{path}` is a repository of its own"),
+        }
+    }
+}
+
+impl Mirror {
+    /// The repositories inside a worktree that hold files: those among the `untracked` names that were not there before the
+    /// agent, and those that it committed as a link to a commit which nobody else has.
+    pub(crate) async fn own_repositories(
+        &self,
+        worktree: &Worktree,
+        untracked: &[u8],
+        tree: &CommitSha,
+    ) -> Result<Vec<LeftOut>, Error> {
+        let given = worktree.given();
+        let given: Vec<&[u8]> = repositories_among(&given).collect();
+        let made = repositories_among(untracked).filter(|path| !given.contains(path));
+        let mut paths: Vec<PathBuf> = made.map(path_of).collect();
+        let linked = self.new_links(worktree, tree).await?;
+        if !linked.is_empty() {
+            let submodules = self.submodule_urls(tree).await?;
+            let is_submodule = |path: &PathBuf| path.to_str().is_some_and(|path| submodules.contains_key(path));
+            paths.extend(linked.into_iter().filter(|path| !is_submodule(path)));
+        }
+        paths.retain(|path| holds_files(&worktree.path().join(path)));
+        Ok(paths.into_iter().map(|path| LeftOut { path, why: WhyLeftOut::OwnRepository }).collect())
+    }
+
+    /// Links to commits of other repositories in `tree` where the work began without one.
+    async fn new_links(&self, worktree: &Worktree, tree: &CommitSha) -> Result<Vec<PathBuf>, Error> {
+        let options = ["-r", "-z", "--raw", "--no-renames", "--diff-filter=AT"];
+        let changes =
+            self.call("diff-tree").args(options).args([worktree.fork().as_str(), tree.as_str()]).output().await?;
+        let mut entries = changes.split(|byte| *byte == 0);
+        let mut links = Vec::new();
+        while let (Some(facts), Some(path)) = (entries.next(), entries.next()) {
+            if facts.split(|byte| *byte == b' ').nth(1) == Some(b"160000") {
+                links.push(path_of(path));
+            }
+        }
+        Ok(links)
+    }
+}
+
+/// Git shows a repository that it does not look into as a folder, and nothing else.
+fn repositories_among(names: &[u8]) -> impl Iterator<Item = &[u8]> {
+    names.split(|byte| *byte == 0).filter(|name| name.ends_with(b"/"))
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// Whether a repository has been worked in: it has files beside its own.
+fn holds_files(folder: &Path) -> bool {
+    let is_file = |entry: Result<fs::DirEntry, _>| entry.is_ok_and(|entry| entry.file_name() != ".git");
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_reads_what_was_left_out_and_why() {
+        let shown = |path: &str, why| LeftOut { path: path.into(), why }.to_string();
+
+        assert_eq!(shown("core\u{1b}[2J", WhyLeftOut::TooLarge), "`core\u{fffd}[2J` is too large for git");
+        assert_eq!(shown("web/", WhyLeftOut::OwnRepository), "`web/` is a repository of its own");
+    }
+}

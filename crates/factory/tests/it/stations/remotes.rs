@@ -1,0 +1,191 @@
+//! Remotes that go away in the midst of a run, and what comes of the work.
+
+use std::fs;
+use std::path::PathBuf;
+
+use domain::{FailureReason, JobId, RunOutcome, StageName};
+use factory::LocalStage;
+
+use super::fleet::{Fleet, Line};
+use super::plant::{Plant, settings, wait_for};
+use super::{LONG, pr_branch};
+use crate::stage::{Forge, PATIENCE, clock, eventually};
+
+/// Waits until a run's log says something.
+async fn until_log_says(fleet: &Fleet, job: JobId, words: &str) {
+    let clock = clock();
+    loop {
+        let log = fleet.log(job).await;
+        if log.contains(words) {
+            return;
+        }
+        assert!(clock.monotonic() < PATIENCE, "`{words}` was never said: {log}");
+        clock.sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// An engine that waits for a file when its work is done, and that file.
+fn waiting_engine(forge: &Forge) -> (String, PathBuf, PathBuf) {
+    let (begun, gate) = (forge.path("begun"), forge.path("gate"));
+    (format!("echo dear > dear.md; touch '{}'; {}", begun.display(), wait_for(&gate)), begun, gate)
+}
+
+#[tokio::test]
+async fn a_remote_that_is_away_when_the_work_is_done_has_it_once_it_is_back() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (engine, begun, gate) = waiting_engine(&forge);
+    let plant = Plant::start(settings("patient", &forge, &engine), fleet.enrol("patient", &line).await);
+    let job = fleet.submit("").await;
+    eventually("the beginning", || begun.exists()).await;
+
+    fs::rename(forge.remote(), forge.path("away.git")).unwrap();
+    fs::write(&gate, "").unwrap();
+    until_log_says(&fleet, job, "! waiting for the remote of `notes`").await;
+    let told = clock();
+    while fleet.progress(job).await.and_then(|progress| progress.doing).as_deref()
+        != Some("waits for the remote of `notes`")
+    {
+        assert!(told.monotonic() < PATIENCE, "nobody sees that it waits");
+        told.sleep(std::time::Duration::from_millis(50)).await;
+    }
+    fs::rename(forge.path("away.git"), forge.remote()).unwrap();
+
+    let done = fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    let outcomes: Vec<_> = fleet.runs(job).await.into_iter().map(|run| run.outcome).collect();
+    assert_eq!((done.attempts, outcomes), (0, vec![Some(RunOutcome::Completed)]));
+    assert_eq!(forge.file_at(&forge.shows(&pr_branch(job)).unwrap(), "dear.md").as_deref(), Some("dear\n"));
+    until_log_says(&fleet, job, "! the remote of `notes` is back").await;
+    eventually("the clean-up", || plant.records().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_remote_that_is_away_when_a_run_begins_is_waited_for() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let config = forge.remote().join("config");
+    let whole = fs::read(&config).unwrap();
+    // Its server fails over this, whatever it is asked.
+    fs::write(&config, "[broken").unwrap();
+    let _plant = Plant::start(settings("early", &forge, "echo done > done.md"), fleet.enrol("early", &line).await);
+    let job = fleet.submit("").await;
+
+    until_log_says(&fleet, job, "! waiting for the remote of `notes`").await;
+    fs::write(&config, whole).unwrap();
+
+    let done = fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    assert_eq!((done.attempts, fleet.runs(job).await.len()), (0, 1));
+}
+
+#[tokio::test]
+async fn a_folder_that_never_was_a_repository_is_not_waited_for() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let mut own = settings("misled", &forge, "echo done > done.md");
+    let empty = forge.path("empty.git");
+    fs::create_dir(&empty).unwrap();
+    own.repos.values_mut().for_each(|repo| repo.url = empty.to_str().unwrap().to_owned());
+    let _plant = Plant::start(own, fleet.enrol("misled", &line).await);
+
+    let job = fleet.submit("retry: {max: 1}\n").await;
+
+    assert_eq!(fleet.first_run(job).await.outcome, Some(RunOutcome::Failed(FailureReason::Crash)));
+}
+
+#[tokio::test]
+async fn a_push_that_is_refused_is_not_tried_again() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let hook = forge.remote().join("hooks/pre-receive");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\necho no such names here >&2\nexit 1\n").unwrap();
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let _plant = Plant::start(settings("refused", &forge, "echo done > done.md"), fleet.enrol("refused", &line).await);
+
+    let job = fleet.submit("retry: {max: 1}\n").await;
+
+    let run = fleet.first_run(job).await;
+    assert_eq!(run.outcome, Some(RunOutcome::Failed(FailureReason::Crash)));
+    assert!(run.message.as_deref().is_some_and(|message| message.contains("pre-receive hook declined")), "{run:?}");
+}
+
+#[tokio::test]
+async fn a_farewell_does_not_wait_for_a_remote_that_is_away() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (engine, begun, gate) = waiting_engine(&forge);
+    let client = fleet.enrol("leaving", &line).await;
+    let plant = Plant::start(settings("leaving", &forge, &engine), client.clone());
+    let job = fleet.submit("").await;
+    eventually("the beginning", || begun.exists()).await;
+    fs::rename(forge.remote(), forge.path("away.git")).unwrap();
+    fs::write(&gate, "").unwrap();
+    until_log_says(&fleet, job, "! waiting for the remote of `notes`").await;
+
+    let state = plant.path().to_owned();
+    assert!(tokio::time::timeout(PATIENCE, plant.stop()).await.is_ok(), "it waited for the remote");
+
+    let given_back = fleet.until_stage(job, StageName::Queued).await;
+    assert_eq!(given_back.attempts, 0);
+    let kept = factory::Runs::under(&factory::StateDir::new(&state).unwrap()).list().unwrap().records;
+    let worktrees: Vec<_> =
+        kept.iter().map(|record| (record.stage, record.worktree.as_ref().unwrap().exists())).collect();
+    assert_eq!(worktrees, [(LocalStage::Quarantined, true)], "its worktree is the only copy");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_does_not_wait_for_a_remote_that_is_away() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (engine, begun, gate) = waiting_engine(&forge);
+    let plant = Plant::start(settings("recalled", &forge, &engine), fleet.enrol("recalled", &line).await);
+    let job = fleet.submit("").await;
+    eventually("the beginning", || begun.exists()).await;
+    fs::rename(forge.remote(), forge.path("away.git")).unwrap();
+    fs::write(&gate, "").unwrap();
+    until_log_says(&fleet, job, "! waiting for the remote of `notes`").await;
+
+    fleet.act(job, "cancel").await;
+
+    let kept = plant.quarantined().await;
+    assert_eq!(fs::read_to_string(kept.worktree.unwrap().join("dear.md")).unwrap(), "dear\n");
+}
+
+#[tokio::test]
+async fn what_backs_a_run_that_ends_during_an_outage_arrives_after_it() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let gate = forge.path("gate");
+    let engine = format!("{}; echo done > done.md", wait_for(&gate));
+    let plant = Plant::start(settings("backed", &forge, &engine), fleet.enrol("backed", &line).await);
+    let job = fleet.submit("").await;
+    fleet.until_stage(job, StageName::Building).await;
+
+    line.cut();
+    fs::write(&gate, "").unwrap();
+    plant.holds_back(1).await;
+    line.mend();
+
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    let shown = fleet.evidence(job, 1).await;
+    assert!(shown.diff.as_deref().is_some_and(|diff| diff.contains("+done")), "{shown:?}");
+    assert_eq!(shown.commits.len(), 1);
+}
+
+#[tokio::test]
+async fn a_change_that_is_too_large_to_be_read_is_shown_by_its_beginning() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    // Longer than any answer of git that is taken as a whole.
+    let large = forge.path("large.txt");
+    let engine = format!("yes a line like any other | head -c 70000000 > large.txt; touch '{}'", large.display());
+    let _plant = Plant::start(settings("large", &forge, &engine), fleet.enrol("large", &line).await);
+
+    let job = fleet.submit("").await;
+
+    eventually("the change", || large.exists()).await;
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    let shown = fleet.evidence(job, 1).await;
+    assert_eq!((shown.diff.map(|diff| diff.len()), shown.diff_cut), (Some(protocol::DIFF_BYTES_MAX), true));
+    assert_eq!(shown.commits.len(), 1);
+}
