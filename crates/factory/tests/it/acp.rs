@@ -4,17 +4,19 @@ mod agent;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use domain::{FailureReason, Insights, Timestamp};
+use ambient::ManualClock;
+use domain::{Clock, FailureReason, Insights, Timestamp};
 use factory::{
     AcpEngine, Again, Allowance, Beginning, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest,
-    EngineRun, EngineRunEnd, Exit, Judgement, Line, Permissions, Reply, Session, Source, Target,
+    EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Line, Permissions, Reply, Session, Source, Target,
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{environment, eventually, guarded, job, myself_as, roomy, run};
+use crate::stage::{PATIENCE, clock, environment, eventually, job, myself_as, roomy, run};
 
 /// A folder to work in, with a file in it, and a secret beside it.
 struct Place {
@@ -73,7 +75,18 @@ async fn play(
     request: &EngineRequest,
     cancel: &CancellationToken,
 ) -> (EngineRunEnd, Vec<EngineEvent>) {
-    let run = EngineRun::start(engine, request, &guarded(), roomy()).unwrap();
+    play_by(clock(), engine, request, cancel).await
+}
+
+/// The same, by a clock of the test's own.
+async fn play_by(
+    clock: Arc<dyn Clock>,
+    engine: &AcpEngine,
+    request: &EngineRequest,
+    cancel: &CancellationToken,
+) -> (EngineRunEnd, Vec<EngineEvent>) {
+    let launcher = Launcher::guarded(myself_as("guards::plays_the_guard"), clock);
+    let run = EngineRun::start(engine, request, &launcher, roomy()).unwrap();
     let (sender, mut outputs) = mpsc::channel::<EngineOutput>(8);
     let collect = async {
         let mut events = Vec::new();
@@ -213,7 +226,10 @@ async fn an_agent_that_is_to_stop_is_asked_first() {
         eventually("the agent being at work", || place.read("at-work").is_some()).await;
         cancel.cancel();
     };
-    let ((end, _), ()) = tokio::join!(play(&engine, &request, &cancel), stop);
+    // Its time to go by itself never runs out.
+    let playing = play_by(Arc::new(ManualClock::default()), &engine, &request, &cancel);
+    let both = async { tokio::join!(playing, stop) };
+    let ((end, _), ()) = tokio::time::timeout(2 * PATIENCE, both).await.expect("it was never asked");
 
     assert_eq!(end.judgement, Judgement::Stopped);
     assert_eq!(place.read("cancelled").as_deref(), Some("s-1"));

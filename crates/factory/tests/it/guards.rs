@@ -4,14 +4,15 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use domain::Epoch;
+use ambient::SystemEntropy;
+use domain::{Entropy, Epoch, JobId};
 use factory::{Bounds, ProcessMark, RunKey, guard, kill_leftovers};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{
-    PATIENCE, environment, eventually, guarded, job, myself_as, pid_in, role_arguments, roomy, runs, shell,
+    PATIENCE, clock, environment, eventually, guarded, myself_as, pid_in, role_arguments, roomy, runs, shell,
 };
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -24,18 +25,20 @@ struct Victim {
 }
 
 impl Victim {
-    /// Tests run side by side and look for each other's kind of leftovers, so each has an epoch of its own.
-    async fn up(epoch: u64, grace: Duration) -> Self {
+    /// Tests run side by side and look for each other's kind of leftovers, so each has a job of its own.
+    async fn up(grace: Duration) -> Self {
+        let entropy: &dyn Entropy = &SystemEntropy;
+        let run = RunKey { job: JobId::new(clock().now(), entropy.bytes()), epoch: Epoch(1) };
         let folder = tempfile::tempdir().unwrap();
         let myself = myself_as("guards::plays_the_factory");
         let process = Command::new(&myself[0])
             .args(&myself[1..])
             .arg(folder.path())
-            .args([grace.as_millis().to_string(), epoch.to_string()])
+            .args([grace.as_millis().to_string(), run.job.to_string(), run.epoch.to_string()])
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let victim = Self { run: RunKey { job: job(), epoch: Epoch(epoch) }, folder, process };
+        let victim = Self { run, folder, process };
         eventually("the engine being up", || ["guard", "engine", "child", "fled"].iter().all(|name| victim.has(name)))
             .await;
         victim
@@ -72,7 +75,7 @@ impl Victim {
 
 #[tokio::test]
 async fn an_engine_does_not_outlive_its_factory_killed_without_warning() {
-    let mut victim = Victim::up(1, SHORT).await;
+    let mut victim = Victim::up(SHORT).await;
 
     victim.kill_factory();
 
@@ -81,7 +84,7 @@ async fn an_engine_does_not_outlive_its_factory_killed_without_warning() {
 
 #[tokio::test]
 async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
-    let mut victim = Victim::up(2, SHORT).await;
+    let mut victim = Victim::up(SHORT).await;
     // Stopped first, so that the factory cannot clean up after the guard.
     victim.signal(i32::try_from(victim.process.id()).unwrap(), Signal::STOP);
     victim.signal(victim.pid("guard"), Signal::KILL);
@@ -99,7 +102,7 @@ async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
 
 #[tokio::test]
 async fn a_guard_that_still_runs_is_found_by_its_mark() {
-    let mut victim = Victim::up(3, 10 * PATIENCE).await;
+    let mut victim = Victim::up(10 * PATIENCE).await;
     victim.kill_factory();
     assert!(victim.mark().is_running() && runs(victim.pid("engine")), "there is nothing to sweep");
 
@@ -125,7 +128,7 @@ async fn plays_the_factory() {
     let script = "trap '' TERM; echo $PPID > guard; echo $$ > engine; \
         setsid sh -c 'echo $$ > fled; sleep 600' & sleep 600 & echo $! > child; wait; wait; wait";
     let mut program = shell(script, folder);
-    program.environment = environment().with("GIGA_JOB_ID", job().to_string()).with("GIGA_EPOCH", &args[2]);
+    program.environment = environment().with("GIGA_JOB_ID", &args[2]).with("GIGA_EPOCH", &args[3]);
     let running = guarded().start(program, Bounds { grace, ..roomy() }).unwrap();
     fs::write(folder.join("mark.json"), serde_json::to_vec(&running.mark()).unwrap()).unwrap();
     let (sender, _lines) = mpsc::channel(1);

@@ -3,21 +3,23 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ambient::ManualClock;
 use async_trait::async_trait;
 use domain::{EngineName, FailureReason, Insights};
 use factory::{
     Again, Allowance, Beginning, Bench, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine,
-    EngineConfig, EngineError, EngineEvent, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Limits,
-    Line, Login, Memory, Presence, Prices, Program, Read, Reads, Reply, Session, Source,
+    EngineConfig, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement,
+    Launcher, Limits, Line, Login, Memory, Presence, Prices, Program, Read, Reads, Reply, Session, Source,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::golden;
-use crate::stage::{PATIENCE, clock, environment, guarded, job, pid_in, roomy, run, runs};
+use crate::stage::{PATIENCE, becomes_so, clock, environment, guarded, job, myself_as, pid_in, roomy, run, runs};
 
 /// A folder with a program in it that plays an engine.
 struct Play {
@@ -110,6 +112,15 @@ impl Play {
 /// Does not go by itself. Every program of a play writes down that it was told to.
 const STAY: &str = "sleep 600 & wait";
 
+/// So often the grace passes before somebody who is told to go is killed: once after the last word, once after being told,
+/// and once more because nobody may have looked at the clock in time.
+const LINGERS_MAX: usize = 3;
+
+/// Gives a program all the time it needs to write down that it was told to end.
+fn patient() -> Bounds {
+    Bounds { grace: PATIENCE, ..roomy() }
+}
+
 fn failed(reason: FailureReason, again: Again, message: &str) -> Judgement {
     Judgement::Failed { reason, again, message: message.to_owned() }
 }
@@ -119,7 +130,25 @@ async fn an_engine_that_does_not_go_after_its_result_is_ended_and_judged_by_the_
     let stream = golden::file("claude/real-ok.jsonl");
     let play = Play::of(&format!("cat > prompt; cat '{}'; {STAY}", stream.display()));
 
-    let end = play.run(&play.claude(), Allowance::default(), roomy()).await;
+    let time = ManualClock::default();
+    let launcher = Launcher::guarded(myself_as("guards::plays_the_guard"), Arc::new(time.clone()));
+    let bounds = Bounds { wall: 100 * PATIENCE, ..patient() };
+    let run = EngineRun::start(&play.claude(), &play.request(Allowance::default()), &launcher, bounds).unwrap();
+    let (output, mut outputs) = mpsc::channel(8);
+
+    let never = CancellationToken::new();
+    let wait_until_it_lingers = async {
+        let is_last = |output: &EngineOutput| matches!(output.events[..], [.., EngineEvent::Ended { .. }]);
+        while outputs.recv().await.is_some_and(|output| !is_last(&output)) {}
+        tokio::task::yield_now().await;
+        for _ in 0..LINGERS_MAX {
+            time.advance(PATIENCE);
+            if becomes_so(PATIENCE / 4, || play.path("told").exists()).await {
+                return;
+            }
+        }
+    };
+    let (end, ()) = tokio::join!(run.wait(output, &never), wait_until_it_lingers);
 
     assert_eq!(end.judgement, Judgement::EndedWell);
     let prompt = play.request(Allowance::default()).prompt_with(Memory::New);
@@ -135,7 +164,7 @@ async fn tokens_over_the_jobs_budget_end_the_engine() {
     let play = Play::of(&format!("cat > prompt; cat '{}'; {STAY}", stream.display()));
     let allowance = Allowance { tokens: Some(1_000), ..Allowance::default() };
 
-    let end = play.run(&play.claude(), allowance, roomy()).await;
+    let end = play.run(&play.claude(), allowance, patient()).await;
 
     let message = "it used 1057 tokens, of 1000 left of the job's `budget.tokens`";
     assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
@@ -153,7 +182,7 @@ async fn tokens_that_codex_has_written_down_but_not_told_end_it_while_it_runs() 
     ));
     let allowance = Allowance { tokens: Some(1_000), ..Allowance::default() };
 
-    let end = play.run(&play.codex(), allowance, roomy()).await;
+    let end = play.run(&play.codex(), allowance, patient()).await;
 
     let message = "it used 1057 tokens, of 1000 left of the job's `budget.tokens`";
     assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
@@ -166,7 +195,7 @@ async fn money_over_the_jobs_budget_ends_the_engine() {
     let play = Play::of(&format!("echo 'spent $0.50'; echo 'spent $2.75'; {STAY}"));
     let allowance = Allowance { usd: Some(2.5), ..Allowance::default() };
 
-    let end = play.run(&play.command(), allowance, roomy()).await;
+    let end = play.run(&play.command(), allowance, patient()).await;
 
     let message = "it spent $2.7500, of $2.5000 left of the job's `budget.usd`";
     assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
@@ -179,7 +208,7 @@ async fn too_many_turns_end_the_engine() {
     let play = Play::of(&format!("echo 'turn 1'; echo 'turn 2'; echo 'turn 3'; {STAY}"));
     let allowance = Allowance { turns: Some(2), ..Allowance::default() };
 
-    let end = play.run(&play.command(), allowance, roomy()).await;
+    let end = play.run(&play.command(), allowance, patient()).await;
 
     let message = "it took 3 turns, the limit `turns_max` is 2";
     assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));

@@ -1,35 +1,61 @@
 //! Programs that end, and programs that must be ended.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ambient::ManualClock;
 use factory::{Bounds, End, Launcher, Program};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{PATIENCE, clock, eventually, finish, guarded, pid_in, roomy, runs, shell};
+use crate::stage::{PATIENCE, clock, eventually, finish, guarded, myself_as, pid_in, roomy, runs, shell};
 
 /// Ignores the polite signal, starts a child and a grandchild that do so too, and writes their numbers down.
 const STUBBORN: &str = "trap '' TERM; echo $$ > leader; \
     sh -c 'trap \"\" TERM; echo $$ > child; sh -c \"trap \\\"\\\" TERM; echo \\$\\$ > grandchild; sleep 600 & wait\" & wait' & \
     wait; wait; wait";
 
-/// Each way to end a program, on each kind of launcher.
-async fn ends_with_all_its_descendants(launcher: Launcher, bounds: Bounds, expected: End, cancel_when_up: bool) {
+/// Whether the guard of this binary is between us and the program.
+#[derive(Clone, Copy)]
+enum Below {
+    Us,
+    AGuard,
+}
+
+/// Each way to end a program, on each kind of launcher. No time passes before all of it is up.
+async fn ends_with_all_its_descendants(below: Below, bounds: Bounds, expected: End) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let cancel = CancellationToken::new();
+    let (time, cancel, grace) = (ManualClock::default(), CancellationToken::new(), bounds.grace);
+    let launcher = match below {
+        Below::Us => Launcher::unguarded(Arc::new(time.clone())),
+        Below::AGuard => Launcher::guarded(myself_as("guards::plays_the_guard"), Arc::new(time.clone())),
+    };
     let running = launcher.start(shell(STUBBORN, folder.path()), bounds).unwrap();
 
-    let up = eventually("all three processes being up", || {
-        ["leader", "child", "grandchild"].iter().all(|name| pid_in(&file(name)).is_some())
-    });
-    let watch = async {
-        up.await;
-        if cancel_when_up {
+    let end_it = async {
+        eventually("all three processes being up", || {
+            ["leader", "child", "grandchild"].iter().all(|name| pid_in(&file(name)).is_some())
+        })
+        .await;
+        if expected == End::Cancelled {
             cancel.cancel();
+        } else {
+            time.advance(SHORT);
+        }
+        loop {
+            clock().sleep(Duration::from_millis(10)).await;
+            // A guard counts its grace itself, and is to have the time to.
+            if let Below::Us = below {
+                time.advance(grace);
+            }
         }
     };
-    let ((finished, _), ()) = tokio::join!(finish(running, &cancel), watch);
+    let finished = tokio::select! {
+        biased;
+        (finished, _) = finish(running, &cancel) => finished,
+        () = end_it => unreachable!("time goes on for ever"),
+    };
 
     assert_eq!(finished.end, expected);
     for name in ["leader", "child", "grandchild"] {
@@ -38,42 +64,44 @@ async fn ends_with_all_its_descendants(launcher: Launcher, bounds: Bounds, expec
     }
 }
 
+const SHORT: Duration = Duration::from_secs(2);
+
 fn short_wall() -> Bounds {
-    Bounds { wall: Duration::from_secs(2), ..roomy() }
+    Bounds { wall: SHORT, ..roomy() }
 }
 
 fn short_idle() -> Bounds {
-    Bounds { idle: Some(Duration::from_secs(2)), ..roomy() }
+    Bounds { idle: Some(SHORT), ..roomy() }
 }
 
 #[tokio::test]
 async fn a_program_over_its_wall_clock_ends_with_all_its_descendants() {
-    ends_with_all_its_descendants(Launcher::unguarded(clock()), short_wall(), End::TimedOut, false).await;
+    ends_with_all_its_descendants(Below::Us, short_wall(), End::TimedOut).await;
 }
 
 #[tokio::test]
 async fn a_silent_program_ends_with_all_its_descendants() {
-    ends_with_all_its_descendants(Launcher::unguarded(clock()), short_idle(), End::FellSilent, false).await;
+    ends_with_all_its_descendants(Below::Us, short_idle(), End::FellSilent).await;
 }
 
 #[tokio::test]
 async fn a_cancelled_program_ends_with_all_its_descendants() {
-    ends_with_all_its_descendants(Launcher::unguarded(clock()), roomy(), End::Cancelled, true).await;
+    ends_with_all_its_descendants(Below::Us, roomy(), End::Cancelled).await;
 }
 
 #[tokio::test]
 async fn a_guarded_program_over_its_wall_clock_ends_with_all_its_descendants() {
-    ends_with_all_its_descendants(guarded(), short_wall(), End::TimedOut, false).await;
+    ends_with_all_its_descendants(Below::AGuard, short_wall(), End::TimedOut).await;
 }
 
 #[tokio::test]
 async fn a_silent_guarded_program_ends_with_all_its_descendants() {
-    ends_with_all_its_descendants(guarded(), short_idle(), End::FellSilent, false).await;
+    ends_with_all_its_descendants(Below::AGuard, short_idle(), End::FellSilent).await;
 }
 
 #[tokio::test]
 async fn a_cancelled_guarded_program_ends_with_all_its_descendants() {
-    ends_with_all_its_descendants(guarded(), roomy(), End::Cancelled, true).await;
+    ends_with_all_its_descendants(Below::AGuard, roomy(), End::Cancelled).await;
 }
 
 #[tokio::test]

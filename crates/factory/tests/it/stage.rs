@@ -223,12 +223,20 @@ pub(crate) async fn finish(running: Running, cancel: &CancellationToken) -> (Fin
 }
 
 /// Waits until a condition holds, or fails the test after a long while.
-pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    assert!(becomes_so(PATIENCE, holds).await, "{what} did not happen");
+}
+
+/// Whether a condition comes to hold in time.
+pub(crate) async fn becomes_so(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let clock = clock();
     while !holds() {
-        assert!(clock.monotonic() < PATIENCE, "{what} did not happen");
+        if clock.monotonic() >= patience {
+            return holds();
+        }
         clock.sleep(Duration::from_millis(10)).await;
     }
+    true
 }
 
 /// Whether a process of this number runs; one that is dead but not reaped does not.

@@ -4,6 +4,7 @@ mod agents;
 mod cleaning;
 mod confining;
 pub(crate) mod fleet;
+mod hours;
 mod isolation;
 mod judged;
 mod leaving_out;
@@ -25,8 +26,9 @@ use std::time::Duration;
 use domain::{FailureReason, JobId, RunOutcome, StageName};
 use factory::RunKey;
 
-use crate::stage::{Forge, clock, eventually, myself_as, pid_in, runs};
+use crate::stage::{Forge, eventually, myself_as, pid_in, runs};
 use fleet::{Fleet, Line};
+use hours::Hours;
 use plant::{Plant, settings, wait_for, with_setup};
 
 /// A lease that outlasts everything that a test does meanwhile.
@@ -52,47 +54,62 @@ async fn stubborn_pids(forge: &Forge) -> [i32; 2] {
     files.map(|file| pid_in(&file).unwrap())
 }
 
+/// Leases that are cut off: so long that no stall of the machine ends one before it is cut.
+const CUT: Duration = Duration::from_secs(60);
+
+/// A renewal is never older than this when the line breaks.
+const RENEWED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Fails unless these processes end before the lease can, which was last renewed shortly before `cut_at`.
+async fn end_in_time(hours: &mut Hours, cut_at: Duration, pids: [i32; 2]) {
+    hours.stop();
+    hours.pass_until(cut_at + CUT * 9 / 10);
+    let latest = cut_at + CUT - RENEWED_WITHIN;
+    let grace = Duration::from_millis(plant::GRACE_MS);
+    let have_ended = hours.step_until(latest, grace, || !pids.iter().any(|pid| runs(*pid))).await;
+
+    assert!(have_ended, "they run {:?} after the last renewal", hours.clock().monotonic() - cut_at);
+}
+
 #[tokio::test]
 async fn row_14_a_station_that_cannot_renew_kills_its_engine_before_the_lease_can_expire() {
-    let ttl = Duration::from_secs(5);
-    let (forge, fleet) = (Forge::new(), Fleet::start(ttl).await);
+    let (forge, mut hours) = (Forge::new(), Hours::passing());
+    let fleet = Fleet::start_by(hours.clock(), CUT, |_| {}).await;
     let line = Line::to(&fleet).await;
     let mut settings = settings("cut-off", &forge, &stubborn(&forge));
     settings.guard = Some(myself_as("guards::plays_the_guard"));
-    let _plant = Plant::start(settings, fleet.enrol("cut-off", &line).await);
+    let _plant = Plant::start_by(hours.clock(), settings, fleet.enrol("cut-off", &line).await);
     let job = fleet.submit("").await;
     fleet.until_stage(job, StageName::Building).await;
     let pids = stubborn_pids(&forge).await;
 
-    let clock = clock();
+    let cut_at = hours.clock().monotonic();
     line.cut();
-    eventually("the end of the engine", || !pids.iter().any(|pid| runs(*pid))).await;
 
-    assert!(clock.monotonic() < ttl, "it ran for {:?} after the last renewal", clock.monotonic());
+    end_in_time(&mut hours, cut_at, pids).await;
     assert_eq!(fleet.job(job).await.stage, StageName::Building, "nobody else may have started before");
 }
 
 #[tokio::test]
 async fn a_start_report_that_hangs_does_not_keep_the_engine_alive_beyond_its_lease() {
-    let ttl = Duration::from_secs(5);
-    let (forge, fleet) = (Forge::new(), Fleet::start(ttl).await);
+    let (forge, mut hours) = (Forge::new(), Hours::passing());
+    let fleet = Fleet::start_by(hours.clock(), CUT, |_| {}).await;
     let line = Line::to(&fleet).await;
     let (ready, gate) = (forge.path("ready"), forge.path("gate"));
     let settings = with_setup(
         settings("unheard", &forge, &stubborn(&forge)),
         &[&format!("touch '{}'", ready.display()), &wait_for(&gate)],
     );
-    let _plant = Plant::start(settings, fleet.enrol("unheard", &line).await);
+    let _plant = Plant::start_by(hours.clock(), settings, fleet.enrol("unheard", &line).await);
     let job = fleet.submit("").await;
     eventually("the setup", || ready.exists()).await;
 
-    let clock = clock();
+    let cut_at = hours.clock().monotonic();
     line.silence();
     fs::write(&gate, "").unwrap();
     let pids = stubborn_pids(&forge).await;
-    eventually("the end of the engine", || !pids.iter().any(|pid| runs(*pid))).await;
 
-    assert!(clock.monotonic() < ttl, "it ran for {:?} after the last renewal", clock.monotonic());
+    end_in_time(&mut hours, cut_at, pids).await;
     assert_eq!(fleet.job(job).await.stage, StageName::Assigned, "nobody else may have started before");
 }
 

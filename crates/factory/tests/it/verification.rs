@@ -1,13 +1,15 @@
 //! Verify commands and the evidence they leave.
 
+use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ambient::ManualClock;
 use domain::Evidence;
-use factory::{Bounds, CommandsVerdict, run_commands};
+use factory::{Bounds, CommandsVerdict, Launcher, run_commands};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{clock, environment, eventually, guarded, roomy};
-use factory::Launcher;
+use crate::stage::{PATIENCE, clock, environment, eventually, guarded, roomy};
 
 async fn verify(commands: &[&str], bounds: &Bounds) -> (CommandsVerdict, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -43,12 +45,28 @@ async fn the_first_failure_ends_the_list() {
 
 #[tokio::test]
 async fn all_commands_share_one_time_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let clock = ManualClock::default();
     let bounds = Bounds { wall: Duration::from_secs(1), ..roomy() };
+    let commands = ["touch first; while [ ! -e gate ]; do sleep 0.01; done", "echo here; touch second; sleep 600"];
+    let lines = commands.map(str::to_owned);
+    let (environment, launcher, never) =
+        (environment(), Launcher::unguarded(Arc::new(clock.clone())), CancellationToken::new());
+    let time = async {
+        eventually("the first command", || file("first").exists()).await;
+        clock.advance(Duration::from_millis(200));
+        fs::write(file("gate"), "").unwrap();
+        eventually("the second command", || file("second").exists()).await;
+        clock.advance(Duration::from_millis(800));
+    };
 
-    let (verdict, _folder) = verify(&["sleep 0.2", "echo here; sleep 600"], &bounds).await;
+    let running = run_commands(&lines, folder.path(), &environment, &launcher, &bounds, &never);
+    let both = async { tokio::join!(running, time) };
+    let (verdict, ()) = tokio::time::timeout(2 * PATIENCE, both).await.expect("the second had no time left");
 
     let CommandsVerdict::Failed(evidence) = verdict else { panic!("{verdict:?}") };
-    assert_eq!(shown(&evidence), [("sleep 0.2", Some(0), ""), ("echo here; sleep 600", None, "here\n")]);
+    assert_eq!(shown(&evidence), [(commands[0], Some(0), ""), (commands[1], None, "here\n")]);
 }
 
 #[tokio::test]

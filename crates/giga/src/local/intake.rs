@@ -74,6 +74,52 @@ impl Looks {
 mod tests {
     use super::*;
 
+    const BEGIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// How much longer a file has to be left alone, looked at after `now` ms, when it was written to after `written` ms.
+    fn left(looks: &mut Looks, written: u64, now: u64) -> Duration {
+        let stamp = Stamp::written_at(BEGIN.after(ms(written)), written);
+        looks.wait_for("a.md", stamp, BEGIN.after(ms(now)), ms(now))
+    }
+
+    #[test]
+    fn a_file_is_whole_a_second_after_its_last_piece_and_not_after_its_first() {
+        let mut looks = Looks::default();
+
+        let waits = [(0, 10), (300, 310), (600, 610), (900, 910), (1_200, 1_210), (1_200, 2_199), (1_200, 2_200)];
+        let waits = waits.map(|(written, now)| left(&mut looks, written, now));
+
+        assert_eq!(waits, [ms(1_000), ms(1_000), ms(1_000), ms(1_000), ms(1_000), ms(11), ms(0)]);
+    }
+
+    #[test]
+    fn a_file_that_was_written_long_ago_is_whole_at_once() {
+        assert_eq!(left(&mut Looks::default(), 0, 1_000), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_file_system_whose_clock_is_ahead_costs_a_second_and_no_more() {
+        let mut looks = Looks::default();
+
+        let waits = [(60_000, 0), (60_000, 400), (60_000, 1_000)].map(|(written, now)| left(&mut looks, written, now));
+
+        assert_eq!(waits, [ms(1_000), ms(600), ms(0)]);
+    }
+
+    #[test]
+    fn a_file_of_the_same_name_that_came_later_is_waited_for_anew() {
+        let mut looks = Looks::default();
+        let first = left(&mut looks, 0, 0);
+
+        looks.keep(|_| false);
+
+        assert_eq!((first, left(&mut looks, 0, 900)), (ms(1_000), ms(1_000)));
+    }
+
     #[test]
     fn only_markdown_is_a_job_and_what_editors_leave_is_not() {
         let named = |name: &str| kind(OsStr::new(name));

@@ -181,6 +181,13 @@ impl Stamp {
         Self { inode: found.ino(), len: found.size(), modified_s: found.mtime(), modified_ns: found.mtime_nsec() }
     }
 
+    /// A file of this length, last written to at this time.
+    #[cfg(test)]
+    pub(super) fn written_at(at: domain::Timestamp, len: u64) -> Self {
+        let (seconds, millis) = (at.as_millis().div_euclid(1_000), at.as_millis().rem_euclid(1_000));
+        Self { inode: 1, len, modified_s: seconds, modified_ns: millis * 1_000_000 }
+    }
+
     /// What no file looks like, so that the file is read before anything is made of it.
     pub(super) const UNKNOWN: Self = Self { inode: 0, len: 0, modified_s: 0, modified_ns: 0 };
 

@@ -32,8 +32,8 @@ impl Fleet {
         machine.write("engine.sh", engine);
         let config = format!(
             "data = '{data}'\n\
-             [coordinator]\nlisten = '127.0.0.1:0'\nrenew_every = '1s'\n\
-             [factory]\nname = 'here'\npoll_every = '1s'\n\
+             [coordinator]\nlisten = '127.0.0.1:0'\nrenew_every = '1s'\ndisk_free_min_mib = 0\n\
+             [factory]\nname = 'here'\npoll_every = '1s'\ndisk_floor_mib = 0\n\
              [factory.repos.work]\nurl = '{repo}'\n\
              [factory.engines.script]\nargv = ['sh', '{engine}']\n",
             data = machine.path().join("data").display(),
@@ -109,8 +109,8 @@ impl Fleet {
         let code = child.wait().unwrap().code();
         assert!(has_ended, "it did not end\n{}", self.machine.read(LOG));
         // Guards of what was being asked for its version notice that they are alone, and go.
-        processes::becomes_so(FAREWELL, || processes::naming(self.machine.path()).is_empty());
-        assert_eq!(processes::naming(self.machine.path()), Vec::<String>::new(), "left behind");
+        let is_gone = processes::becomes_so(FAREWELL, || processes::naming(self.machine.path()).is_empty());
+        assert!(is_gone, "left behind: {:?}", processes::naming(self.machine.path()));
         code
     }
 }

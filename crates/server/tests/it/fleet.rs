@@ -9,8 +9,8 @@ use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{
-    CommitSha, Entropy, Epoch, FactoryId, Grant, InstanceId, JobHistory, JobId, Message, Position, ProductId, Recorded,
-    Scope, StageName,
+    Clock, CommitSha, Entropy, Epoch, FactoryId, Grant, InstanceId, JobHistory, JobId, Message, Position, ProductId,
+    Recorded, Scope, StageName,
 };
 use protocol::{
     Accept, Accepted, Client, ClientError, CompleteWork, Completed, Endpoint, Enroll, Enrolled, ErrandOutcome,
@@ -61,7 +61,14 @@ impl Fleet {
     pub(crate) async fn on(dir: TempDir, options: Options) -> Self {
         let dir = Arc::new(dir);
         let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
-        Self::over(options, dir, store, None).await
+        Self::over(options, Arc::new(SystemClock::new()), dir, store, None).await
+    }
+
+    /// A fleet that goes by a clock of the test's own.
+    pub(crate) async fn by(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        Self::over(Options { limits, ..Options::default() }, clock, dir, store, None).await
     }
 
     /// Another coordinator with its own server on the same store, after this one has stopped.
@@ -69,17 +76,23 @@ impl Fleet {
         self.coordinator.stop();
         self.shutdown.cancel();
         let (dir, store) = (Arc::clone(&self.dir), Arc::clone(&self.store));
-        Self::over(Options::default(), dir, store, Some(self.admin_token.clone())).await
+        let clock = Arc::new(SystemClock::new());
+        Self::over(Options::default(), clock, dir, store, Some(self.admin_token.clone())).await
     }
 
-    async fn over(options: Options, dir: Arc<TempDir>, store: Arc<Sqlite>, admin_token: Option<String>) -> Self {
-        let clock = Arc::new(SystemClock::new());
+    async fn over(
+        options: Options,
+        clock: Arc<dyn Clock>,
+        dir: Arc<TempDir>,
+        store: Arc<Sqlite>,
+        admin_token: Option<String>,
+    ) -> Self {
         let ports = Ports {
             jobs: Arc::clone(&store) as _,
             history: Arc::clone(&store) as _,
             fleet: Arc::clone(&store) as _,
             logs: Arc::new(DirectoryLogs::new(dir.path().join("logs"), 64 * 1024 * 1024)),
-            broker: Arc::new(Embedded::new(broker::Settings::default(), clock.clone())),
+            broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
             clock,
             entropy: Arc::new(SystemEntropy),
         };

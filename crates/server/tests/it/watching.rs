@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SeededEntropy;
-use domain::{Entropy, Grant, Position, Recorded};
+use ambient::{ManualClock, SeededEntropy, SystemClock};
+use domain::{Clock, Entropy, Grant, Position, Recorded};
 use protocol::{Batch, BatchAnswer, Client, EventStream, ProductSettings, SseEvent, Submit};
 use serde_json::json;
 use server::Limits;
@@ -15,6 +15,9 @@ use crate::fleet::{Fleet, code, eventually, soon};
 use crate::raw::{Asking, Connection, ask};
 
 const STREAM: &str = "/events/stream";
+
+/// More than the buffers of two sockets hold.
+const LOUD_MIB: usize = 24;
 
 async fn next(stream: &mut EventStream) -> Option<SseEvent> {
     soon(stream.next()).await.unwrap()
@@ -163,14 +166,27 @@ async fn a_revoked_token_ends_its_streams() {
 #[tokio::test]
 async fn an_expired_token_ends_its_streams() {
     let limits = Limits { token_check_every: Duration::from_millis(100), ..Limits::default() };
-    let fleet = Fleet::limited(limits).await;
-    let request = json!({ "name": "short", "grant": { "role": "viewer" }, "ttlSeconds": 1 });
+    let clock = ManualClock::default();
+    let fleet = Fleet::by(Arc::new(clock.clone()), limits).await;
+    let request = json!({ "name": "short", "grant": { "role": "viewer" }, "ttlSeconds": 2 });
     let made: protocol::TokenMade = fleet.admin.post("/tokens", &request).await.unwrap();
-
     let mut stream = fleet.client(&made.secret).events(STREAM, None).await.unwrap();
     assert_eq!(next(&mut stream).await.unwrap().event, "hello");
 
-    let ended = tokio::time::timeout(Duration::from_secs(6), stream.next()).await.unwrap().unwrap();
+    clock.advance(Duration::from_secs(1));
+    fleet.submit("# Still seen\n").await;
+    assert_eq!(next(&mut stream).await.unwrap().event, "job");
+    let time = async {
+        loop {
+            clock.advance(Duration::from_secs(1));
+            SystemClock::new().sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ended = tokio::select! {
+        ended = soon(stream.next()) => ended.unwrap(),
+        () = time => unreachable!("time goes on for ever"),
+    };
+
     assert_eq!(ended, None);
 }
 
@@ -233,8 +249,7 @@ async fn a_client_that_never_reads_is_cut_off() {
     let epoch = factory.take_next(&mut inbox).await.lease_epoch;
     factory.start(id, epoch).await.unwrap();
     drop(inbox);
-    // More than the buffers of two sockets hold.
-    for n in 0..24_u64 {
+    for n in 0..LOUD_MIB {
         let chunk = bytes::Bytes::from(vec![b'x'; 1024 * 1024]);
         let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset={}", n * 1024 * 1024);
         let _: protocol::LogAppended = factory.client.post_bytes(&path, chunk).await.unwrap();
@@ -246,7 +261,13 @@ async fn a_client_that_never_reads_is_cut_off() {
             .find_map(|line| line.strip_prefix("giga_streams_open ")?.parse().ok())
     };
 
-    let _reads_nothing = fleet.admin.bytes(&format!("/jobs/{id}/logs")).await.unwrap();
-    eventually("the stream is open", || async { streams().await == Some(1_u32) }).await;
+    // It counts as open before it is answered.
+    let mut unread = fleet.admin.bytes(&format!("/jobs/{id}/logs")).await.unwrap();
     eventually("the stream was cut", || async { streams().await == Some(0_u32) }).await;
+
+    let mut arrived = 0;
+    while let Ok(Some(piece)) = soon(unread.next()).await {
+        arrived += piece.len();
+    }
+    assert!(arrived < LOUD_MIB * 1024 * 1024, "all {arrived} bytes of it came");
 }

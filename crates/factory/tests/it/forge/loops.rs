@@ -160,7 +160,7 @@ async fn a_pull_request_that_a_factory_made_and_did_not_live_to_report_is_found_
 #[tokio::test]
 async fn a_forge_that_is_away_holds_the_pull_request_up_and_nothing_else() {
     let town = Town::new().await;
-    for _ in 0..4 {
+    for _ in 0..1_000 {
         town.github.fail(Method::GET, "/pulls", Fault::Instead(503, &[], "away"));
     }
     let _plant = town.plant("yard", "echo done > done.md").await;
@@ -171,6 +171,7 @@ async fn a_forge_that_is_away_holds_the_pull_request_up_and_nothing_else() {
     assert_eq!(waiting.stage, StageName::Testing);
     assert!(waiting.message.unwrap().contains("the forge answered 503"));
     assert_eq!(town.remote.shows(&format!("refs/heads/{}", branch(job))), waiting.completed_sha);
+    town.github.mend();
     let opened = town.until_requested(job).await;
     assert_eq!(opened.promoted_sha, opened.completed_sha);
 }

@@ -81,6 +81,11 @@ impl GitHub {
         self.inner.faults.lock().push_back((method, path_end, fault));
     }
 
+    /// Nothing goes wrong any more.
+    pub(crate) fn mend(&self) {
+        self.inner.faults.lock().clear();
+    }
+
     /// Requests of this method whose path ends so.
     pub(crate) fn heard(&self, method: &Method, path_end: &str) -> Vec<Heard> {
         let is_meant = |heard: &&Heard| heard.method == *method && heard.path.ends_with(path_end);

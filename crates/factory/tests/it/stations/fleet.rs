@@ -41,15 +41,23 @@ impl Fleet {
 
     /// The same, with other settings.
     pub(crate) async fn start_with(lease_ttl: Duration, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::start_by(Arc::new(SystemClock::new()), lease_ttl, change).await
+    }
+
+    /// The same, by a clock of the test's own.
+    pub(crate) async fn start_by(
+        clock: Arc<dyn Clock>,
+        lease_ttl: Duration,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
-        let clock = Arc::new(SystemClock::new());
         let ports = Ports {
             jobs: Arc::clone(&store) as _,
             history: Arc::clone(&store) as _,
             fleet: Arc::clone(&store) as _,
             logs: Arc::new(DirectoryLogs::new(dir.path().join("logs"), 64 * 1024 * 1024)),
-            broker: Arc::new(Embedded::new(broker::Settings::default(), clock.clone())),
+            broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
             clock,
             entropy: Arc::new(SystemEntropy),
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ambient::SystemEntropy;
+use domain::Clock;
 use factory::{
     AfterShip, Confine, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits,
     LocalStage, Polling, RepoConfig, RunRecord, Runs, Secrets, StateDir, Station, StationError, StationSettings,
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::stage::{Forge, clock, eventually, main, notes};
 
 /// What the programs of a station get between the polite and the sure end.
-const GRACE_MS: u64 = 200;
+pub(crate) const GRACE_MS: u64 = 200;
 
 /// A station at work.
 pub(crate) struct Plant {
@@ -30,8 +31,13 @@ pub(crate) struct Plant {
 
 impl Plant {
     pub(crate) fn start(settings: StationSettings, client: Client) -> Self {
+        Self::start_by(clock(), settings, client)
+    }
+
+    /// The same, by a clock of the test's own.
+    pub(crate) fn start_by(clock: Arc<dyn Clock>, settings: StationSettings, client: Client) -> Self {
         let state = settings.state.clone();
-        let station = Station::open(settings, client, clock(), Arc::new(SystemEntropy)).unwrap();
+        let station = Station::open(settings, client, clock, Arc::new(SystemEntropy)).unwrap();
         let stop = CancellationToken::new();
         let runtime = Runtime::new().unwrap();
         let running = runtime.spawn(station.run(stop.clone()));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ambient::SystemClock;
 use domain::{Clock, JobId, Mode, StageName};
-use protocol::{Client, Endpoint, FactoryList, JobList, JobView, Submit, Submitted, Trust};
+use protocol::{Client, Drain, Endpoint, FactoryList, FactoryView, JobList, JobView, Submit, Submitted, Trust};
 use rustix::process::Signal;
 
 use crate::{processes, repository};
@@ -82,9 +82,9 @@ impl Fleet {
         format!(
             "data = '{data}'\n\
              [coordinator]\nlisten = '127.0.0.1:{port}'\nlease_ttl = '3s'\nrenew_every = '500ms'\nstale_after = '3s'\n\
-             accept_within = '1500ms'\nerrand_within = '4s'\n\
+             accept_within = '1500ms'\nerrand_within = '4s'\ndisk_free_min_mib = 0\n\
              [coordinator.retry]\nattempts_max = 1000\nbackoff = '100ms'\nlost_leases_max = 1000\nunaccepted_max = 1000\n\
-             [factory]\nseats = 3\npoll_every = '1s'\ncheckpoint_every = '150ms'\n\
+             [factory]\nseats = 3\npoll_every = '1s'\ncheckpoint_every = '150ms'\ndisk_floor_mib = 0\n\
              [factory.repos.work]\nurl = '{repo}'\n\
              [factory.engines.journal]\nargv = ['sh', '{engine}']\n\
              [factory.limits]\ngrace_ms = 300\n\
@@ -263,6 +263,14 @@ impl Fleet {
         self.insist(async || client.set_mode(None, Some(mode)).await.ok()).await;
     }
 
+    /// Has a factory take nothing new, or take work again.
+    pub(super) async fn drain(&self, index: usize, draining: bool) {
+        let client = self.client().await;
+        let path = format!("/factories/factory-{index}/drain");
+        let request = Drain { draining };
+        self.insist(async || client.post::<_, FactoryView>(&path, &request).await.ok()).await;
+    }
+
     /// Submits a job however often that takes; the key makes it one job.
     pub(super) async fn submit(&self, number: usize, prompt: &str) -> JobId {
         let client = self.client().await;
@@ -282,20 +290,18 @@ impl Fleet {
         Some(list.items)
     }
 
-    /// Waits until every job has shipped.
+    /// Waits until every job has shipped, for as long as one ships after the other.
     pub(super) async fn until_all_shipped(&self, expected: &BTreeSet<JobId>) {
-        self.until_all_shipped_within(PATIENCE, expected).await;
-    }
-
-    /// The same, for more work than usual.
-    pub(super) async fn until_all_shipped_within(&self, patience: Duration, expected: &BTreeSet<JobId>) {
-        let deadline = self.clock.monotonic() + patience;
+        let (mut so_far, mut deadline) = (0, self.clock.monotonic() + PATIENCE);
         loop {
             let jobs = self.jobs().await.unwrap_or_default();
             let shipped: BTreeSet<JobId> =
                 jobs.iter().filter(|job| job.stage == StageName::Shipped).map(|job| job.id).collect();
             if shipped == *expected {
                 return;
+            }
+            if shipped.len() > so_far {
+                (so_far, deadline) = (shipped.len(), self.clock.monotonic() + PATIENCE);
             }
             if self.clock.monotonic() > deadline {
                 let left: Vec<_> = jobs

@@ -1,15 +1,11 @@
 //! Two hundred jobs on one repository with eight seats: no worktree is ever another's, and the host is clean afterwards.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::fleet::Fleet;
 use crate::repository;
 
 const JOBS: usize = 200;
-
-/// Two seconds for each job: it is merged into one repository, one after the other.
-const PATIENCE: Duration = Duration::from_secs(2 * JOBS as u64);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_jobs_on_eight_seats_of_one_host_clobber_no_worktree_and_leave_a_clean_host() {
@@ -17,7 +13,10 @@ async fn two_hundred_jobs_on_eight_seats_of_one_host_clobber_no_worktree_and_lea
     let settings = fleet.path("giga.toml");
     let text = std::fs::read_to_string(&settings).unwrap();
     let state = format!("state = '{}'\nseats = 8", fleet.path("factory-0").display());
-    std::fs::write(&settings, text.replace("seats = 3", &state)).unwrap();
+    let text = text.replace("seats = 3", &state);
+    // Nobody dies here: with the usual leases nobody who is only slow loses a job to a second run either.
+    let text = text.replace("lease_ttl = '3s'\n", "").replace("stale_after = '3s'\n", "");
+    std::fs::write(&settings, text).unwrap();
     fleet.start_coordinator(None);
     fleet.ship_by_itself().await;
     fleet.start_factory(0, None).await;
@@ -26,7 +25,7 @@ async fn two_hundred_jobs_on_eight_seats_of_one_host_clobber_no_worktree_and_lea
     for number in 0..JOBS {
         jobs.insert(fleet.submit(number, "do some work").await);
     }
-    fleet.until_all_shipped_within(PATIENCE, &jobs).await;
+    fleet.until_all_shipped(&jobs).await;
 
     fleet.assert_nothing_lost_or_doubled(&jobs);
     let places = std::fs::read_to_string(fleet.path("places")).unwrap();

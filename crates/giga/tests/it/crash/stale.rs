@@ -11,7 +11,7 @@ async fn row_13_a_factory_that_wakes_after_its_job_was_granted_again_changes_not
     fleet.start_coordinator(None);
     fleet.start_factory(0, None).await;
     let job = fleet.submit(0, "wait for the signal").await;
-    fleet.until("the first run", || fleet.journal().len() == 1).await;
+    fleet.until("the first run", || !fleet.journal().is_empty()).await;
     let first = fleet.until_job(job, |job| job.holder_factory_id.is_some()).await.lease_epoch;
 
     // Its engine goes on to its end; the factory itself hears and does nothing until it is woken.

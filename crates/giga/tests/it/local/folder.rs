@@ -68,10 +68,9 @@ impl Folder {
     fn configure(&self, more: &str) {
         let engine = self.path("engine.sh");
         let text = format!(
-            "[coordinator]\nlease_ttl = '4s'\nrenew_every = '1s'\nstale_after = '4s'\naccept_within = '2s'\n\
-             errand_within = '4s'\n\
+            "[coordinator]\nrenew_every = '1s'\naccept_within = '2s'\nerrand_within = '4s'\ndisk_free_min_mib = 0\n\
              [coordinator.retry]\nattempts_max = 1\nbackoff = '100ms'\nlost_leases_max = 1000\nunaccepted_max = 1000\n\
-             [factory]\nname = 'here'\ncheckpoint_every = '300ms'\n\
+             [factory]\nname = 'here'\ncheckpoint_every = '300ms'\ndisk_floor_mib = 0\n\
              [factory.limits]\ngrace_ms = 300\n\
              [factory.engines.script]\nargv = ['sh', '{}']\n{more}",
             engine.display()
