@@ -140,7 +140,8 @@ async fn an_engine_that_does_not_go_after_its_result_is_ended_and_judged_by_the_
     let wait_until_it_lingers = async {
         let is_last = |output: &EngineOutput| matches!(output.events[..], [.., EngineEvent::Ended { .. }]);
         while outputs.recv().await.is_some_and(|output| !is_last(&output)) {}
-        tokio::task::yield_now().await;
+        // Only so that it is not the second passing of the grace that ends it.
+        clock().sleep(Duration::from_millis(10)).await;
         for _ in 0..LINGERS_MAX {
             time.advance(PATIENCE);
             if becomes_so(PATIENCE / 4, || play.path("told").exists()).await {

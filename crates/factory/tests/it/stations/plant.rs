@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{Forge, clock, eventually, main, notes};
+use crate::stage::{Forge, PATIENCE, clock, eventually, main, notes};
 
 /// What the programs of a station get between the polite and the sure end.
 pub(crate) const GRACE_MS: u64 = 200;
@@ -48,12 +48,13 @@ impl Plant {
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         self.running.take().unwrap().await.unwrap().unwrap();
+        self.kill().await;
     }
 
-    /// Ends it where it stands.
+    /// Ends it where it stands. Nothing of it has the state folder any more when this returns.
     pub(crate) async fn kill(mut self) {
         let runtime = self.runtime.take().unwrap();
-        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(5))).await.unwrap();
+        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE)).await.unwrap();
     }
 
     /// Waits until this many reports were written down and not yet answered.
