@@ -211,7 +211,11 @@ async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher)
                 answer = Answer::Yes(tools::tokens(tool.name, tool.reading, &output));
                 break;
             }
-            Asked::TooLate => answer = Answer::Late,
+            // Whatever holds up this one holds up the next as well.
+            Asked::TooLate => {
+                answer = Answer::Late;
+                break;
+            }
             Asked::Nothing => {}
         }
     }

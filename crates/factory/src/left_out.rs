@@ -29,6 +29,20 @@ pub enum WhyLeftOut {
     OwnRepository,
 }
 
+/// Those that are named to a person; an agent can make any number.
+const NAMED_MAX: usize = 5;
+
+impl LeftOut {
+    /// The first of them by name, and how many there are beside.
+    pub(crate) fn named(all: &[Self]) -> String {
+        let mut named: Vec<String> = all.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        if all.len() > NAMED_MAX {
+            named.push(format!("and {} more", all.len() - NAMED_MAX));
+        }
+        named.join(", ")
+    }
+}
+
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = domain::printable(&self.path.to_string_lossy());
@@ -103,5 +117,8 @@ mod tests {
 
         assert_eq!(shown("core\u{1b}[2J", WhyLeftOut::TooLarge), "`core\u{fffd}[2J` is too large for git");
         assert_eq!(shown("web/", WhyLeftOut::OwnRepository), "`web/` is a repository of its own");
+        let many: Vec<_> =
+            (0..7).map(|n| LeftOut { path: format!("{n}/").into(), why: WhyLeftOut::OwnRepository }).collect();
+        assert!(LeftOut::named(&many).ends_with("`4/` is a repository of its own, and 2 more"));
     }
 }

@@ -124,6 +124,11 @@ impl Station {
         }
     }
 
+    /// How often an answer that may hold a grant is asked for again.
+    pub(super) fn tries_max(&self, usual: u32) -> u32 {
+        if self.stopping.is_cancelled() { LAST_TRIES_MAX } else { usual }
+    }
+
     async fn ask_for(&self, job: JobId, seq: DispatchSeq, nonce: ClaimNonce) -> Result<Accepted, ClientError> {
         let request =
             Accept { job_id: job, dispatch_seq: seq, claim_nonce: nonce, instance: self.instance, factory_id: None };
@@ -131,9 +136,8 @@ impl Station {
         let mut tries = 0;
         loop {
             let answer = self.client.post("/accept", &request).await;
-            let tries_max = if self.stopping.is_cancelled() { LAST_TRIES_MAX } else { ACCEPT_TRIES_MAX };
             match answer {
-                Err(error) if !error.is_final() && tries < tries_max => {
+                Err(error) if !error.is_final() && tries < self.tries_max(ACCEPT_TRIES_MAX) => {
                     debug!(job.id = %job, %error, "No answer to an accept, asking again with the same nonce");
                     tries += 1;
                     self.clock.sleep(pause).await;

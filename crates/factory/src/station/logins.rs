@@ -15,8 +15,9 @@ use crate::watch::FolderWatch;
 /// How long a refused login rests when nobody changes it; doubled each time it is refused again. Some logins are where
 /// nobody sees them change, and some services err.
 const REFUSED_RESTS: Duration = Duration::from_mins(15);
-/// The same where the disk was in the way: nobody says when it is not any more.
-const UNREADY_RESTS: Duration = Duration::from_mins(1);
+/// The same where the disk was in the way: nobody says when it is not any more. And where the login has changed while the old
+/// one was tried: somebody may have signed in, or the engine has refreshed it, and was refused all the same.
+const UNSURE_RESTS: Duration = Duration::from_mins(1);
 const REST_DOUBLED_MAX: u32 = 4;
 
 /// The logins that engines cannot work with for now.
@@ -47,18 +48,23 @@ struct Resting {
 /// What tells a file from what it was before: when it was written, and how long it is.
 pub(super) type Marks = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
 
+/// A login when a run began with it and when the run ended.
+pub(super) struct Tried {
+    pub(super) began: Marks,
+    pub(super) ended: Marks,
+}
+
 impl Logins {
-    /// An engine cannot work with its login, as it was when the engine `began` with it: it rests until somebody changes
-    /// it, or for a while. Who has signed in while the engine still tried the old one has changed it.
-    pub(super) fn rest(&self, engine: &EngineName, began: Marks, cause: RestCause, why: String, now: Timestamp) {
+    /// An engine cannot work with its login: it rests until somebody changes it, or for a while.
+    pub(super) fn rest(&self, engine: &EngineName, tried: Tried, cause: RestCause, why: String, now: Timestamp) {
         let mut resting = self.resting.lock();
         let times = resting.get(engine).filter(|known| known.cause == cause).map_or(0, |known| known.times);
         let first = match cause {
-            RestCause::Refused => REFUSED_RESTS,
-            RestCause::Unready => UNREADY_RESTS,
+            RestCause::Refused if tried.began == tried.ended => REFUSED_RESTS,
+            RestCause::Refused | RestCause::Unready => UNSURE_RESTS,
         };
         let until = now.after(first * 2_u32.pow(times.min(REST_DOUBLED_MAX)));
-        resting.insert(engine.clone(), Resting { cause, why, marks: began, until, times: times + 1 });
+        resting.insert(engine.clone(), Resting { cause, why, marks: tried.ended, until, times: times + 1 });
     }
 
     /// An engine has worked: its login is good.
@@ -78,6 +84,12 @@ impl Logins {
         if resting.get(engine).is_some_and(|known| known.marks != *now) {
             resting.remove(engine);
         }
+    }
+
+    /// How long it takes until one that rests may work again.
+    pub(super) fn next_end(&self, now: Timestamp) -> Option<Duration> {
+        let resting = self.resting.lock();
+        resting.values().filter(|known| known.until > now).map(|known| known.until.since(now)).min()
     }
 
     /// Why an engine rests, if it does.
@@ -154,20 +166,25 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_login_that_changes_while_the_old_one_is_still_tried_is_not_the_refused_one() {
-        let home = tempfile::tempdir().unwrap();
-        let file = home.path().join(".credentials.json");
+    fn a_login_that_changes_while_the_old_one_is_still_tried_rests_only_a_moment_and_longer_each_time() {
         let (name, now): (EngineName, _) = ("claude".parse().unwrap(), Timestamp::from_millis(1_000));
+        let at = |secs| Marks::from([(PathBuf::from("login"), Some((SystemTime::UNIX_EPOCH, secs)))]);
         let logins = Logins::default();
-        fs::write(&file, "old").unwrap();
-        let began = marks(std::slice::from_ref(&file));
+        let refuse = |began, ended| {
+            logins.rest(&name, Tried { began, ended }, RestCause::Refused, "refused".to_owned(), now);
+            logins.next_end(now)
+        };
 
-        fs::write(&file, "a new one").unwrap();
-        logins.rest(&name, began, RestCause::Refused, "refused".to_owned(), now);
+        assert_eq!(refuse(at(1), at(2)), Some(UNSURE_RESTS), "it may be a new one");
+        assert_eq!(
+            refuse(at(2), at(3)),
+            Some(2 * UNSURE_RESTS),
+            "an engine that refreshes it each time gets no further"
+        );
         assert_eq!(logins.problem(&name, now), Some((RestCause::Refused, "refused".to_owned())));
-        logins.review_of(&name, &marks(std::slice::from_ref(&file)));
-
-        assert_eq!(logins.problem(&name, now), None);
+        logins.review_of(&name, &at(4));
+        assert_eq!((logins.problem(&name, now), logins.next_end(now)), (None, None));
+        assert_eq!(refuse(at(4), at(4)), Some(REFUSED_RESTS));
     }
 
     #[tokio::test]

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Capability, EngineHealth, EngineName};
+use domain::{Capability, EngineHealth};
 
 use tracing::warn;
 
-use super::logins::{LoginWatch, Marks, RestCause};
+use super::logins::{LoginWatch, Marks, RestCause, Tried, marks};
 use super::outlook::Outlook;
 use super::repo_watch::RepoWatch;
 use super::run::chain;
 use super::{Station, StationError};
 use crate::detect::local_repos;
-use crate::engine::EngineError;
+use crate::engine::{Engine, EngineError};
 use crate::process::Environment;
 
 /// An installation touches many files: it is over when nothing has changed for this long.
@@ -77,7 +77,9 @@ impl Station {
             declared.mark_changed();
         }
         loop {
+            let rested = self.logins.next_end(self.clock.now()).unwrap_or(self.settings.detect_every);
             tokio::select! {
+                () = self.clock.sleep(rested.min(self.settings.detect_every)) => {}
                 () = watch.changed() => {}
                 () = signs.changed() => {}
                 () = repos.changed() => {}
@@ -111,26 +113,25 @@ impl Station {
 
     /// An engine said that its login is not taken. The coordinator hears of it before the job goes back, so that neither
     /// this job nor another comes here for it.
-    pub(super) async fn rest_login(&self, engine: &EngineName, began: Marks, message: &str) {
-        warn!("Engine `{engine}` rests until somebody signs in: its login was refused");
+    pub(super) async fn rest_login(&self, engine: &dyn Engine, began: Marks, message: &str) {
+        warn!("Engine `{}` rests until somebody signs in: its login was refused", engine.name());
         self.rest(engine, began, RestCause::Refused, &format!("its login was refused: {message}")).await;
     }
 
     /// What an engine needs on this disk could not be made ready: the next run would end in the same way. Otherwise as with
     /// a login that was refused.
-    pub(super) async fn rest_unready(&self, engine: &EngineName, began: Marks, error: &EngineError) {
+    pub(super) async fn rest_unready(&self, engine: &dyn Engine, began: Marks, error: &EngineError) {
         let why = chain(error);
-        warn!("Engine `{engine}` rests for a while: {why}");
+        warn!("Engine `{}` rests for a while: {why}", engine.name());
         self.rest(engine, began, RestCause::Unready, &why).await;
     }
 
-    async fn rest(&self, engine: &EngineName, began: Marks, cause: RestCause, why: &str) {
-        self.logins.rest(engine, began, cause, self.scrubber.text(why), self.clock.now());
-        // Somebody may have signed in meanwhile, and the watch was told of it before there was anything to review.
-        self.logins.review(&self.engines);
-        if self.heartbeat().await.is_err() {
-            self.logins.news.notify_one();
-        }
+    async fn rest(&self, engine: &dyn Engine, began: Marks, cause: RestCause, why: &str) {
+        let tried = Tried { began, ended: marks(&engine.login_files()) };
+        self.logins.rest(engine.name(), tried, cause, self.scrubber.text(why), self.clock.now());
+        // One that failed is made up for by the next look, which also has to know when this rest ends.
+        let _ = self.heartbeat().await;
+        self.logins.news.notify_one();
     }
 
     /// The folders whose content says what this machine can do.

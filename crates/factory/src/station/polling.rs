@@ -119,7 +119,7 @@ impl Station {
         let mut tries = 0;
         loop {
             match self.client.claim(request).await {
-                Err(error) if !error.is_final() && tries < CLAIM_TRIES_MAX && !self.stopping.is_cancelled() => {
+                Err(error) if !error.is_final() && tries < self.tries_max(CLAIM_TRIES_MAX) => {
                     debug!(%error, "No answer to a claim, asking again with the same nonce");
                     tries += 1;
                     self.clock.sleep(pause).await;

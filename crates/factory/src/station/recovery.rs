@@ -112,9 +112,8 @@ impl Station {
 
 /// Says on this machine what only its worktree holds.
 pub(super) fn say_what_is_left_out(run: RunKey, left_out: &[LeftOut]) {
-    for left in left_out {
-        warn!(job.id = %run.job, "The work of job `{}` is saved in part: {left}. Its worktree is kept", run.job);
-    }
+    let left = LeftOut::named(left_out);
+    warn!(job.id = %run.job, "The work of job `{}` is saved in part: {left}. Its worktree is kept", run.job);
 }
 
 /// The record of a run that is over, whose worktree stays.

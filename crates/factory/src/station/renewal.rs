@@ -18,17 +18,10 @@ const NOT_OURS: [&str; 2] = ["fenced", "no_such_job"];
 impl Station {
     /// Renews and gives signs of life until the coordinator no longer wants this process.
     pub(super) async fn renew_for_ever(&self, mut terms: HeartbeatAnswer) -> Result<(), StationError> {
-        let mut looked_at = self.clock.monotonic();
         let mut trouble = None;
         loop {
             let every = Duration::from_millis(terms.renew_every_ms);
             self.until_next_renewal(trouble.unwrap_or(every)).await;
-            if self.clock.monotonic().saturating_sub(looked_at) >= self.settings.detect_every {
-                looked_at = self.clock.monotonic();
-                if let Some(answer) = self.look_again().await? {
-                    terms = answer;
-                }
-            }
             trouble = match self.renew().await {
                 Ok(()) => None,
                 Err(ClientError::Refused(problem)) if problem.code == "no_such_factory" => {
@@ -138,12 +131,12 @@ impl Station {
     }
 
     /// Registers again if the machine can do something else than before.
-    pub(super) async fn look_again(&self) -> Result<Option<HeartbeatAnswer>, StationError> {
+    pub(super) async fn look_again(&self) -> Result<(), StationError> {
         if !self.finds_something_new().await {
-            return Ok(None);
+            return Ok(());
         }
         info!("This machine offers something else than before");
-        self.register().await.map(Some)
+        self.register().await.map(drop)
     }
 
     /// Looks around. One at a time: what was seen earlier must not be taken for what is there now.

@@ -77,9 +77,8 @@ impl Run {
             return;
         }
         say_what_is_left_out(self.key, left_out);
-        for left in left_out {
-            self.say(&format!("! {left}: no commit holds it, and the worktree is kept for a person"));
-        }
+        let left = LeftOut::named(left_out);
+        self.say(&format!("! {left}: no commit holds it, and the worktree is kept for a person"));
     }
 }
 

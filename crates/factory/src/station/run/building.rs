@@ -65,7 +65,7 @@ impl Station {
             }
             Judgement::Asked { question } => return Ok(Verdict::Asked { question, insights: end.insights }),
             Judgement::SignedOut { message } => {
-                self.rest_login(engine.name(), login, &message).await;
+                self.rest_login(&*engine, login, &message).await;
                 let message = format!("engine `{}` is not signed in here: {message}", engine.name());
                 return Ok(Verdict::NotHere { message, insights: spent_nothing_more(end.insights) });
             }
@@ -107,7 +107,8 @@ impl Station {
         asking::clear(&place.dir);
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
         let conversation = self.host.state.conversation(engine.name(), run.key.job);
-        let launcher = place.launcher.clone().reaching([(conversation, Reach::Everything)]);
+        let has_been_here = conversation.exists();
+        let launcher = place.launcher.clone().reaching([(conversation.clone(), Reach::Everything)]);
         let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.as_ref());
         let launcher = match home {
             Some(home) => launcher.enclosed_by(|enclosure| self.settings.with_home_open(enclosure, home)),
@@ -115,8 +116,11 @@ impl Station {
         };
         let login = marks(&engine.login_files());
         let engine_run = match EngineRun::start(engine, &request, &launcher, bounds) {
-            Err(why @ EngineError::Disk(_)) => {
-                self.rest_unready(engine.name(), login, &why).await;
+            // What an agent of this job left in its own folder is the job's business, and counts.
+            Err(why @ EngineError::Disk(_)) if !has_been_here => {
+                // So that the next run finds it as new as this one did.
+                let _ = std::fs::remove_dir_all(&conversation);
+                self.rest_unready(engine, login, &why).await;
                 return Err(Trouble::NotReady { engine: engine.name().clone(), why });
             }
             started => started?,

@@ -12,6 +12,7 @@ use super::super::Station;
 use super::{Handover, Place, Run, Trouble, Verdict};
 use crate::changes::Patch;
 use crate::forge::{Evidenced, request_text};
+use crate::left_out::LeftOut;
 use crate::mirror::Mirror;
 use crate::process::Bounds;
 use crate::publish::Committed;
@@ -63,20 +64,17 @@ impl Station {
         let commit = || async { Ok(mirror.commit_all(worktree, &title).await?) };
         let sha = match self.patiently(run, mirror, commit).await? {
             Committed::Made(sha) => sha,
-            Committed::Empty => {
-                let verdict = without_changes(run, insights, evidence);
-                if matches!(verdict, Verdict::Done { .. }) {
-                    // The agent's own words are all that such work leaves.
-                    self.gather_unfinished(run, None, None).await;
-                }
-                return Ok(verdict);
-            }
+            Committed::Empty => return Ok(self.end_without_changes(run, insights, evidence).await),
             Committed::InPart { made: Some(sha), left_out } => {
                 run.keep_what_is_left_out(&left_out);
                 sha
             }
+            Committed::InPart { made: None, left_out } if run.assignment.spec.allow_empty => {
+                run.keep_what_is_left_out(&left_out);
+                return Ok(self.end_without_changes(run, insights, evidence).await);
+            }
             Committed::InPart { made: None, left_out } => {
-                let only = left_out.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let only = LeftOut::named(&left_out);
                 let message = format!("the engine ended well but changed nothing that can be committed: {only}");
                 let (reason, again) = (FailureReason::EngineError, Again::Pointless);
                 return Ok(Verdict::Failed { reason, again, message, insights, evidence });
@@ -98,6 +96,15 @@ impl Station {
         let request_text = self.request_text(mirror, worktree, &title, &evidenced).await;
         let handover = Handover { checkpoint: Some(completed(run, &pushed, &sha)), request_text };
         Ok(Verdict::Done { sha: Some(sha), insights, evidence, handover })
+    }
+
+    async fn end_without_changes(&self, run: &mut Run, insights: Insights, evidence: Vec<Evidence>) -> Verdict {
+        let verdict = without_changes(run, insights, evidence);
+        if matches!(verdict, Verdict::Done { .. }) {
+            // The agent's own words are all that such work leaves.
+            self.gather_unfinished(run, None, None).await;
+        }
+        verdict
     }
 
     /// What a failed run has changed so far, and the engine's own last words: a person who asks why wants both.
@@ -187,12 +194,16 @@ impl Station {
 
 /// What a run comes to that changed nothing. Work that was sent back has a branch already, which nothing would not replace.
 fn without_changes(run: &Run, mut insights: Insights, evidence: Vec<Evidence>) -> Verdict {
-    let Assignment { spec, changes, attempts, .. } = &run.assignment;
-    if spec.allow_empty && changes.is_none() {
+    let Assignment { spec, changes, checkpoint, attempts, .. } = &run.assignment;
+    let has_branch = changes.is_some() && checkpoint.is_some();
+    if spec.allow_empty && !has_branch {
         (insights.files, insights.insertions, insights.deletions) = (Some(0), Some(0), Some(0));
         return Verdict::Done { sha: None, insights, evidence, handover: Handover::default() };
     }
-    let message = "the engine ended well but changed nothing; a job that may needs `allowEmpty: true`".to_owned();
+    let message = match spec.allow_empty {
+        true => "the engine ended well but took back all of its work: cancel the job if that is right".to_owned(),
+        false => "the engine ended well but changed nothing; a job that may needs `allowEmpty: true`".to_owned(),
+    };
     // Once may be chance. Twice is its answer, and it costs the same each time.
     let again = if *attempts == 0 { Again::Worthwhile } else { Again::Pointless };
     Verdict::Failed { reason: FailureReason::EngineError, again, message, insights, evidence }

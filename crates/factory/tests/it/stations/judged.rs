@@ -106,6 +106,29 @@ async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_en
 }
 
 #[tokio::test]
+async fn an_agent_that_spoils_its_own_folder_fails_its_own_job_and_rests_nobody() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let home = forge.path("home");
+    fs::create_dir_all(home.join(".claude")).unwrap();
+    fs::write(home.join(".claude/.credentials.json"), login_with("good")).unwrap();
+    fs::write(home.join(".claude/settings.json"), r#"{"model":"x"}"#).unwrap();
+    let mut settings = playing("spoilt", &forge, "mkdir \"${CLAUDE_CONFIG_DIR:?}/.settings.json.unfinished\"; exit 1");
+    for engine in settings.engines.values_mut() {
+        engine.environment = EnvironmentConfig { home: Some(home.clone()), ..EnvironmentConfig::default() };
+    }
+    let _plant = Plant::start(settings, fleet.enrol("spoilt", &line).await);
+    let job = fleet.submit("retry: { max: 2, backoff: 10ms }\n").await;
+
+    let view = fleet.until_stage(job, StageName::DeadLetter).await;
+
+    let runs: Vec<_> = fleet.runs(job).await.into_iter().map(|run| (run.outcome, run.started_at.is_some())).collect();
+    let failed = Some(RunOutcome::Failed(FailureReason::EngineError));
+    assert_eq!((view.attempts, runs), (2, vec![(failed, true), (failed, false)]));
+    assert_eq!(fleet.engine("spoilt").await.unwrap().problem, None);
+}
+
+#[tokio::test]
 async fn a_first_sign_in_reaches_the_scheduler_without_a_restart() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;

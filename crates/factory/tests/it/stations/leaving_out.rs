@@ -101,6 +101,19 @@ async fn work_in_nothing_but_a_repository_of_its_own_goes_to_a_person_at_once() 
 }
 
 #[tokio::test]
+async fn work_that_may_change_nothing_is_done_though_it_looked_into_another_repository_which_is_kept() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let plant = Plant::start(settings("auditor", &forge, TEMPLATE), fleet.enrol("auditor", &line).await);
+
+    let job = fleet.submit("allowEmpty: true\n").await;
+
+    let view = fleet.until_stage(job, StageName::Testing).await;
+    assert_eq!((view.runs, view.completed_sha), (1, None));
+    assert!(plant.quarantined().await.worktree.unwrap().join("web/page.html").exists());
+}
+
+#[tokio::test]
 async fn a_killed_station_that_comes_back_keeps_what_cannot_be_saved() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
