@@ -95,9 +95,12 @@ async fn connections_that_the_server_ended_are_replaced_unnoticed() {
     for n in 0..5 {
         postgres.commit(vec![create(job(n))]).await.remove(0).unwrap();
         assert_eq!(postgres.events(&Scope::Fleet, Position(0), 100).await.unwrap().len(), n as usize + 1);
-        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gigafactory'";
-        assert!(!administrator.query(sql, &[]).await.unwrap().is_empty());
-        let left = "SELECT pid FROM pg_stat_activity WHERE application_name = 'gigafactory'";
-        until("the end of the connections", async || administrator.query(left, &[]).await.unwrap().is_empty()).await;
+        let sql = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gigafactory'";
+        let ended = administrator.query(sql, &[]).await.unwrap();
+        let ended: Vec<i32> = ended.iter().map(|row| row.get(0)).collect();
+        assert!(!ended.is_empty());
+        let left = "SELECT pid FROM pg_stat_activity WHERE pid = ANY($1)";
+        until("the end of the connections", async || administrator.query(left, &[&ended]).await.unwrap().is_empty())
+            .await;
     }
 }
