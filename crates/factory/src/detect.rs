@@ -121,8 +121,13 @@ fn absent(repos: &BTreeMap<RepoName, RepoConfig>) -> BTreeMap<RepoName, PathBuf>
     local
 }
 
+/// Those of the folders that are not there.
+pub(crate) fn absent_among(folders: &[PathBuf]) -> BTreeSet<PathBuf> {
+    folders.iter().filter(|folder| is_absent(folder)).cloned().collect()
+}
+
 /// Whether a folder is not there. One of which that cannot be told is for git to judge.
-pub(crate) fn is_absent(folder: &Path) -> bool {
+fn is_absent(folder: &Path) -> bool {
     match fs::metadata(folder) {
         Ok(found) => !found.is_dir(),
         Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),

@@ -1,16 +1,15 @@
 //! Logins of engines: one that was refused or cannot be brought to a run rests, and one that changes is noticed at once [B9].
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use domain::{Clock, EngineName, Timestamp};
+use domain::{EngineName, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::engine::Engine;
-use crate::watch::FolderWatch;
 
 /// How long a refused login rests when nobody changes it; doubled each time it is refused again. Some logins are where
 /// nobody sees them change, and some services err.
@@ -99,54 +98,7 @@ impl Logins {
     }
 }
 
-/// Notices when a file that says something by being there appears, changes or goes: a login, a daemon's socket. The folders
-/// around it change all the time.
-pub(super) struct LoginWatch {
-    files: Vec<PathBuf>,
-    marks: Marks,
-    folders: BTreeSet<PathBuf>,
-    watch: FolderWatch,
-    clock: Arc<dyn Clock>,
-}
-
-impl LoginWatch {
-    pub(super) fn on(files: Vec<PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        let (folders, watch) = watched(&files, &clock);
-        Self { marks: marks(&files), files, folders, watch, clock }
-    }
-
-    /// Resolves once one of the files is not what it was.
-    pub(super) async fn changed(&mut self) {
-        loop {
-            self.watch.changed().await;
-            if folders_of(&self.files) != self.folders {
-                (self.folders, self.watch) = watched(&self.files, &self.clock);
-            }
-            let now = marks(&self.files);
-            if std::mem::replace(&mut self.marks, now.clone()) != now {
-                return;
-            }
-        }
-    }
-}
-
-/// Watches the folders in which files are, or will appear: those that are there once the watch has begun.
-pub(super) fn watched(files: &[PathBuf], clock: &Arc<dyn Clock>) -> (BTreeSet<PathBuf>, FolderWatch) {
-    loop {
-        let folders = folders_of(files);
-        let watch = FolderWatch::on(&folders, Arc::clone(clock));
-        if folders == folders_of(files) {
-            return (folders, watch);
-        }
-    }
-}
-
-/// The folders in which files are, or will appear: an engine makes its own when somebody signs in for the first time.
-pub(super) fn folders_of(files: &[PathBuf]) -> BTreeSet<PathBuf> {
-    let nearest = |file: &PathBuf| file.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_owned);
-    files.iter().filter_map(nearest).collect()
-}
-
+/// The marks of files as they are now.
 pub(super) fn marks(files: &[PathBuf]) -> Marks {
     let mark = |file: &PathBuf| {
         let found = std::fs::metadata(file).ok()?;
@@ -157,13 +109,7 @@ pub(super) fn marks(files: &[PathBuf]) -> Marks {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use ambient::SystemClock;
-
     use super::*;
-
-    const PATIENCE: Duration = Duration::from_secs(20);
 
     #[test]
     fn a_login_that_changes_while_the_old_one_is_still_tried_rests_only_a_moment_and_longer_each_time() {
@@ -185,20 +131,5 @@ mod tests {
         logins.review_of(&name, &at(4));
         assert_eq!((logins.problem(&name, now), logins.next_end(now)), (None, None));
         assert_eq!(refuse(at(4), at(4)), Some(REFUSED_RESTS));
-    }
-
-    #[tokio::test]
-    async fn a_first_sign_in_is_noticed_although_its_folder_was_not_there_and_other_files_are_not() {
-        let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join(".claude");
-        let mut watch = LoginWatch::on(vec![folder.join(".credentials.json")], Arc::new(SystemClock::new()));
-
-        fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("history.jsonl"), "{}").unwrap();
-        let woken = tokio::time::timeout(Duration::from_millis(300), watch.changed()).await;
-        assert!(woken.is_err(), "nobody signed in");
-        fs::write(folder.join(".credentials.json"), "{}").unwrap();
-
-        assert!(tokio::time::timeout(PATIENCE, watch.changed()).await.is_ok());
     }
 }

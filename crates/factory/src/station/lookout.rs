@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Capability, EngineHealth};
-
 use tracing::warn;
 
-use super::logins::{LoginWatch, Marks, RestCause, Tried, marks};
-use super::outlook::Outlook;
-use super::repo_watch::RepoWatch;
+use super::logins::{Marks, RestCause, Tried, marks};
 use super::run::chain;
+use super::sign_watch::SignWatch;
+use super::vicinity::Vicinity;
 use super::{Station, StationError};
-use crate::detect::local_repos;
+use crate::detect::{absent_among, local_repos};
 use crate::engine::{Engine, EngineError};
 use crate::process::Environment;
 
@@ -33,10 +32,11 @@ pub(super) struct Declared {
 
 /// What is watched for as long as the factory works.
 pub(super) struct Lookout {
-    surroundings: Outlook,
+    surroundings: Vicinity,
     /// Files that say who is signed in, and whether a daemon is there.
-    signs: LoginWatch,
-    repos: RepoWatch,
+    signs: SignWatch<Marks>,
+    /// Folders that are repositories, or hold some.
+    repos: SignWatch<BTreeSet<PathBuf>>,
 }
 
 impl Station {
@@ -61,9 +61,9 @@ impl Station {
         let local = local_repos(&self.settings.repos).into_values();
         let repos = local.chain(self.settings.repo_base.clone()).collect();
         Lookout {
-            surroundings: Outlook::on(self.surroundings(), Arc::clone(&self.clock)),
-            signs: LoginWatch::on(signs, Arc::clone(&self.clock)),
-            repos: RepoWatch::on(repos, Arc::clone(&self.clock)),
+            surroundings: Vicinity::on(self.surroundings(), Arc::clone(&self.clock)),
+            signs: SignWatch::on(signs, marks, Arc::clone(&self.clock)),
+            repos: SignWatch::on(repos, absent_among, Arc::clone(&self.clock)),
         }
     }
 
@@ -120,10 +120,10 @@ impl Station {
 
     /// What an engine needs on this disk could not be made ready: the next run would end in the same way. Otherwise as with
     /// a login that was refused.
-    pub(super) async fn rest_unready(&self, engine: &dyn Engine, began: Marks, error: &EngineError) {
+    pub(super) async fn rest_unready(&self, engine: &dyn Engine, error: &EngineError) {
         let why = chain(error);
         warn!("Engine `{}` rests for a while: {why}", engine.name());
-        self.rest(engine, began, RestCause::Unready, &why).await;
+        self.rest(engine, marks(&engine.login_files()), RestCause::Unready, &why).await;
     }
 
     async fn rest(&self, engine: &dyn Engine, began: Marks, cause: RestCause, why: &str) {

@@ -114,13 +114,12 @@ impl Station {
             Some(home) => launcher.enclosed_by(|enclosure| self.settings.with_home_open(enclosure, home)),
             None => launcher,
         };
-        let login = marks(&engine.login_files());
         let engine_run = match EngineRun::start(engine, &request, &launcher, bounds) {
             // What an agent of this job left in its own folder is the job's business, and counts.
             Err(why @ EngineError::Disk(_)) if !has_been_here => {
                 // So that the next run finds it as new as this one did.
                 let _ = std::fs::remove_dir_all(&conversation);
-                self.rest_unready(engine, login, &why).await;
+                self.rest_unready(engine, &why).await;
                 return Err(Trouble::NotReady { engine: engine.name().clone(), why });
             }
             started => started?,

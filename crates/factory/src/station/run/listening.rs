@@ -79,7 +79,8 @@ impl Station {
         }
     }
 
-    fn tell_progress(&self, run: &Run) {
+    /// Tells people what the run is doing now.
+    pub(super) fn tell_progress(&self, run: &Run) {
         let progress = run.activity.lock().progress();
         self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
     }
@@ -87,11 +88,8 @@ impl Station {
     /// The factory itself does something for the run: that is what people see until something else happens. Gives the line
     /// that its log shows for it.
     pub(super) fn turn_to(&self, run: &Run, doing: &str) -> String {
-        let (shown, progress) = {
-            let mut activity = run.activity.lock();
-            (activity.turn_to(doing), activity.progress())
-        };
-        self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
+        let shown = run.activity.lock().turn_to(doing);
+        self.tell_progress(run);
         shown
     }
 

@@ -104,11 +104,7 @@ impl Station {
     }
 
     fn does(&self, run: &Run, doing: Option<String>) {
-        let progress = {
-            let mut activity = run.activity.lock();
-            activity.doing = doing;
-            activity.progress()
-        };
-        self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
+        run.activity.lock().doing = doing;
+        self.tell_progress(run);
     }
 }

@@ -1,16 +1,17 @@
 //! Folders whose content says what this machine can do, those included that are not there yet.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::Clock;
 
+use super::sign_watch::nearest_folder;
 use crate::watch::FolderWatch;
 
 /// Notices what changes in folders, and when one of them appears or goes. Around one that is not there much may change that
 /// means nothing.
-pub(super) struct Outlook {
+pub(super) struct Vicinity {
     wanted: BTreeSet<PathBuf>,
     sight: Sight,
     here: FolderWatch,
@@ -26,7 +27,7 @@ struct Sight {
     around: BTreeSet<PathBuf>,
 }
 
-impl Outlook {
+impl Vicinity {
     pub(super) fn on(wanted: BTreeSet<PathBuf>, clock: Arc<dyn Clock>) -> Self {
         let (sight, here, around) = watched(&wanted, &clock);
         Self { wanted, sight, here, around, clock }
@@ -62,8 +63,7 @@ impl Sight {
     fn of(wanted: &BTreeSet<PathBuf>) -> Self {
         let (here, absent): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
             wanted.iter().cloned().partition(|folder| folder.is_dir());
-        let nearest = |folder: &PathBuf| folder.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_owned);
-        let around = absent.iter().filter_map(nearest).collect();
+        let around = absent.iter().filter_map(|folder| nearest_folder(folder)).collect();
         Self { here, around }
     }
 }
@@ -91,28 +91,28 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    async fn is_woken(outlook: &mut Outlook, within: Duration) -> bool {
-        tokio::time::timeout(within, outlook.changed()).await.is_ok()
+    async fn is_woken(vicinity: &mut Vicinity, within: Duration) -> bool {
+        tokio::time::timeout(within, vicinity.changed()).await.is_ok()
     }
 
     #[tokio::test]
     async fn a_folder_that_appears_is_watched_from_then_on_and_what_happens_around_it_is_nobodys_business() {
         let home = tempfile::tempdir().unwrap();
         let bin = home.path().join(".local/bin");
-        let mut outlook = Outlook::on([bin.clone()].into(), Arc::new(SystemClock::new()));
+        let mut vicinity = Vicinity::on([bin.clone()].into(), Arc::new(SystemClock::new()));
 
         fs::write(home.path().join("notes.txt"), "x").unwrap();
         fs::create_dir(home.path().join(".local")).unwrap();
-        assert!(!is_woken(&mut outlook, Duration::from_millis(300)).await, "it is not there yet");
+        assert!(!is_woken(&mut vicinity, Duration::from_millis(300)).await, "it is not there yet");
         fs::create_dir(&bin).unwrap();
-        assert!(is_woken(&mut outlook, PATIENCE).await, "it appeared");
+        assert!(is_woken(&mut vicinity, PATIENCE).await, "it appeared");
         fs::write(bin.join("tool"), "x").unwrap();
-        assert!(is_woken(&mut outlook, PATIENCE).await, "something is in it");
+        assert!(is_woken(&mut vicinity, PATIENCE).await, "something is in it");
         fs::remove_dir_all(&bin).unwrap();
-        assert!(is_woken(&mut outlook, PATIENCE).await, "it is gone");
-        while is_woken(&mut outlook, Duration::from_millis(300)).await {}
+        assert!(is_woken(&mut vicinity, PATIENCE).await, "it is gone");
+        while is_woken(&mut vicinity, Duration::from_millis(300)).await {}
         fs::create_dir(&bin).unwrap();
 
-        assert!(is_woken(&mut outlook, PATIENCE).await, "it is back");
+        assert!(is_woken(&mut vicinity, PATIENCE).await, "it is back");
     }
 }
