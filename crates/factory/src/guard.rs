@@ -4,6 +4,9 @@
 //! pipe whose other end only the factory holds: it brings what the program is to read, in frames, and stays open for as
 //! long as the factory lives. When it closes, because the factory wants the end or because it was killed, the guard ends
 //! the program, politely and then surely. It also ends whatever the program left behind, groups of their own included.
+//!
+//! The pipe brings the lease's deadline as well, again after each renewal. The guard ends the program when that instant
+//! passes, on its own clock: a factory that is stopped, or swapped out, or starved holds its pipe open and ends nothing [I7].
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,7 +21,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{Account, Enclosure, all_processes, exit_code};
+use crate::process::{DEADLINE_BYTES, Enclosure, LeaseDeadline, all_processes, exit_code};
 
 /// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
 pub const GUARD_FAILED: u8 = 125;
@@ -28,13 +31,24 @@ pub const PROGRAM_NOT_FOUND: u8 = 127;
 /// Prompts are text for a model; none is near this.
 const STDIN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const LENGTH_BYTES: usize = 8;
+/// What a message is, then how long it is.
+const HEADER_BYTES: usize = 1 + LENGTH_BYTES;
+const INPUT: u8 = b'i';
+const DEADLINE: u8 = b'd';
 const GRACE_OPTION: &str = "--grace-ms";
 const ACCOUNT_OPTION: &str = "--as";
+const LEASE_OPTION: &str = "--lease";
+
+/// How long a guard sleeps at most before it looks at the deadline again. Timers stand still while the machine is
+/// suspended and the deadline's clock does not: this long after it wakes up the guard knows.
+const DEADLINE_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs in the guard process: `args` are what followed the hidden subcommand. Gives the exit code to leave with.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(order) = Order::parse(args) else {
-        return failed(&"expected `--grace-ms <n> [--as <uid>:<gid>] [<what it reaches> <path>] … -- <program> …`");
+        return failed(
+            &"expected `--grace-ms <n> [--as <uid>:<gid>] [--lease <ns>:<ns>] [<what it reaches> <path>] … -- <program> …`",
+        );
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -45,47 +59,67 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     code
 }
 
-/// The command line that runs `argv` below `guard`. The guard itself stays who the factory is: a program under another
-/// account cannot end it.
-pub(crate) fn command_line(
-    guard: &[OsString],
-    grace: Duration,
-    account: Option<&Account>,
-    enclosure: Option<&Enclosure>,
-    argv: &[OsString],
-) -> Vec<OsString> {
-    let mut options: Vec<OsString> = vec![GRACE_OPTION.into(), grace.as_millis().to_string().into()];
-    if let Some(account) = account {
-        options.extend([ACCOUNT_OPTION.into(), format!("{}:{}", account.uid(), account.gid()).into()]);
+/// What a factory writes to its guard.
+pub(crate) enum Message<'a> {
+    /// The program reads this. The first input is read whole before the program starts; an empty one after it is the end.
+    Input(&'a [u8]),
+    /// The lease was renewed: the program may run until then.
+    Deadline(LeaseDeadline),
+}
+
+impl Message<'_> {
+    /// Its bytes in the pipe: what it is, how long it is, and the rest.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let deadline;
+        let (kind, body) = match self {
+            Self::Input(bytes) => (INPUT, *bytes),
+            Self::Deadline(at) => {
+                deadline = at.to_bytes();
+                (DEADLINE, deadline.as_slice())
+            }
+        };
+        let mut bytes = vec![kind];
+        bytes.extend(u64::try_from(body.len()).unwrap_or(u64::MAX).to_be_bytes());
+        bytes.extend(body);
+        bytes
     }
-    options.extend(enclosure.into_iter().flat_map(Enclosure::options));
-    options.push("--".into());
-    guard.iter().cloned().chain(options).chain(argv.iter().cloned()).collect()
 }
 
-/// What the guard reads: how long a piece of the program's input is, then the piece. The first piece is read whole
-/// before the program starts; an empty one after it is the end of the input.
-pub(crate) fn framed(piece: &[u8]) -> Vec<u8> {
-    let mut framed = u64::try_from(piece.len()).unwrap_or(u64::MAX).to_be_bytes().to_vec();
-    framed.extend(piece);
-    framed
-}
-
-struct Order {
-    grace: Duration,
-    /// User and group that the program runs under, when they are not the guard's own.
-    ids: Option<(u32, u32)>,
+/// What a guard is to run, and how.
+pub(crate) struct Order {
+    /// Between the polite and the sure end.
+    pub(crate) grace: Duration,
+    /// User and group that the program runs under, when they are not the guard's own. The guard itself stays who the
+    /// factory is: a program under another account cannot end it.
+    pub(crate) ids: Option<(u32, u32)>,
     /// What the program reaches, when that is not everything.
-    enclosure: Option<Enclosure>,
-    argv: Vec<OsString>,
+    pub(crate) enclosure: Option<Enclosure>,
+    /// When the program has to be gone, where it runs under a lease.
+    pub(crate) deadline: Option<LeaseDeadline>,
+    /// The program and its arguments.
+    pub(crate) argv: Vec<OsString>,
 }
 
 impl Order {
+    /// The command line that gives this order to `guard`.
+    pub(crate) fn command_line(self, guard: &[OsString]) -> Vec<OsString> {
+        let mut options: Vec<OsString> = vec![GRACE_OPTION.into(), self.grace.as_millis().to_string().into()];
+        if let Some((uid, gid)) = self.ids {
+            options.extend([ACCOUNT_OPTION.into(), format!("{uid}:{gid}").into()]);
+        }
+        if let Some(deadline) = self.deadline {
+            options.extend([LEASE_OPTION.into(), deadline.to_option().into()]);
+        }
+        options.extend(self.enclosure.iter().flat_map(Enclosure::options));
+        options.push("--".into());
+        guard.iter().cloned().chain(options).chain(self.argv).collect()
+    }
+
     fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut args = args.into_iter();
         let option = args.next().filter(|option| option == OsStr::new(GRACE_OPTION));
         let grace = option.and_then(|_| args.next())?.to_str()?.parse().ok()?;
-        let (mut ids, mut enclosure) = (None, None);
+        let (mut ids, mut enclosure, mut deadline) = (None, None, None);
         loop {
             let option = args.next()?;
             if option == OsStr::new("--") {
@@ -95,13 +129,15 @@ impl Order {
             if option == OsStr::new(ACCOUNT_OPTION) {
                 let (uid, gid) = value.to_str()?.split_once(':')?;
                 ids = Some((uid.parse().ok()?, gid.parse().ok()?));
+            } else if option == OsStr::new(LEASE_OPTION) {
+                deadline = Some(LeaseDeadline::from_option(value.to_str()?)?);
             } else {
                 let reach = Enclosure::reach_of(&option)?;
                 enclosure = Some(enclosure.unwrap_or_else(Enclosure::default).told(value.into(), reach));
             }
         }
         let argv: Vec<OsString> = args.collect();
-        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), ids, enclosure, argv })
+        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), ids, enclosure, deadline, argv })
     }
 }
 
@@ -111,6 +147,11 @@ async fn watch(order: &Order) -> io::Result<u8> {
     let mut told_to_end = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
     let mut lifeline = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let input = read_input(&mut lifeline).await?;
+    let mut deadline = order.deadline;
+    // The factory was stopped before it wrote the input: the job may be somebody else's by now.
+    if deadline.is_some_and(|deadline| deadline.has_passed()) {
+        return Ok(GUARD_FAILED);
+    }
     let mut child = match start(order) {
         Ok(child) => child,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -123,12 +164,13 @@ async fn watch(order: &Order) -> io::Result<u8> {
     let [term, int, hup] = &mut told_to_end;
     tokio::select! {
         status = child.wait() => return Ok(code(exit_code(status?))),
-        () = relay(&mut lifeline, input, stdin) => {}
+        () = relay(&mut lifeline, input, stdin, &mut deadline) => {}
         () = told(term) => {}
         () = told(int) => {}
         () = told(hup) => {}
     }
-    end(&mut child, order.grace).await
+    let until_killed = deadline.map_or(order.grace, |deadline| deadline.kill_at.remaining());
+    end(&mut child, order.grace.min(until_killed)).await
 }
 
 fn start(order: &Order) -> io::Result<Child> {
@@ -145,9 +187,12 @@ fn start(order: &Order) -> io::Result<Child> {
 }
 
 async fn read_input(lifeline: &mut pipe::Receiver) -> io::Result<Vec<u8>> {
-    let mut length = [0; LENGTH_BYTES];
-    lifeline.read_exact(&mut length).await?;
-    let length = u64::from_be_bytes(length);
+    let mut header = [0; HEADER_BYTES];
+    lifeline.read_exact(&mut header).await?;
+    let (kind, length) = parse_header(&header);
+    if kind != INPUT {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     if length > STDIN_BYTES_MAX {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
@@ -157,64 +202,115 @@ async fn read_input(lifeline: &mut pipe::Receiver) -> io::Result<Vec<u8>> {
     if u64::try_from(input.len()).ok() == Some(length) { Ok(input) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Passes on what the program is to read, and resolves when nobody holds the other end of the pipe any more.
-async fn relay(lifeline: &mut pipe::Receiver, first: Vec<u8>, mut stdin: Option<ChildStdin>) {
-    let mut pieces = Pieces { waiting: BytesMut::from(first.as_slice()), ..Pieces::default() };
+fn parse_header(header: &[u8; HEADER_BYTES]) -> (u8, u64) {
+    let [kind, length @ ..] = *header;
+    (kind, u64::from_be_bytes(length))
+}
+
+/// Passes on what the program is to read, and keeps the deadline up to date. Resolves when the factory has closed its end
+/// of the pipe, and when the deadline passes.
+async fn relay(
+    lifeline: &mut pipe::Receiver,
+    first: Vec<u8>,
+    mut stdin: Option<ChildStdin>,
+    deadline: &mut Option<LeaseDeadline>,
+) {
+    let mut messages = Messages { waiting: BytesMut::from(first.as_slice()), ..Messages::default() };
     let mut chunk = vec![0; 16 * 1024];
     loop {
-        if pieces.waiting.is_empty() && pieces.is_ended {
+        if messages.waiting.is_empty() && messages.is_ended {
             stdin = None;
         }
         let write = async {
             match &mut stdin {
-                Some(stdin) if !pieces.waiting.is_empty() => stdin.write(&pieces.waiting).await,
+                Some(stdin) if !messages.waiting.is_empty() => stdin.write(&messages.waiting).await,
                 _ => std::future::pending().await,
             }
         };
         tokio::select! {
             read = lifeline.read(&mut chunk) => match read {
-                Ok(read @ 1..) => pieces.take(&chunk[..read]),
+                Ok(read @ 1..) => messages.take(&chunk[..read]),
                 Ok(0) | Err(_) => return,
             },
             written = write => match written {
-                Ok(written @ 1..) => pieces.waiting.advance(written),
+                Ok(written @ 1..) => messages.waiting.advance(written),
                 // A program need not read what it is given.
                 Ok(0) | Err(_) => stdin = None,
             },
+            () = passing_of(*deadline) => return,
+        }
+        if let Some(renewed) = messages.deadline.take() {
+            *deadline = Some(renewed);
         }
         if stdin.is_none() {
-            pieces.waiting.clear();
+            messages.waiting.clear();
         }
     }
 }
 
-/// The program's input on its way through the guard.
-#[derive(Default)]
-struct Pieces {
-    /// Came in, frames and all.
-    raw: BytesMut,
-    /// Goes out, whole pieces only.
-    waiting: BytesMut,
-    is_ended: bool,
-}
-
-impl Pieces {
-    fn take(&mut self, bytes: &[u8]) {
-        if self.is_ended {
+/// Resolves when the program has to end because its lease expires.
+#[expect(clippy::disallowed_methods, reason = "a guard lives by the machine's clock alone")]
+async fn passing_of(deadline: Option<LeaseDeadline>) {
+    let Some(LeaseDeadline { stop_at, .. }) = deadline else { return std::future::pending().await };
+    loop {
+        let remaining = stop_at.remaining();
+        if remaining.is_zero() {
             return;
         }
+        tokio::time::sleep(remaining.min(DEADLINE_CHECK_EVERY)).await;
+    }
+}
+
+/// What comes through the pipe, taken apart.
+#[derive(Default)]
+struct Messages {
+    /// Came in, headers and all.
+    raw: BytesMut,
+    /// The program's input on its way out, whole messages only.
+    waiting: BytesMut,
+    /// No more input goes out.
+    is_ended: bool,
+    /// How much of a message that nobody wants is still to come.
+    skip: u64,
+    /// The latest deadline, until it is taken.
+    deadline: Option<LeaseDeadline>,
+}
+
+impl Messages {
+    fn take(&mut self, bytes: &[u8]) {
         self.raw.extend_from_slice(bytes);
-        while let Some((length, rest)) = self.raw.split_first_chunk::<LENGTH_BYTES>() {
-            let length = u64::from_be_bytes(*length);
-            let queued = u64::try_from(self.waiting.len()).unwrap_or(u64::MAX);
-            // A program that reads nothing of so much never will.
-            self.is_ended = length == 0 || length.saturating_add(queued) > STDIN_BYTES_MAX;
-            let Ok(length) = usize::try_from(length) else { return };
-            if self.is_ended || rest.len() < length {
-                return;
+        loop {
+            let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.raw.len());
+            self.raw.advance(skipped);
+            self.skip -= u64::try_from(skipped).unwrap_or(self.skip);
+            let Some((kind, length)) = self.raw.first_chunk().map(parse_header) else { return };
+            if !self.wants(kind, length) {
+                self.raw.advance(HEADER_BYTES);
+                self.skip = length;
+                continue;
             }
-            self.raw.advance(LENGTH_BYTES);
-            self.waiting.unsplit(self.raw.split_to(length));
+            let came = self.raw.len() - HEADER_BYTES;
+            let Some(size) = usize::try_from(length).ok().filter(|size| *size <= came) else { return };
+            self.raw.advance(HEADER_BYTES);
+            let body = self.raw.split_to(size);
+            match (kind, <[u8; DEADLINE_BYTES]>::try_from(&*body)) {
+                (DEADLINE, Ok(bytes)) => self.deadline = Some(LeaseDeadline::from_bytes(bytes)),
+                _ => self.waiting.unsplit(body),
+            }
+        }
+    }
+
+    /// Whether a message is kept. The end of the input is noted here: deadlines go on coming after it.
+    fn wants(&mut self, kind: u8, length: u64) -> bool {
+        match kind {
+            INPUT => {
+                let queued = u64::try_from(self.waiting.len()).unwrap_or(u64::MAX);
+                // A program that reads nothing of so much never will.
+                self.is_ended |= length == 0 || length.saturating_add(queued) > STDIN_BYTES_MAX;
+                !self.is_ended
+            }
+            DEADLINE => u64::try_from(DEADLINE_BYTES) == Ok(length),
+            _ => false,
         }
     }
 }
@@ -293,19 +389,38 @@ fn code(exit: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Reach;
+    use crate::process::{BootInstant, Reach};
 
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
         let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
         let enclosure = Enclosure::default().with("/state", Reach::Nothing).with("/state/tree", Reach::Everything);
         let guard = ["giga".into(), "__guard".into()];
-        let line = command_line(&guard, Duration::from_millis(1500), None, Some(&enclosure), &argv);
+        let (grace, ids, now) = (Duration::from_millis(1500), Some((7, 8)), BootInstant::now());
+        let deadline = Some(LeaseDeadline { stop_at: now, kill_at: now.after(grace) });
+        let order = Order { grace, ids, enclosure: Some(enclosure.clone()), deadline, argv: argv.clone() };
 
-        let order = Order::parse(line.into_iter().skip(2)).unwrap();
+        let order = Order::parse(order.command_line(&guard).into_iter().skip(2)).unwrap();
 
-        assert_eq!((order.grace, order.ids, order.argv), (Duration::from_millis(1500), None, argv));
-        assert_eq!(order.enclosure, Some(enclosure));
+        assert_eq!((order.grace, order.ids, order.argv), (grace, ids, argv));
+        assert_eq!((order.enclosure, order.deadline), (Some(enclosure), deadline));
+    }
+
+    #[test]
+    fn deadlines_are_read_after_the_end_of_the_input() {
+        let now = BootInstant::now();
+        let deadline = LeaseDeadline { stop_at: now, kill_at: now.after(Duration::from_secs(5)) };
+        let sent = [Message::Input(b"one"), Message::Input(b""), Message::Input(b"late"), Message::Deadline(deadline)];
+        let bytes: Vec<u8> = sent.iter().flat_map(Message::to_bytes).collect();
+
+        // In one piece, and byte by byte.
+        for size in [bytes.len(), 1] {
+            let mut messages = Messages::default();
+            bytes.chunks(size).for_each(|chunk| messages.take(chunk));
+
+            assert_eq!((&*messages.waiting, messages.is_ended), (&b"one"[..], true));
+            assert_eq!(messages.deadline, Some(deadline));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod account;
 mod enclosure;
 mod environment;
 mod group;
+mod lease_deadline;
 mod lines;
 
 use std::collections::BTreeMap;
@@ -27,9 +28,11 @@ pub(crate) use enclosure::{Enclosure, Reach};
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
+pub(crate) use lease_deadline::{BootInstant, DEADLINE_BYTES, LeaseDeadline, LeaseWatch};
 pub use lines::{Line, Source};
 
 use crate::config::Limits;
+use crate::guard::Message;
 use crate::scrub::Scrubber;
 use lines::Tap;
 
@@ -68,7 +71,7 @@ pub enum End {
     TimedOut,
     /// We ended it: it said nothing for too long.
     FellSilent,
-    /// We ended it: somebody asked for it.
+    /// We ended it: somebody asked for it, or its lease expired.
     Cancelled,
 }
 
@@ -106,6 +109,7 @@ pub struct Launcher {
     scrubber: Scrubber,
     variables: BTreeMap<String, OsString>,
     home: Option<Home>,
+    lease: Option<LeaseWatch>,
 }
 
 /// A home folder in the place of another.
@@ -162,7 +166,16 @@ impl Launcher {
             scrubber: Scrubber::default(),
             variables: BTreeMap::new(),
             home: None,
+            lease: None,
         }
+    }
+
+    /// The same, for programs that run under a lease. The guard ends them when the lease expires, also while this process
+    /// is stopped [I7].
+    #[must_use]
+    pub(crate) fn under_lease(mut self, lease: LeaseWatch) -> Self {
+        self.lease = Some(lease);
+        self
     }
 
     /// The same, with a home folder of its own for every program that would have the `shared` one.
@@ -245,10 +258,17 @@ impl Launcher {
     pub fn start(&self, program: Program, bounds: Bounds) -> Result<Running, StartError> {
         let shown = program.argv.first().map(|name| domain::printable(&name.to_string_lossy())).unwrap_or_default();
         let fail = |source| StartError { program: shown.clone(), source };
+        let mut lease = self.lease.clone();
         let argv = match &self.guard {
             Some(guard) => {
-                let (account, enclosure) = (self.account.as_ref(), self.enclosure.as_ref());
-                crate::guard::command_line(guard, bounds.grace, account, enclosure, &program.argv)
+                let order = crate::guard::Order {
+                    grace: bounds.grace,
+                    ids: self.account.as_ref().map(|account| (account.uid(), account.gid())),
+                    enclosure: self.enclosure.clone(),
+                    deadline: lease.as_mut().map(|lease| *lease.borrow_and_update()),
+                    argv: program.argv,
+                };
+                order.command_line(guard)
             }
             None => program.argv,
         };
@@ -279,7 +299,7 @@ impl Launcher {
         let input = Input { prompt: program.stdin, reader };
         let started_at = self.clock.monotonic();
         let leash = Leash(group);
-        Ok(Running { leash, child, pipes, input, bounds, clock: Arc::clone(&self.clock), started_at })
+        Ok(Running { leash, child, pipes, input, lease, bounds, clock: Arc::clone(&self.clock), started_at })
     }
 }
 
@@ -289,6 +309,7 @@ pub struct Running {
     child: Child,
     pipes: Pipes,
     input: Input,
+    lease: Option<LeaseWatch>,
     bounds: Bounds,
     clock: Arc<dyn Clock>,
     started_at: Duration,
@@ -344,13 +365,13 @@ impl Running {
         more: mpsc::Receiver<Vec<u8>>,
         cancel: &CancellationToken,
     ) -> Finished {
-        let Self { leash, mut child, pipes, input, bounds, clock, started_at } = self;
+        let Self { leash, mut child, pipes, input, lease, bounds, clock, started_at } = self;
         let guarded = input.reader == Reader::Guard;
         let tap = Tap::new(output, &*clock, bounds.output_bytes_max);
         let let_go = CancellationToken::new();
         let streams = async {
             tokio::join!(
-                feed(pipes.stdin, input, more, &let_go),
+                feed(pipes.stdin, input, more, lease.clone(), &let_go),
                 tap.run(pipes.stdout, Source::Out),
                 tap.run(pipes.stderr, Source::Err)
             );
@@ -388,39 +409,81 @@ impl Running {
         if streaming {
             let _ = tokio::time::timeout(DRAIN_MAX, &mut streams).await;
         }
+        // Whatever its code is then: the guard has ended it, or is not heard in time to be told from one that has.
+        let is_expired = lease.as_ref().is_some_and(|lease| lease.borrow().has_passed());
+        let end = if matches!(end, End::Exited(_)) && is_expired { End::Cancelled } else { end };
         let took = clock.monotonic().saturating_sub(started_at);
         Finished { end, took, output_cut: tap.was_cut(), lines_left_out: tap.lines_left_out() }
     }
 }
 
-async fn feed(pipe: Option<ChildStdin>, input: Input, mut more: mpsc::Receiver<Vec<u8>>, let_go: &CancellationToken) {
-    let Some(mut pipe) = pipe else { return };
-    let frame = |bytes: Vec<u8>| match input.reader {
-        Reader::Program => bytes,
-        Reader::Guard => crate::guard::framed(&bytes),
-    };
-    let write = async {
-        // A program need not read what it is given.
-        let _ = pipe.write_all(&frame(input.prompt)).await;
-        let _ = pipe.flush().await;
-        while let Some(bytes) = more.recv().await {
-            // To a guard nothing at all is the end.
-            if !bytes.is_empty() {
-                let _ = pipe.write_all(&frame(bytes)).await;
-                let _ = pipe.flush().await;
-            }
-        }
-        if input.reader == Reader::Guard {
-            let _ = pipe.write_all(&crate::guard::framed(&[])).await;
+/// Writes what the program reads, and to a guard each new deadline of the lease, until the program has ended.
+async fn feed(
+    pipe: Option<ChildStdin>,
+    input: Input,
+    more: mpsc::Receiver<Vec<u8>>,
+    lease: Option<LeaseWatch>,
+    let_go: &CancellationToken,
+) {
+    let Some(pipe) = pipe else { return };
+    let written = async {
+        match input.reader {
+            Reader::Program => feed_program(pipe, input.prompt, more).await,
+            Reader::Guard => feed_guard(pipe, input.prompt, more, lease).await,
         }
     };
     tokio::select! {
-        () = write => {}
-        () = let_go.cancelled() => return,
+        () = written => {}
+        () = let_go.cancelled() => {}
     }
-    if input.reader == Reader::Guard {
-        let_go.cancelled().await;
+}
+
+async fn feed_program(mut pipe: ChildStdin, prompt: Vec<u8>, mut more: mpsc::Receiver<Vec<u8>>) {
+    let mut next = Some(prompt);
+    while let Some(bytes) = next {
+        // A program need not read what it is given.
+        let _ = pipe.write_all(&bytes).await;
+        let _ = pipe.flush().await;
+        next = more.recv().await;
     }
+}
+
+/// Never ends by itself: the open pipe tells the guard that this process lives.
+async fn feed_guard(
+    mut pipe: ChildStdin,
+    prompt: Vec<u8>,
+    mut more: mpsc::Receiver<Vec<u8>>,
+    mut lease: Option<LeaseWatch>,
+) {
+    let mut message = Some(Message::Input(&prompt).to_bytes());
+    let mut is_open = true;
+    loop {
+        if let Some(message) = message.take() {
+            let _ = pipe.write_all(&message).await;
+            let _ = pipe.flush().await;
+        }
+        message = tokio::select! {
+            bytes = more.recv(), if is_open => {
+                is_open = bytes.is_some();
+                match bytes {
+                    // To the guard an empty input is the end of it.
+                    Some(bytes) if bytes.is_empty() => None,
+                    bytes => Some(Message::Input(&bytes.unwrap_or_default()).to_bytes()),
+                }
+            }
+            deadline = next_deadline(&mut lease) => Some(Message::Deadline(deadline).to_bytes()),
+        };
+    }
+}
+
+/// The deadline after a renewal. A lease that is over has none.
+async fn next_deadline(lease: &mut Option<LeaseWatch>) -> LeaseDeadline {
+    if let Some(watched) = lease
+        && watched.changed().await.is_ok()
+    {
+        return *watched.borrow_and_update();
+    }
+    std::future::pending().await
 }
 
 /// Resolves to the reason why the program must end now.

@@ -6,8 +6,10 @@ use std::time::Duration;
 use domain::{Epoch, JobId};
 use parking_lot::Mutex;
 use protocol::{Held, Holding, Progress};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+
+use crate::process::{LeaseDeadline, LeaseWatch};
 
 /// The leases of this process.
 #[derive(Default)]
@@ -23,12 +25,31 @@ pub(super) struct Holdings {
 struct Entry {
     epoch: Epoch,
     good_until: Duration,
+    /// The same for the guards of the programs that run under it.
+    deadline: watch::Sender<LeaseDeadline>,
     stop: CancellationToken,
     cause: Option<StopCause>,
     /// What its agent is doing.
     progress: Progress,
     /// Whether the coordinator was told so.
     is_told: bool,
+}
+
+/// How long a lease is good, from one answer of the coordinator.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LeaseTerm {
+    /// On this process's clock.
+    pub(super) good_until: Duration,
+    /// For the guards.
+    pub(super) deadline: LeaseDeadline,
+}
+
+/// What a run needs to know of its lease.
+pub(super) struct HeldLease {
+    /// Stops whatever is done under the lease.
+    pub(super) stop: CancellationToken,
+    /// Until when its programs may run.
+    pub(super) deadline: LeaseWatch,
 }
 
 /// Why a run has to stop.
@@ -46,17 +67,26 @@ pub(super) enum StopCause {
 
 impl Holdings {
     /// A lease begins; the token stops whatever is done under it. After [`Holdings::stop_all`] it is stopped already.
-    pub(super) fn begin(&self, job: JobId, epoch: Epoch, good_until: Duration) -> CancellationToken {
+    pub(super) fn begin(&self, job: JobId, epoch: Epoch, term: LeaseTerm) -> HeldLease {
         let stop = CancellationToken::new();
         let progress = Progress::default();
         let closed = self.closed.lock();
         if closed.is_some() {
             stop.cancel();
         }
-        let entry = Entry { epoch, good_until, stop: stop.clone(), cause: *closed, progress, is_told: true };
+        let (deadline, watched) = watch::channel(term.deadline);
+        let entry = Entry {
+            epoch,
+            good_until: term.good_until,
+            deadline,
+            stop: stop.clone(),
+            cause: *closed,
+            progress,
+            is_told: true,
+        };
         self.held.lock().insert(job, entry);
         self.changed.notify_one();
-        stop
+        HeldLease { stop, deadline: watched }
     }
 
     /// A lease is over.
@@ -102,13 +132,20 @@ impl Holdings {
     }
 
     /// The leases of a renewal that succeeded are good for longer. Renewals may finish out of order: the later end counts.
-    pub(super) fn renewed(&self, renewed: &[Held], good_until: Duration) {
+    pub(super) fn renewed(&self, renewed: &[Held], term: LeaseTerm) {
         let mut held = self.held.lock();
         for lease in renewed {
             if let Some(entry) = held.get_mut(&lease.job_id)
                 && entry.epoch == lease.lease_epoch
             {
-                entry.good_until = entry.good_until.max(good_until);
+                entry.good_until = entry.good_until.max(term.good_until);
+                entry.deadline.send_if_modified(|known| {
+                    let is_later = term.deadline.stop_at > known.stop_at;
+                    if is_later {
+                        *known = term.deadline;
+                    }
+                    is_later
+                });
             }
         }
     }
@@ -166,6 +203,7 @@ impl Holdings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::BootInstant;
 
     fn job(n: u8) -> JobId {
         JobId::from_bytes([n; 16])
@@ -175,11 +213,19 @@ mod tests {
         Duration::from_secs(n)
     }
 
+    fn until(n: u64) -> LeaseTerm {
+        let boot = BootInstant::now();
+        LeaseTerm {
+            good_until: secs(n),
+            deadline: LeaseDeadline { stop_at: boot.after(secs(n)), kill_at: boot.after(secs(n + 1)) },
+        }
+    }
+
     #[test]
     fn a_run_whose_lease_ran_out_is_stopped_and_others_go_on() {
         let holdings = Holdings::default();
-        let early = holdings.begin(job(1), Epoch(1), secs(10));
-        let late = holdings.begin(job(2), Epoch(1), secs(20));
+        let early = holdings.begin(job(1), Epoch(1), until(10)).stop;
+        let late = holdings.begin(job(2), Epoch(1), until(20)).stop;
 
         let next = holdings.stop_overdue(secs(10));
 
@@ -190,10 +236,10 @@ mod tests {
     #[test]
     fn a_lease_that_begins_after_everything_was_stopped_is_stopped_for_the_same_cause() {
         let holdings = Holdings::default();
-        holdings.begin(job(1), Epoch(1), secs(10));
+        holdings.begin(job(1), Epoch(1), until(10));
 
         holdings.stop_all(StopCause::Farewell);
-        let late = holdings.begin(job(2), Epoch(1), secs(10));
+        let late = holdings.begin(job(2), Epoch(1), until(10)).stop;
 
         assert!(late.is_cancelled());
         assert_eq!(holdings.cause(job(2), Epoch(1)), Some(StopCause::Farewell));
@@ -202,17 +248,22 @@ mod tests {
     #[test]
     fn a_renewal_that_answers_late_never_shortens_a_lease() {
         let holdings = Holdings::default();
-        holdings.begin(job(1), Epoch(1), secs(30));
+        let (first, held) = (until(30), [Held { job_id: job(1), lease_epoch: Epoch(1) }]);
+        let lease = holdings.begin(job(1), Epoch(1), first);
 
-        holdings.renewed(&[Held { job_id: job(1), lease_epoch: Epoch(1) }], secs(20));
+        holdings.renewed(&held, until(20));
 
         assert_eq!(holdings.stop_overdue(secs(25)), Some(secs(30)));
+        assert_eq!(*lease.deadline.borrow(), first.deadline);
+        let later = until(40);
+        holdings.renewed(&held, later);
+        assert_eq!(*lease.deadline.borrow(), later.deadline);
     }
 
     #[test]
     fn a_directive_for_an_older_epoch_stops_nothing() {
         let holdings = Holdings::default();
-        let stop = holdings.begin(job(1), Epoch(5), secs(30));
+        let stop = holdings.begin(job(1), Epoch(5), until(30)).stop;
 
         holdings.stop(job(1), Epoch(4), StopCause::Lost);
 
@@ -222,7 +273,7 @@ mod tests {
     #[test]
     fn what_an_agent_does_is_told_once() {
         let holdings = Holdings::default();
-        holdings.begin(job(1), Epoch(1), secs(30));
+        holdings.begin(job(1), Epoch(1), until(30));
         let doing = |what: &str| Progress { doing: Some(what.to_owned()), ..Progress::default() };
         let untold = || holdings.list().into_iter().map(|holding| holding.progress).collect::<Vec<_>>();
 

@@ -100,11 +100,11 @@ impl Station {
             return;
         }
         fail_point!("factory::nonce_saved", |_| ());
-        let sent_at = self.clock.monotonic();
+        let sent_at = self.sent_at();
         match self.ask_for(job, seq, nonce).await {
             Ok(accepted) => {
                 fail_point!("factory::accepted", |_| ());
-                let good_until = self.good_until(sent_at, accepted.lease_ttl_ms);
+                let term = self.lease_term(sent_at, accepted.lease_ttl_ms);
                 record.epoch = Some(accepted.lease_epoch);
                 record.repo.clone_from(&accepted.assignment.repo);
                 record.stage = LocalStage::Preparing;
@@ -114,7 +114,7 @@ impl Station {
                         self.run_errand(&accepted.assignment, &order).await;
                         self.ledger.forget(&record).await;
                     }
-                    None => self.work(record, accepted, good_until).await,
+                    None => self.work(record, accepted, term).await,
                 }
             }
             Err(error) => {

@@ -1,13 +1,13 @@
 //! Asking for work, where it is not offered [D1].
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::{ClaimNonce, Flags, Insights, Mode, ProductId};
 use fail::fail_point;
 use protocol::{Claim, Claimed, ClientError, Granted, ReleaseWork};
 use tracing::{debug, info};
 
+use super::holding::LeaseTerm;
 use super::pace::{Asking, Found, Pace, Woken};
 use super::settings::PollWhen;
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, reports};
@@ -84,7 +84,7 @@ impl Station {
         let fresh = ClaimNonce::new(self.clock.now(), self.entropy.bytes());
         let Some(nonce) = self.nonce.current(self.instance, fresh).await else { return Found::Nothing };
         fail_point!("factory::claim_nonce_saved", |_| Found::Nothing);
-        let sent_at = self.clock.monotonic();
+        let sent_at = self.sent_at();
         let request = Claim {
             factory_id: None,
             instance: self.instance,
@@ -98,8 +98,8 @@ impl Station {
             Ok(claimed) => {
                 fail_point!("factory::claimed", |_| Found::Nothing);
                 for granted in claimed.granted {
-                    let good_until = self.good_until(sent_at, granted.accepted.lease_ttl_ms);
-                    self.take_granted(granted, nonce, good_until).await;
+                    let term = self.lease_term(sent_at, granted.accepted.lease_ttl_ms);
+                    self.take_granted(granted, nonce, term).await;
                 }
                 self.nonce.spent();
                 Found::Work
@@ -131,7 +131,7 @@ impl Station {
     }
 
     /// Begins with a job that was claimed, as with one that was offered and accepted.
-    async fn take_granted(self: &Arc<Self>, granted: Granted, nonce: ClaimNonce, good_until: Duration) {
+    async fn take_granted(self: &Arc<Self>, granted: Granted, nonce: ClaimNonce, term: LeaseTerm) {
         let Granted { dispatch_seq, accepted } = granted;
         let (job, epoch) = (accepted.assignment.job_id, accepted.lease_epoch);
         if !self.taking.lock().insert((job, dispatch_seq)) {
@@ -157,7 +157,7 @@ impl Station {
         }
         let station = Arc::clone(self);
         self.tasks.spawn(async move {
-            station.work(record, accepted, good_until).await;
+            station.work(record, accepted, term).await;
             station.is_over(job, dispatch_seq);
         });
     }

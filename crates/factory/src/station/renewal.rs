@@ -5,8 +5,9 @@ use std::time::Duration;
 use protocol::{ClientError, Directive, HeartbeatAnswer, Renew, Renewed};
 use tracing::{debug, info, warn};
 
-use super::holding::StopCause;
+use super::holding::{LeaseTerm, StopCause};
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
+use crate::process::{BootInstant, LeaseDeadline};
 use crate::run_key::RunKey;
 
 /// How often the coordinator is told at most what agents are doing, beyond the renewals that are due.
@@ -14,6 +15,13 @@ pub(super) const PROGRESS_EVERY: Duration = Duration::from_secs(3);
 
 /// What a coordinator answers to somebody who holds nothing: another has the job, or a restored store never heard of it.
 const NOT_OURS: [&str; 2] = ["fenced", "no_such_job"];
+
+/// When a request was sent, on the clock of this process and on the one that it shares with its guards.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SentAt {
+    clock: Duration,
+    boot: BootInstant,
+}
 
 impl Station {
     /// Renews and gives signs of life until the coordinator no longer wants this process.
@@ -56,7 +64,7 @@ impl Station {
 
     async fn renew(&self) -> Result<(), ClientError> {
         let holdings = self.holdings.list();
-        let sent_at = self.clock.monotonic();
+        let sent_at = self.sent_at();
         let request = Renew {
             instance: self.instance,
             held: holdings.clone(),
@@ -65,11 +73,11 @@ impl Station {
         };
         let path = format!("/factories/{}/renew", self.settings.name);
         let answer: Renewed = self.client.post(&path, &request).await?;
-        let good_until = self.good_until(sent_at, answer.lease_ttl_ms);
+        let term = self.lease_term(sent_at, answer.lease_ttl_ms);
         self.holdings.told(&holdings);
         let held = holdings.into_iter().map(|holding| holding.held);
         let kept: Vec<_> = held.filter(|lease| !answer.lost.contains(lease)).collect();
-        self.holdings.renewed(&kept, good_until);
+        self.holdings.renewed(&kept, term);
         for lease in &answer.lost {
             let (job, epoch) = (lease.job_id, lease.lease_epoch);
             info!(job.id = %job, lease.epoch = %epoch, "Job `{job}` is no longer ours");
@@ -109,11 +117,17 @@ impl Station {
     }
 
     /// Until when a lease is good, counted from before the request for it was sent. The margin leaves time to end a
-    /// process group politely before anybody else may start.
-    pub(super) fn good_until(&self, sent_at: Duration, lease_ttl_ms: u64) -> Duration {
+    /// process group politely before anybody else may start; the guards kill what is left of it before the margin is over.
+    pub(super) fn lease_term(&self, sent_at: SentAt, lease_ttl_ms: u64) -> LeaseTerm {
         let ttl = Duration::from_millis(lease_ttl_ms);
         let margin = (Duration::from_millis(self.settings.limits.grace_ms) + ttl / 10).min(ttl / 3);
-        sent_at + ttl - margin
+        let (stop_at, kill_at) = (sent_at.boot.after(ttl - margin), sent_at.boot.after(ttl - ttl / 10));
+        LeaseTerm { good_until: sent_at.clock + ttl - margin, deadline: LeaseDeadline { stop_at, kill_at } }
+    }
+
+    /// The instant before a request for a lease is sent.
+    pub(super) fn sent_at(&self) -> SentAt {
+        SentAt { clock: self.clock.monotonic(), boot: BootInstant::now() }
     }
 
     /// Stops each run whose lease could not be renewed in time.

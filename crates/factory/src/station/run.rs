@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::backlog::{LogBacklog, LogWriter};
+use super::holding::{HeldLease, LeaseTerm};
 use super::recovery::say_what_is_left_out;
 use super::{NoRepo, Station};
 use crate::config::RepoConfig;
@@ -29,7 +30,7 @@ use crate::engine::{Activity, EngineError};
 use crate::error::Error;
 use crate::left_out::LeftOut;
 use crate::mirror::Mirror;
-use crate::process::Launcher;
+use crate::process::{Launcher, LeaseWatch};
 use crate::run_key::RunKey;
 use crate::runs::RunRecord;
 use crate::workspace::Worktree;
@@ -40,6 +41,8 @@ struct Run {
     record: RunRecord,
     assignment: Assignment,
     stop: CancellationToken,
+    /// Until when its programs may run; their guards end them then.
+    deadline: LeaseWatch,
     /// What still ships the output of setup and engine.
     log: Option<JoinHandle<()>>,
     /// Where that output goes in while nobody writes to it.
@@ -180,14 +183,15 @@ impl Trouble {
 
 impl Station {
     /// Works on a job until it is reported, one way or another.
-    pub(super) async fn work(self: &Arc<Self>, record: RunRecord, accepted: Accepted, good_until: Duration) {
+    pub(super) async fn work(self: &Arc<Self>, record: RunRecord, accepted: Accepted, term: LeaseTerm) {
         let key = RunKey { job: record.job, epoch: accepted.lease_epoch };
-        let stop = self.holdings.begin(key.job, key.epoch, good_until);
+        let HeldLease { stop, deadline } = self.holdings.begin(key.job, key.epoch, term);
         let mut run = Run {
             key,
             record,
             assignment: accepted.assignment,
             stop,
+            deadline,
             log: None,
             log_writer: None,
             engine: None,

@@ -7,6 +7,7 @@ mod fleet;
 mod hosts;
 mod kills;
 mod many;
+mod paused;
 mod restoring;
 mod stale;
 mod steps;

@@ -97,6 +97,10 @@ impl Station {
 
     /// A stopped run saves its work and gives the job back; one that was taken from us has nothing to give.
     pub(super) async fn let_go(&self, run: &mut Run, place: Option<&Place>) -> Answered {
+        if run.deadline.borrow().has_passed() {
+            // A guard may have ended the engine before this process knew: it was stopped, or the machine suspended.
+            self.holdings.stop(run.key.job, run.key.epoch, StopCause::Unrenewed);
+        }
         let cause = self.holdings.cause(run.key.job, run.key.epoch);
         let insights = run.activity.lock().insights.clone();
         let checkpoint = self.save_on_the_way_out(run, place).await;

@@ -84,7 +84,8 @@ impl Station {
     /// Starts programs that find no home but the run's own: what one agent leaves there is not read by the next.
     fn launcher_at_home(&self, run: &Run) -> Result<Launcher, Trouble> {
         let own = self.host.home(run.key)?;
-        let launcher = self.launcher.clone().reaching([(own.clone(), Reach::Everything)]);
+        let launcher = self.launcher.clone().under_lease(run.deadline.clone());
+        let launcher = launcher.reaching([(own.clone(), Reach::Everything)]);
         let launcher = match launcher.narrows(&std::env::temp_dir()) {
             true => {
                 launcher.with_variables([("TMPDIR".to_owned(), self.host.own_temporary(run.key)?.into_os_string())])

@@ -63,16 +63,25 @@ impl Fleet {
              if grep -q 'fail on your first attempt' prompt-$GIGA_JOB_ID && [ \"$GIGA_ATTEMPT\" = 1 ]; then exit 1; fi\n\
              if grep -q 'begin, then' prompt-$GIGA_JOB_ID; then echo begun >> \"$mine\"; fi\n\
              while grep -q 'wait for the signal' prompt-$GIGA_JOB_ID && [ ! -f '{signal}' ]; do sleep 0.05; done\n\
+             if grep -q 'beat until the signal' prompt-$GIGA_JOB_ID; then sh '{beat}'; fi\n\
              for step in 1 2 3 4; do echo $step >> \"$mine\"; sleep 0.1; done\n\
              echo done > \"out-$GIGA_JOB_ID\"\n",
             journal = self.path("journal").display(),
             places = self.path("places").display(),
             resumed = self.path("resumed").display(),
             signal = self.path("signal").display(),
+            beat = self.path("beat.sh").display(),
         );
         std::fs::write(self.path("engine.sh"), script).unwrap();
+        // Says again and again that it runs, and takes no polite word for an end.
+        let beat = format!(
+            "trap '' TERM\nwhile [ ! -f '{signal}' ]; do echo \"$GIGA_EPOCH\" >> '{beats}'; sleep 0.05; done\n",
+            signal = self.path("signal").display(),
+            beats = self.path("beats").display(),
+        );
+        std::fs::write(self.path("beat.sh"), beat).unwrap();
         // The fleet's data lies beside them: an engine finds what is there, and could make nothing new.
-        for name in ["journal", "places", "resumed"] {
+        for name in ["journal", "places", "resumed", "beats"] {
             std::fs::write(self.path(name), "").unwrap();
         }
     }
@@ -271,11 +280,36 @@ impl Fleet {
         self.insist(async || client.post::<_, FactoryView>(&path, &request).await.ok()).await;
     }
 
+    /// The command that writes down that it runs until the signal is given.
+    pub(super) fn beat_command(&self) -> String {
+        format!("sh {}", self.path("beat.sh").display())
+    }
+
+    /// The epochs that wrote to the file of beats, in the order in which they did; each once for as long as it goes on.
+    pub(super) fn beats(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path("beats")).unwrap_or_default();
+        let mut epochs: Vec<_> = text.lines().map(str::to_owned).collect();
+        epochs.dedup();
+        epochs
+    }
+
+    /// Has factories that are started from now on run a command in each new worktree.
+    pub(super) fn set_up_with(&self, command: &str) {
+        let config =
+            self.configuration().replace("[factory.engines", &format!("setup = ['{command}']\n[factory.engines"));
+        std::fs::write(self.path("giga.toml"), config).unwrap();
+    }
+
     /// Submits a job however often that takes; the key makes it one job.
     pub(super) async fn submit(&self, number: usize, prompt: &str) -> JobId {
+        self.submit_with(number, "", prompt).await
+    }
+
+    /// The same with more lines in the front matter.
+    pub(super) async fn submit_with(&self, number: usize, more: &str, prompt: &str) -> JobId {
         let client = self.client().await;
         let request = Submit {
-            body_md: format!("---\ntitle: job {number}\nrepo: work\n---\n{prompt}\n"),
+            body_md: format!("---\ntitle: job {number}\nrepo: work\n{more}---\n{prompt}\n"),
             idempotency_key: Some(format!("job-{number}")),
             ..Submit::default()
         };
