@@ -22,7 +22,8 @@ impl Coordinator {
         // Any decided answer ends the message; without one it is delivered again (protocol 6).
         if !matches!(granted, Err(Error::Store(_) | Error::Broker(_) | Error::Contended(_))) {
             let message = MessageId { job: request.job_id, seq: request.dispatch_seq };
-            self.inboxes.settle(&factory, message).await;
+            self.inboxes.settle(&factory, message);
+            self.inboxes.complete_ended(&factory).await;
         }
         granted
     }
@@ -58,6 +59,7 @@ impl Coordinator {
             .await?;
         fail_point!("accept::committed");
         let epoch = granted.value.epoch();
+        self.note_accepted(factory);
         self.count_from_now(request, epoch);
         info!(job.id = %request.job_id, lease.epoch = %epoch, factory.id = %factory, "Granted job `{}` to factory `{factory}`", request.job_id);
         let assignment = self.assignment(&granted.value).await?;

@@ -25,6 +25,7 @@ impl Coordinator {
         if !self.is_warming() {
             items.extend(self.errand_alerts(who));
             items.extend(self.factory_alerts());
+            items.extend(self.unresponsive_alerts());
         }
         items.extend(self.request_alerts(who));
         items.extend(self.question_alerts(who));
@@ -156,6 +157,24 @@ impl Coordinator {
                     "factory `{id}` has been silent since {since}: start it, or forget it with `giga factories --prune`"
                 );
                 let mut alert = alert(AlertCode::StaleFactory, message, since, None);
+                alert.factory_id = Some(id.clone());
+                alert
+            })
+            .collect()
+    }
+
+    /// Factories that are connected and take no work.
+    fn unresponsive_alerts(&self) -> Vec<Alert> {
+        let desk = self.desk.lock();
+        let is_live = |id: &domain::FactoryId| desk.fleet.get(id).is_some_and(|state| state.presence == Presence::Live);
+        let alarming = desk.offer_answers.alarming().filter(|(id, _)| is_live(id));
+        alarming
+            .map(|(id, streak)| {
+                let message = format!(
+                    "factory `{id}` {} ({} times in a row): read its log, check its disk, or restart it",
+                    streak.problem, streak.count
+                );
+                let mut alert = alert(AlertCode::UnresponsiveFactory, message, streak.since, None);
                 alert.factory_id = Some(id.clone());
                 alert
             })

@@ -130,7 +130,7 @@ impl Coordinator {
     pub(crate) fn announce<'a>(&self, written: impl Iterator<Item = &'a Versioned<Arc<Job>>>) {
         let moment = self.moment();
         let mut has_work = false;
-        let is_sooner = {
+        let (is_sooner, ended_offers) = {
             let mut desk = self.desk.lock();
             let before = desk.timing();
             for job in written {
@@ -139,8 +139,11 @@ impl Coordinator {
                 // A run may have begun or ended with it.
                 self.log_bell.ring(job.value.id());
             }
-            desk.timing().is_sooner_than(&before)
+            (desk.timing().is_sooner_than(&before), desk.take_ended_offers())
         };
+        for (factory, message) in ended_offers {
+            self.inboxes.settle(&factory, message);
+        }
         if has_work {
             self.work.notify_one();
         }

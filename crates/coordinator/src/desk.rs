@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    EngineName, Factory, FactoryId, Flags, Job, JobId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage, StageName,
-    Timestamp, Versioned,
+    EngineName, Factory, FactoryId, Flags, Job, JobId, MessageId, Obstacle, Product, ProductId, Shape, ShapeKey, Stage,
+    StageName, Timestamp, Versioned,
 };
 use foldhash::HashMap;
 use scheduler::{Fleet, FleetView, Queue, Rest, Seat, Waiting, Weights};
@@ -19,6 +19,7 @@ use crate::closed::Closed;
 use crate::deadlines::Deadlines;
 use crate::errands::Errands;
 use crate::leases::Leases;
+use crate::offers::OfferAnswers;
 use crate::registry::{Former, Pulse};
 use crate::windows::Windows;
 
@@ -80,6 +81,9 @@ pub(crate) struct Desk {
     pub(crate) pulses: HashMap<FactoryId, Pulse>,
     pub(crate) former: Former,
     pub(crate) leases: Leases,
+    pub(crate) offer_answers: OfferAnswers,
+    /// Offers that ended since [`Desk::take_ended_offers`] was called last.
+    ended_offers: Vec<(FactoryId, MessageId)>,
     pub(crate) windows: Windows,
 }
 
@@ -114,6 +118,7 @@ impl Desk {
             return false;
         }
         *self.versions.entry(job.value.product().clone()).or_default() += 1;
+        self.note_ended_offer(&job.value);
         let was_known = self.forget(id);
         if job.value.seat().is_none() && job.value.dispatch().is_none() {
             self.engines.remove(&id);
@@ -132,6 +137,26 @@ impl Desk {
         self.place(&job.value, moment.now);
         self.jobs.insert(id, job);
         true
+    }
+
+    /// However an offer ends, its credit comes back: accepted, declined, expired, cancelled (row 33).
+    fn note_ended_offer(&mut self, job: &Job) {
+        let Some(known) = self.jobs.get(&job.id()) else { return };
+        let Some(offer) = known.value.dispatch() else { return };
+        if job.dispatch().is_none_or(|now| now.seq != offer.seq) {
+            self.ended_offers.push((offer.target.clone(), MessageId { job: job.id(), seq: offer.seq }));
+        }
+    }
+
+    /// Offers that ended since this was called last.
+    pub(crate) fn take_ended_offers(&mut self) -> Vec<(FactoryId, MessageId)> {
+        std::mem::take(&mut self.ended_offers)
+    }
+
+    /// Whether a message's offer still stands.
+    pub(crate) fn is_offered(&self, message: MessageId) -> bool {
+        let offer = self.jobs.get(&message.job).and_then(|job| job.value.dispatch());
+        offer.is_some_and(|offer| offer.seq == message.seq)
     }
 
     /// Puts a job where its stage says it belongs.

@@ -33,6 +33,8 @@ struct Desk {
     directives: mpsc::Sender<Directive>,
     /// Offers that were delivered and not yet answered: each costs one credit, however often it was delivered.
     unanswered: Mutex<HashMap<MessageId, Vec<Delivery>>>,
+    /// Deliveries whose offer has ended: the stream completes them at the broker.
+    ended: Mutex<Vec<Delivery>>,
     answered: Notify,
     closed: CancellationToken,
 }
@@ -77,6 +79,7 @@ impl Coordinator {
             subscription,
             directives,
             unanswered: Mutex::default(),
+            ended: Mutex::default(),
             answered: Notify::new(),
             closed: CancellationToken::new(),
         });
@@ -99,20 +102,37 @@ impl Coordinator {
     }
 }
 
-impl Inboxes {
-    /// An offer was answered, one way or another: its message is over and its credit comes back.
-    pub(crate) async fn settle(&self, factory: &FactoryId, message: MessageId) {
-        let Some(desk) = self.open.lock().get(factory).cloned() else { return };
-        let Some(deliveries) = desk.unanswered.lock().remove(&message) else { return };
-        desk.answered.notify_one();
-        for delivery in deliveries {
-            match desk.subscription.complete(&delivery.receipt).await {
+impl Desk {
+    /// Completes what has ended at the broker, so that it is not delivered again.
+    async fn complete_ended(&self, factory: &FactoryId) {
+        let ended = std::mem::take(&mut *self.ended.lock());
+        for delivery in ended {
+            match self.subscription.complete(&delivery.receipt).await {
                 Ok(()) | Err(BrokerError::Expired | BrokerError::Closed) => {}
                 Err(error) => {
+                    let message = delivery.message.id();
                     warn!(factory.id = %factory, %error, "Could not complete message `{message}`: it may come again");
                 }
             }
         }
+    }
+}
+
+impl Inboxes {
+    /// Completes the messages of a factory whose offers have ended.
+    pub(crate) async fn complete_ended(&self, factory: &FactoryId) {
+        let desk = self.open.lock().get(factory).cloned();
+        if let Some(desk) = desk {
+            desk.complete_ended(factory).await;
+        }
+    }
+
+    /// An offer ended, one way or another: its message is over and its credit comes back.
+    pub(crate) fn settle(&self, factory: &FactoryId, message: MessageId) {
+        let Some(desk) = self.open.lock().get(factory).cloned() else { return };
+        let Some(deliveries) = desk.unanswered.lock().remove(&message) else { return };
+        desk.ended.lock().extend(deliveries);
+        desk.answered.notify_one();
     }
 
     /// Asks something of a factory, if its inbox is open. Its next renewal says the same.
@@ -155,6 +175,7 @@ impl Inbox {
             return Some(InboxEvent::Hello { modes: self.told.clone() });
         }
         loop {
+            self.desk.complete_ended(&self.factory).await;
             let has_credit = self.desk.unanswered.lock().len() < self.credit;
             tokio::select! {
                 biased;
@@ -168,14 +189,18 @@ impl Inbox {
                         return Some(InboxEvent::Modes(modes));
                     }
                 }
+                // Comes before what is delivered next, so that the broker hears of what has ended.
+                () = self.desk.answered.notified() => {}
                 delivery = self.desk.subscription.receive(), if has_credit => match delivery {
-                    Ok(delivery) => return Some(self.deliver(delivery)),
+                    Ok(delivery) => match self.deliver(delivery) {
+                        Some(event) => return Some(event),
+                        None => continue,
+                    },
                     Err(error) => {
                         info!(factory.id = %self.factory, %error, "The inbox of factory `{}` ends", self.factory);
                         return None;
                     }
                 },
-                () = self.desk.answered.notified(), if !has_credit => {}
             }
         }
     }
@@ -185,10 +210,17 @@ impl Inbox {
         self.modes.borrow_and_update().value.limited_to(&self.products)
     }
 
-    fn deliver(&self, delivery: Delivery) -> InboxEvent {
+    /// Passes an offer on, unless it has ended since it was published: nobody would answer it any more.
+    fn deliver(&self, delivery: Delivery) -> Option<InboxEvent> {
         let message = delivery.message.clone();
-        self.desk.unanswered.lock().entry(message.id()).or_default().push(delivery);
-        InboxEvent::Dispatch(message)
+        // Under one lock with the look at the offer, so that one that ends now is found by `settle`.
+        let mut unanswered = self.desk.unanswered.lock();
+        if !self.coordinator.desk.lock().is_offered(message.id()) {
+            self.desk.ended.lock().push(delivery);
+            return None;
+        }
+        unanswered.entry(message.id()).or_default().push(delivery);
+        Some(InboxEvent::Dispatch(message))
     }
 }
 

@@ -27,6 +27,7 @@ mod leases;
 mod logs;
 mod looks;
 mod modes;
+mod offers;
 mod order;
 mod prepare;
 mod principal;

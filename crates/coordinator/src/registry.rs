@@ -116,6 +116,7 @@ impl Coordinator {
         self.register(factory.clone(), known).await?;
         self.heard(who, &id, load, disk, now);
         if is_new_process {
+            self.note_accepted(&id);
             info!(factory.id = %id, "Factory `{id}` registered with {} seats", factory.seat_limit);
             self.revoke_others(&factory).await;
         }
@@ -169,6 +170,7 @@ impl Coordinator {
             let mut desk = self.desk.lock();
             desk.factories.remove(id);
             desk.pulses.remove(id);
+            desk.offer_answers.forget(id);
             desk.former.forget(id);
             desk.fleet.remove(id);
             desk.leases.of_factory(id)
@@ -293,6 +295,7 @@ impl Coordinator {
             load: pulse.map_or(0.0, |pulse| pulse.load),
             health: self.counters.health(id),
             disk_low: free.is_some_and(|free| free < self.settings.disk_free_min_bytes),
+            unresponsive: desk.offer_answers.problem(id),
             resting,
         };
         desk.fleet.upsert(state);

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::{Epoch, ErrandState, JobId, Stage, StageEvent, Timestamp, Verdict};
+use domain::{Dispatch, DispatchSeq, Epoch, ErrandState, JobId, Stage, StageEvent, Timestamp, Unaccepted, Verdict};
 use fail::fail_point;
 use futures_util::{StreamExt as _, future, stream};
 use tracing::{debug, info, warn};
@@ -56,6 +56,7 @@ impl Coordinator {
     pub async fn tick(&self) {
         self.look_at_presence();
         self.wake_engines();
+        self.resume_offers();
         self.reap_expired().await;
         let now = self.now();
         let overdue = self.desk.lock().overdue(now, OVERDUE_MAX);
@@ -136,7 +137,7 @@ impl Coordinator {
             return Ok(());
         }
         match (job.value.stage(), job.value.errand().map(|errand| &errand.state)) {
-            (Stage::Queued { dispatch: Some(offer), .. }, _) => self.take_back(id, offer.seq).await,
+            (Stage::Queued { dispatch: Some(offer), .. }, _) => self.expire_offer(id, offer).await,
             (Stage::Queued { dispatch: None, .. }, _) | (_, Some(ErrandState::Waiting { .. })) => {
                 let is_set_aside = self.desk.lock().is_set_aside(id);
                 if is_set_aside && self.waits_for_deps(id).await? {
@@ -147,8 +148,14 @@ impl Coordinator {
                 self.work.notify_one();
                 Ok(())
             }
-            (_, Some(ErrandState::Dispatched { dispatch })) => self.take_errand_back(id, dispatch.seq).await,
-            (_, Some(ErrandState::Held { lease, .. })) => self.take_errand_back(id, lease.seq).await,
+            (_, Some(ErrandState::Dispatched { dispatch })) => {
+                let message = format!("`{}` did not answer in time", dispatch.target);
+                self.take_errand_back(id, dispatch.seq, message).await
+            }
+            (_, Some(ErrandState::Held { lease, .. })) => {
+                let message = format!("timed out: no report from `{}`", lease.factory);
+                self.take_errand_back(id, lease.seq, message).await
+            }
             (_, None) => {
                 self.desk.lock().drop_deadline(id);
                 Ok(())
@@ -156,8 +163,20 @@ impl Coordinator {
         }
     }
 
-    /// Nobody accepted in time: no attempt is counted, and another target is preferred (protocol 4).
-    async fn take_back(&self, id: JobId, seq: domain::DispatchSeq) -> Result<(), Error> {
+    /// The target did not accept in time. One that is connected is at fault itself, which the job does not pay for.
+    async fn expire_offer(&self, id: JobId, offer: &Dispatch) -> Result<(), Error> {
+        // A factory that was told to wait for a dependency did answer.
+        let is_connected = self.inboxes.is_open(&offer.target) && !self.waits_for_deps(id).await?;
+        let why = if is_connected { Unaccepted::Unanswered } else { Unaccepted::Undelivered };
+        self.take_back(id, offer.seq, why).await?;
+        if is_connected {
+            self.note_unanswered(&offer.target, id);
+        }
+        Ok(())
+    }
+
+    /// An offer ended without a lease: no attempt is counted, and another target is preferred (protocol 4).
+    pub(crate) async fn take_back(&self, id: JobId, seq: DispatchSeq, why: Unaccepted) -> Result<(), Error> {
         fail_point!("take_back::before_commit");
         // A factory that was told to wait for a dependency did not decline the job.
         let waits_for_deps = self.waits_for_deps(id).await?;
@@ -167,21 +186,25 @@ impl Coordinator {
                     let now = self.now();
                     let verdict = match waits_for_deps {
                         true => Verdict::Retry { not_before: Some(now.after(self.settings.sweep_every)) },
-                        false => self.settings.retry.after_expired_dispatch(job.unaccepted()),
+                        false if why == Unaccepted::Undelivered => {
+                            self.settings.retry.after_expired_dispatch(job.unaccepted())
+                        }
+                        false => Verdict::Retry { not_before: None },
                     };
-                    job.apply(StageEvent::DispatchExpired { seq, verdict }, now, COORDINATOR).map(Decision::Write)
+                    let why = why.clone();
+                    job.apply(StageEvent::DispatchExpired { seq, why, verdict }, now, COORDINATOR).map(Decision::Write)
                 }
                 _ => Ok(Decision::Keep),
             })
             .await?;
         if let Amended::Written(job) = amended {
-            info!(job.id = %id, dispatch.seq = %seq, "Nobody accepted dispatch {seq} of job `{id}` in time");
+            info!(job.id = %id, dispatch.seq = %seq, "Dispatch {seq} of job `{id}` was not accepted, requeued");
             self.after_report(&job.value).await;
         }
         Ok(())
     }
 
-    async fn take_errand_back(&self, id: JobId, seq: domain::DispatchSeq) -> Result<(), Error> {
+    pub(crate) async fn take_errand_back(&self, id: JobId, seq: DispatchSeq, message: String) -> Result<(), Error> {
         fail_point!("take_errand_back::before_commit");
         self.amend(id, |job| {
             let is_the_one = match job.errand().map(|errand| &errand.state) {
@@ -193,10 +216,11 @@ impl Coordinator {
                 return Ok(Decision::Keep);
             }
             let epoch = job.epoch();
-            job.apply(StageEvent::ErrandExpired { epoch, seq }, self.now(), COORDINATOR).map(Decision::Write)
+            let message = message.clone();
+            job.apply(StageEvent::ErrandExpired { epoch, seq, message }, self.now(), COORDINATOR).map(Decision::Write)
         })
         .await?;
-        info!(job.id = %id, "The promotion or merge of job `{id}` was not finished in time, giving it to another");
+        info!(job.id = %id, "The promotion or merge of job `{id}` was not finished, giving it to another factory: {message}");
         Ok(())
     }
 
@@ -254,6 +278,9 @@ impl Coordinator {
         }
         if let Some(rest) = self.until_engines_wake(&desk) {
             pause = pause.min(rest + Duration::from_millis(1));
+        }
+        if let Some(resume) = self.until_offers_resume(&desk) {
+            pause = pause.min(resume + Duration::from_millis(1));
         }
         if self.is_warming() {
             pause = pause.min(self.settings.renew_every);

@@ -58,8 +58,10 @@ pub enum EventKind {
     Unblocked,
     /// It was offered to a factory.
     Dispatched,
-    /// Nobody accepted the offer in time.
+    /// The target did not accept the offer in time.
     DispatchExpired,
+    /// The target declined the offer.
+    DispatchDeclined,
     /// A factory holds it.
     Granted,
     /// The engine runs.

@@ -53,6 +53,8 @@ pub use retry::{RetryPolicy, Verdict};
 pub use run::{Evidence, Insights, Run, RunOutcome, Spent};
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
-pub use stage::{Account, Completion, Holder, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, UnknownStage};
+pub use stage::{
+    Account, Completion, Holder, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, Unaccepted, UnknownStage,
+};
 pub use time::{Clock, Entropy, Timestamp, TimestampError};
 pub use usage_window::UsageWindow;

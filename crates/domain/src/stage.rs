@@ -6,7 +6,7 @@ mod name;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{Account, Completion, Holder, KeepCheckpoint, StageEvent};
+pub use event::{Account, Completion, Holder, KeepCheckpoint, StageEvent, Unaccepted};
 pub use name::{StageName, UnknownStage};
 
 use crate::ids::Epoch;
@@ -134,7 +134,9 @@ impl Stage {
             (Self::Queued { dispatch: None, not_before }, E::Dispatched { dispatch }) => {
                 Ok(Self::Queued { dispatch: Some(dispatch.clone()), not_before })
             }
-            (Self::Queued { dispatch: Some(offer), .. }, E::DispatchExpired { seq, verdict }) if offer.seq == *seq => {
+            (Self::Queued { dispatch: Some(offer), .. }, E::DispatchExpired { seq, verdict, .. })
+                if offer.seq == *seq =>
+            {
                 Ok(verdict.stage())
             }
             (Self::Queued { dispatch, .. }, E::Granted { lease }) => {

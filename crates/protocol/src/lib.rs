@@ -41,9 +41,9 @@ pub use quota::{CredentialList, CredentialView, QuotaAnswer, QuotaWork, ResumeCr
 pub use sse::{SseEvent, SseParser};
 pub use transfer::Download;
 pub use work::{
-    Accept, Accepted, AskWork, Assignment, CompleteWork, Completed, Directive, ErrandOutcome, ErrandReport, FailWork,
-    Failed, Held, InboxEvent, LogAppended, Patch, PromoteOrder, ReleaseWork, Renew, Renewed, StageAnswer, StartWork,
-    Work, WorkAnswer, WorkOperation, WorkOutcome, WorkResult,
+    Accept, Accepted, AskWork, Assignment, CompleteWork, Completed, Decline, DeclineReason, Directive, ErrandOutcome,
+    ErrandReport, FailWork, Failed, Held, InboxEvent, LogAppended, Patch, PromoteOrder, ReleaseWork, Renew, Renewed,
+    StageAnswer, StartWork, Work, WorkAnswer, WorkOperation, WorkOutcome, WorkResult,
 };
 
 /// The version of the wire protocol. A coordinator serves factories of this version and of the one before.

@@ -43,6 +43,8 @@ pub enum AlertCode {
     Unplaceable,
     /// A factory has gone silent.
     StaleFactory,
+    /// A connected factory leaves offers unanswered, or declines them.
+    UnresponsiveFactory,
     /// A job is in the dead letters.
     DeadLetter,
     /// Dispatching takes too long.

@@ -5,7 +5,7 @@ mod batch;
 mod renew;
 mod report;
 
-pub use accept::{Accept, Accepted, Assignment, PromoteOrder};
+pub use accept::{Accept, Accepted, Assignment, Decline, DeclineReason, PromoteOrder};
 pub use batch::{Work, WorkAnswer, WorkOperation, WorkOutcome, WorkResult};
 pub use renew::{Directive, Held, InboxEvent, Renew, Renewed};
 pub use report::{

@@ -63,7 +63,7 @@ fn furthest<'d>(draft: &'d Draft, needs: &Needs) -> Option<(Gate, &'d FactoryId)
 
 /// Whether the reason that a gate gives names a factory.
 fn names_factory(gate: Gate) -> bool {
-    matches!(gate, Gate::There | Gate::Open | Gate::Disk | Gate::EngineAwake)
+    matches!(gate, Gate::There | Gate::Open | Gate::Disk | Gate::Responsive | Gate::EngineAwake)
 }
 
 fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unplaced {
@@ -79,6 +79,11 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
         (Gate::Heard, _) => Unplaced::Warming,
         (Gate::Open, _) => Unplaced::Draining { factory },
         (Gate::Disk, _) => Unplaced::DiskLow { factory },
+        (Gate::Responsive, _) => {
+            let member = draft.view.fleet.member(&factory);
+            let problem = member.and_then(|member| member.state.unresponsive.clone()).unwrap_or_default();
+            Unplaced::Unresponsive { factory, problem }
+        }
         (Gate::EngineAwake, _) => engines_rest(draft, needs),
         (Gate::EngineSeats, _) => Unplaced::EngineBusy { engines: shape.engines.clone() },
         (Gate::RepoSeats | Gate::FleetRepoSeats, Some(repo)) => Unplaced::RepoBusy { repo: repo.clone() },

@@ -35,7 +35,9 @@ fn groups<'a>(view: &FleetView<'a>, product: &ProductId) -> impl Iterator<Item =
     let kinds = view.fleet.kinds().iter().map(|(_, kind)| kind).filter(|kind| kind.covers(product));
     let groups =
         kinds.flat_map(|kind| kind.cohorts.iter().map(move |(standing, cohort)| Group { kind, standing, cohort }));
-    groups.filter(|group| group.standing.presence == Presence::Live && !group.standing.draining)
+    groups.filter(|group| {
+        group.standing.presence == Presence::Live && !group.standing.draining && !group.standing.unresponsive
+    })
 }
 
 impl<'a> Group<'a> {

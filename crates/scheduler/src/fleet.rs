@@ -49,6 +49,8 @@ pub struct FactoryState {
     pub health: f64,
     /// Whether it is short of disk space: it takes nothing new until that is over [B10].
     pub disk_low: bool,
+    /// Why it is offered nothing for now: it left offers unanswered, or declined them.
+    pub unresponsive: Option<String>,
     /// Engines that get no work for now, and why.
     pub resting: BTreeMap<EngineName, Rest>,
 }

@@ -26,6 +26,8 @@ pub(crate) enum Gate {
     Open,
     /// It has disk space.
     Disk,
+    /// It answers offers.
+    Responsive,
     /// One of the engines is signed in and inside its usage window.
     EngineAwake,
     /// It has a free seat.
@@ -64,7 +66,7 @@ impl RepoFit {
 }
 
 impl Gate {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Product,
         Self::Pin,
         Self::Capabilities,
@@ -75,6 +77,7 @@ impl Gate {
         Self::Heard,
         Self::Open,
         Self::Disk,
+        Self::Responsive,
         Self::EngineAwake,
         Self::Seats,
         Self::EngineSeats,
@@ -100,6 +103,7 @@ impl Gate {
             Self::Heard => standing.presence != Presence::Warming,
             Self::Open => !standing.draining,
             Self::Disk => !standing.disk_low,
+            Self::Responsive => !standing.unresponsive,
             Self::EngineAwake => needs.engine(kind, standing) != EnginePick::Resting,
             Self::Seats => !standing.full,
             Self::EngineSeats => needs.engine(kind, standing) != EnginePick::Busy,

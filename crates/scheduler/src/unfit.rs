@@ -57,6 +57,11 @@ pub enum Unfit {
     Draining,
     /// It is short of disk space.
     DiskLow,
+    /// It left offers unanswered, or declined them, and is offered nothing for a moment.
+    Unresponsive {
+        /// What happened.
+        problem: String,
+    },
     /// The usage window of an engine's login is used up.
     UsageWindow {
         /// Which.
@@ -115,6 +120,10 @@ impl Unfit {
             Gate::Heard => vec![Self::Warming],
             Gate::Open => vec![Self::Draining],
             Gate::Disk => vec![Self::DiskLow],
+            Gate::Responsive => {
+                let problem = member.state.unresponsive.clone().unwrap_or_default();
+                vec![Self::Unresponsive { problem }]
+            }
             Gate::EngineAwake => {
                 let rests = needs.rests(candidate.kind, candidate.standing);
                 rests.into_iter().map(|(rest, engine)| Self::of_rest(rest, engine)).collect()
@@ -158,6 +167,7 @@ impl fmt::Display for Unfit {
             Self::Warming => f.write_str("has not been heard of yet"),
             Self::Draining => f.write_str("is draining"),
             Self::DiskLow => f.write_str("is short of disk space"),
+            Self::Unresponsive { problem } => f.write_str(problem),
             Self::UsageWindow { window } => write!(f, "is {window}"),
             Self::EngineUnusable { engine, problem } => write!(f, "cannot use `{engine}`: {problem}"),
             Self::Full { seats: 1 } => f.write_str("has its one seat taken"),

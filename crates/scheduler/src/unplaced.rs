@@ -52,6 +52,13 @@ pub enum Unplaced {
         /// One of them.
         factory: FactoryId,
     },
+    /// Those that would fit do not answer offers, or decline them.
+    Unresponsive {
+        /// One of them.
+        factory: FactoryId,
+        /// What happened.
+        problem: String,
+    },
     /// Those that would fit have an engine for it, whose usage window is used up: the one that resets first.
     UsageWindow {
         /// Which.
@@ -121,6 +128,7 @@ impl Unplaced {
             Self::Away { .. } => "away",
             Self::Draining { .. } => "draining",
             Self::DiskLow { .. } => "disk_low",
+            Self::Unresponsive { .. } => "unresponsive",
             Self::UsageWindow { .. } => "usage_window",
             Self::EngineUnusable { .. } => "engine_unusable",
             Self::PinnedToAbsent { .. } => "pinned_to_absent",
@@ -144,6 +152,7 @@ impl Unplaced {
             | Self::Away { .. }
             | Self::Draining { .. }
             | Self::DiskLow { .. }
+            | Self::Unresponsive { .. }
             | Self::EngineUnusable { .. }
             | Self::PinnedToAbsent { .. }
             | Self::PinnedToUnfit { .. } => true,
@@ -185,6 +194,9 @@ impl fmt::Display for Unplaced {
                 f,
                 "every factory that fits is short of disk space, such as `{factory}`: free some with `giga gc`"
             ),
+            Self::Unresponsive { factory, problem } => {
+                write!(f, "no eligible factory takes offers: `{factory}` {problem}; see `giga alerts` and its log")
+            }
             Self::UsageWindow { window } => window.fmt(f),
             Self::EngineUnusable { factory, engine, problem } => {
                 write!(f, "no factory that fits can use its engine, such as `{engine}` on `{factory}`: {problem}")

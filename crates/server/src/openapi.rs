@@ -51,6 +51,7 @@ struct Description;
         logs::read,
         logs::append,
         work::accept,
+        work::decline,
         modes::claim,
         work::start,
         work::patch,

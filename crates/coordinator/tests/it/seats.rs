@@ -86,6 +86,8 @@ impl Load {
             if self.fleet.any(3) == 0 {
                 continue;
             }
+            // The coordinator closes the inbox of a factory that leaves offers unanswered.
+            self.inboxes[at] = machine.open_inbox(&self.fleet, 8).await;
             for message in drain(&mut self.inboxes[at]).await.0 {
                 let claim = machine.claim(&self.fleet, message.job_id, message.dispatch_seq);
                 if let Ok(accepted) = machine.accept(&self.fleet, &claim).await {

@@ -10,7 +10,7 @@ use crate::names::EngineName;
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
 use crate::run::{Insights, Run, RunOutcome};
-use crate::stage::{Account, Completion, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName};
+use crate::stage::{Account, Completion, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, Unaccepted};
 use crate::time::Timestamp;
 use crate::usage_window::UsageWindow;
 
@@ -24,9 +24,12 @@ impl Job {
         self.state.message = None;
         match event {
             E::Dispatched { dispatch } => self.state.dispatch_seq = dispatch.seq,
-            E::DispatchExpired { .. } => {
-                self.state.unaccepted += 1;
+            E::DispatchExpired { why, .. } => {
+                self.state.unaccepted += u32::from(*why == Unaccepted::Undelivered);
                 self.state.avoid = before.asked().cloned();
+                if let Unaccepted::Declined(reason) = why {
+                    self.state.message = Some(reason.clone());
+                }
             }
             E::Granted { lease } => {
                 self.state.unaccepted = 0;
@@ -253,12 +256,16 @@ impl Job {
                 EventKind::Dispatched,
                 json!({ "dispatchSeq": dispatch.seq, "targetFactoryId": dispatch.target, "acceptBy": dispatch.accept_by, "score": dispatch.score }),
             ),
-            E::DispatchExpired { seq, .. } => {
-                let kind = self.unless_dead(EventKind::DispatchExpired);
-                (
-                    kind,
-                    json!({ "dispatchSeq": seq, "unaccepted": self.state.unaccepted, "targetFactoryId": self.state.avoid }),
-                )
+            E::DispatchExpired { seq, why, .. } => {
+                let mut data = json!({ "dispatchSeq": seq, "unaccepted": self.state.unaccepted, "targetFactoryId": self.state.avoid });
+                let kind = match why {
+                    Unaccepted::Undelivered | Unaccepted::Unanswered => EventKind::DispatchExpired,
+                    Unaccepted::Declined(reason) => {
+                        data["message"] = json!(reason);
+                        EventKind::DispatchDeclined
+                    }
+                };
+                (self.unless_dead(kind), data)
             }
             E::Granted { lease } => (
                 EventKind::Granted,
@@ -308,7 +315,7 @@ impl Job {
             E::ErrandPutOff { message, retry_at, .. } => {
                 (EventKind::ErrandPutOff, json!({ "message": message, "notBefore": retry_at }))
             }
-            E::ErrandExpired { .. } => (EventKind::ErrandFailed, json!({ "message": "not heard of in time" })),
+            E::ErrandExpired { message, .. } => (EventKind::ErrandFailed, json!({ "message": message })),
             E::ShipRequested if self.state.stage.name() == StageName::Shipped => (EventKind::Shipped, none),
             E::ShipRequested => (EventKind::ShipRequested, json!({ "sha": self.state.completed })),
             E::Merged { merge, message } => {

@@ -46,6 +46,17 @@ pub struct Account {
     pub message: Option<String>,
 }
 
+/// How an offer ended without a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unaccepted {
+    /// Its target was not connected. Counts towards `undeliverable`.
+    Undelivered,
+    /// Its target was connected and did not answer: the fault is the target's, not the job's (row 33).
+    Unanswered,
+    /// Its target declined it, for this reason.
+    Declined(String),
+}
+
 /// Everything that can happen to a job.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "each field is the value that its variant speaks of")]
@@ -56,8 +67,8 @@ pub enum StageEvent {
     DepFailed { dep: JobId },
     /// The dispatcher offers the job, or its errand, to a factory.
     Dispatched { dispatch: Dispatch },
-    /// Nobody accepted the offer in time.
-    DispatchExpired { seq: DispatchSeq, verdict: Verdict },
+    /// The target declined the offer, or did not accept it in time.
+    DispatchExpired { seq: DispatchSeq, why: Unaccepted, verdict: Verdict },
     /// The target accepted.
     Granted { lease: Lease },
     /// The engine is up.
@@ -86,8 +97,8 @@ pub enum StageEvent {
     ErrandFailed { holder: Holder, message: String, retry_at: Option<Timestamp> },
     /// The errand cannot be done yet, through nobody's fault.
     ErrandPutOff { holder: Holder, message: String, retry_at: Timestamp },
-    /// The errand's offer or holder was not heard of in time.
-    ErrandExpired { epoch: Epoch, seq: DispatchSeq },
+    /// The errand's target declined it, or did not accept or report in time.
+    ErrandExpired { epoch: Epoch, seq: DispatchSeq, message: String },
     /// A person or a policy asks for the merge.
     ShipRequested,
     /// Somebody merged it on the forge.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::{ClaimNonce, DispatchSeq, JobId, Message};
 use fail::fail_point;
-use protocol::{Accept, Accepted, ClientError, Directive, InboxEvent};
+use protocol::{Accept, Accepted, ClientError, Decline, DeclineReason, Directive, InboxEvent, StageAnswer};
 use tracing::{debug, info, warn};
 
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
@@ -61,18 +61,43 @@ impl Station {
         Err(ClientError::NoAnswer { base: self.client.base().to_owned(), why: "the stream ended".to_owned() })
     }
 
-    /// Takes an offer, in a task of its own. A message that comes twice is taken once.
+    /// Answers an offer, in a task of its own: accepts it, or declines it with a reason. A message that comes twice is
+    /// answered once.
     fn take(self: &Arc<Self>, message: &Message) {
         let (job, seq) = (message.job_id, message.dispatch_seq);
-        let takes_nothing = self.stopping.is_cancelled() || self.seats_offered() == 0;
-        if takes_nothing || !self.taking.lock().insert((job, seq)) {
+        if !self.taking.lock().insert((job, seq)) {
             return;
         }
         let station = Arc::clone(self);
         self.tasks.spawn(async move {
-            station.accept_and_work(job, seq).await;
+            match station.reason_to_decline() {
+                Some((reason, message)) => station.decline(job, seq, reason, message).await,
+                None => station.accept_and_work(job, seq).await,
+            }
             station.is_over(job, seq);
         });
+    }
+
+    /// Why the factory takes nothing now.
+    fn reason_to_decline(&self) -> Option<(DeclineReason, Option<String>)> {
+        if self.stopping.is_cancelled() {
+            return Some((DeclineReason::Stopping, None));
+        }
+        if self.seats_offered() == 0 {
+            let message = "its disk is short of free space".to_owned();
+            return Some((DeclineReason::Fault, Some(message)));
+        }
+        None
+    }
+
+    /// Declines an offer, so that the coordinator does not have to wait for its deadline. Tried once: an offer without an
+    /// answer expires.
+    async fn decline(&self, job: JobId, seq: DispatchSeq, reason: DeclineReason, message: Option<String>) {
+        info!(job.id = %job, dispatch.seq = %seq, "Declining job `{job}`: this factory {}", reason.text());
+        let request = Decline { job_id: job, dispatch_seq: seq, instance: self.instance, reason, message };
+        if let Err(error) = self.client.post::<_, StageAnswer>("/decline", &request).await {
+            debug!(job.id = %job, %error, "The decline was not taken; the offer expires");
+        }
     }
 
     /// A dispatch is over, one way or another: its seat is free.
@@ -96,8 +121,10 @@ impl Station {
             insights: domain::Insights::default(),
             stage: LocalStage::Accepting,
         };
-        if !self.ledger.remember(&record).await {
-            return;
+        if let Err(error) = self.ledger.save(&record).await {
+            warn!(job.id = %job, %error, "Cannot write the run record of job `{job}`");
+            let message = format!("it cannot write its state directory: {error}");
+            return self.decline(job, seq, DeclineReason::Fault, Some(message)).await;
         }
         fail_point!("factory::nonce_saved", |_| ());
         let sent_at = self.sent_at();

@@ -40,10 +40,15 @@ impl Ledger {
         Self { runs, outbox, branches, in_hand: Mutex::default(), lanes: Mutex::default() }
     }
 
-    /// Writes a record; `false` if the disk refuses, which ends the run before it does harm.
-    pub(super) async fn remember(&self, record: &RunRecord) -> bool {
+    /// Writes a record.
+    pub(super) async fn save(&self, record: &RunRecord) -> Result<(), Error> {
         let (runs, copy) = (self.runs.clone(), record.clone());
-        match off_thread(move || runs.save(&copy)).await {
+        off_thread(move || runs.save(&copy)).await
+    }
+
+    /// [`Ledger::save`]; `false` if the disk refuses, which ends the run before it does harm.
+    pub(super) async fn remember(&self, record: &RunRecord) -> bool {
+        match self.save(record).await {
             Ok(()) => true,
             Err(error) => {
                 warn!(job.id = %record.job, %error, "Cannot write down what is known about job `{}`", record.job);

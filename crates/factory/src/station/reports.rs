@@ -158,7 +158,9 @@ impl Station {
                 let path = format!("/jobs/{job_id}");
                 self.client.call(http::Method::PATCH, &path, Some(request)).await.map(taken::<StageAnswer>)
             }
-            WorkOperation::Accept { .. } => Ok(Answered::Refused("an accept is never put off".to_owned())),
+            WorkOperation::Accept { .. } | WorkOperation::Decline { .. } => {
+                Ok(Answered::Refused("the answer to an offer is never put off".to_owned()))
+            }
         }
     }
 
@@ -274,6 +276,7 @@ fn settled(answer: Result<Answered, ClientError>) -> Option<Answered> {
 fn job_of(operation: &WorkOperation) -> JobId {
     match operation {
         WorkOperation::Accept { request } => request.job_id,
+        WorkOperation::Decline { request } => request.job_id,
         WorkOperation::Start { job_id, .. }
         | WorkOperation::Patch { job_id, .. }
         | WorkOperation::Complete { job_id, .. }
@@ -288,7 +291,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
 /// The fence that a report shows. That of a promotion is its errand's, not that of the run whose commit is promoted.
 fn epoch_of(operation: &WorkOperation) -> Option<Epoch> {
     match operation {
-        WorkOperation::Accept { .. } => None,
+        WorkOperation::Accept { .. } | WorkOperation::Decline { .. } => None,
         WorkOperation::Start { request, .. } => Some(request.lease_epoch),
         WorkOperation::Patch { request, .. } => Some(request.lease_epoch),
         WorkOperation::Complete { request, .. } => Some(request.lease_epoch),
@@ -309,7 +312,10 @@ fn ends_a_run(operation: &WorkOperation) -> bool {
         | WorkOperation::Quota { .. }
         | WorkOperation::Ask { .. }
         | WorkOperation::Release { .. } => true,
-        WorkOperation::Accept { .. } | WorkOperation::Start { .. } | WorkOperation::Patch { .. } => false,
+        WorkOperation::Accept { .. }
+        | WorkOperation::Decline { .. }
+        | WorkOperation::Start { .. }
+        | WorkOperation::Patch { .. } => false,
     }
 }
 

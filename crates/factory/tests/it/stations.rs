@@ -3,6 +3,7 @@
 mod agents;
 mod cleaning;
 mod confining;
+mod declining;
 pub(crate) mod fleet;
 mod hours;
 mod isolation;

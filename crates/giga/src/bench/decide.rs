@@ -198,7 +198,16 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
     let load = f64::from(n * 37 % 50) / 100.0;
     let health = if n.is_multiple_of(10) { 0.9 } else { 1.0 };
     let (products, resting) = (BTreeSet::new(), BTreeMap::new());
-    Ok(FactoryState { factory, products, presence: Presence::Live, load, health, disk_low: false, resting })
+    Ok(FactoryState {
+        factory,
+        products,
+        presence: Presence::Live,
+        load,
+        health,
+        disk_low: false,
+        unresponsive: None,
+        resting,
+    })
 }
 
 fn named<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {

@@ -193,6 +193,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
     use WorkOperation as W;
     match operation {
         W::Accept { request } => request.job_id,
+        W::Decline { request } => request.job_id,
         W::Start { job_id, .. }
         | W::Patch { job_id, .. }
         | W::Complete { job_id, .. }

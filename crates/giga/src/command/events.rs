@@ -134,6 +134,7 @@ fn tint(kind: EventKind) -> Tint {
         | EventKind::Escalated
         | EventKind::Reaped
         | EventKind::DispatchExpired
+        | EventKind::DispatchDeclined
         | EventKind::Preempted
         | EventKind::Restored
         | EventKind::Cancelled

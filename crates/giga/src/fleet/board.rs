@@ -143,7 +143,8 @@ fn words(event: &JobEvent) -> Option<String> {
         EventKind::Released => format!("given back: {}", text("message")),
         EventKind::Failed | EventKind::DeadLettered => format!("{}: {}", text("reason"), text("message")),
         EventKind::ErrandFailed | EventKind::ErrandPutOff | EventKind::Escalated => text("message"),
-        EventKind::DispatchExpired => "nobody took it in time".to_owned(),
+        EventKind::DispatchExpired => format!("offer to `{}` expired", text("targetFactoryId")),
+        EventKind::DispatchDeclined => format!("declined by `{}`: {}", text("targetFactoryId"), text("message")),
         EventKind::Cancelled => "cancelled".to_owned(),
         _ => return None,
     })

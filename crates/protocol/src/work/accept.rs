@@ -24,6 +24,46 @@ pub struct Accept {
     pub factory_id: Option<FactoryId>,
 }
 
+/// Declines a dispatch, so that the coordinator can offer the job elsewhere at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Decline {
+    /// The job.
+    pub job_id: JobId,
+    /// The dispatch.
+    pub dispatch_seq: DispatchSeq,
+    /// The process that declines.
+    pub instance: InstanceId,
+    /// Why.
+    pub reason: DeclineReason,
+    /// More about it, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Why a factory declines a dispatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeclineReason {
+    /// It has no seat for it now.
+    Busy,
+    /// It is stopping or draining.
+    Stopping,
+    /// Something on the factory is broken; the message says what.
+    Fault,
+}
+
+impl DeclineReason {
+    /// The reason as it follows a factory's name.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Busy => "has no free seat",
+            Self::Stopping => "is stopping",
+            Self::Fault => "cannot take work",
+        }
+    }
+}
+
 /// The lease, and everything needed to work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -4,7 +4,7 @@ use domain::JobId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::accept::{Accept, Accepted};
+use super::accept::{Accept, Accepted, Decline};
 use super::report::{
     AskWork, CompleteWork, Completed, ErrandReport, FailWork, Failed, Patch, ReleaseWork, StageAnswer, StartWork,
 };
@@ -28,6 +28,11 @@ pub enum WorkOperation {
     Accept {
         #[serde(flatten)]
         request: Accept,
+    },
+    /// `POST /decline`
+    Decline {
+        #[serde(flatten)]
+        request: Decline,
     },
     /// `POST /jobs/:id/start`
     Start {
@@ -104,7 +109,7 @@ pub struct WorkResult {
 pub enum WorkOutcome {
     /// To `accept`.
     Accepted(Box<Accepted>),
-    /// To `start`, `patch`, `promote`, `ask` and `release`.
+    /// To `decline`, `start`, `patch`, `promote`, `ask` and `release`.
     Stage(StageAnswer),
     /// To `complete`.
     Completed(Completed),

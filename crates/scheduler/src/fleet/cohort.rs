@@ -18,6 +18,7 @@ pub(crate) struct Standing {
     pub(crate) presence: Presence,
     pub(crate) draining: bool,
     pub(crate) disk_low: bool,
+    pub(crate) unresponsive: bool,
     pub(crate) full: bool,
     health: u8,
     /// Engines without a free seat, sorted.
@@ -60,6 +61,7 @@ impl Standing {
             presence: state.presence,
             draining: state.factory.draining,
             disk_low: state.disk_low,
+            unresponsive: state.unresponsive.is_some(),
             full: used.seats >= state.factory.seat_limit,
             health: (state.health.clamp(0.0, 1.0) * HEALTH_STEPS).round() as u8,
             busy_engines: busy.map(|(engine, _)| engine.clone()).collect(),
@@ -68,7 +70,7 @@ impl Standing {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.presence == Presence::Live && !self.draining && !self.disk_low && !self.full
+        self.presence == Presence::Live && !self.draining && !self.disk_low && !self.unresponsive && !self.full
     }
 
     pub(crate) fn health(&self) -> f64 {

@@ -147,6 +147,7 @@ impl<'a> Naive<'a> {
             (state.presence == Presence::Live, "warming"),
             (!factory.draining, "draining"),
             (!state.disk_low, "disk_low"),
+            (state.unresponsive.is_none(), "unresponsive"),
         ]
     }
 

@@ -215,6 +215,7 @@ proptest! {
             .fleet
             .iter()
             .filter(|state| state.presence == scheduler::Presence::Live && !state.factory.draining)
+            .filter(|state| state.unresponsive.is_none())
             .filter(|state| state.products.is_empty() || state.products.contains(&product))
             .filter(|state| has(state) || (state.factory.clones && !state.disk_low))
             .collect();

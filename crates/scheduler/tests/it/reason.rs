@@ -63,6 +63,7 @@ fn every_reason() -> Vec<Scenario> {
         alone(|one| one.presence = Presence::Stale, job(1, &[])),
         alone(|one| one.factory.draining = true, job(1, &[])),
         alone(|one| one.disk_low = true, job(1, &[])),
+        alone(|one| one.unresponsive = Some("left 3 offers unanswered".to_owned()), job(1, &[])),
         alone(|one| rest(one, used_up(Some(300))), job(1, &[])),
         alone(|one| rest(one, used_up(None)), job(1, &[])),
         alone(|one| rest(one, Rest::Unusable { problem: "sign in with `codex login`".to_owned() }), job(1, &[])),

@@ -127,6 +127,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
         load: 0.0,
         health: 1.0,
         disk_low: false,
+        unresponsive: None,
         resting: BTreeMap::new(),
     }
 }
@@ -221,9 +222,10 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
         prop::sample::select(vec![0.0, 0.0, 0.1, 0.5, 0.5, 1.0, 3.0]),
         prop::sample::select(vec![1.0, 1.0, 0.5, 0.0]),
         prop::bool::weighted(0.1),
+        prop::bool::weighted(0.1),
         resting(),
     );
-    (what, how).prop_map(move |(what, (products, presence, load, health, disk_low, resting))| {
+    (what, how).prop_map(move |(what, (products, presence, load, health, disk_low, silent, resting))| {
         let (tokens, repos, clones, seat_limit, engine_seats, repo_seats, cost, draining) = what;
         let mut state = factory(id, &tokens);
         state.factory.repos = repos.into_iter().map(name).collect();
@@ -234,7 +236,8 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
         state.factory.cost = cost;
         state.factory.draining = draining;
         let products = products.into_iter().map(name).collect();
-        FactoryState { products, presence, load, health, disk_low, resting, ..state }
+        let unresponsive = silent.then(|| "left 3 offers unanswered".to_owned());
+        FactoryState { products, presence, load, health, disk_low, unresponsive, resting, ..state }
     })
 }
 

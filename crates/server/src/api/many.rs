@@ -52,6 +52,7 @@ async fn outcome(app: &App, who: &Principal, operation: WorkOperation) -> Result
     let coordinator = &app.coordinator;
     Ok(match operation {
         W::Accept { request } => WorkOutcome::Accepted(Box::new(coordinator.accept(who, &request).await?)),
+        W::Decline { request } => WorkOutcome::Stage(coordinator.decline(who, &request).await?),
         W::Start { job_id, request } => WorkOutcome::Stage(coordinator.start(who, job_id, &request).await?),
         W::Patch { job_id, request } => WorkOutcome::Stage(coordinator.patch(who, job_id, &request).await?),
         W::Complete { job_id, request } => WorkOutcome::Completed(coordinator.complete(who, job_id, &request).await?),

@@ -3,8 +3,9 @@
 use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};
 use protocol::{
-    Accept, Accepted, AskWork, CompleteWork, Completed, ErrandReport, EvidenceKept, EvidenceWork, FailWork, Failed,
-    Held, LeaseView, Patch, QuotaAnswer, QuotaWork, ReleaseWork, Sighting, SightingAnswer, StageAnswer, StartWork,
+    Accept, Accepted, AskWork, CompleteWork, Completed, Decline, ErrandReport, EvidenceKept, EvidenceWork, FailWork,
+    Failed, Held, LeaseView, Patch, QuotaAnswer, QuotaWork, ReleaseWork, Sighting, SightingAnswer, StageAnswer,
+    StartWork,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -26,6 +27,19 @@ pub(crate) async fn accept(
     Sent(request): Sent<Accept>,
 ) -> Result<Json<Accepted>, Problem> {
     Ok(Json(app.coordinator.accept(&who, &request).await?))
+}
+
+/// Declines a dispatch. The coordinator offers the job to another factory; no attempt is counted.
+#[utoipa::path(
+    post, path = "/decline", tag = "work", request_body = Decline,
+    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+)]
+pub(crate) async fn decline(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Sent(request): Sent<Decline>,
+) -> Result<Json<StageAnswer>, Problem> {
+    Ok(Json(app.coordinator.decline(&who, &request).await?))
 }
 
 /// Says that the engine is up.

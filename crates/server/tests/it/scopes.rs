@@ -41,6 +41,8 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
     let claim = json!({ "claimNonce": JobId::from_bytes([4; 16]), "instance": other.instance });
     let work = json!({ "operations": [{ "do": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" }] });
     let beat = json!({ "instance": other.instance, "capabilities": [], "seatLimit": 1, "protocol": 1 });
+    let decline = json!({ "jobId": job, "dispatchSeq": 1, "instance": other.instance, "reason": "busy" });
+    let superseded = ["unauthenticated", "forbidden", "forbidden", "superseded_dispatch", "forbidden"];
     let in_use = ["unauthenticated", "forbidden", "forbidden", "already_granted", "forbidden"];
     let themselves = ["unauthenticated", "forbidden", "forbidden", "ok", "forbidden"];
     vec![
@@ -93,6 +95,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         with("POST", "/api/fleet/jobs/{id}/quota", start, HOLDER),
         with("POST", "/api/fleet/jobs/{id}/ask", json!({ "leaseEpoch": epoch, "question": "why?" }), HOLDER),
         with("POST", "/api/fleet/accept", accept, in_use),
+        with("POST", "/api/fleet/decline", decline, superseded),
         with("POST", "/api/fleet/claim", claim, themselves),
         with("POST", "/api/fleet/fail", json!({ "jobId": job, "leaseEpoch": epoch, "reason": "crash" }), HOLDER),
         with("POST", "/api/fleet/work", work, HOLDER),

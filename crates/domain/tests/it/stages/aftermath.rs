@@ -6,8 +6,8 @@ use domain::{
 };
 
 use super::sample::{
-    EXHAUSTED, NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, failed, holder, later, mac,
-    offered, promoted, queued, quota_hit, sha, then,
+    EXHAUSTED, NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, expired, failed, holder, later,
+    mac, offered, promoted, queued, quota_hit, sha, then,
 };
 
 /// Failed attempts, lost leases, offers in a row that nobody took.
@@ -82,13 +82,26 @@ fn a_used_up_window_leaves_the_job_to_anybody_at_once_and_its_cost_with_the_run(
 #[test]
 fn an_offer_that_nobody_took_counts_until_somebody_takes_one() {
     let job = offered(queued());
-    let job = then(job, StageEvent::DispatchExpired { seq: domain::DispatchSeq(1), verdict: RETRY });
+    let job = then(job, expired(domain::DispatchSeq(1), domain::Unaccepted::Undelivered, RETRY));
     assert_eq!(counters(&job), (0, 0, 1));
     assert_eq!(job.avoid(), Some(&mac()));
 
     let job = assigned(job);
 
     assert_eq!(counters(&job), (0, 0, 0));
+}
+
+#[test]
+fn an_offer_that_its_target_ignores_or_declines_is_not_counted() {
+    let seq = domain::DispatchSeq(1);
+    let ignored = then(offered(queued()), expired(seq, domain::Unaccepted::Unanswered, RETRY));
+    let declined = then(offered(queued()), expired(seq, domain::Unaccepted::Declined("disk full".to_owned()), RETRY));
+
+    assert_eq!((counters(&ignored), ignored.avoid(), ignored.message()), ((0, 0, 0), Some(&mac()), None));
+    assert_eq!(
+        (counters(&declined), declined.avoid(), declined.message()),
+        ((0, 0, 0), Some(&mac()), Some("disk full"))
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use domain::{Actor, Epoch, Holder, Insights, Job, Refusal, StageEvent, StageName};
 
 use super::sample::{
-    NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, errand_granted, fitting, granted, holder,
-    linux, mac, offered, promoted, queued, situations, then,
+    NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, errand_granted, expired, fitting, granted,
+    holder, linux, mac, offered, promoted, queued, situations, then,
 };
 
 fn refusal(job: &Job, event: StageEvent) -> Refusal {
@@ -113,7 +113,7 @@ fn an_offer_is_accepted_by_its_target_alone() {
 fn a_superseded_offer_is_refused_and_says_which_one_stands() {
     let first = offered(queued());
     let accept = granted(&first);
-    let job = then(first, StageEvent::DispatchExpired { seq: domain::DispatchSeq(1), verdict: RETRY });
+    let job = then(first, expired(domain::DispatchSeq(1), domain::Unaccepted::Undelivered, RETRY));
 
     let withdrawn = refusal(&job, accept.clone());
     let job = offered(job);

@@ -5,8 +5,11 @@ use std::time::Duration;
 use domain::{
     Account, Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
     FactoryId, FailureReason, Generation, Holder, Insights, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId,
-    Review, Spec, StageEvent, Submission, Timestamp, UsageWindow, Verdict,
+    Review, Spec, StageEvent, Submission, Timestamp, Unaccepted, UsageWindow, Verdict,
 };
+
+/// Why an errand was taken back.
+const LATE: &str = "no report in time";
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
@@ -93,7 +96,7 @@ pub(super) fn promoted(job: Job) -> Job {
 
 /// The errand waits for somebody to take it.
 pub(super) fn errand_expired(job: Job) -> Job {
-    let event = StageEvent::ErrandExpired { epoch: job.epoch(), seq: open_seq(&job) };
+    let event = StageEvent::ErrandExpired { epoch: job.epoch(), seq: open_seq(&job), message: LATE.to_owned() };
     then(job, event)
 }
 
@@ -163,6 +166,10 @@ pub(super) fn quota_hit(job: &Job) -> StageEvent {
 pub(super) const RETRY: Verdict = Verdict::Retry { not_before: None };
 pub(super) const EXHAUSTED: Verdict = Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
 
+pub(super) fn expired(seq: DispatchSeq, why: Unaccepted, verdict: Verdict) -> StageEvent {
+    StageEvent::DispatchExpired { seq, why, verdict }
+}
+
 /// Every event, shown with the right, the epoch and the number that fit the job.
 pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
     use StageEvent as E;
@@ -173,8 +180,10 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("unblocked", E::Unblocked),
         ("dependency failed", E::DepFailed { dep: JobId::new(NOW, [8; 10]) }),
         ("dispatched", dispatched(job)),
-        ("dispatch expired, again", E::DispatchExpired { seq, verdict: RETRY }),
-        ("dispatch expired, enough", E::DispatchExpired { seq, verdict: EXHAUSTED }),
+        ("dispatch expired, again", expired(seq, Unaccepted::Undelivered, RETRY)),
+        ("dispatch expired, enough", expired(seq, Unaccepted::Undelivered, EXHAUSTED)),
+        ("dispatch unanswered", expired(seq, Unaccepted::Unanswered, RETRY)),
+        ("dispatch declined", expired(seq, Unaccepted::Declined("no space left".to_owned()), RETRY)),
         ("granted", granted(job)),
         ("started", started(job)),
         ("checkpointed", E::Checkpointed { holder: holder.clone(), checkpoint: checkpoint(epoch) }),
@@ -200,7 +209,7 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
             "errand put off",
             E::ErrandPutOff { holder: holder.clone(), message: "checks are running".to_owned(), retry_at: later() },
         ),
-        ("errand expired", E::ErrandExpired { epoch, seq }),
+        ("errand expired", E::ErrandExpired { epoch, seq, message: LATE.to_owned() }),
         ("ship requested", E::ShipRequested),
         ("merged on the forge", E::Merged { merge: Some(sha(9)), message: None }),
         ("approved", E::Approved),

@@ -71,6 +71,7 @@ impl<'c> Progress<'c> {
                 | EventKind::Reaped
                 | EventKind::QuotaHit
                 | EventKind::DispatchExpired
+                | EventKind::DispatchDeclined
                 | EventKind::Promoted
                 | EventKind::Restored
         );
