@@ -43,6 +43,23 @@ impl StateDir {
         Ok(state)
     }
 
+    /// The directory `root` as it is: nothing is made. For those who only look at it.
+    pub fn existing(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The process that took the directory last, if it still runs.
+    pub fn holder(&self) -> Option<u32> {
+        let number: i32 = std::fs::read_to_string(self.lock_file()).ok()?.trim().parse().ok()?;
+        let process = rustix::process::Pid::from_raw(number)?;
+        let is_there = !matches!(rustix::process::test_kill_process(process), Err(rustix::io::Errno::SRCH));
+        is_there.then(|| u32::try_from(number).ok()).flatten()
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.root.join("factory.lock")
+    }
+
     /// Lets an account reach what its programs need, and nothing else: tokens, records and notes stay closed.
     pub(crate) fn open_to(&self, account: &Account) -> Result<(), AccountError> {
         let folders = [self.worktrees(), self.mirrors(), self.caches(), self.homes(), self.empty_home()];
@@ -54,7 +71,7 @@ impl StateDir {
 
     /// Takes the folder for this process, or `None` if another process has it.
     pub fn hold(&self) -> Result<Option<StateHold>, Error> {
-        Ok(FileLock::try_take(&self.root.join("factory.lock"))?.map(|lock| StateHold { _lock: lock }))
+        Ok(FileLock::try_take(&self.lock_file())?.map(|lock| StateHold { _lock: lock }))
     }
 
     /// The folder of all worktrees.

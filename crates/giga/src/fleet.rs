@@ -21,7 +21,7 @@ use crate::output::Output;
 
 use coordinator::Coordination;
 pub(crate) use coordinator::make_private_folder;
-pub(crate) use factory::{clean_ups, settings as station_settings};
+pub(crate) use factory::{clean_ups, coordinator_of, is_enrolled, settings as station_settings, states};
 pub(crate) use local::local;
 pub(crate) use signals::stop_on_signal;
 use workers::{Current, Worker};

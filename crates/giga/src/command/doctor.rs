@@ -5,6 +5,7 @@ mod check;
 mod coordinator;
 mod data;
 mod logins;
+mod state;
 mod store;
 mod tools;
 
@@ -53,6 +54,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     };
     checks.extend(configuration(&config));
     checks.extend(data::examine(&config));
+    checks.extend(state::examine(&config));
     checks.extend(store::examine(&config).await);
     checks.extend(coordinator::examine(&config).await);
     checks.push(tools::git());

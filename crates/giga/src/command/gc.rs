@@ -27,7 +27,7 @@ struct Cleaned {
 /// Cleans up after every factory of this machine.
 pub(super) async fn gc(context: &Context<'_>, args: &GcArgs) -> Result<(), Failure> {
     let mut cleaned = Vec::new();
-    for (state, gc) in fleet::clean_ups(&context.config, &context.client()?)? {
+    for (state, gc) in fleet::clean_ups(&context.config, || context.client())? {
         let report = if args.dry_run { gc.dry_run().await } else { gc.run().await };
         let report = report
             .map_err(|error| anyhow::Error::from(error).context(format!("cannot clean up {}", state.display())))?;

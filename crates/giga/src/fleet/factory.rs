@@ -17,6 +17,7 @@ use tracing::{debug, info, warn};
 use super::Lifeline;
 use super::coordinator::write_private;
 use crate::config::{Config, TokenSource};
+use crate::failure::Failure;
 
 /// How often a coordinator that is not there yet is asked again while enrolling.
 const ENROL_EVERY: Duration = Duration::from_millis(300);
@@ -51,6 +52,7 @@ pub(super) async fn run_beside(
     let token = token(config, api, &settings, join, &stop).await?;
     settings.secrets = Secrets::new([token.clone()]);
     let client = Client::new(endpoint(config, api, token)?)?;
+    note_coordinator(&settings.state, api);
     let token_file = token_path(&settings.state);
     let station = Station::open(settings, client, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?;
     let ended = tokio::select! {
@@ -227,25 +229,58 @@ fn endpoint(config: &Config, api: &str, token: String) -> anyhow::Result<Endpoin
     Ok(Endpoint { base: api.to_owned(), token, product: None, trust: crate::api::trust(config)? })
 }
 
-/// The clean-ups of all factories that have a state folder on this machine, each with the folder.
-pub(crate) fn clean_ups(config: &Config, fallback: &Client) -> anyhow::Result<Vec<(PathBuf, Gc)>> {
+/// The state directories of all factories of this machine: the configured one, and those of `giga up`.
+pub(crate) fn states(config: &Config) -> impl Iterator<Item = PathBuf> {
     let local = std::fs::read_dir(config.data.path().join("factories"));
     let local = local.into_iter().flatten().flatten().map(|entry| entry.path());
-    let states = std::iter::once(config.factory.state.value.clone()).chain(local).filter(|state| state.is_dir());
+    std::iter::once(config.factory.state.value.clone()).chain(local).filter(|state| state.is_dir())
+}
+
+/// The clean-ups of all factories that have a state directory on this machine, each with the directory. A factory's own
+/// token is for the coordinator that it works for, which its state directory names; it sees no more than its own jobs.
+/// `operator` gives a client with the operator's token, for state directories without one.
+pub(crate) fn clean_ups(
+    config: &Config,
+    operator: impl Fn() -> Result<Client, Failure>,
+) -> Result<Vec<(PathBuf, Gc)>, Failure> {
     let clean_up = |state: PathBuf| {
         let own = StationSettings { state: state.clone(), ..settings(config)? };
-        // Its own token sees no more than its own jobs; without one a person's does.
         let client = match std::fs::read_to_string(token_path(&state)) {
-            Ok(token) => Client::new(endpoint(config, &config.client.api.value, token.trim().to_owned())?)?,
-            Err(_) => fallback.clone(),
+            Ok(token) => {
+                let api = coordinator_of(&state).unwrap_or_else(|| config.client.api.value.clone());
+                Client::new(endpoint(config, &api, token.trim().to_owned())?)?
+            }
+            Err(_) => operator()?,
         };
-        Ok((state, Gc::of(&own, client, Arc::new(SystemClock::new()))?))
+        let gc = Gc::of(&own, client, Arc::new(SystemClock::new())).map_err(anyhow::Error::from)?;
+        Ok((state, gc))
     };
-    states.map(clean_up).collect()
+    states(config).map(clean_up).collect()
+}
+
+/// Writes down which coordinator a factory works for, for commands that run beside it without its settings. A factory works
+/// without this as well.
+fn note_coordinator(state: &Path, api: &str) {
+    if coordinator_of(state).as_deref() == Some(api) {
+        return;
+    }
+    if let Err(error) = write_private(&coordinator_path(state), api.as_bytes()) {
+        warn!(%error, "Cannot write {}: `giga gc` uses the configured coordinator", coordinator_path(state).display());
+    }
+}
+
+/// The coordinator that a factory with this state directory has worked for last.
+pub(crate) fn coordinator_of(state: &Path) -> Option<String> {
+    let api = std::fs::read_to_string(coordinator_path(state)).ok()?;
+    Some(api.trim().to_owned()).filter(|api| !api.is_empty())
+}
+
+fn coordinator_path(state: &Path) -> PathBuf {
+    state.join("coordinator.url")
 }
 
 /// Whether a factory with this state folder has a token of its own.
-pub(super) fn is_enrolled(state: &Path) -> bool {
+pub(crate) fn is_enrolled(state: &Path) -> bool {
     token_path(state).exists()
 }
 

@@ -2,10 +2,12 @@
 
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::fleet::Fleet;
 use crate::giga::Machine;
+use crate::processes;
 
 fn our_branches(fleet: &Fleet) -> usize {
     let repo = fleet.machine.path().join("work.git");
@@ -46,8 +48,45 @@ fn a_clean_up_beside_a_working_factory_removes_what_a_shipped_job_left() {
 fn a_machine_without_a_factory_has_nothing_to_clean_up() {
     let machine = Machine::new();
 
-    let ran = machine.giga(&["gc", "--token", "giga_adm_none"]);
+    let ran = machine.giga(&["gc"]);
 
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("nothing to clean up"), "{}", ran.stderr);
+}
+
+/// The operator joined the machine with variables of one shell and has no token of their own there.
+#[test]
+fn a_joined_machine_cleans_up_with_the_factorys_token() {
+    let fleet = Fleet::serve();
+    let api = fleet.machine.read("data/endpoint").trim().to_owned();
+    let made = fleet.json(&["token", "create", "--join", "--factory", "far"]);
+    let join = made[0]["secret"].as_str().unwrap();
+    let far = Machine::new();
+    let variables = [("GIGA_API", api.as_str()), ("GIGA_JOIN", join)];
+    let mut factory = far.start_into("far.log", &["factory", "--name", "far"], &variables);
+    fleet.until_connected();
+    processes::send(Signal::TERM, &factory);
+    factory.wait().unwrap();
+    let state = far.path().join("home/.local/share/gigafactory/factory");
+    let worktree = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a-e1";
+    std::fs::create_dir_all(state.join("worktrees").join(worktree)).unwrap();
+
+    let ran = far.giga(&["gc", "--json"]);
+    let doctor = far.giga(&["doctor", "--json"]);
+
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stderr, far.read("far.log"));
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let kept = &report[0]["kept"][0];
+    let expected = (Some(worktree), Some("the coordinator does not know its job"));
+    assert_eq!((kept["name"].as_str(), kept["why"].as_str()), expected, "{report}");
+    let found: Value = serde_json::from_str(&doctor.stdout).unwrap();
+    let check = |name: &str| {
+        let checks = found["checks"].as_array().unwrap();
+        checks.iter().find(|check| check["name"] == name).cloned().unwrap_or_default()
+    };
+    assert_eq!(check("factory state")["verdict"], "ok", "{}", doctor.stdout);
+    assert_eq!(check("factory runs")["verdict"], "ok", "{}", doctor.stdout);
+    let coordinator = check("factory coordinator");
+    assert_eq!(coordinator["verdict"], "warn", "{}", doctor.stdout);
+    assert!(coordinator["found"].as_str().unwrap().contains(&api), "{coordinator}");
 }

@@ -200,3 +200,26 @@ fn a_login_that_agents_cannot_use_is_no_login_and_doctor_says_what_to_do() {
     assert!(without.stdout.contains("set CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`)"), "{}", without.stdout);
     assert_eq!(verdict(&with, "login"), "ok", "{}", with.stdout);
 }
+
+#[test]
+fn a_factorys_state_directory_is_examined() {
+    let machine = Machine::new();
+    machine.write("giga.toml", "[factory]\nstate = 'own'\ndisk_floor_mib = 0\n");
+    let before = machine.giga(&["doctor", "--json"]);
+    let runs = machine.path().join("own/runs");
+    std::fs::create_dir_all(&runs).unwrap();
+    let record = r#"{"v":1,"job":"0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a","dispatchSeq":1,
+        "nonce":"0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6b","epoch":1,"stage":"running"}"#;
+    std::fs::write(runs.join("left.json"), record).unwrap();
+
+    let after = machine.giga(&["doctor", "--json"]);
+    std::fs::remove_dir_all(machine.path().join("own")).unwrap();
+    machine.write("own", "");
+    let broken = machine.giga(&["doctor", "--json"]);
+
+    let of = |ran: &Ran| ["factory state", "factory disk", "factory runs"].map(|name| verdict(ran, name));
+    assert_eq!(of(&before), [json!("ok"), Value::Null, Value::Null], "{}", before.stdout);
+    assert_eq!(of(&after), [json!("warn"), json!("ok"), json!("warn")], "{}", after.stdout);
+    assert!(after.stdout.contains("1 open, 0 kept"), "{}", after.stdout);
+    assert_eq!((verdict(&broken, "factory state"), broken.code), (json!("fail"), Some(1)), "{}", broken.stdout);
+}

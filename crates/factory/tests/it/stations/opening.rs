@@ -152,6 +152,8 @@ async fn a_link_that_an_agent_left_in_its_home_hides_nothing_from_the_others() {
     std::os::unix::fs::symlink(&tools, home.join(".codex")).unwrap();
     let mut own = settings("linked", &forge, &format!("cat '{}/file' > seen.txt", tools.display()));
     own.confine = Confine::Required;
+    // Where the sources are below a temporary directory, it is in the operator's home, which is closed as a whole.
+    own.readable = vec![tools];
     for engine in ["claude", "codex"] {
         let mut config = EngineConfig { program: Some("nothing-of-the-kind".to_owned()), ..EngineConfig::default() };
         config.environment.home = Some(home.clone());

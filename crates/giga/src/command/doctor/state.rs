@@ -1,0 +1,119 @@
+//! The state directory of each factory of this machine: is it usable, which coordinator is it for, what was left in it?
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use factory::{LocalStage, Runs, StateDir};
+use rustix::fs::{Access, access};
+
+use crate::config::Config;
+use crate::fleet;
+
+use super::check::Check;
+
+const GIB: f64 = (1024 * 1024 * 1024) as f64;
+
+/// Looks at the state directory of every factory.
+pub(super) fn examine(config: &Config) -> Vec<Check> {
+    let configured = &config.factory.state.value;
+    let others = fleet::states(config).filter(|state| state != configured);
+    let states: Vec<PathBuf> = std::iter::once(configured.clone()).chain(others).collect();
+    let floor = config.factory.housekeeping.reconciled().disk_floor_bytes;
+    states.iter().flat_map(|state| examine_one(state, &config.client.api.value, floor)).collect()
+}
+
+fn examine_one(state: &Path, api: &str, floor: u64) -> Vec<Check> {
+    match usable(state) {
+        Usable::NotYet(check) | Usable::No(check) => vec![check],
+        Usable::Yes(check) => {
+            let found = [Some(check), free_space(state, floor), coordinator(state, api), runs(state)];
+            found.into_iter().flatten().collect()
+        }
+    }
+}
+
+enum Usable {
+    NotYet(Check),
+    No(Check),
+    Yes(Check),
+}
+
+fn usable(state: &Path) -> Usable {
+    let (name, shown, other) = ("factory state", state.display(), "choose another with `state` under [factory]");
+    let found = match fs::metadata(state) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Usable::NotYet(Check::ok(name, format!("{shown} does not exist yet; `giga factory` creates it")));
+        }
+        Err(error) => return Usable::No(Check::fail(name, format!("{shown}: {error}"), other)),
+        Ok(found) if !found.is_dir() => {
+            return Usable::No(Check::fail(name, format!("{shown} is not a directory"), other));
+        }
+        Ok(found) => found,
+    };
+    for (wanted, what) in [(Access::READ_OK | Access::EXEC_OK, "readable"), (Access::WRITE_OK, "writable")] {
+        if let Err(error) = access(state, wanted) {
+            let remedy = "run this as the factory's user, or choose another with `state` under [factory]";
+            return Usable::No(Check::fail(name, format!("{shown} is not {what}: {error}"), remedy));
+        }
+    }
+    Usable::Yes(match found.permissions().mode() & 0o077 {
+        // Others may pass through to what programs under another account need.
+        0 | 0o011 | 0o001 | 0o010 => Check::ok(name, shown.to_string()),
+        _ => Check::warn(name, format!("{shown} can be read by other users"), format!("chmod 700 {shown}")),
+    })
+}
+
+/// Below the floor a factory takes no work.
+fn free_space(state: &Path, floor: u64) -> Option<Check> {
+    let found = rustix::fs::statvfs(state).ok()?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let text = format!("{:.1} GiB free for {}", free as f64 / GIB, state.display());
+    Some(match free {
+        0 => Check::fail("factory disk", text, "free some space: the factory takes no work until then"),
+        free if free < floor => {
+            let remedy = format!("free some space: below {:.1} GiB the factory takes no work", floor as f64 / GIB);
+            Check::warn("factory disk", text, remedy)
+        }
+        _ => Check::ok("factory disk", text),
+    })
+}
+
+fn coordinator(state: &Path, api: &str) -> Option<Check> {
+    let name = "factory coordinator";
+    if !fleet::is_enrolled(state) {
+        let remedy = "`giga up` enrols its factories; for another coordinator start with `giga factory --join TOKEN`";
+        return Some(Check::warn(name, format!("{} has no factory token", state.display()), remedy));
+    }
+    Some(match fleet::coordinator_of(state) {
+        Some(own) if own == api => Check::ok(name, own),
+        Some(own) => {
+            let remedy =
+                "start the factory with the coordinator that it is to work for; the token is for that one alone";
+            Check::warn(name, format!("{} belongs to {own}, not to {api}", state.display()), remedy)
+        }
+        None => Check::ok(name, "enrolled; the next start of the factory records which coordinator it works for"),
+    })
+}
+
+/// The records of runs: those of a factory that runs are its business, those of one that does not were left.
+fn runs(state: &Path) -> Option<Check> {
+    let (name, state) = ("factory runs", StateDir::existing(state));
+    let listing = match Runs::under(&state).list() {
+        Ok(listing) => listing,
+        Err(error) => return Some(Check::fail(name, error.to_string(), "make the state directory readable")),
+    };
+    let kept = listing.records.iter().filter(|record| record.stage == LocalStage::Quarantined).count();
+    let open = listing.records.len() - kept;
+    let text = format!("{open} open, {kept} kept with a worktree, {} unreadable", listing.torn.len());
+    Some(match state.holder() {
+        Some(process) => Check::ok(name, format!("{text} (process {process} works there)")),
+        None if open > 0 => Check::warn(
+            name,
+            format!("{text}, and no factory runs there"),
+            "start the factory: it saves the work and gives the jobs back",
+        ),
+        None => Check::ok(name, text),
+    })
+}
