@@ -21,7 +21,8 @@ impl Coordinator {
     /// that one of them could put right is [I14].
     pub async fn alerts(&self, who: &Principal) -> Result<AlertList, Error> {
         who.look()?;
-        let mut items = self.queue_alerts(who);
+        let mut items = self.health_alerts();
+        items.extend(self.queue_alerts(who));
         if !self.is_warming() {
             items.extend(self.errand_alerts(who));
             items.extend(self.factory_alerts());
@@ -216,6 +217,11 @@ fn counted(jobs: u64, one: &str, several: &str) -> String {
     if jobs == 1 { format!("1 job {one}") } else { format!("{jobs} jobs {several}") }
 }
 
-fn alert(code: AlertCode, message: String, since: domain::Timestamp, job_id: Option<domain::JobId>) -> Alert {
+pub(crate) fn alert(
+    code: AlertCode,
+    message: String,
+    since: domain::Timestamp,
+    job_id: Option<domain::JobId>,
+) -> Alert {
     Alert { code, message, since, job_id, factory_id: None, jobs: None }
 }

@@ -13,6 +13,7 @@ use crate::bodies::Bodies;
 use crate::claim::Lanes;
 use crate::desk::{Desk, Moment};
 use crate::figures::Counters;
+use crate::health::StoreHealth;
 use crate::inbox::Inboxes;
 use crate::logs::LogBell;
 use crate::looks::Looks;
@@ -54,6 +55,7 @@ pub struct Coordinator {
     pub(crate) log_bell: LogBell,
     pub(crate) progress: Board,
     pub(crate) counters: Counters,
+    pub(crate) health: StoreHealth,
     /// Who looks at which pull request.
     pub(crate) looks: Looks,
     /// How work reaches factories.

@@ -39,6 +39,7 @@ impl Coordinator {
             log_bell: Default::default(),
             progress: Default::default(),
             counters: Default::default(),
+            health: Default::default(),
             looks: Default::default(),
             modes: Default::default(),
             claim_lanes: Default::default(),

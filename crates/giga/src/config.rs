@@ -58,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) strangers: Vec<Stranger>,
     /// Variables that are known, set, and have no effect yet.
     pub(crate) without_effect: Vec<&'static str>,
+    /// `--accept-data-loss`: a flag only, for it is decided each time.
+    pub(crate) accept_data_loss: bool,
     /// What the flags said, to read the rest again.
     flags: Overrides,
 }
@@ -117,6 +119,7 @@ impl Config {
             listing,
             strangers,
             without_effect,
+            accept_data_loss: flags.accept_data_loss,
             flags: flags.clone(),
         })
     }

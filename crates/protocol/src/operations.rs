@@ -59,6 +59,8 @@ pub enum AlertCode {
     BudgetWarning,
     /// A product is paused by its budget.
     BudgetPaused,
+    /// A check found the store damaged.
+    StoreDamaged,
 }
 
 /// What a person should know.

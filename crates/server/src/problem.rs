@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use coordinator::Error;
+use coordinator::{Error, NotReady};
 use domain::{BrokerError, Refusal, StoreError};
 use http::header::{self, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -215,6 +215,14 @@ impl From<Error> for Problem {
             Error::Broker(BrokerError::Unavailable(_) | BrokerError::Closed | BrokerError::Expired) => {
                 Self::new(S::SERVICE_UNAVAILABLE, "broker_unavailable", detail).because(cause).retry_after(AGAIN)
             }
+        }
+    }
+}
+
+impl From<NotReady> for Problem {
+    fn from(reason: NotReady) -> Self {
+        match reason {
+            NotReady::StoreDamaged(why) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_damaged", why),
         }
     }
 }

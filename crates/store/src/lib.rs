@@ -18,6 +18,8 @@ mod postgres;
 mod private;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod recent;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "weak")]
@@ -30,11 +32,13 @@ pub use memory::Memory;
 pub use meter::Operations;
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, Room as PostgresRoom, Tenancy,
+    OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, RecordError, Room as PostgresRoom, Tenancy,
     Url as PostgresUrl,
 };
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use record::{DataLoss, FileStamp, RecordFile, StoreRecord, read_record};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    BackupError, OpenError, Options, Restoration, Settings, Sqlite, Unpacked, back_up_closed, inspect_backup,
-    pack_evidence, restore_closed, stage_restore, unpack_evidence,
+    BackupError, OpenError, Opening, Options, Restoration, Settings, Sqlite, Unpacked, back_up_closed, check_closed,
+    holds_store, inspect_backup, pack_evidence, record_path, restore_closed, stage_restore, unpack_evidence,
 };

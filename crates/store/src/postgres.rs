@@ -9,6 +9,7 @@ mod documents;
 mod fault;
 mod herald;
 mod history;
+mod identity;
 mod jobs;
 mod list;
 mod open_error;
@@ -37,6 +38,7 @@ use domain::{Clock, Position, StoreError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use identity::RecordError;
 pub use open_error::OpenError;
 pub use room::Room;
 pub use tenure::Tenancy;

@@ -3,11 +3,13 @@
 mod backup;
 mod backup_error;
 mod books;
+mod check;
 mod connection;
 mod documents;
 mod evidence;
 mod fault;
 mod history;
+mod identity;
 mod inspect;
 mod jobs;
 mod list;
@@ -28,13 +30,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::{Position, StoreError};
+use domain::{Position, StoreError, Timestamp};
 use tokio::sync::watch;
 
 pub use backup::{back_up_closed, inspect_backup};
 pub use backup_error::BackupError;
+pub use check::check_closed;
 pub use connection::Settings;
 pub use evidence::{Unpacked, pack_evidence, unpack_evidence};
+pub use identity::{Opening, holds_store, record_path};
 pub use open_error::OpenError;
 pub use restore::{Restoration, restore_closed, stage_restore};
 
@@ -44,9 +48,10 @@ pub(crate) use backup::LABEL_KEY;
 pub(crate) use transfer::{Cells, Filling, read_out};
 
 use connection::Role;
+use identity::Expectation;
 use lock::DirectoryLock;
 use readers::Readers;
-use writer::Writer;
+use writer::{Files, Writer};
 
 use crate::meter::{Meter, Operations};
 use crate::recent::Recent;
@@ -62,6 +67,7 @@ pub struct Sqlite {
     recent: Arc<Recent>,
     meter: Arc<Meter>,
     settings: Vec<Settings>,
+    opening: Opening,
     path: PathBuf,
 }
 
@@ -74,12 +80,15 @@ pub struct Options {
     pub waiting_max: usize,
     /// The largest size of the database in pages of 4 KiB; as large as the disk allows when absent.
     pub pages_max: Option<u32>,
+    /// When an operator accepted, now, that acknowledged work is missing: a database below its record is then opened under
+    /// a new generation. Without it such a database is refused.
+    pub accept_data_loss: Option<Timestamp>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         // Reads are short; four at once already keep a small machine busy. The queue holds a few flushes' worth of callers.
-        Self { readers: 4, waiting_max: 1024, pages_max: None }
+        Self { readers: 4, waiting_max: 1024, pages_max: None, accept_data_loss: None }
     }
 }
 
@@ -88,14 +97,18 @@ impl Sqlite {
     ///
     /// A restore that was staged, or that a death cut short, is finished first: see [`stage_restore`].
     ///
+    /// A database that lacks what the record beside it knows of is refused, unless the options accept the loss.
+    ///
     /// A file that cannot be ours is refused and left as it is. An older schema is brought up to date in one transaction.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let lock = DirectoryLock::take(path)?;
         restore::finish(path)?;
+        let expectation = Expectation::read(path, options.accept_data_loss)?;
         inspect::inspect(path)?;
         let (mut connection, written_with) = connection::connect(path, Role::Writer, options)?;
         schema::migrate(&mut connection, schema::MIGRATIONS).map_err(OpenError::sqlite(path))?;
+        let (opening, record) = expectation.meet(&mut connection, path, options.accept_data_loss)?;
         let meter = Arc::new(Meter::default());
         let mut settings = vec![written_with];
         let mut readers = Vec::new();
@@ -105,14 +118,29 @@ impl Sqlite {
             settings.push(read_with);
         }
         let recent: Arc<Recent> = Arc::default();
-        let started = Writer::start(connection, lock, Arc::clone(&meter), Arc::clone(&recent), options.waiting_max);
+        let files = Files { connection, lock, record, database: path.to_owned() };
+        let started = Writer::start(files, Arc::clone(&meter), Arc::clone(&recent), options.waiting_max);
         let (writer, end) = started.map_err(|error| error.at(path))?;
-        Ok(Self { readers: Readers::new(readers), writer, end, recent, meter, settings, path: path.to_owned() })
+        Ok(Self {
+            readers: Readers::new(readers),
+            writer,
+            end,
+            recent,
+            meter,
+            settings,
+            opening,
+            path: path.to_owned(),
+        })
     }
 
     /// What the store was asked to do since it was opened.
     pub fn operations(&self) -> Operations {
         self.meter.operations()
+    }
+
+    /// What was found when it was opened.
+    pub fn opening(&self) -> Opening {
+        self.opening
     }
 
     /// What each connection runs with, as read back from it: the writer's first.

@@ -18,7 +18,7 @@ use crate::command::Context;
 use crate::config::{Origin, StoreChoice, is_loopback};
 use crate::failure::Failure;
 use crate::fleet::make_private_folder;
-use crate::fleet::stores::{self, Opened};
+use crate::fleet::stores::{self, Opened, Place};
 
 use super::hand::Hand;
 use super::process;
@@ -149,7 +149,8 @@ impl Plot {
 
     /// The store, while no coordinator runs on it.
     pub(super) async fn open_store(&self) -> Result<Opened, Failure> {
-        Ok(stores::open(&self.store, &self.folder.join("fleet.db"), Arc::new(SystemClock::new())).await?)
+        let place = Place::of(self.folder.join("fleet.db"));
+        Ok(stores::open(&self.store, place, Arc::new(SystemClock::new())).await?)
     }
 }
 

@@ -31,6 +31,10 @@ pub(crate) struct ServeArgs {
     /// A name that clients may call the coordinator by; can be repeated
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
+    /// Start although acknowledged work is missing from the store: a database that is gone, older than its record, or
+    /// another store's. Factories that hold jobs are fenced
+    #[arg(long)]
+    pub(crate) accept_data_loss: bool,
     /// End when standard input does.
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
@@ -50,6 +54,7 @@ impl ServeArgs {
             tls_key: self.tls_key.clone(),
             behind_proxy: self.behind_proxy.then_some(true),
             hosts: given(&self.hosts),
+            accept_data_loss: self.accept_data_loss,
             ..Overrides::default()
         }
     }
@@ -143,6 +148,9 @@ pub(crate) struct LocalArgs {
     /// Offer the repositories in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) repo_base: Option<PathBuf>,
+    /// Start although acknowledged work is missing from the store: a database that is gone or older than its record
+    #[arg(long)]
+    pub(crate) accept_data_loss: bool,
 }
 
 impl LocalArgs {
@@ -167,6 +175,7 @@ impl LocalArgs {
             seats: self.seats,
             state: Some(self.data().join("factory")),
             repo_base: self.repo_base.clone(),
+            accept_data_loss: self.accept_data_loss,
             ..Overrides::default()
         }
     }

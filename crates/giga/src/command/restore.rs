@@ -13,6 +13,7 @@ use tokio::fs::File;
 
 use crate::cli::RestoreArgs;
 use crate::failure::{Exit, Failure};
+use crate::fleet::stores;
 
 use super::Context;
 use super::backup::{describe, inspect, logs};
@@ -97,7 +98,11 @@ async fn put_back(file: PathBuf, database: PathBuf, now: Timestamp) -> Result<Re
 async fn put_into(context: &Context<'_>, file: &Path, url: &PostgresUrl) -> Result<Restored, Failure> {
     let opened = Postgres::open(url, PostgresOptions::default(), Arc::clone(&context.clock)).await;
     let postgres = opened.map_err(anyhow::Error::new)?;
-    let restored = with_evidence(context, file, postgres.restore(file, context.now())).await;
+    let restored = with_evidence(context, file, async {
+        let restored = postgres.restore(file, context.now()).await;
+        stores::forget_record(&context.config.data.database(), restored)
+    })
+    .await;
     postgres.close().await.map_err(anyhow::Error::new)?;
     restored
 }

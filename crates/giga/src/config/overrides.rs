@@ -43,6 +43,8 @@ pub(crate) struct Overrides {
     pub(crate) repo_base: Option<PathBuf>,
     /// `--capability`
     pub(crate) capabilities: Option<Vec<Capability>>,
+    /// `--accept-data-loss`
+    pub(crate) accept_data_loss: bool,
 }
 
 impl Overrides {

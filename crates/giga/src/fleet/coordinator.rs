@@ -14,9 +14,9 @@ use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
 use store::DirectoryLogs;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
-use super::stores::{self, Opened};
+use super::stores::{self, Opened, Place};
 use super::vault::StoreVault;
 use crate::config::Config;
 use crate::failure::Failure;
@@ -55,7 +55,12 @@ impl Coordination {
         let data = config.data.path();
         make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let store = stores::open(&config.coordinator.store.value, &config.data.database(), Arc::clone(&clock)).await?;
+        let place = Place {
+            accept_data_loss: config.accept_data_loss.then(|| clock.now()),
+            admin_token: Some(config.data.admin_token()),
+            ..Place::of(config.data.database())
+        };
+        let store = stores::open(&config.coordinator.store.value, place, Arc::clone(&clock)).await?;
         let logs = DirectoryLogs::new(config.data.logs(), LOG_BYTES_MAX);
         let ports = Ports {
             jobs: Arc::clone(&store.jobs),
@@ -108,7 +113,7 @@ impl Coordination {
             }
             self.coordinator.stop();
         };
-        tokio::join!(serving, self.coordinator.run(), watch_for_stop);
+        tokio::join!(serving, self.coordinator.run(), watch_for_stop, check_store(&self.store, &self.coordinator));
         let ended = if stop.is_cancelled() { Ended::Stopped } else { Ended::Restored };
         if ended == Ended::Restored && !self.restart.is_cancelled() {
             self.store.close().await?;
@@ -120,6 +125,23 @@ impl Coordination {
         self.store.close().await?;
         info!("The coordinator has stopped");
         Ok(ended)
+    }
+}
+
+/// Reads the whole store once, beside the work, unless it is as a clean shutdown left it.
+async fn check_store(store: &Opened, coordinator: &Coordinator) {
+    if !store.is_check_due() {
+        return;
+    }
+    // A check that the stop overtakes ends by itself, and its result is dropped.
+    let checked = tokio::select! {
+        checked = store.check() => checked,
+        () = coordinator.stopped() => return,
+    };
+    match checked {
+        Ok(None) => info!("Checked the store: no damage found"),
+        Ok(Some(why)) => coordinator.report_store_damage(&why),
+        Err(error) => warn!(%error, "The store could not be checked"),
     }
 }
 
@@ -157,7 +179,8 @@ fn options(config: &Config) -> anyhow::Result<Options> {
 }
 
 /// Sees to it that the file has an admin's token that works, readable by this user alone. A death between the token and
-/// its file, or a file that is gone, would otherwise lock everybody out for good.
+/// its file, or a file that is gone, would otherwise lock everybody out for good. A token that does not work any more is
+/// kept beside the new one.
 async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Result<()> {
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     if coordinator.authenticate(kept.trim()).is_ok_and(|who| who.administer().is_ok()) {
@@ -167,6 +190,11 @@ async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Res
         Some(secret) => secret,
         None => coordinator.local_admin_token().await?,
     };
+    if !kept.trim().is_empty() {
+        let aside = path.with_extension("token.replaced");
+        write_private(&aside, kept.as_bytes())?;
+        warn!("The store does not know the admin token in {}: it is kept in {}", path.display(), aside.display());
+    }
     write_private(path, secret.reveal().as_bytes())?;
     info!("Made an admin token, kept in {}", path.display());
     Ok(())
@@ -179,7 +207,7 @@ pub(crate) fn make_private_folder(path: &Path) -> std::io::Result<()> {
 
 /// Writes a file that only this user can read, whole or not at all.
 pub(super) fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let unfinished = path.with_extension("new");
+    let unfinished = path.with_added_extension("new");
     let write = || {
         let mut file =
             std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;

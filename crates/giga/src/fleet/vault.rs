@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::coordinator::make_private_folder;
-use super::stores::Adapter;
+use super::stores::{self, Adapter};
 
 /// Copies of one open store. Putting one back ends with a restart of the coordinator on it.
 pub(super) struct StoreVault {
@@ -89,7 +89,10 @@ impl StoreVault {
         let unpacked = unpacking.await?;
         let replaced = match &self.store {
             Adapter::Sqlite(_) => self.stage(incoming).await,
-            Adapter::Postgres(store) => store.restore(incoming, self.clock.now()).await,
+            Adapter::Postgres(store) => {
+                let restored = store.restore(incoming, self.clock.now()).await;
+                stores::forget_record(&self.database, restored)
+            }
         };
         // One that may be in its place after all needs what backs its runs.
         if let Err(error) = &replaced

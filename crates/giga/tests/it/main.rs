@@ -8,6 +8,7 @@ mod capabilities;
 mod cleaning;
 mod coordinator;
 mod crash;
+mod damage;
 mod doctor;
 mod factory;
 mod fleet;

@@ -22,11 +22,14 @@ pub(crate) async fn healthz(State(app): State<App>) -> Json<Health> {
     Json(health(&app))
 }
 
-/// Whether the store answers.
+/// Whether the store answers, is whole, and takes writes.
 #[utoipa::path(
-    get, path = "/readyz", tag = "root", responses((status = 200, description = "It does", body = Health)),
+    get, path = "/readyz", tag = "root", responses((status = 200, description = "It does", body = Health), (status = 503, description = "It does not: the problem says why")),
 )]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Problem> {
+    if let Some(reason) = app.coordinator.not_ready() {
+        return Err(reason.into());
+    }
     match tokio::time::timeout(READY_WITHIN, app.coordinator.metrics(&onlooker())).await {
         Ok(Ok(_)) => Ok(Json(health(&app))),
         Ok(Err(error)) => Err(error.into()),

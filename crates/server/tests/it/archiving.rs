@@ -44,7 +44,7 @@ async fn a_backup_is_one_good_file_and_leaves_nothing_behind() {
     let inspected = store::inspect_backup(&folder.path().join("taken")).unwrap();
     assert_eq!((inspected.jobs, inspected.events, inspected.bytes), (2, 2, body.len() as u64));
     assert_eq!(summary, inspected);
-    assert_eq!(fleet.files(), ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock"]);
+    assert_eq!(fleet.files(), ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock", "fleet.db.record"]);
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn a_backup_that_nobody_waits_for_keeps_its_turn_until_it_is_made_and_leav
 
     assert_eq!(meanwhile.code(), "not_now");
     assert_eq!(later.status, StatusCode::OK, "{later:?}");
-    assert_eq!(fleet.files(), ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock"]);
+    assert_eq!(fleet.files(), ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock", "fleet.db.record"]);
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{
-    Clock, CommitSha, Entropy, Epoch, FactoryId, Grant, InstanceId, JobHistory, JobId, Message, Position, ProductId,
-    Recorded, Scope, StageName,
+    Backup, Clock, CommitSha, Entropy, Epoch, FactoryId, Grant, InstanceId, JobHistory, JobId, Message, Position,
+    ProductId, Recorded, Scope, StageName,
 };
 use protocol::{
     Accept, Accepted, Client, ClientError, CompleteWork, Completed, Endpoint, Enroll, Enrolled, ErrandOutcome,
@@ -38,7 +38,7 @@ pub(crate) struct Fleet {
     pub(crate) store: Arc<Sqlite>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) serving: JoinSet<()>,
-    coordinator: Arc<Coordinator>,
+    pub(crate) coordinator: Arc<Coordinator>,
     _running: JoinSet<()>,
     dir: Arc<TempDir>,
 }
@@ -69,6 +69,32 @@ impl Fleet {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         Self::over(Options { limits, ..Options::default() }, clock, dir, store, None).await
+    }
+
+    /// A fleet on a store that is open already, in its folder.
+    pub(crate) async fn on_store(dir: Arc<TempDir>, store: Sqlite, admin_token: String) -> Self {
+        let clock = Arc::new(SystemClock::new());
+        Self::over(Options::default(), clock, dir, Arc::new(store), Some(admin_token)).await
+    }
+
+    /// Stops everything and closes the store; the folder and the admin's token stay.
+    pub(crate) async fn end(self) -> (Arc<TempDir>, String) {
+        self.coordinator.stop();
+        self.shutdown.cancel();
+        self.store.close().await.unwrap();
+        (Arc::clone(&self.dir), self.admin_token.clone())
+    }
+
+    /// The database as it is now, as `copy.db` in a folder of its own.
+    pub(crate) async fn copy_of_the_database(&self) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        self.store.back_up(&folder.path().join("copy.db"), self.coordinator.clock().now()).await.unwrap();
+        folder
+    }
+
+    /// The same factory, with this fleet.
+    pub(crate) fn rejoin(&self, worker: Worker) -> Worker {
+        Worker { client: self.client(&worker.token), ..worker }
     }
 
     /// Another coordinator with its own server on the same store, after this one has stopped.

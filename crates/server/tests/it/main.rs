@@ -3,6 +3,7 @@
 
 mod accepting;
 mod archiving;
+mod damage;
 mod fleet;
 mod guarding;
 mod life;

@@ -68,6 +68,12 @@ impl End {
         receiver.wait_for(|end| *end > after).await.map(|end| *end).map_err(|_| closed())
     }
 
+    /// The same for one who needs no look at the server: what was written here is enough.
+    pub(super) async fn reached(&self, after: Position) -> Result<Position, StoreError> {
+        let mut receiver = self.receiver.clone();
+        receiver.wait_for(|end| *end > after).await.map(|end| *end).map_err(|_| closed())
+    }
+
     pub(super) fn notifications(&self) -> u64 {
         self.notifications.load(Ordering::Relaxed)
     }

@@ -148,7 +148,7 @@ pub(super) fn write_meta(connection: &Connection, key: &str, document: &str) -> 
     connection.execute(WRITE_META, params![Collection::Meta.name(), key, document]).map(drop)
 }
 
-fn read_meta(connection: &Connection, key: &str) -> rusqlite::Result<Option<String>> {
+pub(super) fn read_meta(connection: &Connection, key: &str) -> rusqlite::Result<Option<String>> {
     connection.query_row(READ_META, params![Collection::Meta.name(), key], |row| row.get(0)).optional()
 }
 

@@ -40,11 +40,7 @@ struct Header {
 
 impl Header {
     fn read(path: &Path, wal_len: u64) -> rusqlite::Result<Self> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-        // Without a log the file is all there is to read, and `immutable` keeps SQLite from leaving files beside it.
-        let mode = if wal_len == 0 { "mode=ro&immutable=1" } else { "mode=ro" };
-        let connection = Connection::open_with_flags(format!("file:{}?{mode}", escaped(path)?), flags)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        let connection = open_read_only(path, wal_len)?;
         Ok(Self {
             application_id: connection.pragma_query_value(None, "application_id", |row| row.get(0))?,
             user_version: connection.pragma_query_value(None, "user_version", |row| row.get(0))?,
@@ -53,7 +49,18 @@ impl Header {
     }
 }
 
-fn length(path: &Path) -> Result<u64, OpenError> {
+/// A connection that changes nothing. Without a log the file is all there is to read, and `immutable` keeps SQLite from
+/// leaving files beside it.
+pub(super) fn open_read_only(path: &Path, wal_len: u64) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let mode = if wal_len == 0 { "mode=ro&immutable=1" } else { "mode=ro" };
+    let connection = Connection::open_with_flags(format!("file:{}?{mode}", escaped(path)?), flags)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(connection)
+}
+
+/// How long a file is; one that is not there has no length.
+pub(super) fn length(path: &Path) -> Result<u64, OpenError> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.len()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),

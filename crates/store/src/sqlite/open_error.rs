@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::connection::Settings;
+use crate::record::DataLoss;
 
 /// Why a database cannot be opened. Nothing was changed in the file.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,9 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// The database lacks something that was acknowledged.
+    #[error(transparent)]
+    DataLoss(DataLoss),
     /// A connection does not run with the settings that durability rests on.
     #[error("`{}` does not run with the settings asked for: wanted {wanted:?}, found {found:?}", path.display())]
     Settings {

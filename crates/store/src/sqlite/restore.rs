@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use super::backup::{self, LABEL_KEY, inspect_backup, open_alone, open_unchanged, write_meta};
 use super::backup_error::BackupError;
 use super::evidence;
+use super::identity;
 use super::inspect::with_suffix;
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
@@ -81,8 +82,11 @@ pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
     if !staged.exists() {
         return Ok(());
     }
-    let generation = open_unchanged(&staged).and_then(|connection| backup::generation(&connection));
-    let generation = generation.map_err(OpenError::sqlite(&staged))?;
+    let incoming = open_unchanged(&staged).map_err(OpenError::sqlite(&staged))?;
+    let generation = backup::generation(&incoming).map_err(OpenError::sqlite(&staged))?;
+    // Before the files move: whoever finishes after a crash in between writes the same record again.
+    identity::begin_record(&incoming, database)?;
+    drop(incoming);
     let kept = aside(database, generation);
     let swap = || {
         // The log goes first and under a name that fits: beside another database SQLite would replay it into that one.
@@ -116,6 +120,7 @@ fn lift(path: &Path, lineage: &Lineage) -> rusqlite::Result<()> {
     )?;
     evidence::remove(&transaction)?;
     transaction.commit()?;
+    identity::identify(&mut connection)?;
     connection.close().map_err(|(_, error)| error)
 }
 
@@ -140,7 +145,7 @@ fn staged(database: &Path) -> PathBuf {
 }
 
 /// Where the database that is there goes: a name that nothing has yet, and the same one until it has gone there.
-fn aside(database: &Path, generation: Generation) -> PathBuf {
+pub(super) fn aside(database: &Path, generation: Generation) -> PathBuf {
     let first = with_suffix(database, &format!(".before-generation-{generation}"));
     let others = (2_u32..).map(|n| with_suffix(&first, &format!(".{n}")));
     std::iter::once(first.clone()).chain(others).find(|path| !path.exists()).unwrap_or(first)
@@ -157,7 +162,7 @@ fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
     absent_is_fine(fs::rename(from, to))
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     absent_is_fine(fs::remove_file(path))
 }
 

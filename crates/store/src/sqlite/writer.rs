@@ -1,6 +1,6 @@
 //! The one thread that writes. Whatever waits is committed together, so that one flush serves many callers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -18,6 +18,7 @@ use super::row::counter;
 use super::unit::{Applied, Unit};
 use crate::meter::Meter;
 use crate::recent::Recent;
+use crate::record::{FileStamp, RecordFile};
 
 /// What a caller learns about one of its units.
 pub(super) type Outcome = Result<Revision, CommitError>;
@@ -56,20 +57,27 @@ impl StartError {
     }
 }
 
+/// What the writing thread has to itself.
+pub(super) struct Files {
+    pub(super) connection: Connection,
+    pub(super) lock: DirectoryLock,
+    pub(super) record: RecordFile,
+    pub(super) database: PathBuf,
+}
+
 impl Writer {
     /// Starts the thread; the receiver follows the end of the log.
     pub(super) fn start(
-        connection: Connection,
-        lock: DirectoryLock,
+        files: Files,
         meter: Arc<Meter>,
         recent: Arc<Recent>,
         waiting_max: usize,
     ) -> Result<(Self, watch::Receiver<Position>), StartError> {
-        let ends = last(&connection).map_err(StartError::Sqlite)?;
+        let ends = last(&files.connection).map_err(StartError::Sqlite)?;
         let (requests, waiting) = mpsc::channel(waiting_max.max(1));
         let (end, follow) = watch::channel(ends.log);
         let memory = Memory::default();
-        let scribe = Scribe { connection, lock, waiting, end, meter, recent, memory, ends, failed: None };
+        let scribe = Scribe { files, waiting, end, meter, recent, memory, ends, failed: None };
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || scribe.run());
         let thread = Mutex::new(Some(thread.map_err(StartError::Thread)?));
         Ok((Self { requests: Some(requests), thread }, follow))
@@ -126,8 +134,7 @@ fn last(connection: &Connection) -> rusqlite::Result<Ends> {
 
 /// The writing thread's own.
 struct Scribe {
-    connection: Connection,
-    lock: DirectoryLock,
+    files: Files,
     waiting: mpsc::Receiver<Request>,
     end: watch::Sender<Position>,
     meter: Arc<Meter>,
@@ -219,7 +226,7 @@ impl Scribe {
     }
 
     fn apply(&mut self, units: &[&Unit]) -> Result<(Vec<Applied>, Ends, Vec<Recorded>), Broken> {
-        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begun = self.files.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begun.map_err(Broken::Undone)?;
         let mut books = Books::open(&mut self.memory, self.ends);
         let mut applied = Vec::with_capacity(units.len());
@@ -250,6 +257,8 @@ impl Scribe {
         self.meter.events.add(recorded.len() as u64);
         self.recent.extend(recorded);
         if ends.log != self.ends.log {
+            // After the flush and before the answers: what was acknowledged is in the record.
+            self.files.record.reach(ends.log);
             self.end.send_replace(ends.log);
         }
         self.ends = ends;
@@ -257,13 +266,20 @@ impl Scribe {
 
     /// Empties the log into the database, and lets go of the lock only when the file is closed.
     fn finish(self) {
-        let Self { connection, lock, .. } = self;
+        let Self { files: Files { connection, lock, record, database }, ends, failed, .. } = self;
         let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        // A checkpoint that was held up says so in its answer.
+        let is_empty = matches!(emptied, Ok(0));
         if let Err(cause) = emptied {
             warn!("The write-ahead log was not emptied; the next start reads it: {cause}");
         }
-        if let Err((_, cause)) = connection.close() {
-            warn!("The database was not closed: {cause}");
+        match connection.close() {
+            Err((_, cause)) => warn!("The database was not closed: {cause}"),
+            Ok(()) if is_empty && failed.is_none() => match FileStamp::of(&database) {
+                Ok(stamp) => record.close(ends.log, stamp),
+                Err(cause) => warn!("The clean shutdown is not recorded: {cause}"),
+            },
+            Ok(()) => {}
         }
         drop(lock);
     }

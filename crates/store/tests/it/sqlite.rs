@@ -7,6 +7,7 @@ mod evidence;
 mod faults;
 mod group_commit;
 mod meter;
+mod record;
 mod refusals;
 mod restore;
 mod settings;

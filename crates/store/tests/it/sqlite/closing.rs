@@ -8,7 +8,7 @@ use store::conformance::sample::{create, id, job};
 use super::Database;
 
 #[tokio::test]
-async fn a_closed_store_leaves_one_file_and_answers_nothing_more() {
+async fn a_closed_store_leaves_no_log_and_answers_nothing_more() {
     let database = Database::new();
     let sqlite = database.sqlite();
     sqlite.commit(vec![create(job(1))]).await.remove(0).unwrap();
@@ -21,7 +21,7 @@ async fn a_closed_store_leaves_one_file_and_answers_nothing_more() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     files.sort();
-    assert_eq!(files, ["fleet.db", "fleet.db.lock"]);
+    assert_eq!(files, ["fleet.db", "fleet.db.lock", "fleet.db.record"]);
     assert!(matches!(sqlite.job(id(1)).await, Err(StoreError::Unavailable(_))));
     assert!(matches!(sqlite.changed(Position(9)).await, Err(StoreError::Unavailable(_))));
     let late = sqlite.commit(vec![create(job(2))]).await;

@@ -45,6 +45,7 @@ async fn only_the_owner_may_read_the_files() {
     assert_eq!(mode(&folder), 0o700);
     assert_eq!(
         files,
-        ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock"].map(|name| (name.to_owned(), 0o600))
+        ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock", "fleet.db.record"]
+            .map(|name| (name.to_owned(), 0o600))
     );
 }

@@ -1,0 +1,100 @@
+//! Which store a database is, and whether it is still all of it: compared with the record that the coordinator's machine
+//! keeps (row 37).
+
+use std::io;
+use std::path::Path;
+
+use domain::{Collection, CommitError, Expected, FleetStore, Generation, Lineage, Position, StoreError, Timestamp};
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::Postgres;
+use crate::record::{DataLoss, FoundStore, RecordFile, StoreRecord, read_record};
+
+/// The key of the store's own id in [`Collection::Meta`].
+const ID_KEY: &str = "store";
+
+/// Why a database was not compared with its record, or not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The database lacks something that was acknowledged.
+    #[error(transparent)]
+    DataLoss(#[from] DataLoss),
+    /// The record cannot be read or written.
+    #[error("cannot use the record of the store in the data directory")]
+    Files(#[from] io::Error),
+    /// The database did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The database was not written.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl Postgres {
+    /// Compares the database with the record at `path`, gives it the id `fresh` where it has none, and begins its new
+    /// record. A database below its record is refused, unless an operator accepted the loss at the time given.
+    pub async fn meet_record(
+        &self,
+        path: &Path,
+        fresh: &str,
+        accept: Option<Timestamp>,
+    ) -> Result<RecordFile, RecordError> {
+        let known = read_record(path)?;
+        let mut found = self.found().await?;
+        let is_new = self.is_blank().await?;
+        let loss = known.as_ref().and_then(|record| record.check(&found, path).err());
+        match (&loss, accept) {
+            (Some(loss), None) => return Err(loss.clone().into()),
+            (Some(loss), Some(_)) => warn!("Accepted: {loss}"),
+            (None, _) => {}
+        }
+        let replaced = known.map(|record| record.generation);
+        if let Some(at) = accept.filter(|_| loss.is_some() || is_new) {
+            let generation = Generation::restored(found.generation.unwrap_or_default(), replaced, at);
+            let lineage = Lineage { generation, restored_at: Some(at), as_of: None };
+            self.put_meta(Lineage::KEY, json!(lineage)).await?;
+            info!(store.generation = %generation, "The store goes on under generation {generation}");
+            found.generation = Some(generation);
+        }
+        let store_id = match found.store_id {
+            Some(id) => id,
+            None => {
+                self.put_meta(ID_KEY, json!({ "id": fresh })).await?;
+                fresh.to_owned()
+            }
+        };
+        let generation = found.generation.or(replaced).unwrap_or_default();
+        let record = StoreRecord { store_id, generation, position: found.position, clean: None };
+        Ok(RecordFile::create(path, record)?)
+    }
+
+    /// Resolves when something was written here after `after`, with where the log ends. Nothing is asked of the server.
+    pub async fn reached(&self, after: Position) -> Result<Position, StoreError> {
+        self.end.reached(after).await
+    }
+
+    async fn found(&self) -> Result<FoundStore, StoreError> {
+        let id = self.document(Collection::Meta, ID_KEY).await?;
+        let id = id.and_then(|found| found.value["id"].as_str().map(str::to_owned));
+        let generation = match self.document(Collection::Meta, Lineage::KEY).await? {
+            Some(found) => serde_json::from_value::<Lineage>(found.value).ok().map(|lineage| lineage.generation),
+            None => Some(Generation::default()),
+        };
+        Ok(FoundStore { store_id: id, generation, position: self.end() })
+    }
+
+    /// Whether nothing was ever written to it.
+    pub async fn is_blank(&self) -> Result<bool, StoreError> {
+        let has_id = self.document(Collection::Meta, ID_KEY).await?.is_some();
+        let has_tokens = !self.documents(Collection::Tokens).await?.is_empty();
+        Ok(!has_id && !has_tokens && self.end() == Position(0))
+    }
+
+    async fn put_meta(&self, key: &str, document: Value) -> Result<(), RecordError> {
+        let there = self.document(Collection::Meta, key).await?;
+        let expected = there.map_or(Expected::Absent, |found| Expected::At(found.revision));
+        self.put(Collection::Meta, key, expected, Some(document)).await?;
+        Ok(())
+    }
+}
