@@ -1,6 +1,6 @@
 //! Accept: a factory takes an offer. Idempotent per nonce, and everything is checked again [I6].
 
-use domain::{Epoch, ErrandState, InstanceId, Job, JobId, Lease, MessageId, Refusal, Stage, StageEvent};
+use domain::{Epoch, ErrandState, Job, JobId, Lease, MessageId, Refusal, Stage, StageEvent};
 use fail::fail_point;
 use protocol::{Accept, Accepted, Assignment, PromoteOrder};
 use tracing::info;
@@ -9,6 +9,7 @@ use crate::commit::Decision;
 use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
 use crate::error::Error;
+use crate::leases::Process;
 use crate::principal::Principal;
 
 impl Coordinator {
@@ -30,16 +31,16 @@ impl Coordinator {
 
     async fn grant(&self, who: &Principal, request: &Accept) -> Result<Accepted, Error> {
         let factory = who.factory()?;
-        let job = self.look_up(request.job_id).await?;
-        who.work_on(job.value.product())?;
-        let _seat = self.check_can_start(who, &job.value, request).await?;
+        let job = self.workable(who, request.job_id).await?;
+        let process = self.process(factory, request.instance)?;
+        let _seat = self.check_can_start(&process, &job.value, request).await?;
         fail_point!("accept::checked");
         let now = self.now();
         let until = now.after(self.settings.errand_within);
         let actor = who.actor();
         let granted = self
             .amend(request.job_id, |job| {
-                if is_answered(&job, request) {
+                if is_answered(&job, &process, request) {
                     return Ok(Decision::Keep);
                 }
                 let lease = Lease {
@@ -60,7 +61,7 @@ impl Coordinator {
         fail_point!("accept::committed");
         let epoch = granted.value.epoch();
         self.note_accepted(factory);
-        self.count_from_now(request, epoch);
+        self.count_from_now(&process, request.job_id, epoch);
         info!(job.id = %request.job_id, lease.epoch = %epoch, factory.id = %factory, "Granted job `{}` to factory `{factory}`", request.job_id);
         let assignment = self.assignment(&granted.value).await?;
         let lease_ttl_ms = u64::try_from(self.settings.lease_ttl.as_millis()).unwrap_or(u64::MAX);
@@ -68,23 +69,23 @@ impl Coordinator {
     }
 
     /// An answer that is given again counts the lease from now, as the factory that asked again does (row 5).
-    fn count_from_now(&self, request: &Accept, epoch: Epoch) {
+    fn count_from_now(&self, process: &Process, job: JobId, epoch: Epoch) {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        self.desk.lock().leases.renew(request.job_id, epoch, request.instance, expires);
+        self.desk.lock().leases.renew(job, epoch, process, expires);
     }
 
     /// What may have changed since the offer was made: process, drain, pause, logins, seats, dependencies (rows 6, 16, 17, 20).
     /// A seat is kept until the answer stands.
     async fn check_can_start<'a>(
         &'a self,
-        who: &Principal,
+        process: &Process,
         job: &Job,
         request: &Accept,
     ) -> Result<Option<KeptSeat<'a>>, Error> {
-        if is_answered(job, request) {
+        if is_answered(job, process, request) {
             return Ok(None);
         }
-        let factory = who.factory()?;
+        let factory = &process.factory;
         let seat = {
             let mut desk = self.desk.lock();
             let Some(known) = desk.factories.get(factory) else { return Err(Error::NoSuchFactory(factory.clone())) };
@@ -105,10 +106,10 @@ impl Coordinator {
             if let Some(rest) = desk.rest_of(job, factory) {
                 return Err(Error::NotNow(format!("factory `{factory}` cannot run it: {rest}")));
             }
-            if !desk.leases.reserve(request.job_id, request.instance, seats as usize) {
+            if !desk.leases.reserve(request.job_id, process, seats as usize) {
                 return Err(Error::NotNow(format!("all {seats} seats of factory `{factory}` are taken")));
             }
-            KeptSeat { coordinator: self, job: request.job_id, instance: request.instance }
+            KeptSeat { coordinator: self, job: request.job_id, process: process.clone() }
         };
         match self.weigh(job.spec(), &job.submission().deps).await? {
             DepsVerdict::Met => Ok(Some(seat)),
@@ -154,19 +155,20 @@ impl Coordinator {
 struct KeptSeat<'a> {
     coordinator: &'a Coordinator,
     job: JobId,
-    instance: InstanceId,
+    process: Process,
 }
 
 impl Drop for KeptSeat<'_> {
     fn drop(&mut self) {
-        self.coordinator.desk.lock().leases.unreserve(self.job, self.instance);
+        self.coordinator.desk.lock().leases.unreserve(self.job, &self.process);
     }
 }
 
 /// Whether this very claim has won already: its answer was lost, or the commit's outcome was unknown (rows 5 and 32).
-fn is_answered(job: &Job, request: &Accept) -> bool {
+fn is_answered(job: &Job, process: &Process, request: &Accept) -> bool {
     job.lease().is_some_and(|lease| {
-        lease.nonce == request.claim_nonce && lease.seq == request.dispatch_seq && lease.instance == request.instance
+        let is_its = lease.factory == process.factory && lease.instance == process.instance;
+        is_its && lease.nonce == request.claim_nonce && lease.seq == request.dispatch_seq
     })
 }
 

@@ -32,6 +32,9 @@ impl Coordinator {
         items.extend(self.question_alerts(who));
         items.extend(self.dead_letter_alert(who).await?);
         for (job, since) in self.counters.duplicates() {
+            if !who.products().is_empty() && self.visible(who, job).await.is_err() {
+                continue;
+            }
             let message = format!(
                 "the broker called a new dispatch of job `{job}` a duplicate: its duplicate detection is at fault"
             );

@@ -18,25 +18,32 @@ pub(crate) use lanes::Lanes;
 
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
+use crate::leases::Process;
 use crate::principal::Principal;
 use crate::registry::millis;
+use crate::submit::invalid;
 use pick::{Pick, Picked};
 
 /// A claim whose every pick lost its race picks again, this often: then others are busy with the same jobs.
 const ROUNDS_MAX: u32 = 3;
+
+/// Products that one claim can name.
+const PRODUCTS_MAX: usize = 1_000;
 
 impl Coordinator {
     /// Grants the factory that asks what it should take: the first jobs in the order of service that it may have, as many
     /// as it has free seats and asks for. The same nonce gives the same answer, and never anything more (protocol 3).
     pub async fn claim(&self, who: &Principal, request: &Claim) -> Result<Claimed, Error> {
         let factory = claimant(who, request)?;
+        check(request)?;
+        let process = self.process(factory, request.instance)?;
         // One claim of a factory at a time: a request that was sent twice finds what it has won, not more.
         let lane = self.claim_lanes.of(factory);
         let mut lane = lane.lock().await;
-        let standing = self.standing(request);
+        let standing = self.standing(&process, request);
         if !standing.is_empty() {
             lane.won(request);
-            self.count_claim_from_now(request, &standing);
+            self.count_claim_from_now(&process, &standing);
             return self.claimed(who, request, standing).await;
         }
         if lane.has_won(request) {
@@ -47,7 +54,7 @@ impl Coordinator {
             if self.desk.lock().queue.is_empty() {
                 break;
             }
-            let granted = self.grant_some(who, factory, request).await?;
+            let granted = self.grant_some(who, &process, request).await?;
             match granted {
                 Some(granted) if granted.is_empty() => {}
                 Some(granted) => {
@@ -65,17 +72,17 @@ impl Coordinator {
     async fn grant_some(
         &self,
         who: &Principal,
-        factory: &FactoryId,
+        process: &Process,
         request: &Claim,
     ) -> Result<Option<Vec<Versioned<Arc<Job>>>>, Error> {
         // The dispatcher counts seats when it plans, and takes them when it has written.
         let _seating = self.seating.read().await;
-        let Picked { picks, held } = self.pick(who, factory, request).await?;
+        let Picked { picks, held } = self.pick(who, process, request).await?;
         if picks.is_empty() {
             return Ok(None);
         }
         fail_point!("claim::picked");
-        let units: Vec<Commit> = picks.iter().filter_map(|pick| self.granting(who, factory, request, pick)).collect();
+        let units: Vec<Commit> = picks.iter().filter_map(|pick| self.granting(who, process, request, pick)).collect();
         let ids: Vec<_> = units.iter().map(|unit| unit.job.id()).collect();
         let mut granted = Vec::with_capacity(units.len());
         for (id, outcome) in ids.into_iter().zip(self.commit_all(units).await) {
@@ -84,7 +91,7 @@ impl Coordinator {
                 Err(CommitError::Stale | CommitError::Unknown) => {
                     self.refresh(id).await;
                     let found = self.desk.lock().job(id);
-                    granted.extend(found.filter(|job| is_answered(&job.value, request)));
+                    granted.extend(found.filter(|job| is_answered(&job.value, process, request)));
                 }
                 // What was granted beside it stands, and is found when the same nonce asks again.
                 Err(CommitError::Store(error)) => return Err(error.into()),
@@ -98,15 +105,15 @@ impl Coordinator {
     }
 
     /// The write that offers a job to its claimant and accepts the offer.
-    fn granting(&self, who: &Principal, factory: &FactoryId, request: &Claim, pick: &Pick) -> Option<Commit> {
-        let (now, job) = (self.now(), &pick.job);
+    fn granting(&self, who: &Principal, process: &Process, request: &Claim, pick: &Pick) -> Option<Commit> {
+        let (now, job, factory) = (self.now(), &pick.job, &process.factory);
         let current = self.lifted((*job.value).clone()).ok()?;
         let seq = current.dispatch_seq().next();
         let score = pick.placement.score.total;
         let dispatch = Dispatch { seq, target: factory.clone(), accept_by: now, score };
         let lease = Lease {
             factory: factory.clone(),
-            instance: request.instance,
+            instance: process.instance,
             epoch: current.epoch().next(),
             nonce: request.claim_nonce,
             seq,
@@ -124,18 +131,18 @@ impl Coordinator {
     }
 
     /// Jobs that this very claim has won and that its process still holds.
-    fn standing(&self, request: &Claim) -> Vec<Versioned<Arc<Job>>> {
+    fn standing(&self, process: &Process, request: &Claim) -> Vec<Versioned<Arc<Job>>> {
         let desk = self.desk.lock();
-        let held = desk.leases.of_instance(request.instance).into_iter().filter_map(|id| desk.job(id));
-        held.filter(|job| is_answered(&job.value, request)).collect()
+        let held = desk.leases.of_process(process).into_iter().filter_map(|id| desk.job(id));
+        held.filter(|job| is_answered(&job.value, process, request)).collect()
     }
 
     /// An answer that is given again counts the lease from now, as the factory that asked again does (row 5).
-    fn count_claim_from_now(&self, request: &Claim, jobs: &[Versioned<Arc<Job>>]) {
+    fn count_claim_from_now(&self, process: &Process, jobs: &[Versioned<Arc<Job>>]) {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         let mut desk = self.desk.lock();
         for job in jobs {
-            desk.leases.renew(job.value.id(), job.value.epoch(), request.instance, expires);
+            desk.leases.renew(job.value.id(), job.value.epoch(), process, expires);
         }
     }
 
@@ -192,6 +199,21 @@ fn claimant<'p>(who: &'p Principal, request: &Claim) -> Result<&'p FactoryId, Er
 }
 
 /// Whether a job is held by this very claim.
-fn is_answered(job: &Job, request: &Claim) -> bool {
-    job.seat().is_some_and(|lease| lease.nonce == request.claim_nonce && lease.instance == request.instance)
+fn is_answered(job: &Job, process: &Process, request: &Claim) -> bool {
+    job.seat().is_some_and(|lease| {
+        let is_its = lease.factory == process.factory && lease.instance == process.instance;
+        is_its && lease.nonce == request.claim_nonce
+    })
+}
+
+/// Whether the lists of a claim are short enough to be compared with every product that waits.
+fn check(request: &Claim) -> Result<(), Error> {
+    let lists =
+        [("products", request.products.as_deref().unwrap_or_default()), ("exceptProducts", &request.except_products)];
+    for (what, list) in lists {
+        if list.len() > PRODUCTS_MAX {
+            return Err(invalid(what, format!("{PRODUCTS_MAX} at most, found {}", list.len())));
+        }
+    }
+    Ok(())
 }

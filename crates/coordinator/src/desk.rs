@@ -18,9 +18,10 @@ use scheduler::{Fleet, FleetView, Queue, Rest, Seat, Waiting, Weights};
 use crate::closed::Closed;
 use crate::deadlines::Deadlines;
 use crate::errands::Errands;
-use crate::leases::Leases;
+use crate::instances::Instances;
+use crate::leases::{Leases, Process};
 use crate::offers::OfferAnswers;
-use crate::registry::{Former, Pulse};
+use crate::registry::Pulse;
 use crate::windows::Windows;
 
 /// A point in time as the desk needs it.
@@ -79,7 +80,7 @@ pub(crate) struct Desk {
     pub(crate) product_values: BTreeMap<ProductId, Product>,
     pub(crate) factories: BTreeMap<FactoryId, Versioned<Factory>>,
     pub(crate) pulses: HashMap<FactoryId, Pulse>,
-    pub(crate) former: Former,
+    pub(crate) instances: Instances,
     pub(crate) leases: Leases,
     pub(crate) offer_answers: OfferAnswers,
     /// Offers that ended since [`Desk::take_ended_offers`] was called last.
@@ -125,8 +126,8 @@ impl Desk {
         }
         match job.value.seat() {
             Some(lease) => {
-                let (factory, epoch) = (lease.factory.clone(), lease.epoch);
-                self.leases.begin(id, factory, lease.instance, epoch, moment.lease_expires);
+                let process = Process { factory: lease.factory.clone(), instance: lease.instance };
+                self.leases.begin(id, process, lease.epoch, moment.lease_expires);
             }
             None => self.leases.end(id),
         }

@@ -83,6 +83,9 @@ pub enum Error {
     /// The token does not cover it.
     #[error("this token does not allow it: {0}")]
     Forbidden(String),
+    /// The instance id in the request is another factory's.
+    #[error("this instance id belongs to another factory: restart the factory, which generates a new one")]
+    ForeignInstance,
     /// Too many writers at once on one job.
     #[error("job `{0}` is being changed by too many writers at once: try again")]
     Contended(JobId),

@@ -28,8 +28,7 @@ impl Coordinator {
         request: &EvidenceWork,
     ) -> Result<EvidenceKept, Error> {
         let factory = who.factory()?;
-        let job = self.look_up(id).await?;
-        who.work_on(job.value.product())?;
+        let job = self.workable(who, id).await?;
         let epoch = request.lease_epoch;
         // The run has its epoch until it ends, also when its job was completed and its branch is being moved.
         if job.value.run().is_none_or(|run| run.epoch != epoch || run.factory != *factory) {

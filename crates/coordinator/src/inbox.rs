@@ -66,6 +66,7 @@ impl Coordinator {
         if who.factory()? != factory {
             return Err(Error::Forbidden(format!("a token of factory `{factory}` is needed")));
         }
+        self.process(factory, instance)?;
         let known = self.factory(factory)?;
         if known.value.instance != instance {
             return Err(Error::NotNow(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::{Epoch, FactoryId, InstanceId, JobId};
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 
 /// A process that leaves a job out of this many lists in a row no longer has it: one list may have crossed the grant.
 const MISSED_MAX: u8 = 2;
@@ -13,10 +13,18 @@ const MISSED_MAX: u8 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     by_job: HashMap<JobId, Entry>,
-    by_instance: HashMap<InstanceId, BTreeSet<JobId>>,
+    by_process: HashMap<Process, BTreeSet<JobId>>,
     /// Grants that are being written, with how many ask for each.
-    reserved: HashMap<InstanceId, BTreeMap<JobId, usize>>,
+    reserved: HashMap<Process, BTreeMap<JobId, usize>>,
     last_tick: Option<Duration>,
+}
+
+/// One process of one factory. The factory comes from the token, the instance from the request: an instance alone
+/// identifies nothing, because any factory can send any (row 34).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    pub(crate) factory: FactoryId,
+    pub(crate) instance: InstanceId,
 }
 
 /// What became of a renewal.
@@ -33,8 +41,7 @@ pub(crate) enum Renewal {
 /// One lease that is out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    pub(crate) factory: FactoryId,
-    pub(crate) instance: InstanceId,
+    pub(crate) process: Process,
     pub(crate) epoch: Epoch,
     pub(crate) expires: Duration,
     missed: u8,
@@ -44,30 +51,23 @@ pub(crate) struct Entry {
 
 impl Leases {
     /// A lease begins, or is found again after a start.
-    pub(crate) fn begin(
-        &mut self,
-        job: JobId,
-        factory: FactoryId,
-        instance: InstanceId,
-        epoch: Epoch,
-        expires: Duration,
-    ) {
+    pub(crate) fn begin(&mut self, job: JobId, process: Process, epoch: Epoch, expires: Duration) {
         let is_newer = self.by_job.get(&job).is_none_or(|entry| entry.epoch < epoch);
         if is_newer {
             self.end(job);
-            self.by_instance.entry(instance).or_default().insert(job);
-            self.by_job.insert(job, Entry { factory, instance, epoch, expires, missed: 0, doomed: false });
+            self.by_process.entry(process.clone()).or_default().insert(job);
+            self.by_job.insert(job, Entry { process, epoch, expires, missed: 0, doomed: false });
         }
     }
 
     /// A lease is over, one way or another.
     pub(crate) fn end(&mut self, job: JobId) {
         if let Some(entry) = self.by_job.remove(&job)
-            && let Some(jobs) = self.by_instance.get_mut(&entry.instance)
+            && let Some(jobs) = self.by_process.get_mut(&entry.process)
         {
             jobs.remove(&job);
             if jobs.is_empty() {
-                self.by_instance.remove(&entry.instance);
+                self.by_process.remove(&entry.process);
             }
         }
     }
@@ -78,9 +78,9 @@ impl Leases {
     }
 
     /// Renews one lease of a process, unless it is being taken back.
-    pub(crate) fn renew(&mut self, job: JobId, epoch: Epoch, instance: InstanceId, expires: Duration) -> Renewal {
+    pub(crate) fn renew(&mut self, job: JobId, epoch: Epoch, process: &Process, expires: Duration) -> Renewal {
         match self.by_job.get_mut(&job) {
-            Some(entry) if entry.epoch == epoch && entry.instance == instance => {
+            Some(entry) if entry.epoch == epoch && entry.process == *process => {
                 if entry.doomed {
                     return Renewal::TooLate;
                 }
@@ -106,14 +106,14 @@ impl Leases {
     }
 
     /// Counts the leases of a process that its list left out, and gives those that were left out too often.
-    pub(crate) fn count_missing(&mut self, instance: InstanceId, listed: &[(JobId, Epoch)]) -> Vec<(JobId, Epoch)> {
+    pub(crate) fn count_missing(&mut self, process: &Process, listed: &HashSet<(JobId, Epoch)>) -> Vec<(JobId, Epoch)> {
         let mut abandoned = Vec::new();
-        for job in self.by_instance.get(&instance).into_iter().flatten() {
+        for job in self.by_process.get(process).into_iter().flatten() {
             let Some(entry) = self.by_job.get_mut(job) else { continue };
             if listed.contains(&(*job, entry.epoch)) {
                 continue;
             }
-            entry.missed += 1;
+            entry.missed = entry.missed.saturating_add(1);
             if entry.missed >= MISSED_MAX {
                 abandoned.push((*job, entry.epoch));
             }
@@ -122,19 +122,20 @@ impl Leases {
     }
 
     /// The leases of a factory's other processes.
-    pub(crate) fn of_others(&self, factory: &FactoryId, instance: InstanceId) -> Vec<(JobId, Epoch)> {
-        let is_other = |entry: &Entry| entry.factory == *factory && entry.instance != instance;
+    pub(crate) fn of_others(&self, current: &Process) -> Vec<(JobId, Epoch)> {
+        let is_other =
+            |entry: &Entry| entry.process.factory == current.factory && entry.process.instance != current.instance;
         self.by_job.iter().filter(|(_, entry)| is_other(entry)).map(|(job, entry)| (*job, entry.epoch)).collect()
     }
 
     /// The jobs that a process holds.
-    pub(crate) fn of_instance(&self, instance: InstanceId) -> Vec<JobId> {
-        self.by_instance.get(&instance).into_iter().flatten().copied().collect()
+    pub(crate) fn of_process(&self, process: &Process) -> Vec<JobId> {
+        self.by_process.get(process).into_iter().flatten().copied().collect()
     }
 
     /// The leases of a factory.
     pub(crate) fn of_factory(&self, factory: &FactoryId) -> Vec<(JobId, Epoch)> {
-        let is_its = |entry: &Entry| entry.factory == *factory;
+        let is_its = |entry: &Entry| entry.process.factory == *factory;
         self.by_job.iter().filter(|(_, entry)| is_its(entry)).map(|(job, entry)| (*job, entry.epoch)).collect()
     }
 
@@ -160,21 +161,20 @@ impl Leases {
 
     /// Keeps a seat of a process for a job whose grant is being written, if one of `seats` is free. Whoever got it gives
     /// it back with [`Leases::unreserve`], whatever became of the grant.
-    pub(crate) fn reserve(&mut self, job: JobId, instance: InstanceId, seats: usize) -> bool {
-        let held = self.by_instance.get(&instance);
+    pub(crate) fn reserve(&mut self, job: JobId, process: &Process, seats: usize) -> bool {
+        let held = self.by_process.get(process);
         let is_other = |other: &JobId| *other != job && held.is_none_or(|held| !held.contains(other));
-        let reserved =
-            self.reserved.get(&instance).into_iter().flat_map(BTreeMap::keys).filter(|other| is_other(other));
+        let reserved = self.reserved.get(process).into_iter().flat_map(BTreeMap::keys).filter(|other| is_other(other));
         if held.map_or(0, BTreeSet::len) + reserved.count() >= seats {
             return false;
         }
-        *self.reserved.entry(instance).or_default().entry(job).or_default() += 1;
+        *self.reserved.entry(process.clone()).or_default().entry(job).or_default() += 1;
         true
     }
 
     /// A grant was written, or was not.
-    pub(crate) fn unreserve(&mut self, job: JobId, instance: InstanceId) {
-        let Some(jobs) = self.reserved.get_mut(&instance) else { return };
+    pub(crate) fn unreserve(&mut self, job: JobId, process: &Process) {
+        let Some(jobs) = self.reserved.get_mut(process) else { return };
         if let Some(count) = jobs.get_mut(&job) {
             *count -= 1;
             if *count == 0 {
@@ -182,7 +182,7 @@ impl Leases {
             }
         }
         if jobs.is_empty() {
-            self.reserved.remove(&instance);
+            self.reserved.remove(process);
         }
     }
 
@@ -208,13 +208,17 @@ mod tests {
         JobId::from_bytes([n; 16])
     }
 
-    fn instance(n: u8) -> InstanceId {
-        InstanceId::from_bytes([n; 16])
+    fn process_of(factory: &str, n: u8) -> Process {
+        Process { factory: factory.parse().unwrap(), instance: InstanceId::from_bytes([n; 16]) }
+    }
+
+    fn process(n: u8) -> Process {
+        process_of("f", n)
     }
 
     fn one_lease() -> Leases {
         let mut leases = Leases::default();
-        leases.begin(job(1), "f".parse().unwrap(), instance(1), Epoch(3), TTL);
+        leases.begin(job(1), process(1), Epoch(3), TTL);
         leases
     }
 
@@ -266,26 +270,26 @@ mod tests {
     fn a_seat_is_kept_for_one_grant_at_a_time_and_counted_once_when_it_is_written() {
         let mut leases = one_lease();
 
-        assert!(leases.reserve(job(2), instance(1), 2));
-        assert!(leases.reserve(job(2), instance(1), 2), "the same job asks for the same seat");
-        assert!(!leases.reserve(job(3), instance(1), 2));
-        leases.begin(job(2), "f".parse().unwrap(), instance(1), Epoch(1), TTL);
-        assert!(leases.reserve(job(3), instance(1), 3));
-        leases.unreserve(job(3), instance(1));
-        leases.unreserve(job(2), instance(1));
-        leases.unreserve(job(2), instance(1));
+        assert!(leases.reserve(job(2), &process(1), 2));
+        assert!(leases.reserve(job(2), &process(1), 2), "the same job asks for the same seat");
+        assert!(!leases.reserve(job(3), &process(1), 2));
+        leases.begin(job(2), process(1), Epoch(1), TTL);
+        assert!(leases.reserve(job(3), &process(1), 3));
+        leases.unreserve(job(3), &process(1));
+        leases.unreserve(job(2), &process(1));
+        leases.unreserve(job(2), &process(1));
         leases.end(job(2));
-        assert!(leases.reserve(job(3), instance(1), 2));
+        assert!(leases.reserve(job(3), &process(1), 2));
     }
 
     #[test]
     fn a_lease_that_is_being_taken_back_cannot_be_renewed_and_a_renewed_one_cannot_be_taken_back() {
         let mut leases = one_lease();
         assert!(leases.doom_if_expired(job(1), Epoch(3), TTL));
-        assert_eq!(leases.renew(job(1), Epoch(3), instance(1), TTL * 2), Renewal::TooLate);
+        assert_eq!(leases.renew(job(1), Epoch(3), &process(1), TTL * 2), Renewal::TooLate);
 
         let mut leases = one_lease();
-        assert_eq!(leases.renew(job(1), Epoch(3), instance(1), TTL * 2), Renewal::Renewed);
+        assert_eq!(leases.renew(job(1), Epoch(3), &process(1), TTL * 2), Renewal::Renewed);
         assert!(!leases.doom_if_expired(job(1), Epoch(3), TTL));
     }
 
@@ -293,9 +297,9 @@ mod tests {
     fn only_the_process_that_holds_a_lease_renews_it() {
         let mut leases = one_lease();
 
-        assert_eq!(leases.renew(job(1), Epoch(3), instance(2), TTL * 2), Renewal::Unknown);
-        assert_eq!(leases.renew(job(1), Epoch(2), instance(1), TTL * 2), Renewal::Unknown);
-        assert_eq!(leases.renew(job(1), Epoch(3), instance(1), TTL * 2), Renewal::Renewed);
+        assert_eq!(leases.renew(job(1), Epoch(3), &process(2), TTL * 2), Renewal::Unknown);
+        assert_eq!(leases.renew(job(1), Epoch(2), &process(1), TTL * 2), Renewal::Unknown);
+        assert_eq!(leases.renew(job(1), Epoch(3), &process(1), TTL * 2), Renewal::Renewed);
         assert_eq!(leases.expiry(job(1)), Some(TTL * 2));
     }
 
@@ -303,8 +307,23 @@ mod tests {
     fn a_job_left_out_of_two_lists_is_revoked_and_of_one_is_not() {
         let mut leases = one_lease();
 
-        assert_eq!(leases.count_missing(instance(1), &[]), vec![]);
-        assert_eq!(leases.count_missing(instance(1), &[(job(1), Epoch(3))]), vec![]);
-        assert_eq!(leases.count_missing(instance(1), &[]), vec![(job(1), Epoch(3))]);
+        assert_eq!(leases.count_missing(&process(1), &HashSet::default()), vec![]);
+        assert_eq!(leases.count_missing(&process(1), &[(job(1), Epoch(3))].into_iter().collect()), vec![]);
+        assert_eq!(leases.count_missing(&process(1), &HashSet::default()), vec![(job(1), Epoch(3))]);
+    }
+
+    #[test]
+    fn another_factory_with_the_same_instance_is_another_process() {
+        let mut leases = one_lease();
+        let other = process_of("g", 1);
+
+        assert_eq!(leases.renew(job(1), Epoch(3), &other, TTL * 2), Renewal::Unknown);
+        for _ in 0..3 {
+            assert_eq!(leases.count_missing(&other, &HashSet::default()), vec![]);
+        }
+        assert!(leases.reserve(job(2), &other, 1), "the seat of one factory is not the seat of the other");
+        assert_eq!(leases.of_process(&other), vec![]);
+        assert_eq!(leases.expiry(job(1)), Some(TTL));
+        assert_eq!(leases.count_missing(&process(1), &HashSet::default()), vec![], "none was counted before");
     }
 }

@@ -24,6 +24,7 @@ mod figures;
 mod generation;
 mod health;
 mod inbox;
+mod instances;
 mod leases;
 mod logs;
 mod looks;

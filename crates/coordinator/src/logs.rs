@@ -78,8 +78,7 @@ impl Coordinator {
         if chunk.len() > CHUNK_MAX {
             return Err(invalid("chunk", format!("{CHUNK_MAX} bytes at most, found {}", chunk.len())));
         }
-        let job = self.look_up(id).await?;
-        who.work_on(job.value.product())?;
+        let job = self.workable(who, id).await?;
         let run = job.value.run().filter(|run| run.epoch == epoch && run.factory == *factory);
         if run.is_none() {
             return Err(Refusal::StaleEpoch { shown: epoch, held: job.value.epoch() }.into());

@@ -125,12 +125,12 @@ impl Coordinator {
     /// A factory declines an offer: the job is offered elsewhere, and no attempt is counted.
     pub async fn decline(&self, who: &Principal, request: &Decline) -> Result<StageAnswer, Error> {
         let factory = who.factory()?.clone();
+        let job = self.workable(who, request.job_id).await?;
+        self.process(&factory, request.instance)?;
         let known = self.factory(&factory)?;
         if known.value.instance != request.instance {
             return Err(Refusal::NotHolder { factory }.into());
         }
-        let job = self.look_up(request.job_id).await?;
-        who.work_on(job.value.product())?;
         let offer = job.value.dispatch().filter(|offer| offer.seq == request.dispatch_seq && offer.target == factory);
         if offer.is_none() {
             let current = job.value.dispatch().filter(|offer| offer.target == factory).map(|offer| offer.seq);

@@ -61,12 +61,6 @@ impl Principal {
         }
     }
 
-    /// May work on jobs of a product, as a factory.
-    pub(crate) fn work_on(&self, product: &ProductId) -> Result<&FactoryId, Error> {
-        let factory = self.factory()?;
-        if self.sees(product) { Ok(factory) } else { Err(forbidden(&format!("it does not cover product `{product}`"))) }
-    }
-
     /// May look at the fleet as a whole.
     pub fn look(&self) -> Result<(), Error> {
         match self.grant {

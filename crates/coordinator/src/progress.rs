@@ -1,13 +1,14 @@
 //! What agents are doing now: in memory only, for as long as they do it.
 
-use domain::{Epoch, Insights, Job, JobId, ProductId, Scope};
+use domain::{Epoch, FigureOutOfRange, Insights, Job, JobId, ProductId, Scope, TURNS_MAX};
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use protocol::{Progress, ProgressEvent};
 use tokio::sync::watch;
 
 use crate::coordinator::Coordinator;
-use crate::words::short;
+use crate::error::Error;
+use crate::words::{out_of_range, short};
 
 /// What an agent is doing, in a few words.
 const DOING_CHARS_MAX: usize = 300;
@@ -94,12 +95,27 @@ impl Coordinator {
     /// The job with what was last heard of its run, which will not report any more: that much was spent at least.
     pub(crate) fn with_figures(&self, job: Job) -> Job {
         match self.progress.of(job.id()) {
-            Some(Progress { tokens_in, tokens_out, cost_usd, turns, .. }) => {
-                job.with_figures(Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() })
-            }
+            Some(progress) => job.with_figures(figures_of(&progress)),
             None => job,
         }
     }
+}
+
+/// Whether every figure of a progress report is within bounds: the last one is charged when its run is lost.
+pub(crate) fn check_progress(progress: &Progress) -> Result<(), Error> {
+    figures_of(progress).check().map_err(|error| out_of_range(&error))?;
+    match progress.tool_calls.filter(|calls| *calls > TURNS_MAX) {
+        Some(found) => {
+            let (max, found) = (TURNS_MAX.to_string(), found.to_string());
+            Err(out_of_range(&FigureOutOfRange { field: "toolCalls", max, found }))
+        }
+        None => Ok(()),
+    }
+}
+
+fn figures_of(progress: &Progress) -> Insights {
+    let Progress { tokens_in, tokens_out, cost_usd, turns, .. } = *progress;
+    Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() }
 }
 
 fn covers(scope: &Scope, job: JobId, product: &ProductId) -> bool {

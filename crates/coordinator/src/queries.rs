@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Cursor, FactoryId, Job, JobEvent, JobFilter, JobId, Position, ProductId, Scope, Stage, StageName, Versioned,
+    Cursor, EngineHealth, FactoryId, Job, JobEvent, JobFilter, JobId, Position, ProductId, Scope, Stage, StageName,
+    Versioned,
 };
 use protocol::{
     Dag, DagNode, DeadLetter, DeadLetterList, EventList, FactoryList, FactoryView, JobDetail, JobList, JobView,
@@ -27,6 +28,13 @@ impl Coordinator {
         who.look()?;
         let job = self.look_up(id).await?;
         if who.sees(job.value.product()) { Ok(job) } else { Err(Error::NoSuchJob(id)) }
+    }
+
+    /// A job that the calling factory may work on. One of a product that its token does not cover does not exist for it,
+    /// whatever the route [T3].
+    pub(crate) async fn workable(&self, who: &Principal, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
+        who.factory()?;
+        self.visible(who, id).await
     }
 
     /// One job with its manifest.
@@ -211,7 +219,7 @@ impl Coordinator {
                 scheduler::Presence::Stale | scheduler::Presence::Down => protocol::Presence::Stale,
             },
             last_heartbeat_at: pulse.map(|pulse| pulse.last),
-            engines: self.engines_shown(&desk, &known.value),
+            engines: engines_for(who, id, self.engines_shown(&desk, &known.value)),
             capabilities: known.value.capabilities,
             repos: known.value.repos,
             seat_limit: known.value.seat_limit,
@@ -227,6 +235,17 @@ impl Coordinator {
     }
 }
 
+/// The engines of a factory without their credentials where the caller is another factory: one that knows a credential
+/// could register it as its own and report its usage window as used up.
+fn engines_for(who: &Principal, id: &FactoryId, engines: Vec<EngineHealth>) -> Vec<EngineHealth> {
+    match who.factory() {
+        Ok(caller) if caller != id => {
+            engines.into_iter().map(|engine| EngineHealth { credential: None, ..engine }).collect()
+        }
+        Ok(_) | Err(_) => engines,
+    }
+}
+
 fn seat_in_use(who: &Principal, job: &Job, factory: &FactoryId) -> Option<SeatsInUse> {
     let (holder, dispatched_only) = match (job.seat(), job.stage()) {
         (Some(lease), _) => (&lease.factory, false),
@@ -236,6 +255,8 @@ fn seat_in_use(who: &Principal, job: &Job, factory: &FactoryId) -> Option<SeatsI
     if holder != factory {
         return None;
     }
-    let title = if who.sees(job.product()) { job.spec().title.clone() } else { "(another product)".to_owned() };
-    Some(SeatsInUse { job_id: job.id(), title, dispatched_only })
+    Some(match who.sees(job.product()) {
+        true => SeatsInUse { job_id: Some(job.id()), title: job.spec().title.clone(), dispatched_only },
+        false => SeatsInUse { job_id: None, title: "(another product)".to_owned(), dispatched_only },
+    })
 }

@@ -13,7 +13,7 @@ use crate::principal::Principal;
 use crate::rests::users_of;
 use crate::submit::invalid;
 use crate::windows::{Hit, Window};
-use crate::words::{check, check_name, cut, short};
+use crate::words::{check, check_insights, check_name, cut, short};
 
 /// Opaque ids of logins are hashes or short names.
 pub(crate) const CREDENTIAL_LEN_MAX: usize = 200;
@@ -75,7 +75,9 @@ impl Coordinator {
             factories: users_of(&desk, credential),
             message: window.message.clone().filter(|_| sees_all),
         };
-        Ok(CredentialList { items: desk.windows.all_resting(at).map(view).collect() })
+        // A factory is shown its own only: see `engines_for`.
+        let is_shown = |one: &CredentialView| who.factory().map_or(true, |caller| one.factories.contains(caller));
+        Ok(CredentialList { items: desk.windows.all_resting(at).map(view).filter(is_shown).collect() })
     }
 
     /// Lets a login go on before its window begins anew: somebody has paid for more, or knows better.
@@ -166,6 +168,7 @@ impl Coordinator {
 
 fn check_quota(request: &QuotaWork) -> Result<(), Error> {
     request.checkpoint.as_ref().map_or(Ok(()), check)?;
+    check_insights(&request.insights)?;
     match request.credential.as_str() {
         "" => Ok(()),
         named => check_name("credential", named, CREDENTIAL_LEN_MAX),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use domain::{
     Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, Timestamp, Versioned,
 };
-use foldhash::HashMap;
 use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Pruned};
 use scheduler::FactoryState;
 use serde::{Deserialize, Serialize};
@@ -29,11 +28,11 @@ const CAPABILITIES_MAX: usize = 1_000;
 /// Engines of a factory, each with all of its logins.
 const ENGINES_MAX: usize = 100;
 
+/// How busy a machine can be: 1 is all that it can do.
+const LOAD_MAX: f64 = 1_000_000.0;
+
 /// A version is a line.
 const VERSION_CHARS_MAX: usize = 100;
-
-/// A process that was superseded this many times ago has ended.
-const FORMER_MAX: usize = 16;
 
 /// How lively a factory is: in memory only [I14].
 #[derive(Debug, Clone)]
@@ -57,49 +56,13 @@ pub(crate) struct Registration {
     pub(crate) former: VecDeque<InstanceId>,
 }
 
-/// Processes that stood for a factory before.
-#[derive(Debug, Default)]
-pub(crate) struct Former {
-    by_factory: HashMap<FactoryId, VecDeque<InstanceId>>,
-}
-
-impl Former {
-    /// Whether a process stood for its factory before the current one.
-    fn has(&self, factory: &FactoryId, instance: InstanceId) -> bool {
-        self.by_factory.get(factory).is_some_and(|former| former.contains(&instance))
-    }
-
-    /// Those who stood for a factory before, if `current` does so from now on in the place of `former`.
-    fn followed_by(
-        &self,
-        factory: &FactoryId,
-        former: Option<InstanceId>,
-        current: InstanceId,
-    ) -> VecDeque<InstanceId> {
-        let mut known = self.by_factory.get(factory).cloned().unwrap_or_default();
-        known.retain(|instance| *instance != current);
-        known.extend(former.filter(|former| *former != current));
-        while known.len() > FORMER_MAX {
-            known.pop_front();
-        }
-        known
-    }
-
-    /// What is written down about a factory's former processes.
-    pub(crate) fn know(&mut self, factory: &FactoryId, former: VecDeque<InstanceId>) {
-        self.by_factory.insert(factory.clone(), former);
-    }
-
-    fn forget(&mut self, factory: &FactoryId) {
-        self.by_factory.remove(factory);
-    }
-}
-
 impl Coordinator {
     /// A sign of life with what the factory is. Written down only when that changed.
     pub async fn heartbeat(&self, who: &Principal, beat: Heartbeat) -> Result<HeartbeatAnswer, Error> {
         let id = who.factory()?.clone();
         check(&beat)?;
+        self.process(&id, beat.instance)?;
+        self.check_credentials(&id, &beat.engines)?;
         let known = self.desk.lock().factories.get(&id).cloned();
         if known.as_ref().is_some_and(|known| self.is_superseded(&known.value, beat.instance)) {
             return Ok(self.heartbeat_answer(who, id, true, false));
@@ -123,13 +86,28 @@ impl Coordinator {
         Ok(self.heartbeat_answer(who, id, false, draining))
     }
 
+    /// Refuses a credential whose id is that of another factory's unnamed one: its usage windows are not this factory's.
+    fn check_credentials(&self, id: &FactoryId, engines: &[EngineHealth]) -> Result<(), Error> {
+        let desk = self.desk.lock();
+        let is_foreign = |credential: &str| {
+            let owner = credential.split_once('/').and_then(|(factory, _)| factory.parse::<FactoryId>().ok());
+            owner.is_some_and(|owner| owner != *id && desk.factories.contains_key(&owner))
+        };
+        match engines.iter().filter_map(|engine| engine.credential.as_deref()).find(|named| is_foreign(named)) {
+            Some(named) => {
+                Err(invalid("engines.credential", format!("`{named}` is the credential of another factory")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether a process stood for its factory before another one registered, and that one is alive or may be. Which of them is
     /// the newer is seen by who came last, never by the factory's own clock (rows 6 and 10).
     fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
         let desk = self.desk.lock();
         let presence = self.presence(desk.pulses.get(&known.id));
         let may_be_alive = matches!(presence, scheduler::Presence::Live | scheduler::Presence::Warming);
-        desk.former.has(&known.id, instance) && may_be_alive
+        desk.instances.is_former(&known.id, instance) && may_be_alive
     }
 
     /// A factory says that it stops: it is away from now on, without anybody having to wait for its silence.
@@ -171,7 +149,7 @@ impl Coordinator {
             desk.factories.remove(id);
             desk.pulses.remove(id);
             desk.offer_answers.forget(id);
-            desk.former.forget(id);
+            desk.instances.remove(id);
             desk.fleet.remove(id);
             desk.leases.of_factory(id)
         };
@@ -230,7 +208,7 @@ impl Coordinator {
             engine_health: beat.engines.into_iter().map(bounded).collect(),
             cost: beat.cost.min(100),
             draining: known.is_some_and(|known| known.draining),
-            version: beat.version,
+            version: short(&beat.version, VERSION_CHARS_MAX),
             joined_at: known.map_or_else(|| self.now(), |known| known.joined_at),
         }
     }
@@ -241,7 +219,7 @@ impl Coordinator {
         let is_written = known.as_ref().is_some_and(|known| known.value == factory);
         let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
         let last = known.as_ref().map(|known| known.value.instance);
-        let former = self.desk.lock().former.followed_by(&id, last, factory.instance);
+        let former = self.desk.lock().instances.former_after(&id, last, factory.instance);
         let registration = Registration { factory, former };
         let put = match known.as_ref() {
             Some(known) if is_written => Put::Written(known.revision),
@@ -262,7 +240,7 @@ impl Coordinator {
         let Registration { factory, former } = written.value;
         let id = factory.id.clone();
         let mut desk = self.desk.lock();
-        desk.former.know(&id, former);
+        desk.instances.set(&id, factory.instance, former);
         desk.factories.insert(id.clone(), Versioned { value: factory, revision: written.revision });
         self.show_to_scheduler(&mut desk, &id);
     }
@@ -352,10 +330,21 @@ fn check(beat: &Heartbeat) -> Result<(), Error> {
     for credential in beat.engines.iter().filter_map(|engine| engine.credential.as_deref()) {
         check_name("engines.credential", credential, CREDENTIAL_LEN_MAX)?;
     }
-    if !beat.load.is_finite() || beat.load < 0.0 {
-        return Err(invalid("load", "expected a number from 0 on".to_owned()));
+    if beat.engine_seats.len() > ENGINES_MAX {
+        return Err(invalid("engineSeats", format!("{ENGINES_MAX} at most, found {}", beat.engine_seats.len())));
     }
-    Ok(())
+    if beat.repo_seats.len() > CAPABILITIES_MAX {
+        return Err(invalid("repoSeats", format!("{CAPABILITIES_MAX} at most, found {}", beat.repo_seats.len())));
+    }
+    check_load(beat.load)
+}
+
+/// Whether the load of a machine is a number that a score can be computed from.
+pub(crate) fn check_load(load: f64) -> Result<(), Error> {
+    if (0.0..=LOAD_MAX).contains(&load) {
+        return Ok(());
+    }
+    Err(invalid("load", format!("must be between 0 and {LOAD_MAX}, found {load}")))
 }
 
 /// What a factory says about an engine, in few words.

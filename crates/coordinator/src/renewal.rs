@@ -2,6 +2,7 @@
 
 use domain::{Epoch, Factory, FactoryId, InstanceId, JobId, Refusal, StageEvent};
 use fail::fail_point;
+use foldhash::HashSet;
 use protocol::{Directive, Held, Holding, LeaseView, Progress, Renew, Renewed};
 use tracing::{info, warn};
 
@@ -9,9 +10,14 @@ use crate::commit::{Amended, Decision};
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::desk::Desk;
 use crate::error::Error;
-use crate::leases::Renewal;
+use crate::leases::{Process, Renewal};
 use crate::principal::Principal;
-use crate::registry::millis;
+use crate::progress::check_progress;
+use crate::registry::{check_load, millis};
+use crate::submit::invalid;
+
+/// Jobs that one renewal can list: each one that memory does not know is looked up in the store.
+const HELD_MAX: usize = 10_000;
 
 impl Coordinator {
     /// Renews everything that one process holds, in one call that writes nothing.
@@ -19,19 +25,21 @@ impl Coordinator {
         if who.factory()? != id {
             return Err(Error::Forbidden(format!("a token of factory `{id}` is needed")));
         }
-        let listed: Vec<_> = request.held.iter().map(|one| (one.held.job_id, one.held.lease_epoch)).collect();
+        let process = self.process(id, request.instance)?;
+        check(request)?;
+        let listed: HashSet<_> = request.held.iter().map(|one| (one.held.job_id, one.held.lease_epoch)).collect();
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         let (mut lost, mut unknown) = (Vec::new(), Vec::new());
         let (abandoned, is_current, draining) = {
             let mut desk = self.desk.lock();
             for Holding { held, progress } in &request.held {
-                match desk.leases.renew(held.job_id, held.lease_epoch, request.instance, expires) {
+                match desk.leases.renew(held.job_id, held.lease_epoch, &process, expires) {
                     Renewal::Renewed => self.put_up(&desk, *held, progress.as_ref()),
                     Renewal::TooLate => lost.push(*held),
                     Renewal::Unknown => unknown.push(*held),
                 }
             }
-            let abandoned = desk.leases.count_missing(request.instance, &listed);
+            let abandoned = desk.leases.count_missing(&process, &listed);
             let known = desk.factories.get(id).map(|factory| &factory.value);
             let is_current = known.is_some_and(|factory| factory.instance == request.instance);
             (abandoned, is_current, known.is_some_and(|factory| factory.draining))
@@ -44,7 +52,7 @@ impl Coordinator {
             warn!(job.id = %job, factory.id = %id, "Factory `{id}` no longer lists job `{job}`, taking it back");
             self.reap(job, epoch).await;
         }
-        lost.extend(self.really_lost(id, request.instance, unknown).await);
+        lost.extend(self.really_lost(who, &process, unknown).await);
         let directives = if draining { vec![Directive::Drain] } else { Vec::new() };
         let modes = self.modes.now().value.limited_to(&who.products());
         Ok(Renewed { lease_ttl_ms: millis(self.settings.lease_ttl), lost, directives, modes })
@@ -52,15 +60,11 @@ impl Coordinator {
 
     /// Renews one lease, for a holder that keeps no list.
     pub async fn renew_lease(&self, who: &Principal, held: Held, instance: InstanceId) -> Result<LeaseView, Error> {
-        let factory = who.factory()?;
+        let job = self.workable(who, held.job_id).await?;
+        let process = self.process(who.factory()?, instance)?;
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        let is_renewed = {
-            let mut desk = self.desk.lock();
-            let is_its = desk.leases.of_factory(factory).contains(&(held.job_id, held.lease_epoch));
-            is_its && desk.leases.renew(held.job_id, held.lease_epoch, instance, expires) == Renewal::Renewed
-        };
-        if !is_renewed {
-            let job = self.read(held.job_id).await?;
+        let renewal = self.desk.lock().leases.renew(held.job_id, held.lease_epoch, &process, expires);
+        if renewal != Renewal::Renewed {
             return Err(Refusal::StaleEpoch { shown: held.lease_epoch, held: job.value.epoch() }.into());
         }
         self.lease(who, held.job_id).await
@@ -75,14 +79,16 @@ impl Coordinator {
     }
 
     /// A lease that memory does not know may be one whose grant is being committed right now: the store decides.
-    async fn really_lost(&self, factory: &FactoryId, instance: InstanceId, suspected: Vec<Held>) -> Vec<Held> {
+    async fn really_lost(&self, who: &Principal, process: &Process, suspected: Vec<Held>) -> Vec<Held> {
         let mut lost = Vec::new();
         for held in suspected {
             let is_held = match self.read(held.job_id).await {
+                Ok(job) if !who.sees(job.value.product()) => false,
                 Ok(job) => {
                     self.announce(std::iter::once(&job));
                     job.value.lease().is_some_and(|lease| {
-                        lease.epoch == held.lease_epoch && lease.factory == *factory && lease.instance == instance
+                        let is_its = lease.factory == process.factory && lease.instance == process.instance;
+                        is_its && lease.epoch == held.lease_epoch
                     })
                 }
                 Err(Error::NoSuchJob(_)) => false,
@@ -129,9 +135,19 @@ impl Coordinator {
     /// The newest process of a factory is the factory: whatever an older one holds goes back (row 6).
     pub(crate) async fn revoke_others(&self, factory: &Factory) {
         self.inboxes.close_others(&factory.id, factory.instance);
-        let others = self.desk.lock().leases.of_others(&factory.id, factory.instance);
+        let current = Process { factory: factory.id.clone(), instance: factory.instance };
+        let others = self.desk.lock().leases.of_others(&current);
         for (job, epoch) in others {
             self.reap(job, epoch).await;
         }
     }
+}
+
+/// Whether everything in a renewal is within bounds. Nothing is renewed otherwise.
+fn check(request: &Renew) -> Result<(), Error> {
+    if request.held.len() > HELD_MAX {
+        return Err(invalid("held", format!("{HELD_MAX} at most, found {}", request.held.len())));
+    }
+    check_load(request.load)?;
+    request.held.iter().filter_map(|one| one.progress.as_ref()).try_for_each(check_progress)
 }

@@ -19,7 +19,7 @@ use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
-use crate::words::{bounded, check, cut, readable, short};
+use crate::words::{bounded, check, check_insights, cut, readable, short};
 
 /// The text of a pull request: a few pages, which is less than any forge takes.
 const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
@@ -74,6 +74,7 @@ impl Coordinator {
     /// A holder's work is done: lease and seat come free, and the holder may move the branch.
     pub async fn complete(&self, who: &Principal, id: JobId, request: &CompleteWork) -> Result<Completed, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
+        check_insights(&request.insights)?;
         let completion = Completion {
             sha: request.sha.clone(),
             insights: request.insights.clone(),
@@ -90,7 +91,7 @@ impl Coordinator {
         fail_point!("complete::before_commit");
         let job = self
             .amend(id, |job| {
-                if is_repeated_completion(&job, &holder, &completion) {
+                if self.is_repeated_completion(&job, &holder, &completion) {
                     return Ok(Decision::Keep);
                 }
                 let completed = StageEvent::Completed {
@@ -141,6 +142,7 @@ impl Coordinator {
     /// A holder's attempt failed: the coordinator alone decides what follows.
     pub async fn fail(&self, who: &Principal, id: JobId, request: &FailWork) -> Result<Failed, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
+        check_insights(&request.insights)?;
         if !request.reason.is_a_workers_word() {
             return Err(Refusal::NotAWorkersReason(request.reason).into());
         }
@@ -178,6 +180,7 @@ impl Coordinator {
     /// A holder's agent wants to know something from a person: the job is parked, and costs nothing meanwhile.
     pub async fn ask(&self, who: &Principal, id: JobId, request: &AskWork) -> Result<StageAnswer, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
+        check_insights(&request.insights)?;
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
         let account = Account { insights: request.insights.clone(), ..Account::default() };
         let question = cut(&request.question);
@@ -192,6 +195,7 @@ impl Coordinator {
     /// A holder gives the job back.
     pub async fn release(&self, who: &Principal, id: JobId, request: &ReleaseWork) -> Result<StageAnswer, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
+        check_insights(&request.insights)?;
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
         let message = request.message.as_deref().map(cut);
         self.move_on(id, |job, now| {
@@ -228,9 +232,37 @@ impl Coordinator {
         }
     }
 
+    /// Whether a holder repeats the completion whose answer it did not get, and the job is still where that completion put
+    /// it: the branch is still this holder's to move. Without a commit there is no branch, and no lease any more.
+    fn is_repeated_completion(&self, job: &Job, holder: &Holder, completion: &Completion) -> bool {
+        if completion.sha.is_none() {
+            let is_its = job.completed_epoch() == Some(holder.epoch) && job.completed_by() == Some(&holder.factory);
+            return is_its && job.completed().is_none() && self.is_where_completion_put_it(job);
+        }
+        let is_same_run = job.run().is_some_and(|run| {
+            let is_its = run.epoch == holder.epoch && run.factory == holder.factory;
+            is_its && run.outcome == Some(RunOutcome::Completed) && run.sha == completion.sha
+        });
+        is_same_run && job.lease().is_some_and(|lease| lease.factory == holder.factory)
+    }
+
+    /// Whether a job that was completed without a commit has not moved on since. In a product that ships by itself the
+    /// completion ships it.
+    fn is_where_completion_put_it(&self, job: &Job) -> bool {
+        match job.stage() {
+            Stage::Review { .. } | Stage::Testing { .. } => true,
+            Stage::Shipped => self.ships_by_itself(job),
+            _ => false,
+        }
+    }
+
+    fn ships_by_itself(&self, job: &Job) -> bool {
+        self.desk.lock().products.get(job.product()).is_some_and(|product| product.value.auto_ship)
+    }
+
     /// A product that ships by itself asks for the merge as soon as the branch shows the work.
     pub(crate) fn ship_if_wanted(&self, job: Job, now: Timestamp) -> Result<Job, Refusal> {
-        let ships = self.desk.lock().products.get(job.product()).is_some_and(|product| product.value.auto_ship);
+        let ships = self.ships_by_itself(&job);
         match job.stage() {
             Stage::Testing { errand: None, .. } if ships && job.promoted() == job.completed() => {
                 job.apply(StageEvent::ShipRequested, now, COORDINATOR)
@@ -273,9 +305,8 @@ impl Coordinator {
 
     /// Who reports, if its token covers the job's product [T3].
     pub(crate) async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
-        who.factory()?;
-        let job = self.look_up(id).await?;
-        Ok(Holder { epoch, factory: who.work_on(job.value.product())?.clone() })
+        self.workable(who, id).await?;
+        Ok(Holder { epoch, factory: who.factory()?.clone() })
     }
 }
 
@@ -289,18 +320,6 @@ fn is_repeated_start(job: &Job, holder: &Holder, engine: &EngineName) -> bool {
     let is_ours = job.lease().is_some_and(|lease| lease.epoch == holder.epoch && lease.factory == holder.factory);
     let is_started = job.run().is_some_and(|run| run.started_at.is_some() && run.engine.as_ref() == Some(engine));
     is_ours && is_started && job.stage().name() == StageName::Building
-}
-
-/// A completion whose answer was lost is asked for again: the branch is still this holder's to move. Without a commit
-/// there is no branch, and the epoch alone says whose completion it was.
-fn is_repeated_completion(job: &Job, holder: &Holder, completion: &Completion) -> bool {
-    if completion.sha.is_none() {
-        return job.completed_epoch() == Some(holder.epoch) && job.completed().is_none();
-    }
-    let is_same_run = job.run().is_some_and(|run| {
-        run.epoch == holder.epoch && run.outcome == Some(RunOutcome::Completed) && run.sha == completion.sha
-    });
-    is_same_run && job.lease().is_some_and(|lease| lease.factory == holder.factory)
 }
 
 /// Whether a failure says something about the machine rather than about the job.

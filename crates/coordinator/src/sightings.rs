@@ -26,9 +26,8 @@ impl Coordinator {
     /// Takes what a factory saw: merged or closed by a person, or sent back for what checks and reviewers say. Only the
     /// factory that was asked last is heard, so that nobody decides about a pull request by himself.
     pub async fn sighted(&self, who: &Principal, id: JobId, sighting: &Sighting) -> Result<SightingAnswer, Error> {
-        who.factory()?;
-        let job = self.look_up(id).await?;
-        let factory = who.work_on(job.value.product())?;
+        self.workable(who, id).await?;
+        let factory = who.factory()?;
         if !self.was_asked_to_look(id, factory) {
             return Err(Error::NotNow(format!("factory `{factory}` was not asked to look at this pull request")));
         }

@@ -22,6 +22,12 @@ use crate::submit::invalid;
 /// How long a join token lives unless its maker says otherwise: long enough to walk to the other machine.
 const JOIN_TTL: Duration = Duration::from_hours(1);
 
+/// How long a token can live: ten years. Longer is a typing mistake; without a time it never expires.
+const TTL_MAX: Duration = Duration::from_hours(24 * 3_650);
+
+/// Tokens of one factory that work at the same time: a factory rotates its own, and each rotation stores one more.
+const FACTORY_TOKENS_MAX: usize = 8;
+
 /// Tokens that have ended, removed in one go: whoever makes a token must not wait for a long clean-up.
 const PURGED_MAX: usize = 32;
 
@@ -116,6 +122,7 @@ impl Coordinator {
             return Err(invalid("grant", "a factory's token comes from enrolment: make a join token".to_owned()));
         }
         let is_join = matches!(request.grant, Grant::Join { .. });
+        check_ttl(request.ttl_seconds)?;
         let ttl = request.ttl_seconds.map(Duration::from_secs).or(is_join.then_some(JOIN_TTL));
         let (token, secret) = self.make_token(request.name, request.grant, ttl).await?;
         info!(token.id = %token.id, by = %who.name, "`{}` made token `{}`", who.name, token.name);
@@ -195,6 +202,13 @@ impl Coordinator {
         let Some((_, _, newest)) = old.iter().max_by_key(|(_, _, token)| token.created_at).cloned() else {
             return Err(Error::NoSuchFactory(factory.clone()));
         };
+        let now = self.now();
+        let live = old.iter().filter(|(_, _, token)| token.expires_at.is_none_or(|at| at > now)).count();
+        if live >= FACTORY_TOKENS_MAX && who.administer().is_err() {
+            return Err(Error::NotNow(format!(
+                "factory `{factory}` has {FACTORY_TOKENS_MAX} tokens that still work: wait until the older ones expire"
+            )));
+        }
         let old_until = self.now().after(self.settings.token_overlap);
         // The new one first: a factory is never left with nothing but tokens that are about to end.
         let (_, secret) = self.make_token(newest.name, newest.grant, self.settings.factory_token_ttl).await?;
@@ -335,6 +349,15 @@ fn derived_secret(request: &Enroll, nonce: ClaimNonce) -> Secret {
         digest.update(part);
     }
     Secret(format!("giga_fac_{}", URL_SAFE_NO_PAD.encode(digest.finalize())))
+}
+
+fn check_ttl(seconds: Option<u64>) -> Result<(), Error> {
+    match seconds {
+        Some(seconds) if !(1..=TTL_MAX.as_secs()).contains(&seconds) => {
+            Err(invalid("ttlSeconds", format!("1 to {} (10 years), found {seconds}", TTL_MAX.as_secs())))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn prefix(grant: &Grant) -> &'static str {

@@ -1,6 +1,6 @@
 //! What others wrote, within bounds: it is kept, sent on and shown.
 
-use domain::{Checkpoint, Evidence, PullRequest};
+use domain::{Checkpoint, ENGINE_MS_MAX, Evidence, FigureOutOfRange, Insights, PullRequest};
 
 use crate::error::Error;
 use crate::submit::invalid;
@@ -47,7 +47,7 @@ pub(crate) fn bounded(evidence: &[Evidence]) -> Vec<Evidence> {
     let bound = |one: &Evidence| {
         let output = end_of(&one.output, left.min(OUTPUT_BYTES_MAX));
         left -= output.len();
-        Evidence { command: cut(&one.command), exit: one.exit, output, took_ms: one.took_ms }
+        Evidence { command: cut(&one.command), exit: one.exit, output, took_ms: one.took_ms.min(ENGINE_MS_MAX) }
     };
     evidence.iter().take(EVIDENCE_MAX).map(bound).collect()
 }
@@ -56,6 +56,16 @@ pub(crate) fn bounded(evidence: &[Evidence]) -> Vec<Evidence> {
 pub(crate) fn check(checkpoint: &Checkpoint) -> Result<(), Error> {
     check_name("checkpoint.ref", &checkpoint.git_ref, REF_LEN_MAX)?;
     checkpoint.session.as_deref().map_or(Ok(()), |session| check_name("checkpoint.session", session, SESSION_LEN_MAX))
+}
+
+/// Whether the figures that a holder reports can be stored and added up.
+pub(crate) fn check_insights(insights: &Insights) -> Result<(), Error> {
+    insights.check().map_err(|error| out_of_range(&error))
+}
+
+/// The refusal of a figure that no run can have.
+pub(crate) fn out_of_range(error: &FigureOutOfRange) -> Error {
+    invalid(error.field, error.to_string())
 }
 
 /// A pull request whose address a person can be shown and can follow.

@@ -100,6 +100,9 @@ struct State {
     completed: Option<CommitSha>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     completed_epoch: Option<Epoch>,
+    /// The factory whose run completed it: only that one may repeat its report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    completed_by: Option<FactoryId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     promoted: Option<CommitSha>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -190,6 +193,7 @@ impl Job {
             checkpoint: None,
             completed: None,
             completed_epoch: None,
+            completed_by: None,
             promoted: None,
             heads: Vec::new(),
             pull_request: None,

@@ -50,7 +50,9 @@ pub use pull_request::PullRequest;
 pub use reason::{Again, FailureReason};
 pub use refusal::Refusal;
 pub use retry::{RetryPolicy, Verdict};
-pub use run::{Evidence, Insights, Run, RunOutcome, Spent};
+pub use run::{
+    COST_USD_MAX, ENGINE_MS_MAX, Evidence, FigureOutOfRange, Insights, Run, RunOutcome, Spent, TOKENS_MAX, TURNS_MAX,
+};
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
 pub use stage::{

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::ids::{Epoch, InstanceId};
+use crate::ids::Epoch;
 use crate::names::{CommitSha, EngineName, FactoryId};
 use crate::reason::FailureReason;
 use crate::time::Timestamp;
@@ -18,8 +18,6 @@ pub struct Run {
     pub epoch: Epoch,
     /// Who runs it.
     pub factory: FactoryId,
-    /// Which process of that factory.
-    pub instance: InstanceId,
     /// The engine, once it started.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub engine: Option<EngineName>,
@@ -118,6 +116,70 @@ pub struct Insights {
     pub engine_ms: Option<u64>,
 }
 
+/// US dollars that one run can report.
+pub const COST_USD_MAX: f64 = 1_000_000.0;
+
+/// Tokens, read or written, that one run can report.
+pub const TOKENS_MAX: u64 = 1_000_000_000_000;
+
+/// Turns, and uses of tools, that one run can report.
+pub const TURNS_MAX: u32 = 1_000_000;
+
+/// How long the engine of one run can have run: a year.
+pub const ENGINE_MS_MAX: u64 = 366 * 24 * 3_600_000;
+
+/// A figure that no run can have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be between 0 and {max}, found {found}")]
+pub struct FigureOutOfRange {
+    /// The field, as it is called in JSON.
+    pub field: &'static str,
+    /// The largest value that is accepted.
+    pub max: String,
+    /// The value.
+    pub found: String,
+}
+
+impl Insights {
+    /// Checks every figure against its maximum: one that is stored is added to others, and must not spoil the sum.
+    pub fn check(&self) -> Result<(), FigureOutOfRange> {
+        let is_cost = |cost: f64| (0.0..=COST_USD_MAX).contains(&cost);
+        within("costUsd", self.cost_usd, COST_USD_MAX, is_cost)?;
+        within("tokensIn", self.tokens_in, TOKENS_MAX, |tokens| tokens <= TOKENS_MAX)?;
+        within("tokensOut", self.tokens_out, TOKENS_MAX, |tokens| tokens <= TOKENS_MAX)?;
+        within("turns", self.turns, TURNS_MAX, |turns| turns <= TURNS_MAX)?;
+        within("engineMs", self.engine_ms, ENGINE_MS_MAX, |ms| ms <= ENGINE_MS_MAX)
+    }
+
+    /// Removes the figures that are out of range, so that they count as unknown. Returns why each was removed.
+    pub fn drop_out_of_range(&mut self) -> Vec<FigureOutOfRange> {
+        let mut dropped = Vec::new();
+        while let Err(error) = self.check() {
+            match error.field {
+                "costUsd" => self.cost_usd = None,
+                "tokensIn" => self.tokens_in = None,
+                "tokensOut" => self.tokens_out = None,
+                "turns" => self.turns = None,
+                _ => self.engine_ms = None,
+            }
+            dropped.push(error);
+        }
+        dropped
+    }
+}
+
+fn within<T: Copy + ToString>(
+    field: &'static str,
+    value: Option<T>,
+    max: T,
+    is_within: impl Fn(T) -> bool,
+) -> Result<(), FigureOutOfRange> {
+    match value.filter(|value| !is_within(*value)) {
+        Some(found) => Err(FigureOutOfRange { field, max: max.to_string(), found: found.to_string() }),
+        None => Ok(()),
+    }
+}
+
 /// What all ended runs of a job have cost together, whatever became of them. What is not known is absent, never 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -171,11 +233,13 @@ impl Spent {
         let insights = &run.insights;
         let is_started = run.started_at.is_some();
         let is_interrupted = run.outcome.is_some_and(RunOutcome::is_interruption);
-        match insights.cost_usd.filter(|cost| cost.is_finite()) {
+        // A document of an earlier version may have any number.
+        match insights.cost_usd.filter(|cost| (0.0..=COST_USD_MAX).contains(cost)) {
             Some(cost) => self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost),
             None => {
-                self.runs_without_cost += u32::from(is_started);
-                self.interrupted_without_cost += u32::from(is_started && is_interrupted);
+                self.runs_without_cost = self.runs_without_cost.saturating_add(u32::from(is_started));
+                let is_interrupted = u32::from(is_started && is_interrupted);
+                self.interrupted_without_cost = self.interrupted_without_cost.saturating_add(is_interrupted);
             }
         }
         let tokens = [insights.tokens_in, insights.tokens_out];

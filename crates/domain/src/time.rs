@@ -14,6 +14,12 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// The latest point that RFC 3339 can express in every time zone.
+    pub const MAX: Self = Self(253_402_207_200_000);
+
+    /// The earliest one.
+    pub const MIN: Self = Self(-377_705_023_201_000);
+
     /// The point this many milliseconds after 1970.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
@@ -24,10 +30,15 @@ impl Timestamp {
         self.0
     }
 
-    /// This point and `span` later.
+    /// This point and `span` later, at most [`Timestamp::MAX`]: a sum is stored, and must be readable again.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+        Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))).clamped()
+    }
+
+    /// The nearest point that can be written as RFC 3339.
+    fn clamped(self) -> Self {
+        self.clamp(Self::MIN, Self::MAX)
     }
 
     /// The text for people: to the minute, with its zone.
@@ -97,19 +108,25 @@ impl fmt::Display for Timestamp {
         if let Some(digits) = self.digits() {
             return f.write_str(std::str::from_utf8(&digits).unwrap_or_default());
         }
-        match jiff::Timestamp::from_millisecond(self.0) {
+        match jiff::Timestamp::from_millisecond(self.clamped().0) {
             Ok(at) => write!(f, "{at:.3}"),
-            Err(_) => write!(f, "{}ms", self.0),
+            Err(_) => write!(f, "{}{MILLIS_UNIT}", self.0),
         }
     }
 }
+
+/// Earlier versions wrote a point that RFC 3339 cannot express as `253402300800000ms`.
+const MILLIS_UNIT: &str = "ms";
 
 impl FromStr for Timestamp {
     type Err = TimestampError;
 
     fn from_str(text: &str) -> Result<Self, TimestampError> {
+        if let Some(Ok(millis)) = text.strip_suffix(MILLIS_UNIT).map(str::parse) {
+            return Ok(Self(millis).clamped());
+        }
         text.parse::<jiff::Timestamp>()
-            .map(|at| Self(at.as_millisecond()))
+            .map(|at| Self(at.as_millisecond()).clamped())
             .map_err(|_| TimestampError(crate::names::printable(text)))
     }
 }
@@ -187,9 +204,23 @@ mod tests {
             let written = serde_json::to_value(at).unwrap();
 
             let library = jiff::Timestamp::from_millisecond(millis);
-            let expected = library.map_or_else(|_| format!("{millis}ms"), |at| format!("{at:.3}"));
+            let nearest = || "9999-12-30T22:00:00.000Z".to_owned();
+            let expected = library.map_or_else(|_| nearest(), |at| format!("{at:.3}"));
             assert_eq!((written, at.to_string()), (expected.clone().into(), expected));
         }
+    }
+
+    #[test]
+    fn a_sum_that_overflows_can_still_be_read() {
+        let now = Timestamp::from_millis(1_769_860_800_123);
+
+        for span in [Duration::from_secs(1 << 40), Duration::from_secs(u64::MAX), Duration::MAX] {
+            let text = serde_json::to_string(&now.after(span)).unwrap();
+
+            assert_eq!(serde_json::from_str::<Timestamp>(&text).unwrap(), Timestamp::MAX, "{text}");
+        }
+        assert_eq!("9223372036854775807ms".parse(), Ok(Timestamp::MAX), "as earlier versions wrote it");
+        assert_eq!("-9223372036854775808ms".parse(), Ok(Timestamp::MIN));
     }
 
     #[test]

@@ -162,8 +162,9 @@ pub enum Presence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SeatsInUse {
-    /// The job.
-    pub job_id: JobId,
+    /// The job; absent for a caller whose token does not cover its product.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<JobId>,
     /// Its title.
     pub title: String,
     /// Whether it is only offered so far.

@@ -40,13 +40,18 @@ pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId
     claimed
 }
 
-/// The first job of each shape that a factory is not given, in the order of service, `limit` at most. For people, not for
-/// decisions.
-pub fn passed_over(view: &FleetView, factory: &FactoryId, limit: usize) -> Vec<PassedOver> {
+/// The first job of each shape of some products that a factory is not given, in the order of service, `limit` at most. For
+/// people, not for decisions.
+pub fn passed_over(
+    view: &FleetView,
+    factory: &FactoryId,
+    is_asked: impl Fn(&ProductId) -> bool,
+    limit: usize,
+) -> Vec<PassedOver> {
     let Some(member) = view.fleet.member(factory) else { return Vec::new() };
     let draft = Draft::of(view);
     let mut passed = Vec::new();
-    Turns::of_all(view).serve(|next, _| {
+    Turns::asked_or_paused(view, is_asked).serve(|next, _| {
         if passed.len() >= limit {
             return None;
         }

@@ -68,9 +68,9 @@ impl<'a> Turns<'a> {
         Self::among(view, |product| !view.paused(product) && view.pushes(product))
     }
 
-    /// Those that are paused as well.
-    pub(crate) fn of_all(view: &FleetView<'a>) -> Self {
-        Self::among(view, |_| true)
+    /// Those that are asked for, paused ones as well.
+    pub(crate) fn asked_or_paused(view: &FleetView<'a>, is_asked: impl Fn(&ProductId) -> bool) -> Self {
+        Self::among(view, is_asked)
     }
 
     fn among(view: &FleetView<'a>, is_served: impl Fn(&ProductId) -> bool) -> Self {

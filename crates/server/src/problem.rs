@@ -200,6 +200,7 @@ impl From<Error> for Problem {
                 problem
             }
             Error::Forbidden(_) => Self::new(S::FORBIDDEN, "forbidden", detail),
+            Error::ForeignInstance => Self::new(S::CONFLICT, "foreign_instance", detail),
             Error::Contended(_) => Self::new(S::SERVICE_UNAVAILABLE, "contended", detail),
             Error::OldProtocol { .. } => Self::new(S::UPGRADE_REQUIRED, "old_protocol", detail),
             Error::Store(StoreError::BadCursor) => {

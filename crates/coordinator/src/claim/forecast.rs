@@ -1,10 +1,10 @@
 //! What a claim would be given, and why not more. Nothing is written, and nobody else notices.
 
-use domain::FactoryId;
+use domain::{FactoryId, ProductId};
 use protocol::{Claim, Claimed, NotGranted, WouldGrant};
 
-use super::claimant;
 use super::pick::{Pick, limit_of};
+use super::{check, claimant};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::principal::Principal;
@@ -16,15 +16,17 @@ impl Coordinator {
     /// What a claim would be given now. `granted` shows what its nonce has won before.
     pub async fn claim_dry_run(&self, who: &Principal, request: &Claim) -> Result<Claimed, Error> {
         let factory = claimant(who, request)?;
-        let mut answer = self.claimed(who, request, self.standing(request)).await?;
+        check(request)?;
+        let process = self.process(factory, request.instance)?;
+        let mut answer = self.claimed(who, request, self.standing(&process, request)).await?;
         if let Err(refusal) = self.check_claimant(factory, request) {
             answer.passed_over.push(NotGranted { job_id: None, why: refusal.to_string() });
             return Ok(answer);
         }
-        let (picks, passed) = self.imagine(factory, request);
+        let (picks, passed) = self.imagine(who, factory, request);
         for pick in picks {
             let job_id = pick.placement.job;
-            match self.objection(who, &pick.job.value).await? {
+            match self.unmet(&pick.job.value).await? {
                 Some(why) => answer.passed_over.push(NotGranted { job_id: Some(job_id), why }),
                 None => answer.would_grant.push(WouldGrant {
                     job_id,
@@ -39,16 +41,19 @@ impl Coordinator {
     }
 
     /// The picks of a claim, put back before anybody else can look.
-    fn imagine(&self, factory: &FactoryId, request: &Claim) -> (Vec<Pick>, Vec<NotGranted>) {
+    fn imagine(&self, who: &Principal, factory: &FactoryId, request: &Claim) -> (Vec<Pick>, Vec<NotGranted>) {
         let now = self.now();
+        // What the token does not cover does not exist for its factory.
+        let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
         let mut desk = self.desk.lock();
         let mut picks = Vec::new();
         while picks.len() < limit_of(request)
-            && let Some(pick) = self.next_pick(&mut desk, factory, |product| request.asks_for(product))
+            && let Some(pick) = self.next_pick(&mut desk, factory, is_asked)
         {
             picks.push(pick);
         }
-        let passed = scheduler::passed_over(&desk.view(now, &self.settings.weights, 1), factory, REASONS_MAX);
+        let view = desk.view(now, &self.settings.weights, 1);
+        let passed = scheduler::passed_over(&view, factory, |product| who.sees(product), REASONS_MAX);
         for pick in &picks {
             desk.put_back(pick.placement.job, now);
         }

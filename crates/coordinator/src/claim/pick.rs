@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{FactoryId, InstanceId, Job, JobId, ProductId, Versioned};
+use domain::{FactoryId, Job, JobId, ProductId, Versioned};
 use protocol::Claim;
 use scheduler::Placement;
 
@@ -12,6 +12,7 @@ use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
 use crate::desk::Desk;
 use crate::error::Error;
+use crate::leases::Process;
 use crate::principal::Principal;
 
 /// Jobs that a claim sets aside. More of them at the head of a queue means that somebody re-opened a dependency of them
@@ -39,7 +40,7 @@ pub(super) struct Picked<'a> {
 /// everything is put back.
 pub(super) struct Held<'a> {
     coordinator: &'a Coordinator,
-    instance: InstanceId,
+    process: Process,
     jobs: Vec<JobId>,
     /// Those whose seat is kept.
     seated: Vec<JobId>,
@@ -50,7 +51,7 @@ impl Held<'_> {
     fn set_aside(&mut self, id: JobId) {
         let until = self.coordinator.now().after(self.coordinator.settings.sweep_every);
         let mut desk = self.coordinator.desk.lock();
-        desk.leases.unreserve(id, self.instance);
+        desk.leases.unreserve(id, &self.process);
         desk.set_aside(id, until);
         self.seated.retain(|seated| *seated != id);
         self.jobs.retain(|held| *held != id);
@@ -65,7 +66,7 @@ impl Drop for Held<'_> {
         {
             let mut desk = self.coordinator.desk.lock();
             for id in &self.seated {
-                desk.leases.unreserve(*id, self.instance);
+                desk.leases.unreserve(*id, &self.process);
             }
             for id in &self.jobs {
                 is_back |= desk.let_go(*id, now);
@@ -83,15 +84,15 @@ impl Coordinator {
     pub(super) async fn pick<'a>(
         &'a self,
         who: &Principal,
-        factory: &FactoryId,
+        process: &Process,
         request: &Claim,
     ) -> Result<Picked<'a>, Error> {
-        let held = Held { coordinator: self, instance: request.instance, jobs: Vec::new(), seated: Vec::new() };
+        let held = Held { coordinator: self, process: process.clone(), jobs: Vec::new(), seated: Vec::new() };
         let mut picked = Picked { picks: Vec::new(), held };
         let limit = limit_of(request);
         let mut set_aside = 0;
         while picked.picks.len() < limit && set_aside < SET_ASIDE_MAX {
-            let Some(pick) = self.hold_next(who, factory, request, &mut picked.held) else { break };
+            let Some(pick) = self.hold_next(who, request, &mut picked.held) else { break };
             if self.unmet(&pick.job.value).await?.is_none() {
                 picked.picks.push(pick);
             } else {
@@ -102,14 +103,15 @@ impl Coordinator {
         Ok(picked)
     }
 
-    fn hold_next(&self, who: &Principal, factory: &FactoryId, request: &Claim, held: &mut Held<'_>) -> Option<Pick> {
+    fn hold_next(&self, who: &Principal, request: &Claim, held: &mut Held<'_>) -> Option<Pick> {
+        let factory = &held.process.factory;
         let mut desk = self.desk.lock();
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
         let pick = self.next_pick(&mut desk, factory, is_asked)?;
         held.jobs.push(pick.placement.job);
         let seats = desk.factories.get(factory).map_or(0, |known| known.value.seat_limit);
         // The scheduler counts offers and leases; this one counts what accepts have under way.
-        if !desk.leases.reserve(pick.placement.job, held.instance, seats as usize) {
+        if !desk.leases.reserve(pick.placement.job, &held.process, seats as usize) {
             return None;
         }
         held.seated.push(pick.placement.job);
@@ -130,16 +132,8 @@ impl Coordinator {
         Some(Pick { job, placement, waited })
     }
 
-    /// What speaks against a job that the scheduler cannot know: the token as it is now, and dependencies (row 20).
-    pub(super) async fn objection(&self, who: &Principal, job: &Job) -> Result<Option<String>, Error> {
-        if !who.sees(job.product()) {
-            return Ok(Some(format!("the token does not cover product `{}`", job.product())));
-        }
-        self.unmet(job).await
-    }
-
     /// What a job waits for after all: somebody re-opened it since the job was queued.
-    async fn unmet(&self, job: &Job) -> Result<Option<String>, Error> {
+    pub(super) async fn unmet(&self, job: &Job) -> Result<Option<String>, Error> {
         Ok(match self.weigh(job.spec(), &job.submission().deps).await? {
             DepsVerdict::Met => None,
             DepsVerdict::Unmet(deps) => Some(match deps.first() {

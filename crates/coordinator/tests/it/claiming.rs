@@ -176,7 +176,8 @@ async fn claims_at_once_exceed_no_seats_of_a_factory_an_engine_or_a_repository()
 
         let mut in_repo = 0;
         for view in fleet.coordinator.factories(&fleet.admin).unwrap().items {
-            let of = |manifest: &str| view.seats.iter().filter(|seat| wanted[&seat.job_id] == manifest).count();
+            let of =
+                |manifest: &str| view.seats.iter().filter(|seat| wanted[&seat.job_id.unwrap()] == manifest).count();
             assert!(view.seats.len() <= 3, "round {round}: {} has {:?}", view.id, view.seats);
             assert!(of(by_claude) <= 1, "round {round}: {} runs claude twice", view.id);
             in_repo += of(IN_REPO);

@@ -239,6 +239,7 @@ async fn a_factory_offers_only_what_its_token_allows() {
         .unwrap();
     let mut mac = Machine::join(&fleet, "template").await;
     mac.who = fleet.coordinator.authenticate(&enrolled.token).unwrap();
+    mac.instance = domain::InstanceId::from_bytes(fleet.bytes());
     mac.offers.capabilities = ["has:docker", "gpu:l4", "os:darwin"].map(|token| token.parse().unwrap()).into();
     mac.offers.repos = ["notes", "secrets"].map(|repo| repo.parse().unwrap()).into();
 
@@ -288,7 +289,7 @@ async fn a_worker_whose_token_does_not_cover_the_product_writes_nothing() {
     ];
 
     for outcome in outcomes {
-        assert!(matches!(outcome, Err(Error::Forbidden(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(Error::NoSuchJob(_))), "{outcome:?}");
     }
     assert_eq!(fleet.kinds(job).await, before);
 }

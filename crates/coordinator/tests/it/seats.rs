@@ -118,7 +118,8 @@ impl Load {
         let mut in_repo = 0;
         for view in self.fleet.coordinator.factories(&self.fleet.admin).unwrap().items {
             assert!(view.seats.len() <= view.seat_limit as usize, "step {step}: {} has {:?}", view.id, view.seats);
-            let of_kind = |wanted: usize| view.seats.iter().filter(move |seat| self.manifests[&seat.job_id] == wanted);
+            let of_kind =
+                |wanted: usize| view.seats.iter().filter(move |seat| self.manifests[&seat.job_id.unwrap()] == wanted);
             assert!(of_kind(2).count() <= CLAUDE_SEATS as usize, "step {step}: {} runs claude twice", view.id);
             in_repo += of_kind(1).count();
         }

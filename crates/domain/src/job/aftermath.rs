@@ -116,7 +116,6 @@ impl Job {
             n: self.state.runs,
             epoch: lease.epoch,
             factory: lease.factory.clone(),
-            instance: lease.instance,
             engine: None,
             granted_at: lease.granted_at,
             started_at: None,
@@ -171,6 +170,7 @@ impl Job {
         }
         self.state.completed.clone_from(&completion.sha);
         self.state.completed_epoch = self.state.run.as_ref().map(|run| run.epoch);
+        self.state.completed_by = self.state.run.as_ref().map(|run| run.factory.clone());
         self.state.request_text.clone_from(&completion.request_text);
         self.state.changes = None;
         self.state.answer = None;
@@ -269,7 +269,7 @@ impl Job {
             }
             E::Granted { lease } => (
                 EventKind::Granted,
-                json!({ "factoryId": lease.factory, "instance": lease.instance, "dispatchSeq": lease.seq, "run": self.state.runs }),
+                json!({ "factoryId": lease.factory, "dispatchSeq": lease.seq, "run": self.state.runs }),
             ),
             E::Started { engine, .. } => (EventKind::Started, json!({ "engine": engine })),
             E::Checkpointed { checkpoint, .. } => (EventKind::Checkpointed, json!(checkpoint)),

@@ -119,6 +119,11 @@ impl Job {
         self.state.completed_epoch
     }
 
+    /// The factory of the run that completed it; absent in documents of earlier versions.
+    pub fn completed_by(&self) -> Option<&FactoryId> {
+        self.state.completed_by.as_ref()
+    }
+
     /// The commit that the pull request's branch shows; none before the first promotion, and none again when a failed job
     /// is sent round anew.
     pub fn promoted(&self) -> Option<&CommitSha> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::Insights;
+use domain::{Insights, TURNS_MAX};
 use protocol::Progress;
 
 use super::stream::one_line;
@@ -77,7 +77,7 @@ impl Activity {
         let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = self.insights;
         Progress {
             doing: self.doing.clone().or_else(|| self.said.clone()),
-            tool_calls: Some(self.tool_calls).filter(|calls| *calls > 0),
+            tool_calls: Some(self.tool_calls.min(TURNS_MAX)).filter(|calls| *calls > 0),
             files: self.files.clone(),
             tokens_in,
             tokens_out,

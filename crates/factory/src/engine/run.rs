@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use domain::{Clock, Insights};
+use domain::{Clock, FigureOutOfRange, Insights};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::limits::{DiskWatch, Limit};
 use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Judgement, Reply, Session};
@@ -128,10 +129,23 @@ impl EngineRun {
             Over::Limit(limit) => limit.judgement(),
             Over::Told => Judgement::Stopped,
         };
-        let mut insights = session.insights();
+        let (mut insights, dropped) = reportable(session.insights());
+        for figure in dropped {
+            warn!(
+                field = figure.field,
+                "The engine printed an impossible `{}`, which counts as unknown: it {figure}", figure.field
+            );
+        }
         insights.engine_ms = u64::try_from(finished.took.as_millis()).ok();
         EngineRunEnd { judgement, finished, insights }
     }
+}
+
+/// An engine's figures without those that the coordinator would refuse: a report with one could never be delivered. Returns
+/// what was left out.
+fn reportable(mut insights: Insights) -> (Insights, Vec<FigureOutOfRange>) {
+    let dropped = insights.drop_out_of_range();
+    (insights, dropped)
 }
 
 /// The program's name, if nothing is found under it any more. A guard that starts it would tell that in the engine's place.
@@ -183,15 +197,15 @@ impl Ear<'_> {
             let Some(line) = next else { return };
             let events = session.translate(&line);
             answer(session, &mut mouth).await;
-            self.measure(EngineOutput { line, events, insights: session.insights() }).await;
+            self.measure(EngineOutput { line, events, insights: reportable(session.insights()).0 }).await;
         }
     }
 
     /// Looks at what the program has written down about itself, and tells if that is anything new.
     async fn look(&self, session: &mut dyn Session) {
-        let known = session.insights();
+        let known = reportable(session.insights()).0;
         session.look();
-        let insights = session.insights();
+        let insights = reportable(session.insights()).0;
         if insights != known {
             let line = Line { source: Source::Out, text: String::new() };
             self.measure(EngineOutput { line, events: Vec::new(), insights }).await;

@@ -66,6 +66,7 @@ impl Station {
         let run = RunKey { job: record.job, epoch };
         let killed = kill_leftovers(run, record.guard);
         record.insights = self.figures_of(&record);
+        record.insights.drop_out_of_range();
         self.ledger.remember(&record).await;
         let saved = self.save_leftover(&record, run).await;
         let message = Some("the factory was restarted".to_owned());

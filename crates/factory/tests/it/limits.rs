@@ -205,6 +205,25 @@ async fn money_over_the_jobs_budget_ends_the_engine() {
 }
 
 #[tokio::test]
+async fn an_impossible_figure_counts_as_unknown() {
+    for cost in ["-1", "1e308", "1000001", "1e400"] {
+        let usage = r#""usage":{"input_tokens":7,"output_tokens":2}"#;
+        let line = format!(
+            r#"{{"type":"result","subtype":"success","result":"done","is_error":false,"num_turns":1,"total_cost_usd":{cost},{usage}}}"#
+        );
+        let play = Play::of(&format!("echo '{line}'"));
+
+        let end = play.run(&play.claude(), Allowance::default(), patient()).await;
+
+        assert_eq!(end.insights.check(), Ok(()), "{cost}");
+        assert_eq!(end.insights.cost_usd, None, "{cost}");
+    }
+    let play = Play::of("echo 'turn 4000000000'; echo 'spent $1000000.5'");
+    let end = play.run(&play.command(), Allowance::default(), patient()).await;
+    assert_eq!((end.insights.turns, end.insights.cost_usd), (None, None));
+}
+
+#[tokio::test]
 async fn too_many_turns_end_the_engine() {
     let play = Play::of(&format!("echo 'turn 1'; echo 'turn 2'; echo 'turn 3'; {STAY}"));
     let allowance = Allowance { turns: Some(2), ..Allowance::default() };

@@ -70,7 +70,7 @@ fn a_factory_that_is_given_nothing_learns_why() {
     let mut scenario = Scenario { factories: vec![factory("a", &["os:linux"])], ..Scenario::default() };
     scenario.jobs = vec![job(1, &["has:xcode"]), job(2, &["os:linux"]), job(3, &["has:xcode"])];
 
-    let passed = passed_over(&scenario.world().view(), &name("a"), 10);
+    let passed = passed_over(&scenario.world().view(), &name("a"), |_| true, 10);
 
     let unfit = vec![Unfit::Lacks { capability: name("has:xcode") }];
     assert_eq!(passed, vec![PassedOver { job: id(1), unfit }]);

@@ -164,8 +164,14 @@ impl Fleet {
 
     /// A factory that has enrolled and given a sign of life.
     pub(crate) async fn factory(&self, name: &str) -> Worker {
+        self.factory_for(name, &[]).await
+    }
+
+    /// A factory whose token covers only these products; all when there are none.
+    pub(crate) async fn factory_for(&self, name: &str, products: &[&str]) -> Worker {
         let id: FactoryId = name.parse().unwrap();
-        let grant = Grant::Join { factory: Some(id.clone()), products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let products = products.iter().map(|product| product.parse().unwrap()).collect();
+        let grant = Grant::Join { factory: Some(id.clone()), products, capabilities: BTreeSet::new() };
         let join_token = self.token(grant).await.secret;
         let request = Enroll { join_token, factory_id: id.clone(), nonce: None };
         let enrolled: Enrolled = self.client("none").post("/factories/enroll", &request).await.unwrap();

@@ -16,5 +16,6 @@ mod serving;
 mod shelf;
 mod submitting;
 mod switching;
+mod trust;
 mod watching;
 mod webhooks;

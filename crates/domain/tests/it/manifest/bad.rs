@@ -17,6 +17,25 @@ fn every_bad_manifest_is_refused_with_its_line_and_key() {
     golden::check(GOLDEN, &actual);
 }
 
+#[test]
+fn impossible_amounts_are_refused_with_their_line_and_key() {
+    let amounts = [".nan", ".inf", "-.inf", "-1", "1e308", "1e400"];
+    let spans = ["-1s", "99999999h", "99999999999999999999h"];
+    let rows = amounts
+        .iter()
+        .flat_map(|amount| [("budget", "usd", amount), ("budget", "tokens", amount), ("retry", "max", amount)])
+        .chain(spans.iter().flat_map(|span| [("budget", "wall", span), ("retry", "backoff", span)]));
+
+    for (group, key, value) in rows {
+        let manifest = format!("---\n{group}:\n  {key}: {value}\n---\n# x\n");
+
+        let findings = Manifest::parse(&manifest, Strictness::Lenient).expect_err(&manifest);
+
+        let found = (findings[0].line, findings[0].key.clone());
+        assert_eq!(found, (3, Some(format!("{group}.{key}"))), "{value}: {findings:?}");
+    }
+}
+
 fn judged(row: &str) -> String {
     let (sentence, rest) = row.split_once('\n').unwrap();
     let manifest = rest.split_once(">>>\n").unwrap().0;
