@@ -45,7 +45,7 @@ impl Coordinator {
     }
 
     fn queue_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let now = self.now();
+        let now = self.steady();
         let desk = self.desk.lock();
         // What factories ask for can be unplaceable just as what is offered to them.
         let everything = Flags::default();
@@ -69,7 +69,7 @@ impl Coordinator {
                 _ => continue,
             };
             let message = format!("{}: {}", counted(unplaced.jobs as u64, "waits", "wait"), unplaced.why);
-            let mut alert = alert(code, message, since, Some(unplaced.oldest));
+            let mut alert = alert(code, message, self.wall_time(since), Some(unplaced.oldest));
             alert.jobs = Some(unplaced.jobs as u64);
             alerts.push(alert);
         }
@@ -94,14 +94,14 @@ impl Coordinator {
             "{} although seats are free: is the store writable, do factories ask?",
             counted(late.len() as u64, "waits", "wait")
         );
-        let mut alert = alert(AlertCode::DispatchLag, message, since, Some(oldest));
+        let mut alert = alert(AlertCode::DispatchLag, message, self.wall_time(since), Some(oldest));
         alert.jobs = Some(late.len() as u64);
         Some(alert)
     }
 
     /// Promotions and merges that no live factory can take.
     fn errand_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let now = self.now();
+        let now = self.steady();
         let desk = self.desk.lock();
         let view = desk.view(now, &self.settings.weights, 1);
         let mut alerts = Vec::new();

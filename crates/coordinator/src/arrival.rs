@@ -58,7 +58,7 @@ impl Coordinator {
         let is_dispatching = self.dispatching.load(Ordering::Relaxed) && !self.stopping.is_cancelled();
         // The dispatcher counts seats when it plans, and takes them when it has written.
         let (true, Ok(_seating)) = (is_dispatching, self.seating.try_read()) else { return HashMap::new() };
-        let now = self.now();
+        let now = self.steady();
         let jobs = arriving.iter().map(|arrival| &arrival.job);
         let placements = self.desk.lock().seat_arrivals(jobs, now, &self.settings.weights, ROUND_MAX);
         placements.into_iter().map(|placement| (placement.job, placement)).collect()

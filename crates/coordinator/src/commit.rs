@@ -1,6 +1,7 @@
 //! The one loop through which every change of a job goes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use domain::{Commit, CommitError, Expected, Job, JobId, Refusal, Versioned};
 use tracing::warn;
@@ -90,7 +91,10 @@ impl Coordinator {
     }
 
     /// Commits independent units together, takes what was written into memory, and wakes whoever waits for it.
-    pub(crate) async fn commit_all(&self, units: Vec<Commit>) -> Vec<Result<Versioned<Arc<Job>>, CommitError>> {
+    pub(crate) async fn commit_all(&self, mut units: Vec<Commit>) -> Vec<Result<Versioned<Arc<Job>>, CommitError>> {
+        for unit in &mut units {
+            unit.job.set_order(self.order.fetch_add(1, Ordering::Relaxed) + 1);
+        }
         let jobs: Vec<_> = units.iter().map(|unit| (Arc::new(unit.job.clone()), unit.body.clone())).collect();
         // A caller that gives up half-way leaves a write that memory has not heard of.
         let unheard = Unheard(self);

@@ -1,7 +1,7 @@
 //! The coordinator: what it is made of, and who wakes whom.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use domain::{Actor, Broker, Clock, Entropy, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore, Timestamp};
@@ -67,6 +67,8 @@ pub struct Coordinator {
     pub(crate) dispatching: AtomicBool,
     /// Requests whose jobs are on their way into the store.
     pub(crate) arriving: AtomicUsize,
+    /// Numbers the changes of jobs, see `Job::order`.
+    pub(crate) order: AtomicU64,
     /// Something became dispatchable, or a seat came free.
     pub(crate) work: Notify,
     /// A deadline came nearer.
@@ -93,9 +95,21 @@ impl Coordinator {
         self.ports.clock.now()
     }
 
+    /// Time that never jumps: the wall clock of the start, and what has passed since by the monotonic clock. Waiting times
+    /// and deadlines are kept on it; what is stored and shown is by the wall clock (row 36).
+    pub(crate) fn steady(&self) -> Timestamp {
+        self.started_at.after(self.ports.clock.monotonic().saturating_sub(self.started))
+    }
+
+    /// A point in steady time by the wall clock, to be shown.
+    pub(crate) fn wall_time(&self, steady: Timestamp) -> Timestamp {
+        self.now().before(self.steady().since(steady))
+    }
+
     /// Now, and when a lease that begins or is found now expires.
     pub(crate) fn moment(&self) -> Moment {
-        Moment { now: self.now(), lease_expires: self.ports.clock.monotonic() + self.settings.lease_ttl }
+        let lease_expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
+        Moment { wall: self.now(), steady: self.steady(), lease_expires }
     }
 
     /// The clock that everything here goes by.

@@ -82,7 +82,7 @@ impl Coordinator {
 
     /// A job that a claim set aside may be offered again, as far as one of its dependencies goes.
     fn recall(&self, id: JobId) {
-        let now = self.now();
+        let now = self.steady();
         let mut desk = self.desk.lock();
         if desk.is_set_aside(id) {
             desk.ripen(id, now);

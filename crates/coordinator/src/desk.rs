@@ -28,7 +28,9 @@ use crate::windows::Windows;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     /// The wall clock.
-    pub(crate) now: Timestamp,
+    pub(crate) wall: Timestamp,
+    /// Time that never jumps.
+    pub(crate) steady: Timestamp,
     /// When a lease that begins now expires, on the monotonic clock.
     pub(crate) lease_expires: Duration,
 }
@@ -52,10 +54,33 @@ impl Timing {
     }
 }
 
-/// Open jobs and what follows from them.
+/// An open job, and its times in steady time.
+struct OpenJob {
+    job: Versioned<Arc<Job>>,
+    /// When its last change was written.
+    changed: Timestamp,
+    due: Option<Timestamp>,
+}
+
+impl OpenJob {
+    /// A stored time may be off by any jump of the wall clock: what it says ahead of now is now, and a deadline is as far
+    /// away as was meant when it was written, and no further.
+    fn new(job: Versioned<Arc<Job>>, known: Option<&Self>, moment: Moment) -> Self {
+        let updated_at = job.value.updated_at();
+        let changed = moment.steady.before(moment.wall.since(updated_at));
+        let unchanged = known.filter(|known| known.job.value.due() == job.value.due());
+        let due = match unchanged {
+            Some(known) => known.due,
+            None => job.value.due().map(|due| changed.after(due.since(updated_at))),
+        };
+        Self { job, changed, due }
+    }
+}
+
+/// Open jobs and what follows from them. Every time in it is steady time, see `Coordinator::steady`.
 #[derive(Default)]
 pub(crate) struct Desk {
-    jobs: HashMap<JobId, Versioned<Arc<Job>>>,
+    jobs: HashMap<JobId, OpenJob>,
     /// One value for all jobs of a shape, for as long as one of them waits.
     shapes: HashMap<ShapeKey, Arc<Shape>>,
     /// When each waiting job began to wait.
@@ -91,12 +116,12 @@ pub(crate) struct Desk {
 impl Desk {
     /// An open job, as last committed.
     pub(crate) fn job(&self, id: JobId) -> Option<Versioned<Arc<Job>>> {
-        self.jobs.get(&id).cloned()
+        self.jobs.get(&id).map(|open| open.job.clone())
     }
 
     /// All open jobs.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Versioned<Arc<Job>>> {
-        self.jobs.values()
+        self.jobs.values().map(|open| &open.job)
     }
 
     /// How many jobs are open.
@@ -114,12 +139,14 @@ impl Desk {
     /// any order and any number of times. Answers whether the dispatcher or the timer should look.
     pub(crate) fn absorb(&mut self, job: Versioned<Arc<Job>>, moment: Moment) -> bool {
         let id = job.value.id();
-        let known = self.jobs.get(&id).map(|known| known.revision).or_else(|| self.closed.revision(id));
+        let known = self.jobs.get(&id).map(|known| known.job.revision).or_else(|| self.closed.revision(id));
         if known.is_some_and(|known| known >= job.revision) {
             return false;
         }
         *self.versions.entry(job.value.product().clone()).or_default() += 1;
         self.note_ended_offer(&job.value);
+        let open = OpenJob::new(job, self.jobs.get(&id), moment);
+        let job = &open.job;
         let was_known = self.forget(id);
         if job.value.seat().is_none() && job.value.dispatch().is_none() {
             self.engines.remove(&id);
@@ -135,15 +162,15 @@ impl Desk {
             self.closed.note(id, job.revision);
             return was_known;
         }
-        self.place(&job.value, moment.now);
-        self.jobs.insert(id, job);
+        self.place(&open, moment.steady);
+        self.jobs.insert(id, open);
         true
     }
 
     /// However an offer ends, its credit comes back: accepted, declined, expired, cancelled (row 33).
     fn note_ended_offer(&mut self, job: &Job) {
         let Some(known) = self.jobs.get(&job.id()) else { return };
-        let Some(offer) = known.value.dispatch() else { return };
+        let Some(offer) = known.job.value.dispatch() else { return };
         if job.dispatch().is_none_or(|now| now.seq != offer.seq) {
             self.ended_offers.push((offer.target.clone(), MessageId { job: job.id(), seq: offer.seq }));
         }
@@ -156,21 +183,20 @@ impl Desk {
 
     /// Whether a message's offer still stands.
     pub(crate) fn is_offered(&self, message: MessageId) -> bool {
-        let offer = self.jobs.get(&message.job).and_then(|job| job.value.dispatch());
+        let offer = self.jobs.get(&message.job).and_then(|open| open.job.value.dispatch());
         offer.is_some_and(|offer| offer.seq == message.seq)
     }
 
     /// Puts a job where its stage says it belongs.
-    fn place(&mut self, job: &Arc<Job>, now: Timestamp) {
-        let id = job.id();
+    fn place(&mut self, open: &OpenJob, now: Timestamp) {
+        let (job, id) = (&open.job.value, open.job.value.id());
+        let is_ripe = open.due.is_none_or(|due| due <= now);
         if job.stage().name() == StageName::Queued {
             *self.pending.entry(job.product().clone()).or_default() += 1;
         }
         match job.stage() {
             Stage::Queued { dispatch: Some(offer), .. } => self.occupy(job, offer.target.clone()),
-            Stage::Queued { dispatch: None, not_before } if not_before.is_none_or(|at| at <= now) => {
-                self.enqueue(job, not_before.unwrap_or_else(|| job.updated_at()));
-            }
+            Stage::Queued { dispatch: None, .. } if is_ripe => self.enqueue(job, open.due.unwrap_or(open.changed)),
             Stage::Blocked { on: Obstacle::Deps } => {
                 for dep in &job.submission().deps {
                     self.waiters.entry(*dep).or_default().insert(id);
@@ -178,7 +204,7 @@ impl Desk {
             }
             Stage::Assigned { lease } | Stage::Building { lease, .. } => self.occupy(job, lease.factory.clone()),
             Stage::Review { errand: Some(errand), .. } | Stage::Testing { errand: Some(errand), .. } => {
-                if self.errands.note(job, errand, now) {
+                if self.errands.note(job, errand, is_ripe) {
                     return;
                 }
             }
@@ -190,7 +216,7 @@ impl Desk {
             | Stage::Failed { .. }
             | Stage::DeadLetter { .. } => {}
         }
-        if let Some(due) = job.due()
+        if let Some(due) = open.due
             && self.queue.get(&id).is_none()
         {
             self.deadlines.set(id, due);
@@ -263,6 +289,7 @@ impl Desk {
         // Also of a job that nobody knows yet: a seat may be kept for a write of it that another write has overtaken.
         self.leave_seat(id);
         let Some(known) = self.jobs.remove(&id) else { return false };
+        let known = known.job;
         if known.value.stage().name() == StageName::Queued
             && let Some(pending) = self.pending.get_mut(known.value.product())
         {
@@ -303,7 +330,7 @@ impl Desk {
 
     /// Jobs that a factory holds or was offered.
     pub(crate) fn seated(&self, factory: &FactoryId) -> impl Iterator<Item = &Versioned<Arc<Job>>> {
-        self.seated.get(factory).into_iter().flatten().filter_map(|id| self.jobs.get(id))
+        self.seated.get(factory).into_iter().flatten().filter_map(|id| self.jobs.get(id)).map(|open| &open.job)
     }
 
     /// One shared value per shape, however many jobs have it.
@@ -313,7 +340,7 @@ impl Desk {
 
     /// A backoff or an errand's pause is over: the job may be offered now. Nothing is written.
     pub(crate) fn ripen(&mut self, id: JobId, now: Timestamp) {
-        if let Some(product) = self.jobs.get(&id).map(|job| job.value.product().clone()) {
+        if let Some(product) = self.jobs.get(&id).map(|open| open.job.value.product().clone()) {
             // Whoever waits for the version to move has to hear of it.
             self.touch(&product);
         }
@@ -322,11 +349,11 @@ impl Desk {
 
     /// Puts a job where it belongs by now.
     fn reseat(&mut self, id: JobId, now: Timestamp) {
-        let Some(job) = self.jobs.get(&id).cloned() else { return };
-        let (revision, value) = (job.revision, Arc::clone(&job.value));
+        let Some(known) = self.jobs.get(&id) else { return };
+        let open = OpenJob { job: known.job.clone(), ..*known };
         self.forget(id);
-        self.place(&value, now);
-        self.jobs.insert(id, Versioned { value, revision });
+        self.place(&open, now);
+        self.jobs.insert(id, open);
     }
 
     /// Jobs whose deadline has passed.
@@ -363,7 +390,44 @@ impl Desk {
     pub(crate) fn blocked(&self) -> Vec<JobId> {
         let is_blocked =
             |job: &&Versioned<Arc<Job>>| matches!(job.value.stage(), Stage::Blocked { on: Obstacle::Deps });
-        self.jobs.values().filter(is_blocked).map(|job| job.value.id()).collect()
+        self.jobs().filter(is_blocked).map(|job| job.value.id()).collect()
+    }
+
+    /// Puts loaded jobs into the order in which they were written. A time that is later than that of a job written after
+    /// it is wrong: the wall clock was ahead (row 36).
+    pub(crate) fn restore_order(&mut self) {
+        let waits = |open: &&OpenJob| open.due.is_none() && self.queue.get(&open.job.value.id()).is_some();
+        let mut waiting: Vec<_> = self.jobs.values().filter(waits).map(|open| (open.job.value.order(), open)).collect();
+        waiting.sort_by_key(|(order, open)| (*order, open.changed, open.job.value.id()));
+        let mut later: Vec<(JobId, Timestamp)> = Vec::new();
+        let mut limit: Option<Timestamp> = None;
+        for (order, open) in waiting.into_iter().rev() {
+            let id = open.job.value.id();
+            let since = match limit {
+                Some(limit) if order > 0 && open.changed > limit => limit.before(Duration::from_millis(1)),
+                _ => open.changed,
+            };
+            limit = Some(since);
+            if since != open.changed {
+                later.push((id, since));
+            }
+        }
+        for (id, since) in later {
+            self.correct_time(id, since);
+        }
+    }
+
+    fn correct_time(&mut self, id: JobId, since: Timestamp) {
+        let Some(open) = self.jobs.get_mut(&id) else { return };
+        open.changed = since;
+        let job = Arc::clone(&open.job.value);
+        self.leave_queue(id);
+        self.enqueue(&job, since);
+    }
+
+    /// The place of the last change of any open job.
+    pub(crate) fn last_order(&self) -> u64 {
+        self.jobs().map(|job| job.value.order()).max().unwrap_or(0)
     }
 
     /// Since when a job waits for a seat.
@@ -409,9 +473,10 @@ mod tests {
     #[test]
     fn what_was_derived_from_a_job_goes_when_the_job_ends() {
         let mut desk = Desk::default();
-        let moment = Moment { now: Timestamp::default(), lease_expires: Duration::ZERO };
+        let at = Timestamp::default();
+        let moment = Moment { wall: at, steady: at, lease_expires: Duration::ZERO };
         let (job, product) = (job(), ProductId::default_product());
-        let ended = job.clone().apply(StageEvent::Cancelled { message: None }, moment.now, Actor::Coordinator).unwrap();
+        let ended = job.clone().apply(StageEvent::Cancelled { message: None }, at, Actor::Coordinator).unwrap();
 
         desk.absorb(Versioned { value: Arc::new(job), revision: Revision(1) }, moment);
         let while_it_waits = (desk.shapes.len(), desk.queue_version(&product));

@@ -81,7 +81,7 @@ impl Coordinator {
     /// A job that could not be stamped and still waits is looked at again in a moment: nothing else may wake anybody before
     /// the sweep does.
     fn look_again_soon(&self, id: JobId) {
-        let until = self.now().after(TRY_AGAIN_AFTER);
+        let until = self.steady().after(TRY_AGAIN_AFTER);
         let mut desk = self.desk.lock();
         let waits = desk.job(id).is_some_and(|job| job.value.dispatch().is_none() && job.value.lease().is_none());
         if waits {
@@ -92,7 +92,7 @@ impl Coordinator {
 
     /// Who gets what, as commits that may lose their race.
     fn plan_round(&self) -> (Vec<Commit>, Vec<JobId>) {
-        let now = self.now();
+        let now = self.steady();
         let mut desk = self.desk.lock();
         if desk.queue.is_empty() {
             return (Vec::new(), Vec::new());
@@ -116,7 +116,7 @@ impl Coordinator {
 
     /// Promotions and merges that nobody was asked for yet: short, and they take no seat.
     fn plan_errands(&self) -> (Vec<Commit>, Vec<JobId>) {
-        let now = self.now();
+        let now = self.steady();
         let desk = self.desk.lock();
         let (mut units, mut offers) = (Vec::new(), Vec::new());
         let view = desk.view(now, &self.settings.weights, ROUND_MAX);

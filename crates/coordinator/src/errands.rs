@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Errand, ErrandKind, ErrandState, FactoryId, Job, JobId, RepoName, Timestamp};
+use domain::{Errand, ErrandKind, ErrandState, FactoryId, Job, JobId, RepoName};
 use foldhash::HashMap;
 
 /// Errands of one factory at a time. They are short, and share the machine with its runs.
@@ -33,12 +33,13 @@ struct Out {
 }
 
 impl Errands {
-    /// Takes a job's errand into account. Answers whether somebody can be asked for it now.
-    pub(crate) fn note(&mut self, job: &Job, errand: &Errand, now: Timestamp) -> bool {
+    /// Takes a job's errand into account; `is_ripe` when no backoff holds it back. Answers whether a factory can be asked
+    /// for it now.
+    pub(crate) fn note(&mut self, job: &Job, errand: &Errand, is_ripe: bool) -> bool {
         let Some(repo) = &job.spec().repo else { return false };
         let merges_into = (errand.kind == ErrandKind::Ship).then(|| repo.clone());
         let factory = match &errand.state {
-            ErrandState::Waiting { not_before } if not_before.is_some_and(|at| at > now) => return false,
+            ErrandState::Waiting { .. } if !is_ripe => return false,
             ErrandState::Waiting { .. } => {
                 match merges_into {
                     Some(repo) => {

@@ -36,10 +36,11 @@ impl Coordinator {
     }
 
     fn look_ahead(&self, job: &Job, by: fn(&FleetView, Demand) -> Explanation) -> Explanation {
-        let now = self.now();
+        let now = self.steady();
+        let waited = self.now().since(job.updated_at());
         let desk = self.desk.lock();
         let shape = job.shape();
-        let since = desk.waiting_since(job.id()).unwrap_or_else(|| job.updated_at());
+        let since = desk.waiting_since(job.id()).unwrap_or_else(|| now.before(waited));
         let demand = Demand { shape: &shape, since, avoid: job.avoid() };
         by(&desk.view(now, &self.settings.weights, 1), demand)
     }
@@ -85,7 +86,7 @@ impl Coordinator {
             Stage::Queued { dispatch: Some(offer), .. } => {
                 format!("offered to factory `{}`, which has until {} to accept", offer.target, offer.accept_by)
             }
-            Stage::Queued { not_before: Some(at), .. } if *at > self.now() => {
+            Stage::Queued { not_before: Some(at), .. } if self.desk.lock().waiting_since(job.id()).is_none() => {
                 let message = job.message().unwrap_or("the last attempt failed");
                 format!("waits until {at} before attempt {}: {message}", job.attempts() + 1)
             }

@@ -1,7 +1,7 @@
 //! Start and stop: memory is rebuilt from the store, then everything runs until it is told to stop.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use domain::{Collection, Expected, Product, ProductId, Token};
 use parking_lot::Mutex;
@@ -46,6 +46,7 @@ impl Coordinator {
             seating: Default::default(),
             dispatching: AtomicBool::new(false),
             arriving: AtomicUsize::new(0),
+            order: AtomicU64::new(0),
             work: Notify::new(),
             timer: Notify::new(),
             suspect: AtomicBool::new(false),
@@ -58,6 +59,7 @@ impl Coordinator {
         coordinator.load_fleet().await?;
         coordinator.purge_tokens().await;
         coordinator.compare_open_jobs().await?;
+        coordinator.restore_order();
         coordinator.lift_open(&lineage).await;
         coordinator.settle_blocked().await;
         coordinator.republish().await;
@@ -75,6 +77,13 @@ impl Coordinator {
     /// Ends everything that runs and every stream that is held open.
     pub fn stop(&self) {
         self.stopping.cancel();
+    }
+
+    /// The queue in the order in which its jobs were written, and the number of the next change.
+    fn restore_order(&self) {
+        let mut desk = self.desk.lock();
+        desk.restore_order();
+        self.order.store(desk.last_order(), Ordering::Relaxed);
     }
 
     async fn load_fleet(&self) -> Result<(), Error> {

@@ -58,7 +58,7 @@ impl Coordinator {
         self.wake_engines();
         self.resume_offers();
         self.reap_expired().await;
-        let now = self.now();
+        let now = self.steady();
         let overdue = self.desk.lock().overdue(now, OVERDUE_MAX);
         let acts = stream::iter(overdue.into_iter().map(|id| self.try_deadline(id, now)));
         acts.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
@@ -268,7 +268,7 @@ impl Coordinator {
 
     fn until_next_tick(&self) -> Duration {
         let desk = self.desk.lock();
-        let now = self.now();
+        let now = self.steady();
         let mut pause = Duration::from_secs(3_600);
         if !desk.leases.is_empty() {
             pause = pause.min(self.tick_every());

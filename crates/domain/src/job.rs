@@ -124,6 +124,9 @@ struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
     updated_at: Timestamp,
+    /// The place of the last change among all changes: what the queue is ordered by when it is loaded (row 36).
+    #[serde(default, skip_serializing_if = "is_unordered")]
+    order: u64,
 }
 
 /// What was out or held before a change.
@@ -204,6 +207,7 @@ impl Job {
             message: None,
             answer: None,
             updated_at: at,
+            order: 0,
         };
         let title = submission.spec.title.clone();
         let mut job = Self::made_of(Arc::new(submission), state);
@@ -255,6 +259,16 @@ impl Job {
         self.state.pin = pin;
         self.shape = self.shape().key();
         self
+    }
+
+    /// Numbers the change that is about to be written, after all changes before it. Wall clocks jump; this does not.
+    pub fn set_order(&mut self, order: u64) {
+        self.state.order = order;
+    }
+
+    /// The place of the last change among all changes; 0 in documents of older versions.
+    pub fn order(&self) -> u64 {
+        self.state.order
     }
 
     /// Throws saved work away: the next run starts from the base branch.
@@ -356,6 +370,11 @@ pub struct Versioned<T> {
     pub value: T,
     /// What a write over it must expect.
     pub revision: Revision,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde lends the field")]
+fn is_unordered(order: &u64) -> bool {
+    *order == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde lends the field")]

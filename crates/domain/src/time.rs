@@ -41,6 +41,12 @@ impl Timestamp {
         self.clamp(Self::MIN, Self::MAX)
     }
 
+    /// This point and `span` earlier.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// The text for people: to the minute, with its zone.
     pub fn to_the_minute(self) -> String {
         match jiff::Timestamp::from_millisecond(self.0) {

@@ -42,7 +42,7 @@ impl Coordinator {
 
     /// The picks of a claim, put back before anybody else can look.
     fn imagine(&self, who: &Principal, factory: &FactoryId, request: &Claim) -> (Vec<Pick>, Vec<NotGranted>) {
-        let now = self.now();
+        let now = self.steady();
         // What the token does not cover does not exist for its factory.
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
         let mut desk = self.desk.lock();

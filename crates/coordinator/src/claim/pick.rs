@@ -49,7 +49,7 @@ pub(super) struct Held<'a> {
 impl Held<'_> {
     /// A job cannot be had by anybody yet: its seat is free again, and it is out of the way.
     fn set_aside(&mut self, id: JobId) {
-        let until = self.coordinator.now().after(self.coordinator.settings.sweep_every);
+        let until = self.coordinator.steady().after(self.coordinator.settings.sweep_every);
         let mut desk = self.coordinator.desk.lock();
         desk.leases.unreserve(id, &self.process);
         desk.set_aside(id, until);
@@ -61,7 +61,7 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        let now = self.coordinator.now();
+        let now = self.coordinator.steady();
         let mut is_back = false;
         {
             let mut desk = self.coordinator.desk.lock();
@@ -125,7 +125,7 @@ impl Coordinator {
         factory: &FactoryId,
         is_asked: impl Fn(&ProductId) -> bool,
     ) -> Option<Pick> {
-        let now = self.now();
+        let now = self.steady();
         let placement = scheduler::claim(&desk.view(now, &self.settings.weights, 1), factory, is_asked)?;
         let waited = desk.waiting_since(placement.job).map_or(Duration::ZERO, |since| now.since(since));
         let job = desk.hold(&placement)?;

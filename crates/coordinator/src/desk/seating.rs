@@ -37,7 +37,7 @@ impl Desk {
         }
         arriving.retain(|id, job| is_free(job) && !self.jobs.contains_key(id));
         for job in arriving.values() {
-            self.enqueue(job, job.updated_at());
+            self.enqueue(job, now);
         }
         let placements = scheduler::plan(&self.view(now, weights, limit)).placements;
         for id in arriving.keys() {
@@ -76,7 +76,8 @@ impl Desk {
 
     /// Whether a job that could be offered was set aside: in the queue nobody is anybody's waiter.
     pub(crate) fn is_set_aside(&self, id: JobId) -> bool {
-        let Some(job) = self.jobs.get(&id) else { return false };
+        let Some(open) = self.jobs.get(&id) else { return false };
+        let job = &open.job;
         let is_waiter = |dep| self.waiters.get(dep).is_some_and(|waiters| waiters.contains(&id));
         is_free(&job.value) && job.value.submission().deps.iter().any(is_waiter)
     }
@@ -85,7 +86,7 @@ impl Desk {
     /// meanwhile did not find it. Says whether it is back.
     pub(crate) fn let_go(&mut self, id: JobId, now: Timestamp) -> bool {
         let is_back = self.put_back(id, now);
-        if is_back && let Some(product) = self.jobs.get(&id).map(|job| job.value.product().clone()) {
+        if is_back && let Some(product) = self.jobs.get(&id).map(|open| open.job.value.product().clone()) {
             self.touch(&product);
         }
         is_back
@@ -93,7 +94,7 @@ impl Desk {
 
     /// [`Desk::let_go`] of a job that nobody can have missed.
     pub(crate) fn put_back(&mut self, id: JobId, now: Timestamp) -> bool {
-        let is_unmoved = self.jobs.get(&id).is_some_and(|job| is_free(&job.value));
+        let is_unmoved = self.jobs.get(&id).is_some_and(|open| is_free(&open.job.value));
         let is_out = is_unmoved && self.queue.get(&id).is_none();
         if is_out {
             self.engines.remove(&id);

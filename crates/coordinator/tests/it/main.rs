@@ -29,6 +29,7 @@ mod following;
 mod idle;
 mod joining;
 mod judging;
+mod jumping;
 mod leading;
 mod leasing;
 mod modes;
@@ -56,7 +57,8 @@ macro_rules! stories_on {
 }
 
 stories_on!(
-    weak: accepting, answering, arriving, claiming, cutting, depending, dispatching, errands, failing, following, idle, joining,
+    weak: accepting, answering, arriving, claiming, cutting, depending, dispatching, errands, failing, following, idle,
+    joining, jumping,
     judging, leading, leasing, modes, placing, proving, racing, restoring, seats, showing, sighting, steering, turning,
     windows
 );
