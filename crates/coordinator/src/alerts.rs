@@ -27,7 +27,10 @@ impl Coordinator {
             items.extend(self.errand_alerts(who));
             items.extend(self.factory_alerts());
             items.extend(self.unresponsive_alerts());
+            items.extend(self.remote_alerts());
+            items.extend(self.disk_alerts());
         }
+        items.extend(self.merge_alerts(who));
         items.extend(self.request_alerts(who));
         items.extend(self.question_alerts(who));
         items.extend(self.dead_letter_alert(who).await?);
@@ -185,6 +188,53 @@ impl Coordinator {
             .collect()
     }
 
+    /// Repositories that a live factory cannot use, each with its remote's answer.
+    fn remote_alerts(&self) -> Vec<Alert> {
+        let desk = self.desk.lock();
+        let live = desk.fleet.iter().filter(|state| state.presence == Presence::Live);
+        let unavailable = live.flat_map(|state| {
+            let id = &state.factory.id;
+            state.factory.unavailable_repos.iter().map(move |(repo, found)| (id, repo, found))
+        });
+        let told = unavailable.take(LOOKED_AT_MAX).map(|(id, repo, found)| {
+            let message = format!("factory `{id}` cannot reach the remote of `{repo}`: {}", found.message);
+            of_factory(alert(AlertCode::RemoteUnavailable, message, found.since, None), id)
+        });
+        told.collect()
+    }
+
+    /// Live factories whose state disk has too little free space for work.
+    fn disk_alerts(&self) -> Vec<Alert> {
+        let desk = self.desk.lock();
+        let full = desk.fleet.iter().filter(|state| state.presence == Presence::Live && state.disk_low);
+        let told = full.take(LOOKED_AT_MAX).map(|state| {
+            let id = &state.factory.id;
+            let pulse = desk.pulses.get(id);
+            let free = pulse.and_then(|pulse| pulse.disk_free_bytes).unwrap_or(0) / (1024 * 1024);
+            let since = pulse.and_then(|pulse| pulse.disk_low_since).unwrap_or(self.started_at);
+            let message = format!(
+                "the state disk of factory `{id}` is full: {free} MiB free, and it gets no work: free some space, or run `giga gc` there"
+            );
+            of_factory(alert(AlertCode::DiskFull, message, since, None), id)
+        });
+        told.collect()
+    }
+
+    /// Jobs whose work is done and whose promotion or merge was given up: a person has to look.
+    fn merge_alerts(&self, who: &Principal) -> Vec<Alert> {
+        let desk = self.desk.lock();
+        let failed = desk.jobs().map(|job| &job.value).filter(|job| job.is_merge_failed() && who.sees(job.product()));
+        let told = failed.take(LOOKED_AT_MAX).map(|job| {
+            let (id, why) = (job.id(), job.message().unwrap_or("no reason was reported"));
+            let what = if job.promoted() == job.completed() { "merge" } else { "promotion" };
+            let message = format!(
+                "the {what} of job `{id}` failed: {why} (retry with `giga ship {id}`, requeue it with `giga requeue {id}`, or cancel it)"
+            );
+            alert(AlertCode::MergeFailed, message, job.updated_at(), Some(id))
+        });
+        told.collect()
+    }
+
     async fn dead_letter_alert(&self, who: &Principal) -> Result<Option<Alert>, Error> {
         let census = self.ports.history.census().await?;
         let is_dead = |(product, stage, _): &&(domain::ProductId, StageName, u64)| {
@@ -218,6 +268,10 @@ fn is_known_to_lack(why: &Unplaced) -> bool {
 
 fn counted(jobs: u64, one: &str, several: &str) -> String {
     if jobs == 1 { format!("1 job {one}") } else { format!("{jobs} jobs {several}") }
+}
+
+fn of_factory(alert: Alert, id: &domain::FactoryId) -> Alert {
+    Alert { factory_id: Some(id.clone()), ..alert }
 }
 
 pub(crate) fn alert(

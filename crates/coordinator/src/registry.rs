@@ -1,10 +1,11 @@
 //! Factories: joining, signs of life, leaving.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use domain::{
-    Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, Timestamp, Versioned,
+    Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, RepoName, Timestamp,
+    UnavailableRepo, Versioned,
 };
 use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Pruned};
 use scheduler::FactoryState;
@@ -41,6 +42,8 @@ pub(crate) struct Pulse {
     pub(crate) heard: Duration,
     pub(crate) load: f64,
     pub(crate) disk_free_bytes: Option<u64>,
+    /// Since when its disk has had too little free space.
+    pub(crate) disk_low_since: Option<Timestamp>,
     pub(crate) products: BTreeSet<ProductId>,
 }
 
@@ -210,6 +213,7 @@ impl Coordinator {
             draining: known.is_some_and(|known| known.draining),
             version: short(&beat.version, VERSION_CHARS_MAX),
             joined_at: known.map_or_else(|| self.now(), |known| known.joined_at),
+            unavailable_repos: unavailable(beat.unavailable_repos, known),
         }
     }
 
@@ -249,7 +253,10 @@ impl Coordinator {
         let heard = self.ports.clock.monotonic();
         {
             let mut desk = self.desk.lock();
-            let pulse = Pulse { last: now, heard, load, disk_free_bytes: disk, products: who.products() };
+            let disk_low_since = desk.pulses.get(id).and_then(|pulse| pulse.disk_low_since).unwrap_or(now);
+            let disk_low_since = self.is_disk_low(disk).then_some(disk_low_since);
+            let products = who.products();
+            let pulse = Pulse { last: now, heard, load, disk_free_bytes: disk, disk_low_since, products };
             desk.pulses.insert(id.clone(), pulse);
             self.show_to_scheduler(&mut desk, id);
         }
@@ -272,7 +279,7 @@ impl Coordinator {
             presence,
             load: pulse.map_or(0.0, |pulse| pulse.load),
             health: self.counters.health(id),
-            disk_low: free.is_some_and(|free| free < self.settings.disk_free_min_bytes),
+            disk_low: self.is_disk_low(free),
             unresponsive: desk.offer_answers.problem(id),
             resting,
         };
@@ -281,6 +288,10 @@ impl Coordinator {
             // Whoever waits for a version to move has to ask again.
             desk.touch_waiting();
         }
+    }
+
+    fn is_disk_low(&self, free: Option<u64>) -> bool {
+        free.is_some_and(|free| free < self.settings.disk_free_min_bytes)
     }
 
     pub(crate) fn presence(&self, pulse: Option<&Pulse>) -> scheduler::Presence {
@@ -324,6 +335,9 @@ fn check(beat: &Heartbeat) -> Result<(), Error> {
     if beat.capabilities.len() > CAPABILITIES_MAX || beat.repos.len() > CAPABILITIES_MAX {
         return Err(invalid("capabilities", format!("{CAPABILITIES_MAX} at most")));
     }
+    if beat.unavailable_repos.len() > CAPABILITIES_MAX {
+        return Err(invalid("unavailableRepos", format!("{CAPABILITIES_MAX} at most")));
+    }
     if beat.engines.len() > ENGINES_MAX {
         return Err(invalid("engines", format!("{ENGINES_MAX} at most, found {}", beat.engines.len())));
     }
@@ -345,6 +359,20 @@ pub(crate) fn check_load(load: f64) -> Result<(), Error> {
         return Ok(());
     }
     Err(invalid("load", format!("must be between 0 and {LOAD_MAX}, found {load}")))
+}
+
+/// What a factory says about repositories that it cannot use, in few words. One that it has said before began then: a
+/// heartbeat that says nothing new is not written down [I14].
+fn unavailable(
+    found: BTreeMap<RepoName, UnavailableRepo>,
+    known: Option<&Factory>,
+) -> BTreeMap<RepoName, UnavailableRepo> {
+    let bounded = |(repo, found): (RepoName, UnavailableRepo)| {
+        let before = known.and_then(|known| known.unavailable_repos.get(&repo)).map(|before| before.since);
+        let since = before.unwrap_or(found.since);
+        (repo, UnavailableRepo { message: cut(&found.message), since })
+    };
+    found.into_iter().map(bounded).collect()
 }
 
 /// What a factory says about an engine, in few words.

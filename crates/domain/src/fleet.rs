@@ -47,6 +47,19 @@ pub struct Factory {
     pub version: String,
     /// When it first joined.
     pub joined_at: Timestamp,
+    /// Repositories that it is configured with and cannot use for now: it gets none of their jobs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unavailable_repos: BTreeMap<RepoName, UnavailableRepo>,
+}
+
+/// A repository whose remote a factory cannot reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnavailableRepo {
+    /// Which remote, and what it answered.
+    pub message: String,
+    /// Since when, by the factory's clock.
+    pub since: Timestamp,
 }
 
 impl Factory {

@@ -119,6 +119,9 @@ struct State {
     feedback: Feedback,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     avoid: Option<FactoryId>,
+    /// Its promotion or merge was given up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    merge_failed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -204,6 +207,7 @@ impl Job {
             changes: None,
             feedback: Feedback::default(),
             avoid: None,
+            merge_failed: false,
             message: None,
             answer: None,
             updated_at: at,

@@ -27,7 +27,7 @@ mod usage_window;
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use event::{Actor, EventKind, JobEvent, Recorded};
 pub use facts::Facts;
-pub use fleet::{Factory, Grant, Product, Token};
+pub use fleet::{Factory, Grant, Product, Token, UnavailableRepo};
 pub use generation::{Bookmark, BookmarkError, Lineage};
 pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,

@@ -15,6 +15,7 @@ mod pace;
 mod polling;
 mod promoting;
 mod recovery;
+mod remotes;
 mod renewal;
 mod reports;
 mod request;
@@ -24,11 +25,15 @@ mod sign_watch;
 mod upkeep;
 mod vicinity;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock, DispatchSeq, EngineHealth, Entropy, Flags, InstanceId, JobId, RepoName, Timestamp};
+use domain::{
+    Capability, Clock, DispatchSeq, EngineHealth, Entropy, Flags, InstanceId, JobId, RepoName, Timestamp,
+    UnavailableRepo,
+};
 use protocol::{Client, ClientError, Heartbeat, HeartbeatAnswer};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -56,6 +61,7 @@ use ledger::Ledger;
 use logins::Logins;
 use lookout::Declared;
 use nonce::Nonce;
+use remotes::Remotes;
 use upkeep::Upkeep;
 
 /// A coordinator that is away is asked again after this; doubled each time up to the maximum.
@@ -94,6 +100,7 @@ pub struct Station {
     speaking: tokio::sync::Mutex<()>,
     /// What tools answered last.
     tools: parking_lot::Mutex<ToolMemory>,
+    remotes: Remotes,
     /// What the configuration says that this machine can do.
     declared: watch::Sender<Declared>,
     holdings: Holdings,
@@ -192,6 +199,7 @@ impl Station {
             looking: tokio::sync::Mutex::default(),
             speaking: tokio::sync::Mutex::default(),
             tools: parking_lot::Mutex::default(),
+            remotes: Remotes::default(),
             declared: watch::Sender::new(Declared {
                 capabilities: settings.capabilities.clone(),
                 tools: settings.tools.clone(),
@@ -232,6 +240,7 @@ impl Station {
             () = self.claim_for_ever() => Ok(()),
             () = self.replay_for_ever() => Ok(()),
             () = self.keep_house() => Ok(()),
+            () = self.probe_remotes() => Ok(()),
             () = stop.cancelled() => Ok(()),
         };
         self.say_farewell().await;
@@ -271,11 +280,15 @@ impl Station {
         let _turn = self.speaking.lock().await;
         let detected = self.detected.lock().clone();
         let engines = self.engine_health(detected.engines);
+        let unavailable_repos = self.unavailable_repos(&detected.absent_repos);
+        let is_usable = |repo: &RepoName| !unavailable_repos.contains_key(repo);
+        let closed: BTreeSet<Capability> = unavailable_repos.keys().map(Capability::repo).collect();
         let beat = Heartbeat {
             instance: self.instance,
-            capabilities: detected.capabilities,
-            repos: detected.repos,
+            capabilities: detected.capabilities.difference(&closed).cloned().collect(),
+            repos: detected.repos.into_iter().filter(is_usable).collect(),
             clones: false,
+            unavailable_repos,
             seat_limit: self.seats_offered(),
             engine_seats: self.settings.engine_seats.clone(),
             repo_seats: BTreeMap::new(),
@@ -291,6 +304,17 @@ impl Station {
         *self.advertised.lock() = engines;
         self.told(&answer.modes);
         Ok(answer)
+    }
+
+    /// The repositories that are configured and cannot be used: their remotes are not there, or do not let this machine in.
+    fn unavailable_repos(&self, absent: &BTreeMap<RepoName, PathBuf>) -> BTreeMap<RepoName, UnavailableRepo> {
+        let since = self.clock.now();
+        let mut unavailable = self.remotes.listed();
+        for (repo, directory) in absent {
+            let message = format!("{} does not exist", directory.display());
+            unavailable.entry(repo.clone()).or_insert(UnavailableRepo { message, since });
+        }
+        unavailable
     }
 
     async fn look_around(&self) -> Detected {

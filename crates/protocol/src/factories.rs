@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     Capability, ClaimNonce, EngineHealth, EngineName, FactoryId, Flags, InstanceId, JobId, RepoName, Timestamp,
+    UnavailableRepo,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -57,6 +58,9 @@ pub struct Heartbeat {
     /// Whether it can fetch others.
     #[serde(default)]
     pub clones: bool,
+    /// Repositories that it is configured with and cannot use for now. None of them is among `repos`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unavailable_repos: BTreeMap<RepoName, UnavailableRepo>,
     /// Jobs at one time.
     pub seat_limit: u32,
     /// By engine, where fewer.

@@ -55,6 +55,12 @@ pub enum AlertCode {
     ChangesExhausted,
     /// A job waits for a person's answer.
     Question,
+    /// A factory cannot reach the remote of a repository.
+    RemoteUnavailable,
+    /// A job is done and its promotion or merge was given up.
+    MergeFailed,
+    /// The state disk of a factory is too full for work.
+    DiskFull,
     /// A budget is nearly used up.
     BudgetWarning,
     /// A product is paused by its budget.

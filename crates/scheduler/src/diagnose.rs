@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use domain::{Capability, EngineName, FactoryId};
+use domain::{Capability, EngineName, FactoryId, RepoName};
 
 use crate::draft::Draft;
 use crate::fleet::{Member, repo_of_token};
@@ -73,7 +73,7 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
         (Gate::Product, _) => Unplaced::ProductPaused { product: shape.product.clone() },
         (Gate::Capabilities, _) => no_factory_offers(draft, needs),
         (Gate::Engine, _) => Unplaced::NoFactoryRunsEngine { engines: shape.engines.clone() },
-        (Gate::Repo, Some(repo)) => Unplaced::NoFactoryHasRepo { repo: repo.clone() },
+        (Gate::Repo, Some(repo)) => no_factory_has(draft, repo),
         (Gate::Scope, _) => Unplaced::OutOfScope { product: shape.product.clone() },
         (Gate::There, _) => Unplaced::Away { factory },
         (Gate::Heard, _) => Unplaced::Warming,
@@ -88,6 +88,18 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
         (Gate::EngineSeats, _) => Unplaced::EngineBusy { engines: shape.engines.clone() },
         (Gate::RepoSeats | Gate::FleetRepoSeats, Some(repo)) => Unplaced::RepoBusy { repo: repo.clone() },
         (Gate::Seats | Gate::Pin | Gate::Repo | Gate::RepoSeats | Gate::FleetRepoSeats, _) => Unplaced::AllBusy,
+    }
+}
+
+/// Nobody has the repository, or those that are configured with it cannot reach its remote.
+fn no_factory_has(draft: &Draft, repo: &RepoName) -> Unplaced {
+    let unavailable = draft.view.fleet.iter().find_map(|state| {
+        let found = state.factory.unavailable_repos.get(repo)?;
+        Some((state.factory.id.clone(), found.message.clone()))
+    });
+    match unavailable {
+        Some((factory, message)) => Unplaced::RemoteUnavailable { repo: repo.clone(), factory, message },
+        None => Unplaced::NoFactoryHasRepo { repo: repo.clone() },
     }
 }
 

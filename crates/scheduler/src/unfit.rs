@@ -41,6 +41,13 @@ pub enum Unfit {
         /// The repository.
         repo: RepoName,
     },
+    /// It has the repository and cannot reach its remote.
+    RemoteUnavailable {
+        /// The repository.
+        repo: RepoName,
+        /// What the remote answered.
+        message: String,
+    },
     /// Its token does not cover the product.
     OutOfScope {
         /// The product.
@@ -114,7 +121,7 @@ impl Unfit {
                 missing.into_iter().map(|capability| Self::Lacks { capability }).collect()
             }
             Gate::Engine => vec![Self::RunsNoEngine { engines: shape.engines.clone() }],
-            Gate::Repo => repo(|repo| Self::NoRepo { repo }),
+            Gate::Repo => shape.repo.clone().map(|repo| Self::without_repo(member, repo)).into_iter().collect(),
             Gate::Scope => vec![Self::OutOfScope { product: shape.product.clone() }],
             Gate::There => vec![Self::Away { presence: candidate.standing.presence }],
             Gate::Heard => vec![Self::Warming],
@@ -132,6 +139,13 @@ impl Unfit {
             Gate::EngineSeats => vec![Self::EngineBusy { engines: candidate.standing.busy_engines.clone() }],
             Gate::RepoSeats => repo(|repo| Self::RepoBusy { repo }),
             Gate::FleetRepoSeats => repo(|repo| Self::FleetRepoBusy { repo }),
+        }
+    }
+
+    fn without_repo(member: &Member, repo: RepoName) -> Self {
+        match member.state.factory.unavailable_repos.get(&repo) {
+            Some(unavailable) => Self::RemoteUnavailable { repo, message: unavailable.message.clone() },
+            None => Self::NoRepo { repo },
         }
     }
 
@@ -161,6 +175,7 @@ impl fmt::Display for Unfit {
             Self::Lacks { capability } => write!(f, "lacks `{capability}`"),
             Self::RunsNoEngine { engines } => write!(f, "does not run {}", Names::any(engines)),
             Self::NoRepo { repo } => write!(f, "does not have `{repo}` and may not clone it"),
+            Self::RemoteUnavailable { repo, message } => write!(f, "cannot reach the remote of `{repo}`: {message}"),
             Self::OutOfScope { product } => write!(f, "may not work for `{product}`"),
             Self::Away { presence: Presence::Down } => f.write_str("is down"),
             Self::Away { .. } => f.write_str("has been silent for too long"),

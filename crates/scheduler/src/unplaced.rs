@@ -32,6 +32,15 @@ pub enum Unplaced {
         /// The repository.
         repo: RepoName,
     },
+    /// Of those that would fit, none can reach the repository's remote.
+    RemoteUnavailable {
+        /// The repository.
+        repo: RepoName,
+        /// A factory that is configured with it.
+        factory: FactoryId,
+        /// What the remote answered there.
+        message: String,
+    },
     /// Of those that would fit, none has a token that covers the product.
     OutOfScope {
         /// The product.
@@ -124,6 +133,7 @@ impl Unplaced {
             Self::NoFactoryOffers { .. } => "no_factory_offers",
             Self::NoFactoryRunsEngine { .. } => "no_factory_runs_engine",
             Self::NoFactoryHasRepo { .. } => "no_factory_has_repo",
+            Self::RemoteUnavailable { .. } => "remote_unavailable",
             Self::OutOfScope { .. } => "out_of_scope",
             Self::Away { .. } => "away",
             Self::Draining { .. } => "draining",
@@ -148,6 +158,7 @@ impl Unplaced {
             | Self::NoFactoryOffers { .. }
             | Self::NoFactoryRunsEngine { .. }
             | Self::NoFactoryHasRepo { .. }
+            | Self::RemoteUnavailable { .. }
             | Self::OutOfScope { .. }
             | Self::Away { .. }
             | Self::Draining { .. }
@@ -179,6 +190,10 @@ impl fmt::Display for Unplaced {
             Self::NoFactoryHasRepo { repo } => write!(
                 f,
                 "no factory that fits has `{repo}` or may clone it: add it to one, by `[factory.repos]` in its giga.toml or as a clone in its `repo_base`"
+            ),
+            Self::RemoteUnavailable { repo, factory, message } => write!(
+                f,
+                "no eligible factory can reach the remote of `{repo}`, such as `{factory}`: {message}. It is tried again by itself"
             ),
             Self::OutOfScope { product } => {
                 write!(f, "no factory that fits may work for `{product}`: add the product to the token of one")

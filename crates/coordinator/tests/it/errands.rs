@@ -286,3 +286,49 @@ async fn a_merge_that_cannot_work_is_not_asked_for_again_by_itself() {
     assert_eq!((view.errand, view.message.as_deref()), (None, Some("it conflicts")));
     assert_eq!(fleet.count(job, EventKind::ShipRequested).await, 1);
 }
+
+/// [I9]: the base was rewritten, the branch was moved, or the commit is gone: a person has to look, and is told.
+#[tokio::test]
+async fn a_merge_that_was_given_up_is_an_alert() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = promoted(&fleet, &mac).await;
+    let codes = async || {
+        let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+        items.into_iter().map(|alert| (alert.code, alert.job_id)).collect::<Vec<_>>()
+    };
+    assert_eq!(codes().await, []);
+
+    fleet.act(job, Action::Ship).await.unwrap();
+    fleet.dispatch().await;
+    let (grip, _) = take_errand(&fleet, &mac, job).await;
+    let message = "merging into `main` conflicts in a.md".to_owned();
+    mac.promote(&fleet, grip, ErrandOutcome::Impossible { message: message.clone() }).await.unwrap();
+
+    assert_eq!(codes().await, [(AlertCode::MergeFailed, Some(job))]);
+    let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    assert!(
+        items[0].message.contains(&message) && items[0].message.contains("the merge of job"),
+        "{}",
+        items[0].message
+    );
+    fleet.act(job, Action::Ship).await.unwrap();
+    assert_eq!(codes().await, [], "it is tried again");
+}
+
+#[tokio::test]
+async fn a_promotion_that_was_given_up_is_an_alert() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (job, order) = completed(&fleet, &mac).await;
+
+    let outcome = ErrandOutcome::Impossible { message: "the branch was moved".to_owned() };
+    mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, outcome).await.unwrap();
+
+    let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    assert_eq!(
+        items.iter().map(|alert| (alert.code, alert.job_id)).collect::<Vec<_>>(),
+        [(AlertCode::MergeFailed, Some(job))]
+    );
+    assert!(items[0].message.contains("the promotion of job"), "{}", items[0].message);
+}

@@ -101,6 +101,7 @@ impl Machine {
             capabilities: self.offers.capabilities.clone(),
             repos: self.offers.repos.clone(),
             clones: false,
+            unavailable_repos: Default::default(),
             seat_limit: self.offers.seats,
             engine_seats: self.offers.engine_seats.clone(),
             repo_seats: BTreeMap::new(),

@@ -211,6 +211,7 @@ impl Job {
 
     fn errand_failed(&mut self, message: &str, retry_at: Option<Timestamp>, at: Timestamp) {
         self.state.message = Some(message.to_owned());
+        self.state.merge_failed = retry_at.is_none();
         if retry_at.is_none() {
             // Nothing goes on any more, although the branch does not show the work.
             self.end_run(RunOutcome::Completed, None, at);

@@ -165,6 +165,11 @@ impl Job {
         self.state.feedback.is_escalated()
     }
 
+    /// Whether its work is done and its promotion or merge was given up: a person has to look.
+    pub fn is_merge_failed(&self) -> bool {
+        self.state.merge_failed && matches!(self.state.stage, Stage::Testing { errand: None, .. })
+    }
+
     /// Whether a check or a comment of its pull request was acted upon already.
     pub fn has_answered(&self, id: &str) -> bool {
         self.state.feedback.knows(id)

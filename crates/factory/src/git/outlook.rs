@@ -14,6 +14,8 @@ pub(crate) enum Outlook {
     MayPass,
     /// There is no such repository. One that was there a moment ago may come back, such as one on a disk of the network.
     Missing,
+    /// The remote does not let this machine in: a person has to give it a credential that is accepted.
+    Refused,
     /// It lasts until a person acts.
     Lasts,
 }
@@ -32,8 +34,8 @@ const MISSING: [&str; 3] = ["does not appear to be a git repository", "epository
 const PASSING_REJECTIONS: [&str; 4] =
     ["cannot lock ref", "failed to update ref", "Internal Server Error", "internal server error"];
 
-/// What lasts: a login that is not taken, a push that is refused, an address that leads nowhere we go.
-const LASTING: [&str; 22] = [
+/// A credential that is not accepted, or an address at which this machine finds nothing.
+const REFUSED: [&str; 16] = [
     "Authentication failed",
     "Authentication required",
     "Authorization error",
@@ -50,6 +52,10 @@ const LASTING: [&str; 22] = [
     "returned error: 401",
     "returned error: 403",
     "returned error: 404",
+];
+
+/// What lasts: a push that is refused for what it holds, a branch that is not there.
+const LASTING: [&str; 6] = [
     "returned error: 413",
     "[rejected]",
     "[remote rejected]",
@@ -73,6 +79,13 @@ impl GitError {
     }
 }
 
+impl GitError {
+    /// Whether a remote may be at fault: it is unreachable, does not exist, or does not let this machine in.
+    pub(crate) fn may_be_the_remotes(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::TimedOut { .. }) && self.outlook() != Outlook::Lasts
+    }
+}
+
 fn outlook_of(verb: &str, said: &str) -> Outlook {
     let says = |words: &[&str]| words.iter().any(|words| said.contains(words));
     if !REMOTE_VERBS.contains(&verb) && !says(&ASKED_A_REMOTE) {
@@ -81,10 +94,10 @@ fn outlook_of(verb: &str, said: &str) -> Outlook {
     if says(&MISSING) {
         return Outlook::Missing;
     }
-    match says(&LASTING) && !says(&PASSING_REJECTIONS) {
-        true => Outlook::Lasts,
-        false => Outlook::MayPass,
+    if says(&LASTING) && !says(&PASSING_REJECTIONS) {
+        return Outlook::Lasts;
     }
+    if says(&REFUSED) { Outlook::Refused } else { Outlook::MayPass }
 }
 
 #[cfg(test)]
@@ -112,18 +125,26 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_login_a_refused_push_and_a_strange_address_last() {
+    fn a_credential_that_is_not_accepted_is_refused() {
         let said = [
             "remote: Invalid username or token.\nfatal: Authentication failed for 'https://forge.example/a/'",
             "fatal: could not read Username for 'https://forge.example': terminal prompts disabled",
             "git@forge.example: Permission denied (publickey).\nfatal: Could not read from remote repository.",
             "fatal: unable to access 'https://forge.example/a/': The requested URL returned error: 403",
+        ];
+
+        assert_eq!(outlooks("push", said), [Outlook::Refused; 4]);
+    }
+
+    #[test]
+    fn a_refused_push_and_a_strange_address_last() {
+        let said = [
             " ! [remote rejected] x -> aq/run/1/e1 (pre-receive hook declined)\nerror: failed to push some refs",
             " ! [rejected] x -> main (non-fast-forward)",
             "fatal: transport 'ext' not allowed",
         ];
 
-        assert_eq!(outlooks("push", said), [Outlook::Lasts; 7]);
+        assert_eq!(outlooks("push", said), [Outlook::Lasts; 3]);
     }
 
     #[test]

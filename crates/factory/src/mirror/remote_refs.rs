@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::CommitSha;
+use domain::{BranchName, CommitSha};
 
 use super::Mirror;
 use crate::error::Error;
@@ -25,6 +25,18 @@ impl Mirror {
             Some((sha, _)) => Ok(Some(sha.parse().map_err(|_| GitError::Garbled { verb: "ls-remote" })?)),
             None => Ok(None),
         }
+    }
+
+    /// Whether the remote can be read and written to from here, as far as it tells without a change: it is asked for `name`,
+    /// and whether it would take a push to it.
+    pub(crate) async fn probe(&self, name: &RefName, base: &BranchName) -> Result<(), Error> {
+        self.remote_ref(name).await?;
+        // A mirror that was never fetched has nothing to push.
+        if let Ok(head) = self.head_of(base).await {
+            let push = self.push().args(["--dry-run", "--end-of-options", self.url()]);
+            push.arg(format!("+{head}:{name}")).done().await?;
+        }
+        Ok(())
     }
 
     /// All refs of ours that the remote shows at this moment.

@@ -39,7 +39,10 @@ impl Station {
     /// Does an errand that was dispatched on its own, and reports it.
     pub(super) async fn run_errand(&self, assignment: &Assignment, order: &PromoteOrder) {
         let done = match &assignment.repo {
-            Some(repo) => self.attempt(assignment, repo, order).await,
+            Some(repo) => {
+                let done = self.attempt(assignment, repo, order).await;
+                self.put_off_if_remote_is_away(repo, assignment.job_id, order, done).await
+            }
             None => ErrandOutcome::Impossible { message: "the job has no repository".to_owned() }.into(),
         };
         self.report_errand(assignment.job_id, order, done).await;
@@ -73,8 +76,19 @@ impl Station {
     async fn promote_and_report(&self, subject: &Subject, order: &PromoteOrder) {
         fail_point!("factory::before_promotion", |_| ());
         let done = self.promote(subject, order).await;
+        let done = self.put_off_if_remote_is_away(subject.mirror.repo(), subject.job, order, done).await;
         fail_point!("factory::promoted", |_| ());
         self.report_errand(subject.job, order, done).await;
+    }
+
+    async fn put_off_if_remote_is_away(&self, repo: &RepoName, job: JobId, order: &PromoteOrder, done: Done) -> Done {
+        match self.mirror(repo) {
+            Ok((mirror, config)) => {
+                let name = self.host.refs.run(RunKey { job, epoch: order.run_epoch });
+                self.put_off_if_unavailable(done, &mirror, &config, name).await
+            }
+            Err(_) => done,
+        }
     }
 
     async fn attempt(&self, assignment: &Assignment, repo: &RepoName, order: &PromoteOrder) -> Done {

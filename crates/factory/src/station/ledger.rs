@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use domain::JobId;
+use domain::{DispatchSeq, JobId};
 use parking_lot::Mutex;
 use protocol::WorkOperation;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::spawn_blocking;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::branch_notes::{BranchNote, BranchNotes};
 use crate::error::Error;
@@ -23,6 +23,8 @@ pub(super) struct Ledger {
     /// Reports whose maker still waits for the answer: nobody else may deliver them.
     in_hand: Mutex<HashSet<u64>>,
     lanes: Mutex<HashMap<JobId, Lane>>,
+    /// Records that the disk did not take, as they should be; `None` for those that should be gone.
+    unsettled: Mutex<HashMap<(JobId, DispatchSeq), Option<RunRecord>>>,
 }
 
 /// The right to deliver reports of one job. Those of other jobs go their own way meanwhile.
@@ -37,7 +39,7 @@ pub(super) struct Waiting {
 
 impl Ledger {
     pub(super) fn new(runs: Runs, outbox: Outbox, branches: BranchNotes) -> Self {
-        Self { runs, outbox, branches, in_hand: Mutex::default(), lanes: Mutex::default() }
+        Self { runs, outbox, branches, in_hand: Mutex::default(), lanes: Mutex::default(), unsettled: Mutex::default() }
     }
 
     /// Writes a record.
@@ -46,21 +48,54 @@ impl Ledger {
         off_thread(move || runs.save(&copy)).await
     }
 
-    /// [`Ledger::save`]; `false` if the disk refuses, which ends the run before it does harm.
+    /// [`Ledger::save`]; `false` if the disk refuses, which ends the run before it does harm. What it did not take is
+    /// written by [`Ledger::settle`].
     pub(super) async fn remember(&self, record: &RunRecord) -> bool {
+        let key = (record.job, record.dispatch_seq);
         match self.save(record).await {
-            Ok(()) => true,
+            Ok(()) => {
+                self.unsettled.lock().remove(&key);
+                true
+            }
             Err(error) => {
-                warn!(job.id = %record.job, %error, "Cannot write down what is known about job `{}`", record.job);
+                warn!(job.id = %record.job, %error, "Cannot write the run record of job `{}`", record.job);
+                self.unsettled.lock().insert(key, Some(record.clone()));
                 false
             }
         }
     }
 
     pub(super) async fn forget(&self, record: &RunRecord) {
-        let (runs, job, seq) = (self.runs.clone(), record.job, record.dispatch_seq);
-        if let Err(error) = off_thread(move || runs.remove(job, seq)).await {
-            warn!(job.id = %job, %error, "Cannot remove the record of job `{job}`");
+        let (job, seq) = (record.job, record.dispatch_seq);
+        match self.remove(job, seq).await {
+            Ok(()) => drop(self.unsettled.lock().remove(&(job, seq))),
+            Err(error) => {
+                warn!(job.id = %job, %error, "Cannot remove the run record of job `{job}`");
+                self.unsettled.lock().insert((job, seq), None);
+            }
+        }
+    }
+
+    async fn remove(&self, job: JobId, seq: DispatchSeq) -> Result<(), Error> {
+        let runs = self.runs.clone();
+        off_thread(move || runs.remove(job, seq)).await
+    }
+
+    /// Writes and removes the records that the disk did not take: one that still says that its run goes on would keep its
+    /// worktree for ever. Idempotent.
+    pub(super) async fn settle(&self) {
+        let unsettled: Vec<_> = self.unsettled.lock().iter().map(|(key, record)| (*key, record.clone())).collect();
+        for ((job, seq), record) in unsettled {
+            let settled = match &record {
+                Some(record) => self.save(record).await,
+                None => self.remove(job, seq).await,
+            };
+            let mut unsettled = self.unsettled.lock();
+            // The run may have gone on meanwhile.
+            if settled.is_ok() && unsettled.get(&(job, seq)) == Some(&record) {
+                unsettled.remove(&(job, seq));
+                info!(job.id = %job, "The run record of job `{job}` is written after all");
+            }
         }
     }
 

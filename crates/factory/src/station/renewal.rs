@@ -159,6 +159,7 @@ impl Station {
         let found = self.look_around().await;
         self.logins.review(&self.engines);
         let is_news = *self.advertised.lock() != self.engine_health(found.engines.clone());
+        self.remotes.probe_soon();
         let mut detected = self.detected.lock();
         let is_changed = is_news || *detected != found;
         *detected = found;

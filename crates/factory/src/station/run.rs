@@ -10,6 +10,7 @@ mod preparing;
 mod proving;
 mod rework;
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,8 +212,24 @@ impl Station {
         };
         // Where no engine began, nothing is there to be saved.
         let place = place.filter(|_| !matches!(verdict, Err(Trouble::NotReady { .. })));
+        let is_disk_full = verdict.as_ref().err().is_some_and(is_disk_full);
+        if is_disk_full {
+            self.disk_is_full().await;
+        }
+        let unavailable = match &verdict {
+            Err(trouble) => self.remote_at_fault(&run, trouble).await,
+            Ok(_) => None,
+        };
         let verdict = verdict.unwrap_or_else(|trouble| match trouble {
             Trouble::Stopped => Verdict::Stopped,
+            trouble if is_disk_full => Verdict::NotHere {
+                message: format!("the state disk of this factory is full: {}", chain(&trouble)),
+                insights: run.record.insights.clone(),
+            },
+            // Nobody has failed: another factory may reach the remote, or this one later.
+            Trouble::Host(_) if let Some(message) = unavailable => {
+                Verdict::NotHere { message, insights: run.record.insights.clone() }
+            }
             trouble @ Trouble::NotReady { .. } => Verdict::NotHere {
                 message: chain(&trouble),
                 insights: building::spent_nothing_more(run.record.insights.clone()),
@@ -231,6 +248,17 @@ impl Station {
 }
 
 impl Station {
+    /// The reason, if a run ended because the remote of its repository cannot be used from here.
+    async fn remote_at_fault(&self, run: &Run, trouble: &Trouble) -> Option<String> {
+        let Trouble::Host(Error::Git(error)) = trouble else { return None };
+        if !error.may_be_the_remotes() {
+            return None;
+        }
+        let (mirror, config) = self.mirror(run.assignment.repo.as_ref()?).ok()?;
+        let name = self.host.refs.run(run.key);
+        run.stop.run_until_cancelled(self.unavailable_remote(&mirror, &config, name)).await.flatten()
+    }
+
     /// Takes the end of the run's log that lines go in at, after those who wrote to it before.
     fn take_log(self: &Arc<Self>, run: &mut Run) -> LogWriter {
         if let Some(log) = run.log_writer.take() {
@@ -243,6 +271,19 @@ impl Station {
         run.log = Some(self.tasks.spawn(async move { station.ship_log(key, &backlog).await }));
         log
     }
+}
+
+/// Whether a full disk is in the way: of this process, or of a git that it runs.
+fn is_disk_full(trouble: &Trouble) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(trouble);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    chain(trouble).contains("No space left on device")
 }
 
 /// An error with everything that caused it, in one line.

@@ -54,6 +54,7 @@ impl Station {
             } else if is_due() {
                 self.collect().await;
             }
+            self.ledger.settle().await;
             self.say_whether_short(self.is_below_floor()).await;
         }
     }
@@ -66,6 +67,11 @@ impl Station {
     /// Whether there is less free space than new work needs.
     pub(super) fn is_below_floor(&self) -> bool {
         free_bytes(&self.settings.state).is_some_and(|free| free < self.settings.housekeeping.disk_floor_bytes)
+    }
+
+    /// The disk took no more in the midst of a run. The coordinator hears of it before the job goes back.
+    pub(super) async fn disk_is_full(&self) {
+        self.say_whether_short(true).await;
     }
 
     /// The coordinator hears at once that nothing more fits, or fits again: an offer would only wait here.

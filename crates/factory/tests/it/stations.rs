@@ -5,6 +5,7 @@ mod cleaning;
 mod confining;
 mod declining;
 pub(crate) mod fleet;
+mod full_disk;
 mod hours;
 mod isolation;
 mod judged;

@@ -194,6 +194,7 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
         draining: false,
         version: String::new(),
         joined_at: now,
+        unavailable_repos: BTreeMap::new(),
     };
     let load = f64::from(n * 37 % 50) / 100.0;
     let health = if n.is_multiple_of(10) { 0.9 } else { 1.0 };

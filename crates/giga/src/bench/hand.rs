@@ -40,6 +40,7 @@ impl Hand {
                 .collect(),
             repos: BTreeSet::new(),
             clones: false,
+            unavailable_repos: Default::default(),
             seat_limit: self.seats,
             engine_seats: BTreeMap::new(),
             repo_seats: BTreeMap::new(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Product, UsageWindow};
+use domain::{Product, UnavailableRepo, UsageWindow};
 use scheduler::{FactoryState, Presence, Rest, Seat, Unplaced, Waiting};
 
 use crate::golden;
@@ -59,6 +59,14 @@ fn every_reason() -> Vec<Scenario> {
         },
         alone(|_| {}, by_claude(1)),
         alone(|_| {}, on_notes(1)),
+        alone(
+            |one| {
+                let message = "https://forge.example/notes: repository not found".to_owned();
+                let found = UnavailableRepo { message, since: NOW };
+                one.factory.unavailable_repos.insert(name("notes"), found);
+            },
+            on_notes(1),
+        ),
         alone(|one| one.products = [name("tracker")].into(), job(1, &[])),
         alone(|one| one.presence = Presence::Stale, job(1, &[])),
         alone(|one| one.factory.draining = true, job(1, &[])),

@@ -119,6 +119,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
         draining: false,
         version: String::new(),
         joined_at: NOW,
+        unavailable_repos: BTreeMap::new(),
     };
     FactoryState {
         factory,

@@ -244,6 +244,7 @@ impl Worker {
             capabilities: ["os:linux", "engine:command"].iter().map(|token| token.parse().unwrap()).collect(),
             repos: ["notes".parse().unwrap()].into(),
             clones: false,
+            unavailable_repos: Default::default(),
             seat_limit: 8,
             engine_seats: Default::default(),
             repo_seats: Default::default(),

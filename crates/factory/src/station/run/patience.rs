@@ -81,7 +81,7 @@ impl Station {
                 Outlook::MayPass => true,
                 // A folder that this run has worked from is perhaps on a disk that is away; a server's word stands.
                 Outlook::Missing => run.record.worktree.is_some() && mirror.remote().transport() == Transport::Folder,
-                Outlook::Lasts => false,
+                Outlook::Refused | Outlook::Lasts => false,
             },
             Error::Locked { .. } => true,
             _ => false,

@@ -9,8 +9,8 @@ use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
-    Client, Endpoint, Enroll, FactoryView, JobDetail, JobView, Network, Progress, RunEvidence, RunList, Submit,
-    Submitted, Trust,
+    AlertCode, AlertList, Client, Endpoint, Enroll, FactoryView, JobDetail, JobView, Network, Progress, RunEvidence,
+    RunList, Submit, Submitted, Trust,
 };
 use server::{Options, Server};
 use store::{DirectoryLogs, Sqlite};
@@ -21,7 +21,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::PATIENCE;
+use crate::stage::{PATIENCE, clock};
 
 /// A running coordinator with its server.
 pub(crate) struct Fleet {
@@ -84,6 +84,25 @@ impl Fleet {
         });
         running.spawn(server.serve(Arc::clone(&coordinator), shutdown.clone()));
         Self { address, admin, coordinator, shutdown, _running: running, _dir: dir }
+    }
+
+    /// The alerts that are open, by code and message.
+    pub(crate) async fn alerts(&self) -> Vec<(AlertCode, String)> {
+        let list: AlertList = self.admin.get("/alerts").await.unwrap();
+        list.items.into_iter().map(|alert| (alert.code, alert.message)).collect()
+    }
+
+    /// Waits until an alert with this code is open, or is not.
+    pub(crate) async fn until_alert(&self, code: AlertCode, is_open: bool) -> Option<String> {
+        let clock = clock();
+        loop {
+            let found = self.alerts().await.into_iter().find(|(found, _)| *found == code);
+            if found.is_some() == is_open {
+                return found.map(|(_, message)| message);
+            }
+            assert!(clock.monotonic() < PATIENCE, "alert {code:?} is open: {}", !is_open);
+            clock.sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// A client with a new factory's own token, by way of `line`.

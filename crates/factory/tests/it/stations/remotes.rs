@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
 use factory::LocalStage;
+use protocol::AlertCode;
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
-use crate::stage::{Forge, PATIENCE, clock, eventually};
+use crate::stage::{Forge, PATIENCE, clock, eventually, git};
 
 /// Waits until a run's log says something.
 async fn until_log_says(fleet: &Fleet, job: JobId, words: &str) {
@@ -89,7 +90,100 @@ async fn a_folder_that_never_was_a_repository_is_not_waited_for() {
 
     let job = fleet.submit("retry: {max: 1}\n").await;
 
-    assert_eq!(fleet.first_run(job).await.outcome, Some(RunOutcome::Failed(FailureReason::Crash)));
+    assert_eq!(fleet.first_run(job).await.outcome, Some(RunOutcome::Released));
+    let message = fleet.until_alert(AlertCode::RemoteUnavailable, true).await.unwrap();
+    assert!(message.contains("`misled`") && message.contains("empty.git"), "{message}");
+}
+
+/// Row [I9]: the environment is at fault, so no attempt is counted, and the job does not wait silently.
+#[tokio::test]
+async fn a_remote_that_is_renamed_away_counts_no_attempt() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (head, away) = (forge.remote().join("HEAD"), forge.path("HEAD.away"));
+    let engine = "echo done > done.md";
+    let _plant = Plant::start(settings("robbed", &forge, engine), fleet.enrol("robbed", &line).await);
+    fleet.until_seats("robbed", 1).await;
+    // Its directory stays: git alone finds out that it is no repository any more.
+    fs::rename(&head, &away).unwrap();
+
+    let job = fleet.submit("retry: {max: 1}\n").await;
+    let run = fleet.first_run(job).await;
+    let message = fleet.until_alert(AlertCode::RemoteUnavailable, true).await.unwrap();
+    let waiting = fleet.job(job).await;
+    let unplaced = fleet.until_alert(AlertCode::Unplaceable, true).await.unwrap();
+    fs::rename(&away, &head).unwrap();
+
+    assert_eq!(run.outcome, Some(RunOutcome::Released), "{run:?}");
+    assert!(message.contains("`robbed`") && message.contains("`notes`"), "{message}");
+    assert!(message.contains(forge.remote().to_str().unwrap()), "{message}");
+    assert_eq!((waiting.stage, waiting.attempts), (StageName::Queued, 0));
+    assert!(unplaced.contains("can reach the remote of `notes`"), "{unplaced}");
+    let done = fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    let outcomes: Vec<_> = fleet.runs(job).await.into_iter().map(|run| run.outcome).collect();
+    assert_eq!((done.attempts, outcomes), (0, vec![Some(RunOutcome::Released), Some(RunOutcome::Completed)]));
+    fleet.until_alert(AlertCode::RemoteUnavailable, false).await;
+}
+
+#[tokio::test]
+async fn a_factory_that_reaches_the_remote_takes_the_job_over() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let mut cut_off = settings("cut-off", &forge, "echo done > done.md");
+    let empty = forge.path("empty.git");
+    fs::create_dir(&empty).unwrap();
+    cut_off.repos.values_mut().for_each(|repo| repo.url = empty.to_str().unwrap().to_owned());
+    let _cut_off = Plant::start(cut_off, fleet.enrol("cut-off", &line).await);
+    let job = fleet.submit("retry: {max: 1}\n").await;
+    fleet.first_run(job).await;
+
+    let _plant = Plant::start(settings("fit", &forge, "echo done > done.md"), fleet.enrol("fit", &line).await);
+
+    let done = fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    assert_eq!((done.attempts, fleet.runs(job).await.len()), (0, 2));
+}
+
+#[tokio::test]
+async fn a_merge_whose_remote_is_away_is_put_off() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let (head, away) = (forge.remote().join("HEAD"), forge.path("HEAD.away"));
+    let engine = "echo done > done.md";
+    let _plant = Plant::start(settings("merging", &forge, engine), fleet.enrol("merging", &line).await);
+    let job = fleet.submit("").await;
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    fs::rename(&head, &away).unwrap();
+
+    fleet.act(job, "ship").await;
+    fleet.until_alert(AlertCode::RemoteUnavailable, true).await;
+    fleet.until(job, "a merge that is put off", |view| view.message.is_some()).await;
+    let merging = fleet.job(job).await;
+    fs::rename(&away, &head).unwrap();
+
+    fleet.until_stage(job, StageName::Shipped).await;
+    assert!(merging.errand.is_some(), "{merging:?}");
+}
+
+/// [I9]: somebody has put something else on the base meanwhile.
+#[tokio::test]
+async fn a_merge_into_a_base_that_was_changed_is_an_alert() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let engine = "echo done > done.md";
+    let _plant = Plant::start(settings("late", &forge, engine), fleet.enrol("late", &line).await);
+    let job = fleet.submit("").await;
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    let clone = forge.path("by-hand");
+    git(&forge.remote(), &["clone", "--quiet", ".", clone.to_str().unwrap()]);
+    fs::write(clone.join("done.md"), "something else\n").unwrap();
+    git(&clone, &["add", "done.md"]);
+    git(&clone, &["-c", "user.name=ada", "-c", "user.email=ada@example.com", "commit", "--quiet", "-m", "by hand"]);
+    git(&clone, &["push", "--quiet", "origin", "HEAD:main"]);
+
+    fleet.act(job, "ship").await;
+
+    let message = fleet.until_alert(AlertCode::MergeFailed, true).await.unwrap();
+    assert!(message.contains(&job.to_string()) && message.contains("conflicts in done.md"), "{message}");
 }
 
 #[tokio::test]
