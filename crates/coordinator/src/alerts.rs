@@ -22,6 +22,7 @@ impl Coordinator {
     pub async fn alerts(&self, who: &Principal) -> Result<AlertList, Error> {
         who.look()?;
         let mut items = self.health_alerts();
+        items.extend(self.unreadable_alerts());
         items.extend(self.queue_alerts(who));
         if !self.is_warming() {
             items.extend(self.errand_alerts(who));
@@ -159,10 +160,14 @@ impl Coordinator {
         let stale = desk.factories.keys().filter(is_stale);
         stale
             .map(|id| {
-                let since = desk.pulses.get(id).map_or(self.started_at, |pulse| pulse.last);
-                let message = format!(
-                    "factory `{id}` has been silent since {since}: start it, or forget it with `giga factories --prune`"
-                );
+                let last = desk.pulses.get(id).map(|pulse| pulse.last);
+                let since = last.unwrap_or(self.started_at);
+                let contact = match last {
+                    Some(last) => format!("is stale, last contact at {last}"),
+                    // Presence is in memory only: what was before the restart is not known.
+                    None => format!("has not connected since the coordinator restarted at {since}"),
+                };
+                let message = format!("factory `{id}` {contact}: start it, or remove it with `giga factories --prune`");
                 let mut alert = alert(AlertCode::StaleFactory, message, since, None);
                 alert.factory_id = Some(id.clone());
                 alert

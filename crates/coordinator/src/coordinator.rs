@@ -19,6 +19,7 @@ use crate::logs::LogBell;
 use crate::looks::Looks;
 use crate::modes::Modes;
 use crate::progress::Board;
+use crate::quarantine::Quarantine;
 use crate::settings::Settings;
 use crate::tail::Tail;
 use crate::tokens::TokenBook;
@@ -56,6 +57,7 @@ pub struct Coordinator {
     pub(crate) progress: Board,
     pub(crate) counters: Counters,
     pub(crate) health: StoreHealth,
+    pub(crate) quarantine: Quarantine,
     /// Who looks at which pull request.
     pub(crate) looks: Looks,
     /// How work reaches factories.

@@ -4,6 +4,7 @@ use domain::{Collection, CommitError, Expected, Revision, StoreError, Versioned}
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -27,7 +28,7 @@ impl Coordinator {
         &self,
         collection: Collection,
         key: &str,
-        expected: Expected,
+        mut expected: Expected,
         value: Option<&T>,
     ) -> Result<Put<T>, Error> {
         let document = value.map(serde_json::to_value).transpose();
@@ -35,7 +36,10 @@ impl Coordinator {
         let mut is_unknown = false;
         for _ in 0..PUT_ATTEMPTS_MAX {
             match self.ports.fleet.put(collection, key, expected, document.clone()).await {
-                Ok(revision) => return Ok(Put::Written(revision)),
+                Ok(revision) => {
+                    self.quarantine.remove(collection, key);
+                    return Ok(Put::Written(revision));
+                }
                 Err(CommitError::Store(error)) => return Err(error.into()),
                 Err(CommitError::Unknown) => is_unknown = true,
                 Err(CommitError::Stale) => {}
@@ -48,14 +52,23 @@ impl Coordinator {
             }
             let there = found.as_ref().map_or(Expected::Absent, |found| Expected::At(found.revision));
             if !is_unknown || there != expected {
-                return Ok(Put::Lost(found.map(|found| read(collection, key, found)).transpose()?));
+                let found = match found.map(|found| read(collection, key, found)).transpose() {
+                    Ok(found) => found,
+                    // Whoever writes a document that cannot be read repairs it.
+                    Err(error) => {
+                        warn!("Replacing {} `{key}`, which cannot be read: {error}", collection.name());
+                        expected = there;
+                        continue;
+                    }
+                };
+                return Ok(Put::Lost(found));
             }
         }
         let why = format!("it did not write {} `{key}`", collection.name());
         Err(StoreError::Unavailable(why).into())
     }
 
-    /// All documents of a collection.
+    /// All documents of a collection that can be read. The others are kept as they are, logged and listed by an alert.
     pub(crate) async fn documents<T: DeserializeOwned>(
         &self,
         collection: Collection,
@@ -63,8 +76,11 @@ impl Coordinator {
         let documents = self.ports.fleet.documents(collection).await?;
         let mut all = Vec::with_capacity(documents.len());
         for (key, document) in documents {
-            let document = read(collection, &key, document)?;
-            all.push((key, document));
+            let revision = document.revision;
+            match read(collection, &key, document) {
+                Ok(document) => all.push((key, document)),
+                Err(error) => self.quarantine.add(collection, &key, revision, &error, self.now()),
+            }
         }
         Ok(all)
     }

@@ -3,10 +3,11 @@
 
 use domain::{
     Bookmark, Collection, Commit, CommitError, Expected, FleetStore, Generation, Job, Lineage, Position, Refusal,
-    StageEvent, StoreError,
+    StageEvent, StoreError, Timestamp, Versioned,
 };
 use fail::fail_point;
-use tracing::warn;
+use serde_json::{Value, json};
+use tracing::{error, warn};
 
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
@@ -87,8 +88,40 @@ impl Coordinator {
 }
 
 /// What the store knows about its own past.
-pub(crate) async fn lineage(store: &dyn FleetStore) -> Result<Lineage, Error> {
+pub(crate) async fn lineage(store: &dyn FleetStore, now: Timestamp) -> Result<Lineage, Error> {
     let Some(document) = store.document(Collection::Meta, Lineage::KEY).await? else { return Ok(Lineage::default()) };
-    let lineage = serde_json::from_value(document.value);
-    Ok(lineage.map_err(|error| StoreError::Corrupt(format!("{}: {error}", Lineage::KEY)))?)
+    match serde_json::from_value(document.value.clone()) {
+        Ok(lineage) => Ok(lineage),
+        Err(error) => {
+            error!("The generation of the store cannot be read, a new one begins: {error}");
+            begin_generation(store, document, now).await
+        }
+    }
+}
+
+/// Without its generation a store cannot tell whom to fence: a new one, by the clock, fences everybody. The document that
+/// cannot be read is kept beside it.
+async fn begin_generation(
+    store: &dyn FleetStore,
+    unreadable: Versioned<Value>,
+    now: Timestamp,
+) -> Result<Lineage, Error> {
+    let generation = Generation::restored(Generation::default(), None, now);
+    let lineage = Lineage { generation, restored_at: Some(now), as_of: None };
+    let kept = store.document(Collection::Meta, UNREADABLE_KEY).await?;
+    let expected = kept.map_or(Expected::Absent, |kept| Expected::At(kept.revision));
+    put(store, UNREADABLE_KEY, expected, unreadable.value).await?;
+    put(store, Lineage::KEY, Expected::At(unreadable.revision), json!(lineage)).await?;
+    Ok(lineage)
+}
+
+/// Where a lineage that cannot be read is kept.
+const UNREADABLE_KEY: &str = "lineage-unreadable";
+
+async fn put(store: &dyn FleetStore, key: &str, expected: Expected, document: Value) -> Result<(), StoreError> {
+    match store.put(Collection::Meta, key, expected, Some(document)).await {
+        Ok(_) => Ok(()),
+        Err(CommitError::Store(error)) => Err(error),
+        Err(error) => Err(StoreError::Unavailable(error.to_string())),
+    }
 }

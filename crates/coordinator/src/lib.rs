@@ -35,6 +35,7 @@ mod prepare;
 mod principal;
 mod products;
 mod progress;
+mod quarantine;
 mod queries;
 mod quota;
 mod registry;

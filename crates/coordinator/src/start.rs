@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use domain::{Collection, Expected, Product, ProductId, Token};
+use domain::{Collection, Expected, Product, ProductId, Token, Versioned};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,7 @@ impl Coordinator {
             warn!("{warning}");
         }
         let (started_at, started) = (ports.clock.now(), ports.clock.monotonic());
-        let lineage = generation::lineage(ports.fleet.as_ref()).await?;
+        let lineage = generation::lineage(ports.fleet.as_ref(), started_at).await?;
         let incarnation = u64::from_le_bytes(ports.entropy.bytes());
         let coordinator = Arc::new(Self {
             ports,
@@ -40,6 +40,7 @@ impl Coordinator {
             progress: Default::default(),
             counters: Default::default(),
             health: Default::default(),
+            quarantine: Default::default(),
             looks: Default::default(),
             modes: Default::default(),
             claim_lanes: Default::default(),
@@ -90,6 +91,7 @@ impl Coordinator {
         for (_, product) in self.documents::<Product>(Collection::Products).await? {
             self.know_product(product);
         }
+        self.stand_in_for_products();
         let default = ProductId::default_product();
         let has_default = || self.desk.lock().products.contains_key(&default);
         if !has_default() {
@@ -108,6 +110,15 @@ impl Coordinator {
             self.know_window(credential, window);
         }
         Ok(())
+    }
+
+    /// Jobs of a product whose settings cannot be read stay where they are: it counts as paused until somebody sets it.
+    fn stand_in_for_products(&self) {
+        for (key, revision) in self.quarantine.of(Collection::Products) {
+            let Ok(id) = key.parse::<ProductId>() else { continue };
+            let value = Product { paused: true, ..Product::new(id) };
+            self.know_product(Versioned { value, revision });
+        }
     }
 
     /// Offers that were out when the last process ended may never have reached the broker, and an embedded broker has

@@ -44,7 +44,7 @@ pub use names::{
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
     FleetStore, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, Published, Receipt, Scope,
-    StoreError, Subscription, Summary,
+    StoreError, Subscription, Summary, Unreadable,
 };
 pub use pull_request::PullRequest;
 pub use reason::{Again, FailureReason};

@@ -11,5 +11,6 @@ pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, Published, R
 pub use fleet_store::{Collection, FleetStore};
 pub use job_store::{
     Body, Commit, CommitError, Cursor, Expected, JobFilter, JobHistory, JobStore, Page, Scope, StoreError, Summary,
+    Unreadable,
 };
 pub use log_store::LogStore;

@@ -67,6 +67,8 @@ pub enum AlertCode {
     BudgetPaused,
     /// A check found the store damaged.
     StoreDamaged,
+    /// A stored document cannot be read and is passed over.
+    UnreadableDocument,
 }
 
 /// What a person should know.

@@ -210,7 +210,7 @@ impl From<Error> for Problem {
                 Self::new(S::SERVICE_UNAVAILABLE, "store_unavailable", detail).because(cause).retry_after(AGAIN)
             }
             Error::Store(StoreError::Corrupt(_)) => {
-                let detail = "the store holds something unreadable: the coordinator's log says what";
+                let detail = "the store holds something unreadable: `giga alerts` and the coordinator's log name it";
                 Self::new(S::INTERNAL_SERVER_ERROR, "corrupt", detail).because(cause)
             }
             Error::Broker(BrokerError::Unavailable(_) | BrokerError::Closed | BrokerError::Expired) => {

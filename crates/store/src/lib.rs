@@ -17,6 +17,8 @@ mod meter;
 mod postgres;
 mod private;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod quarantine;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod recent;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod record;

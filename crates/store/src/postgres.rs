@@ -51,6 +51,7 @@ use tenure::Tenure;
 use writer::{Word, Writer};
 
 use crate::meter::{Meter, Operations};
+use crate::quarantine::Quarantine;
 use crate::recent::Recent;
 
 /// A store in one PostgreSQL database.
@@ -64,6 +65,7 @@ pub struct Postgres {
     recent: Arc<Recent>,
     end: Arc<End>,
     meter: Arc<Meter>,
+    quarantine: Quarantine,
     connector: Arc<Connector>,
 }
 
@@ -111,7 +113,7 @@ impl Postgres {
         let word = Word { own: herald.own(), recent: Arc::clone(&recent), meter: Arc::clone(&meter) };
         let writer = Writer::start(&connector, Arc::clone(&tenure), word, options.waiting_max);
         tasks.spawn(herald.run());
-        Ok(Self { pool, writer, tenure, recent, end, meter, connector })
+        Ok(Self { pool, writer, tenure, recent, end, meter, quarantine: Quarantine::default(), connector })
     }
 
     /// Looks at the database and changes nothing: what it is, for people.

@@ -54,6 +54,7 @@ use readers::Readers;
 use writer::{Files, Writer};
 
 use crate::meter::{Meter, Operations};
+use crate::quarantine::Quarantine;
 use crate::recent::Recent;
 
 /// A store in one SQLite file. It belongs to one process at a time.
@@ -67,6 +68,7 @@ pub struct Sqlite {
     recent: Arc<Recent>,
     meter: Arc<Meter>,
     settings: Vec<Settings>,
+    quarantine: Arc<Quarantine>,
     opening: Opening,
     path: PathBuf,
 }
@@ -128,6 +130,7 @@ impl Sqlite {
             recent,
             meter,
             settings,
+            quarantine: Arc::default(),
             opening,
             path: path.to_owned(),
         })

@@ -108,9 +108,11 @@ async fn after_it_has_warmed_up_a_factory_that_was_not_heard_of_is_missing_and_i
     let fleet = fleet.restarted().await;
     fleet.pass(RENEW_EVERY * 2, &[]).await;
 
-    let codes: Vec<_> =
-        fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.into_iter().map(|alert| alert.code).collect();
+    let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    let codes: Vec<_> = alerts.iter().map(|alert| alert.code).collect();
     assert_eq!(codes, vec![protocol::AlertCode::NoLiveFactory, protocol::AlertCode::StaleFactory]);
+    let words = "`mac` has not connected since the coordinator restarted at";
+    assert!(alerts[1].message.contains(words), "{}", alerts[1].message);
     assert_eq!(fleet.job(job).await.target_factory_id, None);
     let linux = Machine::join(&fleet, "linux").await;
     linux.take(&fleet, job).await;

@@ -30,6 +30,21 @@ pub trait JobStore: Send + Sync {
     /// than `after` answers at the first poll, and where the log ended when the store was opened is known. May lie; the
     /// sweep does not.
     async fn changed(&self, after: Position) -> Result<Position, StoreError>;
+    /// Jobs that were found unreadable since the store was opened, and passed over. Nothing is asked of the store.
+    fn unreadable(&self) -> Vec<Unreadable> {
+        Vec::new()
+    }
+}
+
+/// A stored document that cannot be read. It is kept as it is until an operator removes or repairs it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unreadable {
+    /// The table or collection.
+    pub collection: &'static str,
+    /// Its key there.
+    pub key: String,
+    /// Why it cannot be read.
+    pub why: String,
 }
 
 /// What people and programs read about jobs. Never on the path of a dispatch.

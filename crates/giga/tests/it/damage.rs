@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
+use domain::{Collection, Expected, FleetStore};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -168,4 +169,32 @@ fn an_older_postgres_database_is_refused() {
     assert!(refused.stderr.contains("end of the log is missing"), "{}", refused.stderr);
     let health: Value = serde_json::from_str(&health).unwrap();
     assert!(health["generation"].as_u64().unwrap() > 0, "{health}");
+}
+
+#[test]
+fn an_unreadable_token_kills_neither_a_start_nor_a_restore() {
+    let mut fleet = Fleet::serve();
+    let job = submit(&fleet, "first");
+    fleet.end(Signal::TERM);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let store = store::Sqlite::open(data(&fleet, "fleet.db"), store::Options::default()).unwrap();
+        let token = serde_json::json!({ "id": "far", "expiresAt": "+292277024-01-01T00:00:00Z" });
+        store.put(Collection::Tokens, "0123abcd", Expected::Absent, Some(token)).await.unwrap();
+        store.close().await.unwrap();
+    });
+
+    fleet.start_serving();
+    fleet.json(&["backup", "b.db"]);
+    fleet.json(&["restore", "b.db", "--yes"]);
+    let listed = fleet.json(&["jobs"]);
+    let alerts = fleet.machine.giga(&["alerts", "--json"]);
+    let doctor = fleet.machine.giga(&["doctor"]);
+
+    assert_eq!(listed[0]["items"][0]["id"], Value::from(job));
+    assert!(alerts.stdout.contains("unreadable_document"), "{}", alerts.stdout);
+    assert!(alerts.stdout.contains("fleet_tokens `0123abcd`"), "{}", alerts.stdout);
+    assert!(doctor.stdout.contains("0123abcd"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("integrity") && doctor.stdout.contains("record"), "{}", doctor.stdout);
+    assert_eq!(fleet.end(Signal::TERM), Some(0));
 }

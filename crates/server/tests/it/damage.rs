@@ -1,5 +1,6 @@
 //! A store that lost acknowledged work, seen through the API (row 37).
 
+use domain::{Collection, Expected, FleetStore};
 use http::StatusCode;
 use store::{OpenError, Options as StoreOptions, Sqlite};
 
@@ -48,4 +49,44 @@ async fn a_damaged_store_fails_readyz_and_is_an_alert() {
     assert!(problem.detail.contains("a page is gone"), "{}", problem.detail);
     let codes: Vec<_> = alerts.items.iter().map(|alert| alert.code).collect();
     assert_eq!(codes, [protocol::AlertCode::StoreDamaged]);
+}
+
+#[tokio::test]
+async fn unreadable_documents_prevent_no_start_and_are_listed() {
+    let fleet = Fleet::start().await;
+    let bad = serde_json::json!({ "expiresAt": "the end of time" });
+    let documents = [
+        (Collection::Tokens, "a-hash"),
+        (Collection::Factories, "gone"),
+        (Collection::Products, "odd"),
+        (Collection::Products, "default"),
+        (Collection::Flags, "modes"),
+        (Collection::Credentials, "somebody"),
+        (Collection::Meta, "lineage"),
+    ];
+    for (collection, key) in documents {
+        let there = fleet.store.document(collection, key).await.unwrap();
+        let expected = there.map_or(Expected::Absent, |there| Expected::At(there.revision));
+        let torn = if collection == Collection::Meta { "torn".into() } else { bad.clone() };
+        fleet.store.put(collection, key, expected, Some(torn)).await.unwrap();
+    }
+
+    let fleet = fleet.restarted().await;
+    let alerts: protocol::AlertList = fleet.admin.get("/alerts").await.unwrap();
+    let unreadable: Vec<_> =
+        alerts.items.iter().filter(|alert| alert.code == protocol::AlertCode::UnreadableDocument).collect();
+    let kept = fleet.store.document(Collection::Tokens, "a-hash").await.unwrap().unwrap();
+    let paused: domain::Product = fleet.admin.get("/products/default").await.unwrap();
+    fleet.product("default", protocol::ProductSettings { paused: Some(false), ..Default::default() }).await;
+    let repaired: protocol::AlertList = fleet.admin.get("/alerts").await.unwrap();
+    fleet.submit("# Work\n").await;
+
+    for (collection, key) in &documents[..6] {
+        let place = format!("{} `{key}`", collection.name());
+        assert!(unreadable.iter().any(|alert| alert.message.contains(&place)), "{place}: {unreadable:?}");
+    }
+    assert_eq!(kept.value, bad, "it is kept as it was");
+    assert!(paused.paused, "a product whose settings cannot be read starts nothing");
+    assert!(!repaired.items.iter().any(|alert| alert.message.contains("`default`")), "{repaired:?}");
+    assert!(fleet.coordinator.generation() > domain::Generation(0), "nobody knows whom to fence: everybody is");
 }

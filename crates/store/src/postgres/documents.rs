@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_postgres::Row;
 
 use super::Postgres;
-use super::row::{column, counter, document, stored, unreadable};
+use super::row::{column, counter, stored};
 use super::tenure::{TERM, deposed};
 
 pub(super) const DOCUMENT: &str = "SELECT rev, doc FROM fleet_documents WHERE collection = $1 AND key = $2";
@@ -88,6 +88,8 @@ impl Postgres {
 }
 
 fn versioned(row: &Row) -> Result<Versioned<Value>, StoreError> {
-    let value = serde_json::from_str(document(row, 1)?).map_err(unreadable)?;
+    // What is no JSON is handed on as the text that it is: whoever expects a document reports it, and others are read.
+    let text = String::from_utf8_lossy(column(row, 1)?);
+    let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text.into_owned()));
     Ok(Versioned { value, revision: Revision(counter(row, 0)?) })
 }

@@ -58,7 +58,7 @@ impl JobHistory for Postgres {
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError> {
         let after = Place::after(after.as_ref())?;
         self.meter.history_reads.add(1);
-        list::page(&self.pool, filter, after, limit).await
+        list::page(&self.pool, &self.quarantine, filter, after, limit).await
     }
 
     async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError> {
@@ -82,14 +82,16 @@ impl JobHistory for Postgres {
     async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError> {
         self.meter.history_reads.add(1);
         let rows = self.pool.rows(RUNS, &[&uuid(id)]).await?;
-        rows.iter().map(|row| serde_json::from_str(document(row, 0)?).map_err(unreadable)).collect()
+        let read = |row: &Row| serde_json::from_str(document(row, 0)?).map_err(unreadable);
+        Ok(readable(rows.iter().map(read), |error| self.quarantine.add("fleet_runs", &id.to_string(), error)))
     }
 
     async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError> {
         self.meter.history_reads.add(1);
         let rows = self.pool.rows(CENSUS, &[]).await?;
         let read = |row: &Row| Ok((parsed(row, 0)?, parsed(row, 1)?, counter(row, 2)?));
-        let mut counts = rows.iter().map(read).collect::<Result<Vec<_>, StoreError>>()?;
+        let note = |error: &StoreError| self.quarantine.add("fleet_counts", "a product or stage", error);
+        let mut counts = readable(rows.iter().map(read), note);
         counts.sort_unstable();
         Ok(counts)
     }
@@ -97,6 +99,11 @@ impl JobHistory for Postgres {
     fn operations(&self) -> Vec<(&'static str, u64)> {
         Self::operations(self).by_kind().to_vec()
     }
+}
+
+/// The rows that can be read; the others are noted.
+fn readable<T>(rows: impl Iterator<Item = Result<T, StoreError>>, note: impl Fn(&StoreError)) -> Vec<T> {
+    rows.filter_map(|row| row.inspect_err(&note).ok()).collect()
 }
 
 fn recorded(row: &Row) -> Result<Recorded, StoreError> {

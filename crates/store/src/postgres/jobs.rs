@@ -1,13 +1,13 @@
 //! Jobs: the truth that dispatch rests on.
 
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Versioned};
-use tracing::error;
+use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Unreadable, Versioned};
 use uuid::Uuid;
 
 use super::Postgres;
 use super::row::{job_id, uuid, versioned_job};
 use crate::change::Change;
+use crate::quarantine::JOBS;
 
 pub(super) const JOB: &str = "\
     SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = $1";
@@ -22,7 +22,12 @@ impl JobStore for Postgres {
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
         self.meter.job_reads.add(1);
         let rows = self.pool.rows(JOB, &[&uuid(id)]).await?;
-        rows.first().map(versioned_job).transpose()
+        let read = rows.first().map(versioned_job).transpose();
+        match &read {
+            Err(error) => self.quarantine.add(JOBS, &id.to_string(), error),
+            Ok(_) => self.quarantine.remove(JOBS, &id),
+        }
+        read
     }
 
     async fn commit(&self, units: Vec<Commit>) -> Vec<Result<Revision, CommitError>> {
@@ -53,7 +58,7 @@ impl JobStore for Postgres {
                 after = uuid(id);
                 match versioned_job(row) {
                     Ok(job) => jobs.push(job),
-                    Err(error) => error!(job.id = %id, %error, "Job `{id}` cannot be read and is passed over"),
+                    Err(error) => self.quarantine.add(JOBS, &id.to_string(), &error),
                 }
             }
             if !jobs.is_empty() || rows.len() < usize::from(limit) {
@@ -70,5 +75,9 @@ impl JobStore for Postgres {
 
     async fn changed(&self, after: Position) -> Result<Position, StoreError> {
         self.end.beyond(after).await
+    }
+
+    fn unreadable(&self) -> Vec<Unreadable> {
+        self.quarantine.list()
     }
 }

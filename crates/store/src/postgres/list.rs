@@ -7,26 +7,27 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::pool::Pool;
-use super::row::{column, uuid, versioned_job};
+use super::row::{column, job_id, uuid, versioned_job};
 use crate::cursor::Place;
+use crate::quarantine::{JOBS, Quarantine};
 
 pub(super) const NUMBER: &str = "SELECT n FROM fleet_jobs WHERE id = $1";
 pub(super) const NEWEST: &str = "\
-    SELECT j.rev, j.state, b.submission
+    SELECT j.rev, j.state, b.submission, j.id, j.n
     FROM fleet_bodies b JOIN fleet_jobs j ON j.id = b.id
     WHERE b.n < $1 AND ($3::text IS NULL OR j.priority = $3)
     ORDER BY b.n DESC LIMIT $2";
 pub(super) const NEWEST_OF_REPO: &str = "\
-    SELECT j.rev, j.state, b.submission
+    SELECT j.rev, j.state, b.submission, j.id, j.n
     FROM fleet_bodies b JOIN fleet_jobs j ON j.id = b.id
     WHERE b.repo = $4 AND b.n < $1 AND ($3::text IS NULL OR j.priority = $3)
     ORDER BY b.n DESC LIMIT $2";
 /// Each product and stage has an order of its own in the index; the first of all are among the first of each.
 pub(super) const NEWEST_IN_STAGES: &str = "\
-    SELECT e.rev, e.state, e.submission
+    SELECT e.rev, e.state, e.submission, e.id, e.n
     FROM unnest($5::text[]) AS p (product) CROSS JOIN unnest($6::text[]) AS s (stage)
     CROSS JOIN LATERAL (
-        SELECT j.rev, j.state, b.submission, j.n
+        SELECT j.rev, j.state, b.submission, j.id, j.n
         FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n
         WHERE j.product = p.product AND j.stage = s.stage AND j.n < $1
           AND ($3::text IS NULL OR j.priority = $3) AND ($4::text IS NULL OR b.repo = $4)
@@ -37,19 +38,33 @@ pub(super) const PRODUCTS: &str = "SELECT DISTINCT product FROM fleet_counts";
 /// The page of jobs that comes after a place. One statement reads it, so that each job is what it was chosen for.
 pub(super) async fn page(
     pool: &Pool,
+    quarantine: &Quarantine,
     filter: &JobFilter,
     after: Place,
     limit: u16,
 ) -> Result<Page<Summary>, StoreError> {
     let limit = usize::from(limit.max(1));
-    let below = below(pool, after).await?;
-    // One more than asked for tells whether there is another page.
-    let mut rows = rows(pool, filter, below, limit + 1).await?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let items = rows.iter().map(summary).collect::<Result<Vec<_>, _>>()?;
-    let next = items.last().filter(|_| more).map(|last| Place::of(&last.job).cursor());
-    Ok(Page { items, next })
+    let mut below = below(pool, after).await?;
+    loop {
+        // One more than asked for tells whether there is another page.
+        let mut rows = rows(pool, filter, below, limit + 1).await?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let mut items = Vec::with_capacity(rows.len());
+        for row in &rows {
+            match summary(row) {
+                Ok(summary) => items.push(summary),
+                Err(error) => quarantine.add(JOBS, &job_id(row, 3)?.to_string(), &error),
+            }
+        }
+        // A page of nothing but unreadable jobs is not the end of the list.
+        if let Some(last) = rows.last().filter(|_| items.is_empty() && more) {
+            below = column(last, 4)?;
+            continue;
+        }
+        let next = items.last().filter(|_| more).map(|last| Place::of(&last.job).cursor());
+        return Ok(Page { items, next });
+    }
 }
 
 /// The number that all jobs after a place are below.

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::Sqlite;
-use super::row::{counter, unreadable};
+use super::row::counter;
 use super::unit::{DocumentUnit, Unit};
 
 pub(super) const DOCUMENT: &str = "SELECT rev, doc FROM fleet_documents WHERE collection = ?1 AND key = ?2";
@@ -49,6 +49,8 @@ impl FleetStore for Sqlite {
 }
 
 fn versioned(row: &Row<'_>) -> rusqlite::Result<Versioned<Value>> {
-    let value = serde_json::from_str(row.get_ref(1)?.as_str()?).map_err(unreadable(1))?;
+    // What is no JSON is handed on as the text that it is: whoever expects a document reports it, and others are read.
+    let text = row.get_ref(1)?.as_str()?;
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     Ok(Versioned { value, revision: Revision(counter(row, 0)?) })
 }

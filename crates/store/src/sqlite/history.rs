@@ -10,7 +10,7 @@ use domain::{
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::row::{counter, job_id, parsed, stored, unreadable};
+use super::row::{counter, is_unreadable, job_id, parsed, stored, unreadable};
 use super::{Sqlite, list};
 use crate::cursor::Place;
 
@@ -50,7 +50,9 @@ impl JobHistory for Sqlite {
         let after = Place::after(after.as_ref())?;
         self.meter.history_reads.add(1);
         let filter = filter.clone();
-        let page = self.readers.ask(move |connection| list::page(connection, &filter, after, limit)).await?;
+        let quarantine = Arc::clone(&self.quarantine);
+        let page =
+            self.readers.ask(move |connection| list::page(connection, &quarantine, &filter, after, limit)).await?;
         page.ok_or(StoreError::BadCursor)
     }
 
@@ -71,22 +73,26 @@ impl JobHistory for Sqlite {
 
     async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError> {
         self.meter.history_reads.add(1);
+        let quarantine = Arc::clone(&self.quarantine);
         self.readers
             .ask(move |connection| {
                 let mut statement = connection.prepare_cached(RUNS)?;
                 let read = |row: &Row<'_>| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable(0));
-                statement.query_map([id.as_bytes()], read)?.collect()
+                let runs = statement.query_map([id.as_bytes()], read)?;
+                readable(runs, |error| quarantine.add("fleet_runs", &id.to_string(), error))
             })
             .await
     }
 
     async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError> {
         self.meter.history_reads.add(1);
+        let quarantine = Arc::clone(&self.quarantine);
         self.readers
-            .ask(|connection| {
+            .ask(move |connection| {
                 let mut statement = connection.prepare_cached(CENSUS)?;
                 let read = |row: &Row<'_>| Ok((parsed(row, 0)?, parsed(row, 1)?, counter(row, 2)?));
-                let mut counts = statement.query_map([], read)?.collect::<rusqlite::Result<Vec<_>>>()?;
+                let rows = statement.query_map([], read)?;
+                let mut counts = readable(rows, |error| quarantine.add("fleet_counts", "a product or stage", error))?;
                 counts.sort_unstable();
                 Ok(counts)
             })
@@ -96,6 +102,22 @@ impl JobHistory for Sqlite {
     fn operations(&self) -> Vec<(&'static str, u64)> {
         Self::operations(self).by_kind().to_vec()
     }
+}
+
+/// The rows that can be read; the others are noted.
+fn readable<T>(
+    rows: impl Iterator<Item = rusqlite::Result<T>>,
+    note: impl Fn(&rusqlite::Error),
+) -> rusqlite::Result<Vec<T>> {
+    let mut all = Vec::new();
+    for row in rows {
+        match row {
+            Ok(row) => all.push(row),
+            Err(error) if is_unreadable(&error) => note(&error),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
 }
 
 /// A job's events, found from the latest backwards: each says where the one before it is.

@@ -1,14 +1,16 @@
 //! Jobs: the truth that dispatch rests on.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Versioned};
+use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Unreadable, Versioned};
 use rusqlite::{OptionalExtension, params};
-use tracing::error;
 
 use super::Sqlite;
 use super::fault::closed;
-use super::row::{job_id, versioned_job};
+use super::row::{is_unreadable, job_id, versioned_job};
 use super::unit::{JobUnit, Unit};
+use crate::quarantine::{JOBS, Quarantine};
 
 pub(super) const JOB: &str = "\
     SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = ?1";
@@ -23,8 +25,17 @@ pub(super) const DEPENDENTS: &str = "\
 impl JobStore for Sqlite {
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
         self.meter.job_reads.add(1);
+        let quarantine = Arc::clone(&self.quarantine);
         self.readers
-            .ask(move |connection| connection.prepare_cached(JOB)?.query_row([id.as_bytes()], versioned_job).optional())
+            .ask(move |connection| {
+                let read = connection.prepare_cached(JOB)?.query_row([id.as_bytes()], versioned_job).optional();
+                match &read {
+                    Err(error) if is_unreadable(error) => quarantine.add(JOBS, &id.to_string(), error),
+                    Err(_) => {}
+                    Ok(_) => quarantine.remove(JOBS, &id),
+                }
+                read
+            })
             .await
     }
 
@@ -47,7 +58,8 @@ impl JobStore for Sqlite {
     async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError> {
         self.meter.sweep_reads.add(1);
         let after = after.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
-        self.readers.ask(move |connection| open_page(connection, after.clone(), limit)).await
+        let quarantine = Arc::clone(&self.quarantine);
+        self.readers.ask(move |connection| open_page(connection, &quarantine, after.clone(), limit)).await
     }
 
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {
@@ -64,11 +76,16 @@ impl JobStore for Sqlite {
         let mut end = self.end.clone();
         end.wait_for(|end| *end > after).await.map(|end| *end).map_err(|_| closed())
     }
+
+    fn unreadable(&self) -> Vec<Unreadable> {
+        self.quarantine.list()
+    }
 }
 
 /// The next open jobs that can be read. One that cannot is reported and passed over: it must not hold up the others.
 fn open_page(
     connection: &rusqlite::Connection,
+    quarantine: &Quarantine,
     mut after: Vec<u8>,
     limit: u16,
 ) -> rusqlite::Result<Vec<Versioned<Job>>> {
@@ -82,10 +99,7 @@ fn open_page(
             after = row.get(3)?;
             match versioned_job(row) {
                 Ok(job) => jobs.push(job),
-                Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
-                    let id = job_id(row, 3)?;
-                    error!(job.id = %id, %error, "Job `{id}` cannot be read and is passed over");
-                }
+                Err(error) if is_unreadable(&error) => quarantine.add(JOBS, &job_id(row, 3)?.to_string(), &error),
                 Err(error) => return Err(error),
             }
         }

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use domain::{JobFilter, Page, Priority, RepoName, StageName, Summary};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use super::row::versioned_job;
+use super::row::{is_unreadable, job_id, versioned_job};
 use crate::cursor::Place;
+use crate::quarantine::{JOBS, Quarantine};
 
 pub(super) const NUMBER: &str = "SELECT n FROM fleet_jobs WHERE id = ?1";
+pub(super) const ID: &str = "SELECT id FROM fleet_jobs WHERE n = ?1";
 pub(super) const NEWEST: &str = "\
     SELECT n FROM fleet_jobs WHERE n < ?1 AND (?3 IS NULL OR priority = ?3) ORDER BY n DESC LIMIT ?2";
 pub(super) const NEWEST_OF_REPO: &str = "\
@@ -25,20 +27,44 @@ pub(super) const SUMMARY: &str = "\
 /// The page of jobs that comes after a cursor. `None` for a cursor that leads nowhere.
 pub(super) fn page(
     connection: &Connection,
+    quarantine: &Quarantine,
     filter: &JobFilter,
     after: Place,
     limit: u16,
 ) -> rusqlite::Result<Option<Page<Summary>>> {
     // One snapshot for the order and for the jobs, so that each job still is what it was chosen for.
     let snapshot = connection.unchecked_transaction()?;
-    let Some(below) = below(&snapshot, after)? else { return Ok(None) };
+    let Some(mut below) = below(&snapshot, after)? else { return Ok(None) };
     let limit = usize::from(limit.max(1));
-    let mut numbers = Selection { connection: &snapshot, filter, below, limit: limit + 1 }.numbers()?;
-    let more = numbers.len() > limit;
-    numbers.truncate(limit);
-    let items = numbers.iter().map(|n| summary(&snapshot, *n)).collect::<rusqlite::Result<Vec<_>>>()?;
-    let next = items.last().filter(|_| more).map(|last| Place::of(&last.job).cursor());
-    Ok(Some(Page { items, next }))
+    loop {
+        let mut numbers = Selection { connection: &snapshot, filter, below, limit: limit + 1 }.numbers()?;
+        let more = numbers.len() > limit;
+        numbers.truncate(limit);
+        let items = summaries(&snapshot, quarantine, &numbers)?;
+        // A page of nothing but unreadable jobs is not the end of the list.
+        if let Some(last) = numbers.last().filter(|_| items.is_empty() && more) {
+            below = *last;
+            continue;
+        }
+        let next = items.last().filter(|_| more).map(|last| Place::of(&last.job).cursor());
+        return Ok(Some(Page { items, next }));
+    }
+}
+
+/// Those that can be read.
+fn summaries(connection: &Connection, quarantine: &Quarantine, numbers: &[i64]) -> rusqlite::Result<Vec<Summary>> {
+    let mut items = Vec::with_capacity(numbers.len());
+    for n in numbers {
+        match summary(connection, *n) {
+            Ok(summary) => items.push(summary),
+            Err(error) if is_unreadable(&error) => {
+                let id = connection.prepare_cached(ID)?.query_row([n], |row| job_id(row, 0))?;
+                quarantine.add(JOBS, &id.to_string(), &error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(items)
 }
 
 /// The number that all jobs after a place are below: they are numbered as they were submitted.

@@ -35,6 +35,17 @@ pub(super) fn versioned_job(row: &Row<'_>) -> rusqlite::Result<Versioned<Job>> {
     Ok(Versioned { value: job, revision: Revision(counter(row, 0)?) })
 }
 
+/// Whether an error is about what one row holds, and not about the database.
+pub(super) fn is_unreadable(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidColumnType(..)
+            | Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::Utf8Error(..)
+    )
+}
+
 pub(super) fn unreadable<E: std::error::Error + Send + Sync + 'static>(column: usize) -> impl FnOnce(E) -> Error {
     move |error| Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }

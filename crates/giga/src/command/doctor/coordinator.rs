@@ -1,6 +1,6 @@
 //! The coordinator: is it there, does it know us, and would one start here?
 
-use protocol::{Health, JobList, PROTOCOL_VERSION};
+use protocol::{AlertCode, AlertList, Health, JobList, PROTOCOL_VERSION};
 
 use crate::api::{connect, connect_as_nobody};
 use crate::config::{Config, Origin};
@@ -15,6 +15,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Check> {
         Ok(health) => {
             checks.push(version(config, &health));
             checks.push(token(config).await);
+            checks.extend(store_alerts(config).await);
         }
         Err(failure) => checks.push(unreachable(config, &failure)),
     }
@@ -47,6 +48,16 @@ async fn token(config: &Config) -> Check {
         Ok(_) => Check::ok("token", "the coordinator knows it"),
         Err(failure) => Check::fail("token", failure.message(), failure.hint_text().unwrap_or("get another")),
     }
+}
+
+/// What the coordinator reports about its store.
+async fn store_alerts(config: &Config) -> Vec<Check> {
+    let Ok(client) = connect(config) else { return Vec::new() };
+    let Ok(alerts) = client.get::<AlertList>("/alerts").await else { return Vec::new() };
+    let of_store =
+        |alert: &&protocol::Alert| matches!(alert.code, AlertCode::StoreDamaged | AlertCode::UnreadableDocument);
+    let fail = |alert: &protocol::Alert| Check::fail("store", alert.message.clone(), "see docs/operations.md");
+    alerts.items.iter().filter(of_store).map(fail).collect()
 }
 
 fn unreachable(config: &Config, failure: &Failure) -> Check {

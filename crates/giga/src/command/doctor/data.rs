@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::config::{Config, StoreChoice};
 
-use super::check::Check;
+use super::check::{Check, Verdict};
 
 const GIB: u64 = 1024 * 1024 * 1024;
 
@@ -30,7 +30,13 @@ pub(super) fn examine(config: &Config) -> Vec<Check> {
     let folder = config.data.path();
     let mut checks = vec![permissions(folder), room(folder)];
     if config.coordinator.store.value == StoreChoice::Sqlite {
-        checks.push(database(&config.data.database()));
+        let header = database(&config.data.database());
+        let is_sound = header.verdict == Verdict::Ok;
+        checks.push(header);
+        checks.extend(record(&store::record_path(&config.data.database())));
+        if is_sound {
+            checks.extend(integrity(&config.data.database()));
+        }
     }
     checks.extend(secret(&config.data.admin_token()));
     checks
@@ -96,6 +102,35 @@ fn database(path: &Path) -> Check {
     }
 }
 
+/// Reads every page of the database that is in use, beside a coordinator that works on it.
+fn integrity(path: &Path) -> Option<Check> {
+    if fs::metadata(path).map_or(0, |found| found.len()) == 0 {
+        return None;
+    }
+    Some(match store::check_closed(path) {
+        Ok(None) => Check::ok("integrity", "every page of the database that is in use can be read"),
+        Ok(Some(why)) => Check::fail(
+            "integrity",
+            format!("the database is damaged ({why})"),
+            "keep a copy, then `giga restore FILE`",
+        ),
+        Err(error) => Check::fail("integrity", error.to_string(), "keep a copy, then `giga restore FILE`"),
+    })
+}
+
+/// What the record beside the store says.
+fn record(path: &Path) -> Option<Check> {
+    match store::read_record(path) {
+        Ok(None) => None,
+        Ok(Some(record)) => {
+            let shutdown =
+                if record.clean.is_some() { "shut down cleanly" } else { "in use, or not shut down cleanly" };
+            Some(Check::ok("record", format!("{record}; {shutdown}")))
+        }
+        Err(error) => Some(Check::warn("record", format!("{}: {error}", path.display()), "make it readable")),
+    }
+}
+
 fn secret(path: &Path) -> Option<Check> {
     let found = fs::metadata(path).ok()?;
     let shown = path.display();
@@ -107,7 +142,6 @@ fn secret(path: &Path) -> Option<Check> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
     use super::*;
 
     fn verdict_of(bytes: &[u8]) -> Verdict {

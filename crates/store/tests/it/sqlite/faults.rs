@@ -1,6 +1,6 @@
 //! A full disk and a damaged row fail what they touch, and say what to do.
 
-use domain::{Body, CommitError, Expected, JobStore, Revision, StoreError};
+use domain::{Body, CommitError, Expected, JobFilter, JobHistory, JobStore, Revision, StoreError};
 use store::conformance::sample::{cancelled, create, id, job, replace};
 use store::{Options, Sqlite};
 
@@ -60,4 +60,30 @@ async fn unreadable_jobs_are_passed_over_when_the_open_ones_are_listed() {
 
     let ids = |page: &[domain::Versioned<domain::Job>]| page.iter().map(|job| job.value.id()).collect::<Vec<_>>();
     assert_eq!((ids(&first), ids(&second), ids(&end)), (vec![id(3)], vec![id(5)], vec![]));
+}
+
+#[tokio::test]
+async fn an_unreadable_job_breaks_no_list_and_is_named() {
+    let database = Database::new();
+    let sqlite = database.sqlite();
+    sqlite.commit((1..=5).map(|n| create(job(n))).collect()).await;
+    let vandal = rusqlite::Connection::open(database.path()).unwrap();
+    for n in [2, 3, 5] {
+        vandal.execute("UPDATE fleet_jobs SET state = 'torn' WHERE id = ?1", [id(n).as_bytes()]).unwrap();
+    }
+
+    let first = sqlite.jobs(&JobFilter::default(), None, 1).await.unwrap();
+    let second = sqlite.jobs(&JobFilter::default(), first.next.clone(), 1).await.unwrap();
+    let named: Vec<_> = sqlite.unreadable().into_iter().map(|found| (found.collection, found.key)).collect();
+    vandal.execute("DELETE FROM fleet_runs", []).unwrap();
+    let repaired = "UPDATE fleet_jobs SET state = (SELECT state FROM fleet_jobs WHERE id = ?2) WHERE id = ?1";
+    vandal.execute(repaired, [id(5).as_bytes(), id(4).as_bytes()]).unwrap();
+    sqlite.job(id(5)).await.unwrap();
+
+    let ids = |page: &domain::Page<domain::Summary>| page.items.iter().map(|item| item.job.id()).collect::<Vec<_>>();
+    assert_eq!((ids(&first), ids(&second)), (vec![id(4)], vec![id(1)]));
+    let mut expected = [2, 3, 5].map(|n| ("fleet_jobs", id(n).to_string()));
+    expected.sort();
+    assert_eq!(named, expected);
+    assert_eq!(sqlite.unreadable().len(), 2, "one that can be read again is forgotten");
 }
