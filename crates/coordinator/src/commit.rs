@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use domain::{Commit, CommitError, Expected, Job, JobId, Refusal, Versioned};
+use domain::{Commit, CommitError, Expected, Job, JobId, Refusal, Revision, Versioned};
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
+use crate::principal::Principal;
 
 /// Losing a race is normal; losing this many in a row means that writers are fighting over one job.
 const COMMIT_ATTEMPTS_MAX: u32 = 16;
@@ -29,14 +30,28 @@ pub(crate) enum Decision {
     Keep,
 }
 
+/// A job that is to be changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) id: JobId,
+    /// Only if it is still at this revision.
+    pub(crate) expected: Option<Revision>,
+}
+
+impl From<JobId> for Target {
+    fn from(id: JobId) -> Self {
+        Self { id, expected: None }
+    }
+}
+
 impl Coordinator {
     /// Reads the job, lets `decide` change it, commits if nobody was faster, and announces it.
     pub(crate) async fn amend(
         &self,
-        id: JobId,
+        target: impl Into<Target>,
         decide: impl Fn(Job) -> Result<Decision, Refusal>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
-        match self.try_amend(id, decide).await? {
+        match self.try_amend(target, decide).await? {
             Amended::Written(job) | Amended::Kept(job) => Ok(job),
         }
     }
@@ -47,9 +62,10 @@ impl Coordinator {
     /// fresh read shows is taken into memory, so that nobody tries the same in vain again.
     pub(crate) async fn try_amend(
         &self,
-        id: JobId,
+        target: impl Into<Target>,
         decide: impl Fn(Job) -> Result<Decision, Refusal>,
     ) -> Result<Amended, Error> {
+        let Target { id, expected } = target.into();
         let mut current = self.remembered(id);
         let mut is_fresh = false;
         for _ in 0..COMMIT_ATTEMPTS_MAX {
@@ -62,6 +78,12 @@ impl Coordinator {
                     job
                 }
             };
+            if expected.is_some_and(|expected| expected != before.revision) {
+                if is_fresh {
+                    return Err(Error::Outdated);
+                }
+                continue;
+            }
             let job = match self.lifted((*before.value).clone()).and_then(&decide) {
                 Ok(Decision::Write(job)) => job,
                 Ok(Decision::Keep) => return Ok(Amended::Kept(before)),
@@ -168,6 +190,16 @@ impl Coordinator {
             Some(job) => Ok(job),
             None => self.read(id).await,
         }
+    }
+
+    /// Whether a job is still at the revision that a change is for.
+    pub async fn expect_revision(&self, who: &Principal, id: JobId, expected: Option<Revision>) -> Result<(), Error> {
+        let Some(expected) = expected else { return Ok(()) };
+        let job = self.read(id).await?;
+        if !who.sees(job.value.product()) {
+            return Err(Error::NoSuchJob(id));
+        }
+        if job.revision == expected { Ok(()) } else { Err(Error::Outdated) }
     }
 
     fn remembered(&self, id: JobId) -> Option<Versioned<Arc<Job>>> {

@@ -132,6 +132,7 @@ impl Coordinator {
         let figures = self.figures();
         let operations = self.ports.history.operations();
         Ok(Metrics {
+            ignored_request_keys: 0,
             dead_letters: jobs.get("dead_letter").copied().unwrap_or(0),
             jobs,
             waiting,

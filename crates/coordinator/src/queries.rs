@@ -1,5 +1,6 @@
 //! What people and programs read.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use domain::{
@@ -138,20 +139,26 @@ impl Coordinator {
     pub async fn dag(&self, who: &Principal, id: JobId) -> Result<Dag, Error> {
         self.visible(who, id).await?;
         let mut nodes: Vec<DagNode> = Vec::new();
-        let mut next = vec![id];
-        while let Some(id) = next.pop() {
-            if nodes.len() >= DAG_NODES_MAX || nodes.iter().any(|node| node.id == id) {
-                continue;
+        // Nearest first, so that a graph that is cut still shows the job's surroundings.
+        let (mut next, mut met) = (VecDeque::from([id]), BTreeSet::from([id]));
+        while let Some(id) = next.pop_front() {
+            let job = match self.visible(who, id).await {
+                Ok(job) => job,
+                Err(Error::NoSuchJob(_)) => continue,
+                Err(error) => return Err(error),
+            };
+            if nodes.len() == DAG_NODES_MAX {
+                nodes.sort_by_key(|node| node.id);
+                return Ok(Dag { nodes, truncated: true, limit: DAG_NODES_MAX as u32 });
             }
-            let Ok(job) = self.visible(who, id).await else { continue };
             let deps = job.value.submission().deps.clone();
-            next.extend(&deps);
-            next.extend(self.ports.jobs.dependents(id).await?);
+            let dependents = self.ports.jobs.dependents(id).await?;
+            next.extend(deps.iter().copied().chain(dependents).filter(|id| met.insert(*id)));
             let title = job.value.spec().title.clone();
             nodes.push(DagNode { id, title, stage: job.value.stage().name(), deps });
         }
         nodes.sort_by_key(|node| node.id);
-        Ok(Dag { nodes })
+        Ok(Dag { nodes, truncated: false, limit: DAG_NODES_MAX as u32 })
     }
 
     /// Jobs that are out of the running.

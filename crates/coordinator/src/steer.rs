@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use domain::{
-    Dispatch, FailureReason, Job, JobId, KeepCheckpoint, Obstacle, Refusal, Stage, StageEvent, StageName, Timestamp,
-    Versioned,
+    Dispatch, FailureReason, Job, JobId, KeepCheckpoint, Obstacle, Refusal, Revision, Stage, StageEvent, StageName,
+    Timestamp, Versioned,
 };
 use protocol::{Action, ActionRequest, Directive, JobView};
 use tracing::{info, warn};
 
-use crate::commit::Decision;
+use crate::commit::{Decision, Target};
 use crate::coordinator::Coordinator;
 use crate::dispatch::message;
 use crate::error::Error;
@@ -26,32 +26,46 @@ impl Coordinator {
         action: Action,
         request: ActionRequest,
     ) -> Result<JobView, Error> {
+        self.act_at(who, id, None, action, request).await
+    }
+
+    /// Does what a person asked for, if the job is still at `expected` where that is given.
+    pub async fn act_at(
+        &self,
+        who: &Principal,
+        id: JobId,
+        expected: Option<Revision>,
+        action: Action,
+        request: ActionRequest,
+    ) -> Result<JobView, Error> {
+        let target = Target { id, expected };
         let before = self.look_up(id).await?;
         if !who.sees(before.value.product()) {
             return Err(Error::NoSuchJob(id));
         }
         who.steer(before.value.product())?;
         let after = match action {
-            Action::Cancel => self.cancel(who, &before, request).await?,
-            Action::Ship => self.ship(who, id).await?,
+            Action::Cancel => self.cancel(who, target, &before, request).await?,
+            Action::Ship => self.ship(who, target).await?,
             Action::Priority => {
                 let priority = request.priority.ok_or_else(|| invalid("priority", "which one?".to_owned()))?;
-                self.change(id, |job, now| Ok(job.with_priority(priority, now, who.actor()))).await?
+                self.change(target, |job, now| Ok(job.with_priority(priority, now, who.actor()))).await?
             }
             Action::Pin => {
-                self.change(id, |job, now| Ok(job.with_pin(request.factory_id.clone(), now, who.actor()))).await?
+                self.change(target, |job, now| Ok(job.with_pin(request.factory_id.clone(), now, who.actor()))).await?
             }
             Action::Reject => {
                 let event = StageEvent::Rejected { message: request.message.as_deref().map(cut) };
-                self.apply_by(who, id, event).await?
+                self.apply_by(who, target, event).await?
             }
             Action::RequestChanges => {
                 let event = StageEvent::ChangesRequested { message: request.message.as_deref().map(cut) };
-                self.change(id, |job, now| Ok(job.apply(event.clone(), now, who.actor())?.with_new_rounds())).await?
+                self.change(target, |job, now| Ok(job.apply(event.clone(), now, who.actor())?.with_new_rounds()))
+                    .await?
             }
             Action::Requeue | Action::RetryFromCheckpoint => {
                 let checkpoint = if request.fresh { KeepCheckpoint::Drop } else { KeepCheckpoint::Keep };
-                self.requeue(who, id, checkpoint, request.message).await?
+                self.requeue(who, target, checkpoint, request.message).await?
             }
         };
         let stage = after.value.stage().name();
@@ -63,13 +77,14 @@ impl Coordinator {
     async fn cancel(
         &self,
         who: &Principal,
+        target: Target,
         before: &Versioned<Arc<Job>>,
         request: ActionRequest,
     ) -> Result<Versioned<Arc<Job>>, Error> {
         let id = before.value.id();
         let cancelled = StageEvent::Cancelled { message: request.message.as_deref().map(cut) };
         let after =
-            self.change(id, |job, now| self.with_figures(job).apply(cancelled.clone(), now, who.actor())).await?;
+            self.change(target, |job, now| self.with_figures(job).apply(cancelled.clone(), now, who.actor())).await?;
         // The holder also hears of it with its next renewal; this is only quicker.
         if let Some(lease) = before.value.lease() {
             let directive = Directive::Cancel { job_id: id, lease_epoch: lease.epoch };
@@ -83,12 +98,12 @@ impl Coordinator {
     async fn requeue(
         &self,
         who: &Principal,
-        id: JobId,
+        target: Target,
         checkpoint: KeepCheckpoint,
         message: Option<String>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
         let message = message.as_deref().map(cut).filter(|message| !message.trim().is_empty());
-        self.change(id, |job, now| match job.stage() {
+        self.change(target, |job, now| match job.stage() {
             Stage::Review { .. } | Stage::Testing { .. } => {
                 // Without a word of his own the person means what the job says: a merge that conflicts, mostly.
                 let message = message.clone().or_else(|| job.message().map(str::to_owned));
@@ -105,9 +120,9 @@ impl Coordinator {
         .await
     }
 
-    async fn ship(&self, who: &Principal, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
+    async fn ship(&self, who: &Principal, target: Target) -> Result<Versioned<Arc<Job>>, Error> {
         let now = self.now();
-        self.amend(id, |job| {
+        self.amend(target, |job| {
             let is_under_way = matches!(
                 job.stage(),
                 Stage::Testing { errand: Some(errand), .. } if errand.kind == domain::ErrandKind::Ship
@@ -120,16 +135,16 @@ impl Coordinator {
         .await
     }
 
-    async fn apply_by(&self, who: &Principal, id: JobId, event: StageEvent) -> Result<Versioned<Arc<Job>>, Error> {
-        self.change(id, |job, now| job.apply(event.clone(), now, who.actor())).await
+    async fn apply_by(&self, who: &Principal, target: Target, event: StageEvent) -> Result<Versioned<Arc<Job>>, Error> {
+        self.change(target, |job, now| job.apply(event.clone(), now, who.actor())).await
     }
 
     async fn change(
         &self,
-        id: JobId,
+        target: Target,
         decide: impl Fn(Job, Timestamp) -> Result<Job, Refusal>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
-        self.amend(id, |job| decide(job, self.now()).map(Decision::Write)).await
+        self.amend(target, |job| decide(job, self.now()).map(Decision::Write)).await
     }
 
     /// Shows a dead-lettered job in the broker's own channel too, for those who watch the broker.

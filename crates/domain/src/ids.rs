@@ -15,13 +15,45 @@ use crate::time::Timestamp;
 #[error("`{0}` is not an id: expected a UUID such as `0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a`")]
 pub struct IdError(pub String);
 
+/// Only the hyphenated form: one id has one spelling, in documents, URLs, refs and directories alike.
+fn hyphenated(text: &str) -> Result<Uuid, IdError> {
+    match Uuid::try_parse(text) {
+        Ok(id) if text.len() == 36 => Ok(id),
+        _ => Err(IdError(crate::names::printable(text))),
+    }
+}
+
+/// Reads an id from a document.
+struct Hyphenated;
+
+impl serde::de::Visitor<'_> for Hyphenated {
+    type Value = Uuid;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a UUID")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Uuid, E> {
+        hyphenated(text).map_err(E::custom)
+    }
+}
+
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
         #[serde(transparent)]
-        #[schema(value_type = String, format = "uuid")]
+        #[schema(
+            value_type = String, format = "uuid", min_length = 36, max_length = 36,
+            example = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a",
+        )]
         pub struct $name(Uuid);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Hyphenated).map(Self)
+            }
+        }
 
         impl $name {
             /// A UUIDv7: ordered by the time it was made, unique by ten random bytes.
@@ -51,11 +83,7 @@ macro_rules! uuid_id {
             type Err = IdError;
 
             fn from_str(text: &str) -> Result<Self, IdError> {
-                // Only the hyphenated form: one id has one spelling, in URLs, refs and folders alike.
-                match Uuid::try_parse(text) {
-                    Ok(id) if text.len() == 36 => Ok(Self(id)),
-                    _ => Err(IdError(text.chars().take(64).collect())),
-                }
+                hyphenated(text).map(Self)
             }
         }
     };
@@ -100,7 +128,7 @@ macro_rules! counter {
             Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
         )]
         #[serde(transparent)]
-        #[schema(value_type = u64)]
+        #[schema(value_type = u64, minimum = 0, maximum = 9_007_199_254_740_991_u64)]
         pub struct $name(pub u64);
 
         impl $name {
@@ -171,6 +199,17 @@ mod tests {
 
         assert_eq!(JobId::derived(&notes, "k"), JobId::derived(&notes, "k"));
         assert_ne!(JobId::derived(&notes, "k"), JobId::derived(&tracker, "k"));
+    }
+
+    #[test]
+    fn an_id_has_one_spelling_in_documents_too() {
+        let id = JobId::new(Timestamp::from_millis(1_700_000_000_000), [7; 10]);
+        let bare = id.to_string().replace('-', "");
+
+        assert_eq!(serde_json::from_value::<JobId>(id.to_string().into()).ok(), Some(id));
+        for spelling in [bare, format!("{{{id}}}"), format!("urn:uuid:{id}")] {
+            assert!(serde_json::from_value::<JobId>(spelling.into()).is_err());
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use ids::{
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
-pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema};
+pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema, suggest};
 pub use mode::{Flags, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoName, Tag, is_harmless,

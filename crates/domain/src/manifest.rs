@@ -11,6 +11,7 @@ mod schema;
 mod tree;
 
 pub use finding::{Finding, Severity};
+pub use nearest::nearest as suggest;
 pub use schema::manifest_schema;
 
 use crate::spec::Spec;

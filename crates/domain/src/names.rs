@@ -19,11 +19,11 @@ pub struct NameError {
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $check:path) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:path, $len_max:tt, $pattern:tt, $example:tt) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, utoipa::ToSchema)]
         #[serde(try_from = "String")]
-        #[schema(value_type = String)]
+        #[schema(value_type = String, min_length = 1, max_length = $len_max, pattern = $pattern, example = $example)]
         pub struct $name(Arc<str>);
 
         impl Serialize for $name {
@@ -74,35 +74,43 @@ macro_rules! name {
 
 name! {
     /// The tenant: the scope of billing, budgets, tokens and visibility. Never the routing key.
-    ProductId, "product", check_word
+    ProductId, "product", check_word, 64,
+    "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "notes"
 }
 name! {
     /// A generic worker host.
-    FactoryId, "factory", check_word
+    FactoryId, "factory", check_word, 64,
+    "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "mac-1"
 }
 name! {
     /// A repository, by the name that factories advertise it under: `notes` or `acme/notes`.
-    RepoName, "repository", check_path
+    RepoName, "repository", check_path, 200,
+    "^(?!.*[^/]{65})(?!.*\\.lock(/|$))[A-Za-z0-9](\\.?[A-Za-z0-9_-])*(/[A-Za-z0-9](\\.?[A-Za-z0-9_-])*)*$", "acme/notes"
 }
 name! {
     /// A branch that work starts from and merges into.
-    BranchName, "branch", check_path
+    BranchName, "branch", check_path, 200,
+    "^(?!.*[^/]{65})(?!.*\\.lock(/|$))[A-Za-z0-9](\\.?[A-Za-z0-9_-])*(/[A-Za-z0-9](\\.?[A-Za-z0-9_-])*)*$", "main"
 }
 name! {
     /// An agent engine: `claude`, `codex`, `command`, …
-    EngineName, "engine", check_word
+    EngineName, "engine", check_word, 64,
+    "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "claude"
 }
 name! {
     /// A token that a factory advertises and a job may require: `os:linux`, `has:docker`, `repo:notes`.
-    Capability, "capability", check_capability
+    Capability, "capability", check_capability, 200,
+    "^(?!.*[^/:]{65})(?!.*\\.lock(/|$))[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?:[A-Za-z0-9](\\.?[A-Za-z0-9_-])*(/[A-Za-z0-9](\\.?[A-Za-z0-9_-])*)*$", "os:linux"
 }
 name! {
     /// A label on a job, for people.
-    Tag, "tag", check_word
+    Tag, "tag", check_word, 64,
+    "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "urgent"
 }
 name! {
     /// The full hash of a commit, in lower-case hexadecimal.
-    CommitSha, "commit", check_sha
+    CommitSha, "commit", check_sha, 64,
+    "^([0-9a-f]{40}|[0-9a-f]{64})$", "0123456789abcdef0123456789abcdef01234567"
 }
 
 impl ProductId {

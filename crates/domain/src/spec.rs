@@ -144,7 +144,9 @@ impl Dep {
 
 impl utoipa::PartialSchema for Dep {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        String::schema()
+        let text = utoipa::openapi::ObjectBuilder::new().schema_type(utoipa::openapi::schema::Type::String);
+        let text = text.description(Some("A job's id, or `key:` and the idempotency key it was submitted with."));
+        text.examples(["key:ticket-42"]).into()
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A point in time by the coordinator's clock, to the millisecond. RFC 3339 in JSON.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "String")]
-#[schema(value_type = String, format = "date-time")]
+#[schema(value_type = String, format = "date-time", max_length = 64, example = "2026-01-31T12:00:00.000Z")]
 pub struct Timestamp(i64);
 
 impl Timestamp {

@@ -156,7 +156,9 @@ impl Client {
             None => Vec::new(),
         };
         let answer = self.send(method, path, "application/json", body.into()).await?;
-        serde_json::from_slice(&answer).map_err(|error| self.garbled(&error))
+        // 204 No Content: there is nothing to say beyond that it is done.
+        let answer = if answer.is_empty() { &b"null"[..] } else { &answer };
+        serde_json::from_slice(answer).map_err(|error| self.garbled(&error))
     }
 
     /// `POST` raw bytes to a path under the API.

@@ -355,8 +355,14 @@ pub struct ActionRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Dag {
-    /// The jobs.
+    /// The jobs, in order of their ids.
     pub nodes: Vec<DagNode>,
+    /// Whether jobs were left out because the graph has more than `limit`; those nearest to the job are there.
+    #[serde(default)]
+    pub truncated: bool,
+    /// How many jobs one answer holds at most.
+    #[serde(default)]
+    pub limit: u32,
 }
 
 /// One job of a graph.

@@ -36,7 +36,7 @@ pub use operations::{
     QueueState, TokenList, TokenMade, TokenView,
 };
 pub use problem::Problem;
-pub use progress::{Holding, Progress, ProgressEvent};
+pub use progress::{Holding, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaAnswer, QuotaWork, ResumeCredential};
 pub use sse::{SseEvent, SseParser};
 pub use transfer::Download;

@@ -228,4 +228,7 @@ pub struct Metrics {
     pub dead_letters: u64,
     /// Store operations by kind, since the start.
     pub store_operations: BTreeMap<String, u64>,
+    /// Request keys and query parameters of workers that this release does not know, since the start: they were ignored.
+    #[serde(default)]
+    pub ignored_request_keys: u64,
 }

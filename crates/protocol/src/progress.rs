@@ -1,6 +1,6 @@
 //! What an agent is doing now, while it does it.
 
-use domain::{Epoch, JobId};
+use domain::{Epoch, JobEvent, JobId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -64,4 +64,35 @@ pub struct ProgressEvent {
     pub lease_epoch: Epoch,
     /// What it is doing.
     pub progress: Progress,
+}
+
+/// What comes through the event streams of the fleet and of one job: the name of the event, and its data as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", tag = "event", content = "data")]
+pub enum StreamEvent {
+    /// The stream is open. The event's `id` is where it begins, unless the client resumes.
+    Hello {},
+    /// Something happened to a job. The event's `id` is its place in the log.
+    Job(JobEvent),
+    /// What the agent of a job is doing now; it has no `id`.
+    Progress(ProgressEvent),
+    /// Events were missed: read the state again. The stream goes on from the event's `id`.
+    Reset {
+        /// Why.
+        reason: ResetReason,
+    },
+}
+
+/// Why a reader of an event stream has to read the state again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ResetReason {
+    /// It is too far behind.
+    Behind,
+    /// The store was restored from a backup: some events never happened.
+    Restored,
+    /// Its place is not in this log.
+    Unknown,
+    /// It reads too slowly; the stream ends.
+    Slow,
 }

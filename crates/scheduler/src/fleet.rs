@@ -23,6 +23,8 @@ use ledger::Ledger;
 /// Whether a factory is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+// The API has a `Presence` of its own, which is what people are shown.
+#[schema(as = FactoryPresence)]
 pub enum Presence {
     /// It gave a sign of life lately.
     Live,

@@ -4,8 +4,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::Coordinator;
+use coordinator::{Coordinator, Principal};
 use domain::Clock;
+use protocol::Metrics;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -14,8 +15,10 @@ use crate::hosts::Hosts;
 use crate::openapi;
 use crate::options::{Limits, Options};
 use crate::problem::Problem;
+use crate::request_schema::RequestSchemas;
 use crate::streams::Streams;
 use crate::vault::Vault;
+use crate::webhook_body::WebhookBodies;
 use crate::webhook_secret::WebhookSecret;
 
 /// What every handler shares. Clones are the same.
@@ -32,17 +35,28 @@ pub(crate) struct Shared {
     pub(crate) hosts: Hosts,
     pub(crate) wrong_tokens: WrongTokens,
     pub(crate) streams: Arc<Streams>,
+    /// What the bodies of webhooks may take.
+    pub(crate) webhook_bodies: WebhookBodies,
     /// Changes and copies that were asked for: each is finished, whoever hangs up.
     pub(crate) changes: TaskTracker,
     pub(crate) proxy: Proxy,
     /// Whether only this machine can reach the server.
     pub(crate) reach: Reach,
+    /// The description as it is served.
     pub(crate) openapi: Bytes,
+    /// The description as requests are held to it.
+    pub(crate) request_schemas: RequestSchemas,
     vault: Option<Arc<dyn Vault>>,
     webhook_secret: Option<WebhookSecret>,
 }
 
 impl Shared {
+    /// The metrics of the fleet, with what only the server counts.
+    pub(crate) async fn metrics(&self, who: &Principal) -> Result<Metrics, Problem> {
+        let metrics = self.coordinator.metrics(who).await?;
+        Ok(Metrics { ignored_request_keys: self.request_schemas.ignored(), ..metrics })
+    }
+
     /// What GitHub signs its messages with.
     pub(crate) fn webhook_secret(&self) -> Option<&WebhookSecret> {
         self.webhook_secret.as_ref()
@@ -84,14 +98,17 @@ impl App {
         let clock = Arc::clone(coordinator.clock());
         let limits = options.limits.clone();
         let is_local = bound.ip().is_loopback() && !options.behind_proxy;
+        let document = openapi::document();
         let shared = Shared {
             hosts: Hosts::new(bound.ip(), &options.allowed_hosts),
             wrong_tokens: WrongTokens::new(Arc::clone(&clock), &limits),
             streams: Arc::new(Streams::new(limits.streams_per_token_max, closing)),
+            webhook_bodies: WebhookBodies::default(),
             changes: TaskTracker::new(),
             proxy: if options.behind_proxy { Proxy::Trusted } else { Proxy::None },
             reach: if is_local { Reach::Local } else { Reach::Network },
-            openapi: openapi::document(),
+            openapi: serde_json::to_vec_pretty(&document).unwrap_or_default().into(),
+            request_schemas: RequestSchemas::of(&document),
             coordinator,
             clock,
             limits,

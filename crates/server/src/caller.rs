@@ -1,14 +1,16 @@
 //! Who is asking: the bearer token's owner, and where the request came from.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use coordinator::{Error, Principal};
 use domain::{Grant, TokenId};
 use http::request::Parts;
 use http::{HeaderMap, header};
 
 use crate::app::{App, Proxy, Reach};
+use crate::failures::network;
 use crate::problem::Problem;
 
 /// The two ends of a connection.
@@ -29,7 +31,17 @@ impl FromRequestParts<App> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let Some(secret) = bearer(&parts.headers) else { return Err(Error::Unauthenticated.into()) };
         let known = app.coordinator.authenticate(secret);
-        Whence::of(parts, app).vouched(app, known).map(Self)
+        let who = Whence::of(parts, app).vouched(app, known)?;
+        // Only those who are known are told which parameters there are.
+        check_query(parts, app)?;
+        Ok(Self(who))
+    }
+}
+
+fn check_query(parts: &Parts, app: &App) -> Result<(), Problem> {
+    match (parts.uri.query(), parts.extensions.get::<MatchedPath>()) {
+        (Some(query), Some(path)) => app.request_schemas.check_query(&parts.method, path.as_str(), query),
+        _ => Ok(()),
     }
 }
 
@@ -46,16 +58,30 @@ impl Whence {
         })
     }
 
+    /// Refuses a network that has shown too many wrong tokens lately, before anything of its request is read.
+    pub(crate) fn check(self, app: &App) -> Result<(), Problem> {
+        app.wrong_tokens.check(self.0).map_err(too_many_wrong_tokens)
+    }
+
+    /// The network that it came from.
+    pub(crate) fn network(self) -> IpAddr {
+        network(self.0)
+    }
+
     /// Passes an answer on, and counts it when it is about a token that nobody knows.
     pub(crate) fn vouched<T>(self, app: &App, answer: Result<T, Error>) -> Result<T, Problem> {
         match answer {
             Err(Error::Unauthenticated) => match app.wrong_tokens.count(self.0) {
                 Ok(()) => Err(Error::Unauthenticated.into()),
-                Err(wait) => Err(Problem::rate_limited("too many wrong tokens came from this network", wait)),
+                Err(wait) => Err(too_many_wrong_tokens(wait)),
             },
             answer => answer.map_err(Problem::from),
         }
     }
+}
+
+fn too_many_wrong_tokens(wait: Duration) -> Problem {
+    Problem::rate_limited("too many wrong tokens came from this network", wait)
 }
 
 impl FromRequestParts<App> for Whence {

@@ -28,6 +28,12 @@ pub(crate) fn render(metrics: &Metrics, figures: &Figures, streams: usize) -> St
     page.single("giga_completed_total", "counter", "Jobs whose work was done.", figures.completed);
     page.single("giga_failed_attempts_total", "counter", "Attempts that failed.", figures.failed);
     page.single("giga_conflicts_total", "counter", "Writes that lost a race or were fenced.", figures.conflicts);
+    page.single(
+        "giga_ignored_request_keys_total",
+        "counter",
+        "Request keys of workers that this release does not know.",
+        metrics.ignored_request_keys,
+    );
     page.family("giga_store_operations_total", "counter", "Store operations by kind.");
     for (kind, count) in &metrics.store_operations {
         page.labelled("giga_store_operations_total", "kind", kind, count);
@@ -70,6 +76,7 @@ mod tests {
     #[test]
     fn every_figure_has_its_kind_and_its_line() {
         let metrics = Metrics {
+            ignored_request_keys: 11,
             jobs: BTreeMap::from([("queued".to_owned(), 3)]),
             waiting: 2,
             depth: 1,
@@ -91,6 +98,7 @@ mod tests {
             "giga_dispatch_lag_seconds 1.5",
             "# TYPE giga_conflicts_total counter",
             "giga_conflicts_total 5",
+            "giga_ignored_request_keys_total 11",
             "giga_store_operations_total{kind=\"job_reads\"} 7",
             "giga_streams_open 2",
         ] {

@@ -5,11 +5,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Query, RawPathParams, Request};
 use bytes::Bytes;
 use domain::ProductId;
 use http::request::Parts;
-use http::{HeaderMap, header};
+use http::{HeaderMap, Method, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol::{Action, Submit};
 use serde::Deserialize;
@@ -33,6 +33,9 @@ pub(crate) const BATCH_LEN_MAX: usize = 32 * 1024 * 1024;
 /// One chunk of a log, as the coordinator takes it.
 pub(crate) const CHUNK_LEN_MAX: usize = 1024 * 1024;
 
+/// An idempotency key, in a header as in a body.
+const KEY_LEN_MAX: usize = 190;
+
 /// How much of a body that is too long is read and thrown away, so that its sender gets to read the refusal instead of
 /// a broken connection.
 const SKIPPED_LEN_MAX: u64 = 16 * 1024 * 1024;
@@ -45,11 +48,12 @@ impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for Sent<T, LEN
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let is_json = content_type(request.headers()).is_some_and(is_json);
+        let target = Target::of(&request);
         let body = read(request, app.limits.body_time_max, LEN_MAX).await?;
         match body.as_ref() {
             b"" => parse(b"{}").map(Self),
             _ if !is_json => Err(Problem::content_type("application/json")),
-            bytes => parse(bytes).map(Self),
+            bytes => target.parse(bytes, app).map(Self),
         }
     }
 }
@@ -74,10 +78,15 @@ impl FromRequest<App> for SentJob {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let product = product(request.headers())?;
         let key = text_header(request.headers(), "idempotency-key")?;
+        if key.as_ref().is_some_and(|key| !(1..=KEY_LEN_MAX).contains(&key.len())) {
+            let detail = format!("the header `idempotency-key` has 1 to {KEY_LEN_MAX} characters");
+            return Err(Problem::invalid(detail));
+        }
         let kind = content_type(request.headers()).map(str::to_owned).unwrap_or_default();
+        let target = Target::of(&request);
         let body = read(request, app.limits.body_time_max, MANIFEST_LEN_MAX).await?;
         let mut submit = if is_json(&kind) {
-            parse::<Submit>(&body)?
+            target.parse::<Submit>(&body, app)?
         } else if matches!(kind.as_str(), "text/markdown" | "text/x-markdown") {
             let body_md = String::from_utf8(body.into())
                 .map_err(|error| Problem::invalid(format!("the manifest is not UTF-8: {error}")))?;
@@ -158,13 +167,13 @@ impl<S: Send + Sync> FromRequestParts<S> for DefaultProduct {
     }
 }
 
-/// The names in a list with commas; an absent or empty list has none.
+/// The names in a list with commas; an absent list has none.
 pub(crate) fn names<T>(list: Option<&str>) -> Result<Vec<T>, Problem>
 where
     T: FromStr,
     T::Err: Display,
 {
-    let parts = list.unwrap_or_default().split(',').map(str::trim).filter(|part| !part.is_empty());
+    let parts = list.into_iter().flat_map(|list| list.split(','));
     parts.map(|part| part.parse().map_err(|error: T::Err| Problem::invalid(error.to_string()))).collect()
 }
 
@@ -215,6 +224,25 @@ async fn skip(body: &mut Body, len_min: u64) {
             return;
         }
         left -= len;
+    }
+}
+
+/// The operation that a request is for: what the description says of its body is checked before it is read.
+struct Target {
+    method: Method,
+    path: Option<MatchedPath>,
+}
+
+impl Target {
+    fn of(request: &Request) -> Self {
+        Self { method: request.method().clone(), path: request.extensions().get::<MatchedPath>().cloned() }
+    }
+
+    fn parse<T: DeserializeOwned>(&self, bytes: &[u8], app: &App) -> Result<T, Problem> {
+        if let Some(path) = &self.path {
+            app.request_schemas.check_body(&self.method, path.as_str(), bytes)?;
+        }
+        parse(bytes)
     }
 }
 

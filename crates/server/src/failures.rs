@@ -36,6 +36,19 @@ impl WrongTokens {
         Self { clock, max, window, by_network: Mutex::default() }
     }
 
+    /// `Err` with how long to wait when there were too many. Counts nothing.
+    pub(crate) fn check(&self, from: IpAddr) -> Result<(), Duration> {
+        let now = self.clock.monotonic();
+        let by_network = self.by_network.lock();
+        match by_network.get(&network(from)) {
+            Some(count) if count.wrong > self.max => {
+                let wait = self.window.saturating_sub(now.saturating_sub(count.since));
+                if wait.is_zero() { Ok(()) } else { Err(wait) }
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Counts a wrong token. `Err` with how long to wait when there were too many.
     pub(crate) fn count(&self, from: IpAddr) -> Result<(), Duration> {
         let now = self.clock.monotonic();
@@ -58,7 +71,7 @@ impl WrongTokens {
 }
 
 /// One address of version 4, or the 64 bits that one customer of version 6 is given at least.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {

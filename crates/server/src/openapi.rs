@@ -1,19 +1,26 @@
 //! The description of the API, drawn from the handlers.
 
-use bytes::Bytes;
-use utoipa::openapi::path::Operation;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, Ref, ResponseBuilder};
-use utoipa::{Modify, OpenApi};
+mod conventions;
+mod limits;
+mod schemas;
+
+use serde_json::Value;
+use utoipa::OpenApi;
 
 use crate::api::{
     archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens,
     webhooks, work,
 };
 
-/// The whole description, as it is served.
-pub(crate) fn document() -> Bytes {
-    Description::openapi().to_pretty_json().unwrap_or_default().into()
+pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
+
+/// The whole description: what the handlers and types say of themselves, and what holds for all of them.
+pub(crate) fn document() -> Value {
+    let mut document = serde_json::to_value(Description::openapi()).unwrap_or_default();
+    schemas::refine(&mut document);
+    limits::apply(&mut document);
+    conventions::refine(&mut document);
+    document
 }
 
 #[derive(OpenApi)]
@@ -26,13 +33,12 @@ pub(crate) fn document() -> Bytes {
     ),
     nest((path = "/api/fleet", api = Fleet)),
     paths(root::index, root::healthz, root::readyz, root::metrics, root::openapi, webhooks::github),
-    modifiers(&Conventions),
 )]
 struct Description;
 
 #[derive(OpenApi)]
 #[openapi(
-    components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent, protocol::ProgressEvent)),
+    components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent, protocol::StreamEvent)),
     paths(
         root::job_schema,
         jobs::list,
@@ -97,61 +103,6 @@ struct Description;
 )]
 struct Fleet;
 
-/// Paths that need no token.
-const OPEN: [&str; 7] = [
-    "/",
-    "/healthz",
-    "/readyz",
-    "/openapi.json",
-    "/webhooks/github",
-    "/api/fleet/schema/job.json",
-    "/api/fleet/factories/enroll",
-];
-
-/// What holds for every operation, said once.
-struct Conventions;
-
-impl Modify for Conventions {
-    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
-        let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
-        openapi.components.get_or_insert_default().add_security_scheme("token", bearer);
-        for (path, item) in &mut openapi.paths.paths {
-            let operations = [
-                ("get", &mut item.get),
-                ("put", &mut item.put),
-                ("post", &mut item.post),
-                ("delete", &mut item.delete),
-                ("patch", &mut item.patch),
-            ];
-            for (method, operation) in operations {
-                let Some(operation) = operation else { continue };
-                if !OPEN.contains(&path.as_str()) {
-                    operation.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
-                }
-                add_problem(operation);
-                name(operation, method, path);
-            }
-        }
-    }
-}
-
-fn add_problem(operation: &mut Operation) {
-    let content = Content::new(Some(Ref::from_schema_name("Problem")));
-    let problem = ResponseBuilder::new()
-        .description("What went wrong, why, and what to do about it")
-        .content("application/problem+json", content)
-        .build();
-    operation.responses.responses.insert("default".to_owned(), problem.into());
-}
-
-/// Handlers of different modules share short names; method and path together are unique.
-fn name(operation: &mut Operation, method: &str, path: &str) {
-    let parts = path.trim_start_matches("/api/fleet").split(['/', '-', '.']).filter(|part| !part.is_empty());
-    let parts = parts.map(|part| part.trim_matches(['{', '}']));
-    let prefix = if path.starts_with("/api/fleet") { method.to_owned() } else { format!("{method}_root") };
-    operation.operation_id = Some(parts.fold(prefix, |name, part| format!("{name}_{part}")));
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -160,8 +111,8 @@ mod tests {
 
     #[test]
     fn every_reference_leads_to_a_schema() {
-        let text = String::from_utf8(document().to_vec()).unwrap();
-        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let document = document();
+        let text = document.to_string();
         let schemas: BTreeSet<_> = document["components"]["schemas"].as_object().unwrap().keys().cloned().collect();
 
         let named = text.split("#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next());
@@ -171,8 +122,57 @@ mod tests {
     }
 
     #[test]
+    fn every_property_is_in_camel_case() {
+        let mut document = document();
+        let mut others = BTreeSet::new();
+        schemas::visit(&mut document, &mut |schema| {
+            for name in schema.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name)
+            {
+                let is_camel = name.starts_with(|c: char| c.is_ascii_lowercase())
+                    && name.chars().all(|c| c.is_ascii_alphanumeric());
+                if !is_camel {
+                    others.insert(name.clone());
+                }
+            }
+        });
+
+        assert_eq!(others, BTreeSet::new());
+    }
+
+    /// Whatever a request can say, there is a least and a greatest of it.
+    #[test]
+    fn every_number_of_a_request_is_bounded() {
+        let mut document = document();
+        let mut unbounded = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for item in document["paths"].as_object().unwrap().values() {
+            for operation in item.as_object().unwrap().values() {
+                for part in ["requestBody", "parameters"] {
+                    conventions::links(&operation[part], &mut names);
+                }
+            }
+        }
+        let mut todo = Vec::from_iter(names.clone());
+        while let Some(name) = todo.pop() {
+            let mut further = BTreeSet::new();
+            let schema = &mut document["components"]["schemas"][&name];
+            conventions::links(schema, &mut further);
+            todo.extend(further.into_iter().filter(|name| names.insert(name.clone())));
+            schemas::visit(schema, &mut |schema| {
+                let is_number = schemas::is_of_type(schema, "number") || schemas::is_of_type(schema, "integer");
+                if is_number && !(schema.contains_key("minimum") && schema.contains_key("maximum")) {
+                    unbounded.insert(format!("{name}: {schema:?}"));
+                }
+            });
+        }
+
+        assert!(names.len() > 50, "{names:?}");
+        assert_eq!(unbounded, BTreeSet::new());
+    }
+
+    #[test]
     fn no_two_operations_share_a_name() {
-        let document: serde_json::Value = serde_json::from_slice(&document()).unwrap();
+        let document = document();
         let items = document["paths"].as_object().unwrap().values();
         let operations: Vec<_> = items.flat_map(|item| item.as_object().unwrap().values()).collect();
 

@@ -51,7 +51,7 @@ pub struct Tls {
 /// How much clients may ask of the server, and how long they may take.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at one time; further ones wait in the system's queue.
+    /// Connections at one time; a further one takes the place of the one that has been idle for the longest, or waits.
     pub connections_max: usize,
     /// How long a request's head may take, and how long a connection may idle between requests.
     pub header_time_max: Duration,

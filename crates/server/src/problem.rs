@@ -50,6 +50,16 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
     }
 
+    /// A key or a query parameter that the operation does not have.
+    pub(crate) fn unknown_key(what: &str, key: &str, meant: Option<&str>) -> Self {
+        let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+        let more = match meant {
+            Some(meant) => json!({ "key": key, "suggestion": meant }),
+            None => json!({ "key": key }),
+        };
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_key", format!("unknown {what} `{key}`{hint}")).with(more)
+    }
+
     /// JSON that cannot be read, or that says something else than expected, with the line and the column.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         use serde_json::error::Category;
@@ -76,6 +86,17 @@ impl Problem {
     /// A body that did not arrive in time, or broke off.
     pub(crate) fn unfinished_body(why: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "unfinished_body", why)
+    }
+
+    /// A body whose length is not declared, where it has to be.
+    pub(crate) fn length_required() -> Self {
+        Self::new(StatusCode::LENGTH_REQUIRED, "length_required", "declare the length of the body in `Content-Length`")
+    }
+
+    /// More bodies of webhooks at one time than are read.
+    pub(crate) fn too_many_bodies() -> Self {
+        let detail = "too many webhooks are being received: send this one again later";
+        Self::rate_limited(detail, Duration::from_secs(5))
     }
 
     /// A path that leads nowhere.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use coordinator::Coordinator;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -14,6 +13,7 @@ use tracing::{info, warn};
 
 use crate::app::App;
 use crate::connection::Host;
+use crate::connections::Connections;
 use crate::options::Options;
 use crate::routes;
 use crate::tls::{self, CertificateError};
@@ -112,15 +112,12 @@ impl Server {
 }
 
 async fn accept(listener: &TcpListener, host: &Host, connections: &TaskTracker) {
-    let seats = Arc::new(Semaphore::new(host.app.limits.connections_max));
-    while let Ok(seat) = Arc::clone(&seats).acquire_owned().await {
+    let open = Arc::new(Connections::new(host.app.limits.connections_max, Arc::clone(&host.app.clock)));
+    loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let host = host.clone();
-                connections.spawn(async move {
-                    host.serve(stream).await;
-                    drop(seat);
-                });
+                let seat = open.admit().await;
+                connections.spawn(host.clone().serve(stream, seat));
             }
             Err(error) => {
                 warn!(%error, "Could not take a connection");

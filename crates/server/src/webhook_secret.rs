@@ -16,13 +16,33 @@ impl WebhookSecret {
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// Whether a message was signed with it: `sha256=` and the digest in hexadecimal. Takes as long for a wrong one as for
-    /// the right one.
-    pub(crate) fn has_signed(&self, message: &[u8], signature: &str) -> bool {
-        let Some(digest) = signature.strip_prefix("sha256=").and_then(bytes_of) else { return false };
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()) else { return false };
-        mac.update(message);
-        mac.verify_slice(&digest).is_ok()
+    /// A signature of a message that is about to be read: `sha256=` and the digest in hexadecimal. `None` if it cannot be
+    /// one.
+    pub(crate) fn signature(&self, text: &str) -> Option<Signature> {
+        let digest = text.strip_prefix("sha256=").and_then(bytes_of).filter(|digest| digest.len() == DIGEST_LEN)?;
+        let mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).ok()?;
+        Some(Signature { mac, digest })
+    }
+}
+
+/// Bytes of a digest.
+const DIGEST_LEN: usize = 32;
+
+/// A signature that is checked while its message is read.
+pub(crate) struct Signature {
+    mac: Hmac<Sha256>,
+    digest: Vec<u8>,
+}
+
+impl Signature {
+    /// The next part of the message.
+    pub(crate) fn update(&mut self, part: &[u8]) {
+        self.mac.update(part);
+    }
+
+    /// Whether the message was signed with the secret. Takes as long for a wrong signature as for the right one.
+    pub(crate) fn verify(self) -> bool {
+        self.mac.verify_slice(&self.digest).is_ok()
     }
 }
 
@@ -47,10 +67,15 @@ mod tests {
         let secret = WebhookSecret::new("It's a Secret to Everybody\n").unwrap();
         let right = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 
-        assert!(secret.has_signed(b"Hello, World!", right));
-        assert!(!secret.has_signed(b"Hello, World?", right));
+        let has_signed = |parts: [&str; 2], signature: &str| {
+            let Some(mut signature) = secret.signature(signature) else { return false };
+            parts.into_iter().for_each(|part| signature.update(part.as_bytes()));
+            signature.verify()
+        };
+        assert!(has_signed(["Hello, ", "World!"], right));
+        assert!(!has_signed(["Hello, ", "World?"], right));
         for wrong in ["", "sha256=", "sha256=7571", "757107", &right[..right.len() - 1], &right.replace('7', "8")] {
-            assert!(!secret.has_signed(b"Hello, World!", wrong), "{wrong}");
+            assert!(!has_signed(["Hello, ", "World!"], wrong), "{wrong}");
         }
     }
 

@@ -365,3 +365,41 @@ async fn a_batch_with_more_dependencies_than_can_be_looked_at_is_refused_as_a_wh
 
     assert!(matches!(refused, Error::Invalid { what: "deps", .. }), "{refused}");
 }
+
+#[tokio::test]
+async fn a_graph_shows_all_jobs_around_one() {
+    let fleet = Fleet::warm(quick()).await;
+    let jobs: Vec<Submit> = [diamond(1), diamond(2)].concat();
+    let ids: Vec<JobId> = batch(&fleet, jobs).await.into_iter().map(Result::unwrap).collect();
+    let [a, b, c, d] = ids[..4] else { panic!("{ids:?}") };
+
+    let dag = fleet.coordinator.dag(&fleet.admin, b).await.unwrap();
+
+    let mut edges: Vec<_> = dag.nodes.iter().map(|node| (node.id, node.deps.clone())).collect();
+    let mut expected = vec![(a, vec![]), (b, vec![a]), (c, vec![a]), (d, vec![b, c])];
+    edges.sort();
+    expected.sort();
+    assert_eq!(edges, expected);
+    assert!(dag.nodes.iter().all(|node| !node.title.is_empty()));
+    assert_eq!((dag.truncated, dag.limit), (false, 2_000));
+}
+
+#[tokio::test]
+async fn a_graph_that_is_cut_says_so_and_keeps_what_is_near() {
+    let fleet = Fleet::warm(quick()).await;
+    let mut ids =
+        batch(&fleet, vec![submit(PLAIN, Some("root")), submit(&waiting_for(&["root"], ""), Some("0"))]).await;
+    for first in [1, 1_001] {
+        let chain: Vec<Submit> = (first..first + 1_000_u32)
+            .map(|n| submit(&waiting_for(&[&(n - 1).to_string()], ""), Some(&n.to_string())))
+            .collect();
+        ids.extend(batch(&fleet, chain).await);
+    }
+    let ids: Vec<JobId> = ids.into_iter().map(Result::unwrap).collect();
+
+    let dag = fleet.coordinator.dag(&fleet.admin, ids[0]).await.unwrap();
+
+    assert_eq!((dag.nodes.len(), dag.truncated, dag.limit), (2_000, true, 2_000));
+    let shown: std::collections::BTreeSet<JobId> = dag.nodes.iter().map(|node| node.id).collect();
+    assert!(ids[..2_000].iter().all(|id| shown.contains(id)), "those nearest to the job are there");
+}

@@ -5,7 +5,7 @@ const WORD_CHARS_MAX: usize = 32;
 const DISTANCE_MAX: usize = 2;
 
 /// The candidate that `word` is a slip of the finger away from.
-pub(super) fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let word = plain(word);
     if word.len() > WORD_CHARS_MAX {
         return None;

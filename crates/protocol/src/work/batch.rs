@@ -21,7 +21,8 @@ pub struct Work {
 
 /// One operation of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "do")]
+// The fields are renamed variant by variant: the schema knows nothing of `rename_all_fields`.
+#[serde(rename_all = "camelCase", tag = "do")]
 #[expect(missing_docs, reason = "each field is the request that the single route takes")]
 pub enum WorkOperation {
     /// `POST /accept`
@@ -35,48 +36,56 @@ pub enum WorkOperation {
         request: Decline,
     },
     /// `POST /jobs/:id/start`
+    #[serde(rename_all = "camelCase")]
     Start {
         job_id: JobId,
         #[serde(flatten)]
         request: StartWork,
     },
     /// `PATCH /jobs/:id` with a checkpoint
+    #[serde(rename_all = "camelCase")]
     Patch {
         job_id: JobId,
         #[serde(flatten)]
         request: Patch,
     },
     /// `POST /jobs/:id/complete`
+    #[serde(rename_all = "camelCase")]
     Complete {
         job_id: JobId,
         #[serde(flatten)]
         request: CompleteWork,
     },
     /// `POST /jobs/:id/promote`
+    #[serde(rename_all = "camelCase")]
     Promote {
         job_id: JobId,
         #[serde(flatten)]
         request: ErrandReport,
     },
     /// `POST /fail`
+    #[serde(rename_all = "camelCase")]
     Fail {
         job_id: JobId,
         #[serde(flatten)]
         request: FailWork,
     },
     /// `POST /jobs/:id/quota`
+    #[serde(rename_all = "camelCase")]
     Quota {
         job_id: JobId,
         #[serde(flatten)]
         request: QuotaWork,
     },
     /// `POST /jobs/:id/ask`
+    #[serde(rename_all = "camelCase")]
     Ask {
         job_id: JobId,
         #[serde(flatten)]
         request: AskWork,
     },
     /// `POST /jobs/:id/lease/release`
+    #[serde(rename_all = "camelCase")]
     Release {
         job_id: JobId,
         #[serde(flatten)]

@@ -50,9 +50,10 @@ pub struct Renewed {
 
 /// What a coordinator asks of a factory; also pushed through the inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "do")]
+#[serde(rename_all = "camelCase", tag = "do")]
 pub enum Directive {
     /// Stop work on a job: an operator cancelled it, or it belongs to somebody else.
+    #[serde(rename_all = "camelCase")]
     Cancel {
         /// The job.
         job_id: JobId,
@@ -60,6 +61,7 @@ pub enum Directive {
         lease_epoch: Epoch,
     },
     /// Save the work and give the job back.
+    #[serde(rename_all = "camelCase")]
     Preempt {
         /// The job.
         job_id: JobId,

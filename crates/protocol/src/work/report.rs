@@ -71,7 +71,7 @@ pub struct ErrandReport {
 
 /// How a promotion or a merge went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "result")]
+#[serde(rename_all = "camelCase", tag = "result")]
 pub enum ErrandOutcome {
     /// It is done.
     Done,
@@ -81,6 +81,7 @@ pub enum ErrandOutcome {
         message: String,
     },
     /// It cannot be done yet, through nobody's fault: checks are still running, or the forge wants to be left alone.
+    #[serde(rename_all = "camelCase")]
     PutOff {
         /// What it waits for.
         message: String,

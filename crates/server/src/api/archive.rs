@@ -37,7 +37,7 @@ const SQLITE: &str = "application/vnd.sqlite3";
 /// Work goes on meanwhile. The header `x-backup-summary` says what is in the file, its digest included.
 #[utoipa::path(
     get, path = "/backup", tag = "operations",
-    responses((status = 200, description = "The file", body = String, content_type = "application/vnd.sqlite3")),
+    responses((status = 200, description = "The file", body = String, content_type = "application/vnd.sqlite3", headers(("x-backup-summary" = String, description = "What is in the file: a `BackupSummary` as JSON")))),
 )]
 pub(crate) async fn back_up(State(app): State<App>, Caller(who): Caller) -> Result<Response, Problem> {
     who.administer()?;
@@ -68,6 +68,7 @@ pub(crate) async fn back_up(State(app): State<App>, Caller(who): Caller) -> Resu
 #[into_params(parameter_in = Query)]
 pub(crate) struct RestoreQuery {
     /// `everything`: what is there now is replaced. It is kept in a file beside the new database.
+    #[param(pattern = "^everything$", max_length = 10)]
     replace: Option<String>,
 }
 

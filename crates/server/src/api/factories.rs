@@ -10,7 +10,7 @@ use protocol::{
 use crate::answer::Json;
 use crate::app::App;
 use crate::caller::{Caller, Whence};
-use crate::extract::{Id, Sent};
+use crate::extract::{Id, REPORT_LEN_MAX, Sent};
 use crate::problem::Problem;
 
 /// All factories.
@@ -38,14 +38,15 @@ pub(crate) async fn factory(
 /// Forgets a factory and its tokens. What it holds goes back to the queue.
 #[utoipa::path(
     delete, path = "/factories/{id}", tag = "factories", params(("id" = FactoryId, Path, description = "The factory")),
-    responses((status = 200, description = "Forgotten")),
+    responses((status = 204, description = "Forgotten")),
 )]
 pub(crate) async fn deregister(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-) -> Result<Json<()>, Problem> {
-    Ok(Json(app.coordinator.deregister(&who, &id).await?))
+) -> Result<StatusCode, Problem> {
+    app.coordinator.deregister(&who, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// A sign of life with what the factory is. The factory is the token's.
@@ -85,7 +86,7 @@ pub(crate) async fn renew(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-    Sent(request): Sent<Renew>,
+    Sent(request): Sent<Renew, REPORT_LEN_MAX>,
 ) -> Result<Json<Renewed>, Problem> {
     Ok(Json(app.coordinator.renew(&who, &id, &request).await?))
 }
@@ -108,14 +109,15 @@ pub(crate) async fn rotate_token(
 #[utoipa::path(
     post, path = "/factories/{id}/token/revoke", tag = "factories",
     params(("id" = FactoryId, Path, description = "The factory")),
-    responses((status = 200, description = "Revoked")),
+    responses((status = 204, description = "Revoked")),
 )]
 pub(crate) async fn revoke_token(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-) -> Result<Json<()>, Problem> {
-    Ok(Json(app.coordinator.revoke_factory(&who, &id).await?))
+) -> Result<StatusCode, Problem> {
+    app.coordinator.revoke_factory(&who, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Takes a factory out of service, or back in.

@@ -31,7 +31,7 @@ pub(crate) async fn runs(
 /// What backs one run: verify output, the change, the commits, the engine's own ending.
 #[utoipa::path(
     get, path = "/jobs/{id}/runs/{n}/evidence", tag = "jobs",
-    params(("id" = JobId, Path, description = "The job"), ("n" = u32, Path, description = "The run's number, from 1")),
+    params(("id" = JobId, Path, description = "The job"), ("n" = u32, Path, minimum = 1, description = "The run's number, from 1")),
     responses((status = 200, description = "As far as it was shown", body = RunEvidence)),
 )]
 pub(crate) async fn evidence(
@@ -47,10 +47,11 @@ pub(crate) async fn evidence(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventQuery {
-    /// Where the page before ended.
-    #[param(value_type = Option<String>)]
+    /// Where the page before ended: its `next`.
+    #[param(value_type = Option<String>, pattern = r"^[0-9]{1,15}(\.[0-9]{1,15})?$", max_length = 31)]
     after: Option<Bookmark>,
-    /// How many, 1,000 at most.
+    /// How many.
+    #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u16>,
 }
 
@@ -86,7 +87,7 @@ pub(crate) async fn explain(
 /// A job with everything it waits for and everything that waits for it.
 #[utoipa::path(
     get, path = "/jobs/{id}/dag", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "The graph", body = Dag)),
+    responses((status = 200, description = "The graph, or the part of it that is nearest to the job", body = Dag)),
 )]
 pub(crate) async fn dag(State(app): State<App>, Caller(who): Caller, Id(id): Id<JobId>) -> Result<Json<Dag>, Problem> {
     Ok(Json(app.coordinator.dag(&who, id).await?))

@@ -22,10 +22,11 @@ use crate::problem::Problem;
 #[into_params(parameter_in = Query)]
 pub(crate) struct InboxQuery {
     /// The process that reads.
-    #[param(value_type = String)]
+    #[param(value_type = String, format = "uuid", min_length = 36, max_length = 36)]
     instance: InstanceId,
     /// Offers that may be unanswered at one time: its free seats.
     #[serde(default = "one")]
+    #[param(required = false, minimum = 1, maximum = 10_000)]
     credit: u32,
 }
 
@@ -40,7 +41,7 @@ fn one() -> u32 {
 #[utoipa::path(
     get, path = "/factories/{id}/inbox", tag = "work",
     params(("id" = FactoryId, Path, description = "The factory"), InboxQuery),
-    responses((status = 200, description = "Held open", body = String, content_type = "text/event-stream")),
+    responses((status = 200, description = "Held open", body = InboxEvent, content_type = "text/event-stream")),
 )]
 pub(crate) async fn inbox(
     State(app): State<App>,

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use domain::{Generation, JobFilter, JobId, Priority, RepoName, Revision};
+use domain::{JobFilter, JobId, Priority, ProductId, RepoName};
 use http::{HeaderMap, StatusCode, header};
 use protocol::{
     API_PREFIX, ActionRequest, Batch, BatchAnswer, BatchOutcome, JobDetail, JobList, JobView, Submit, Submitted,
@@ -13,6 +13,7 @@ use utoipa::IntoParams;
 use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
+use crate::etag;
 use crate::extract::{ActionName, Asked, BATCH_LEN_MAX, DefaultProduct, Id, Sent, SentJob, names};
 use crate::problem::Problem;
 
@@ -40,13 +41,13 @@ pub(crate) struct SubmitQuery {
     post, path = "/jobs", tag = "jobs",
     params(
         SubmitQuery,
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key gives back the same job"),
-        ("x-product-id" = Option<String>, Header, description = "The product, where the manifest names none"),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key gives back the same job", min_length = 1, max_length = 190),
+        ("x-product-id" = Option<ProductId>, Header, description = "The product, where the manifest names none"),
     ),
     request_body(content((Submit = "application/json"), (String = "text/markdown"))),
     responses(
-        (status = 201, description = "Written down", body = Submitted),
-        (status = 200, description = "It was there already, or this was a dry run", body = Submitted),
+        (status = 201, description = "Written down", body = Submitted, headers(("Location" = String, description = "The job's path"))),
+        (status = 200, description = "It was there already, or this was a dry run", body = Submitted, headers(("Location" = String, description = "The job's path"))),
     ),
 )]
 pub(crate) async fn submit(
@@ -69,7 +70,7 @@ pub(crate) async fn submit(
 /// Writes many jobs down, each with its own outcome.
 #[utoipa::path(
     post, path = "/jobs/batch", tag = "jobs", request_body = Batch,
-    params(("x-product-id" = Option<String>, Header, description = "The product, where a manifest names none")),
+    params(("x-product-id" = Option<ProductId>, Header, description = "The product, where a manifest names none")),
     responses((status = 200, description = "One outcome for each, in order", body = BatchAnswer)),
 )]
 pub(crate) async fn batch(
@@ -103,23 +104,38 @@ fn outcome(taken: Result<(JobView, bool), coordinator::Error>) -> BatchOutcome {
 #[into_params(parameter_in = Query)]
 pub(crate) struct JobQuery {
     /// Only these products, with commas between them.
+    #[param(
+        pattern = r"^[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
+        min_length = 1,
+        max_length = 8_000
+    )]
     product: Option<String>,
     /// Only these stages, with commas between them.
+    #[param(
+        pattern = r"^(queued|blocked|assigned|building|review|testing|shipped|failed|dead_letter)(,(queued|blocked|assigned|building|review|testing|shipped|failed|dead_letter))*$",
+        max_length = 1_000
+    )]
     stage: Option<String>,
     /// Only this priority.
     priority: Option<Priority>,
     /// Only this repository.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<RepoName>)]
     repo: Option<RepoName>,
-    /// Where the page before ended.
+    /// Where the page before ended: its `next`.
+    #[param(max_length = 1_000)]
     cursor: Option<String>,
-    /// How many, 1,000 at most.
+    /// How many.
+    #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u16>,
 }
 
 /// A page of jobs, newest first.
 #[utoipa::path(
-    get, path = "/jobs", tag = "jobs", params(JobQuery),
+    get, path = "/jobs", tag = "jobs",
+    params(
+        JobQuery,
+        ("x-product-id" = Option<ProductId>, Header, description = "Only this product, where `product` names none"),
+    ),
     responses((status = 200, description = "The page", body = JobList)),
 )]
 pub(crate) async fn list(
@@ -139,10 +155,14 @@ pub(crate) async fn list(
 
 /// One job with its manifest.
 #[utoipa::path(
-    get, path = "/jobs/{id}", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
+    get, path = "/jobs/{id}", tag = "jobs",
+    params(
+        ("id" = JobId, Path, description = "The job"),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the client has"),
+    ),
     responses(
-        (status = 200, description = "The job; its `ETag` is its revision", body = JobDetail),
-        (status = 304, description = "It is still as `If-None-Match` says"),
+        (status = 200, description = "The job; its `ETag` is its revision", body = JobDetail, headers(("ETag" = String, description = "The job's revision"))),
+        (status = 304, description = "It is still as `If-None-Match` says", headers(("ETag" = String, description = "The job's revision"))),
     ),
 )]
 pub(crate) async fn job(
@@ -152,26 +172,11 @@ pub(crate) async fn job(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let job = app.coordinator.job(&who, id).await?;
-    let tag = revision_tag(app.coordinator.generation(), job.job.rev);
-    if matches(&headers, &tag) {
+    let tag = etag::of_revision(app.coordinator.generation(), job.job.rev);
+    if etag::is_known(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
     Ok(([(header::ETAG, tag)], Json(job)).into_response())
-}
-
-/// A revision is counted again after a restore, and stands for something else then.
-fn revision_tag(generation: Generation, revision: Revision) -> String {
-    match generation {
-        Generation(0) => format!("\"{revision}\""),
-        generation => format!("\"{generation}.{revision}\""),
-    }
-}
-
-/// Whether the client has what `tag` stands for. Tags are compared weakly, as the standard has it for this header.
-pub(crate) fn matches(headers: &HeaderMap, tag: &str) -> bool {
-    let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    known.split(',').any(|known| known.trim() == "*" || bare(known) == bare(tag))
 }
 
 /// Does something to a job.
@@ -182,6 +187,7 @@ pub(crate) fn matches(headers: &HeaderMap, tag: &str) -> bool {
     params(
         ("id" = JobId, Path, description = "The job"),
         ("action" = protocol::Action, Path, description = "What to do"),
+        ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
     ),
     responses((status = 200, description = "The job afterwards", body = JobView)),
 )]
@@ -190,7 +196,9 @@ pub(crate) async fn act(
     Caller(who): Caller,
     Id(id): Id<JobId>,
     ActionName(action): ActionName,
+    headers: HeaderMap,
     Sent(request): Sent<ActionRequest>,
 ) -> Result<Json<JobView>, Problem> {
-    Ok(Json(app.coordinator.act(&who, id, action, request).await?))
+    let expected = etag::expected(&headers, app.coordinator.generation())?;
+    Ok(Json(app.coordinator.act_at(&who, id, expected, action, request).await?))
 }

@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use coordinator::{Followed, Follower, Principal};
 use domain::{Bookmark, Generation, JobId, Position, Recorded, Scope};
 use http::HeaderMap;
-use protocol::ProgressEvent;
+use protocol::{ProgressEvent, ResetReason, StreamEvent};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -27,7 +27,7 @@ pub(super) const ALIVE: Bytes = Bytes::from_static(b": alive\n\n");
 #[into_params(parameter_in = Query)]
 pub(crate) struct StreamQuery {
     /// Resume behind this event; the header `Last-Event-ID` goes before it. From now on when neither is given.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<String>, pattern = r"^[0-9]{1,15}(\.[0-9]{1,15})?$", max_length = 31)]
     after: Option<Bookmark>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct StreamQuery {
 /// happened: read the state afresh, the stream goes on from its `id`.
 #[utoipa::path(
     get, path = "/events/stream", tag = "jobs", params(StreamQuery),
-    responses((status = 200, description = "Held open", body = String, content_type = "text/event-stream")),
+    responses((status = 200, description = "Held open", body = StreamEvent, content_type = "text/event-stream")),
 )]
 pub(crate) async fn fleet(
     State(app): State<App>,
@@ -55,7 +55,7 @@ pub(crate) async fn fleet(
 #[utoipa::path(
     get, path = "/jobs/{id}/events/stream", tag = "jobs",
     params(("id" = JobId, Path, description = "The job"), StreamQuery),
-    responses((status = 200, description = "Held open", body = String, content_type = "text/event-stream")),
+    responses((status = 200, description = "Held open", body = StreamEvent, content_type = "text/event-stream")),
 )]
 pub(crate) async fn of_job(
     State(app): State<App>,
@@ -98,12 +98,16 @@ impl Events {
     }
 
     /// Why a reader has to start over at `to`.
-    fn reason(&self, to: Position) -> &'static str {
+    fn reason(&self, to: Position) -> ResetReason {
         match self.after {
-            Some(after) if after.generation != self.generation => r#"{"reason":"restored"}"#,
-            Some(after) if after.position > to => r#"{"reason":"unknown"}"#,
-            Some(_) | None => r#"{"reason":"behind"}"#,
+            Some(after) if after.generation != self.generation => ResetReason::Restored,
+            Some(after) if after.position > to => ResetReason::Unknown,
+            Some(_) | None => ResetReason::Behind,
         }
+    }
+
+    fn reset(&self, to: Position, reason: ResetReason) -> Bytes {
+        frame(Some(self.mark(to)), "reset", &serde_json::json!({ "reason": reason }).to_string())
     }
 }
 
@@ -119,7 +123,7 @@ impl Source for Events {
         Some(match self.follower.next().await? {
             Followed::Events(events) => frames(&events, self.generation),
             Followed::Progress(news) => progress_frames(&news),
-            Followed::Reset(to) => frame(Some(self.mark(to)), "reset", self.reason(to)),
+            Followed::Reset(to) => self.reset(to, self.reason(to)),
         })
     }
 
@@ -128,7 +132,7 @@ impl Source for Events {
     }
 
     fn too_slow(&self) -> Option<Bytes> {
-        Some(frame(Some(self.mark(self.follower.position())), "reset", r#"{"reason":"slow"}"#))
+        Some(self.reset(self.follower.position(), ResetReason::Slow))
     }
 }
 

@@ -21,10 +21,11 @@ use crate::problem::Problem;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogQuery {
-    /// The run; the latest that printed anything when absent.
+    /// The run, by its epoch; the latest that printed anything when absent.
     epoch: Option<u64>,
     /// Where to begin, in bytes.
     #[serde(default)]
+    #[param(required = false)]
     offset: u64,
     /// Go on until the run ends.
     #[serde(default)]
@@ -34,7 +35,7 @@ pub(crate) struct LogQuery {
 /// A job's log as text; `x-log-epoch` says of which run.
 #[utoipa::path(
     get, path = "/jobs/{id}/logs", tag = "jobs", params(("id" = JobId, Path, description = "The job"), LogQuery),
-    responses((status = 200, description = "The text", body = String, content_type = "text/plain")),
+    responses((status = 200, description = "The text", body = String, content_type = "text/plain", headers(("x-log-epoch" = u64, description = "The epoch of the run that printed it")))),
 )]
 pub(crate) async fn read(
     State(app): State<App>,

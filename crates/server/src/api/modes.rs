@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use domain::{Flags, Revision, Versioned};
-use http::{HeaderMap, header};
+use domain::{Flags, Versioned};
+use http::{HeaderMap, StatusCode, header};
 use protocol::{Claim, Claimed};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -11,6 +11,7 @@ use utoipa::IntoParams;
 use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
+use crate::etag;
 use crate::extract::{Asked, Sent};
 use crate::problem::Problem;
 
@@ -45,10 +46,23 @@ pub(crate) async fn claim(
 /// The modes in force.
 #[utoipa::path(
     get, path = "/flags", tag = "operations",
-    responses((status = 200, description = "The modes; the `ETag` is for changing them", body = Flags)),
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the client has")),
+    responses(
+        (status = 200, description = "The modes; the `ETag` is for changing them", body = Flags, headers(("ETag" = String, description = "The revision of the modes"))),
+        (status = 304, description = "They are still as `If-None-Match` says", headers(("ETag" = String, description = "The revision of the modes"))),
+    ),
 )]
-pub(crate) async fn flags(State(app): State<App>, Caller(who): Caller) -> Result<Response, Problem> {
-    Ok(tagged(app.coordinator.flags(&who)?))
+pub(crate) async fn flags(
+    State(app): State<App>,
+    Caller(who): Caller,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let flags = app.coordinator.flags(&who)?;
+    let tag = tag(&app, &flags);
+    if etag::is_known(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    }
+    Ok(tagged(&app, flags))
 }
 
 /// Switches the fleet or single products to other modes. Offers that are out stay out.
@@ -56,8 +70,7 @@ pub(crate) async fn flags(State(app): State<App>, Caller(who): Caller) -> Result
     put, path = "/flags", tag = "operations", request_body = Flags,
     params(("If-Match" = Option<String>, Header, description = "The `ETag` of the modes that are to be changed")),
     responses(
-        (status = 200, description = "The modes afterwards", body = Flags),
-        (status = 412, description = "They were changed since `If-Match` was read"),
+        (status = 200, description = "The modes afterwards", body = Flags, headers(("ETag" = String, description = "The revision of the modes"))),
     ),
 )]
 pub(crate) async fn put_flags(
@@ -66,23 +79,14 @@ pub(crate) async fn put_flags(
     headers: HeaderMap,
     Sent(flags): Sent<Flags>,
 ) -> Result<Response, Problem> {
-    let expected = expected(&headers)?;
-    Ok(tagged(app.coordinator.put_flags(&who, flags, expected).await?))
+    let expected = etag::expected(&headers, app.coordinator.generation())?;
+    Ok(tagged(&app, app.coordinator.put_flags(&who, flags, expected).await?))
 }
 
-fn tagged(flags: Versioned<Flags>) -> Response {
-    ([(header::ETAG, format!("\"{}\"", flags.revision))], Json(flags.value)).into_response()
+fn tagged(app: &App, flags: Versioned<Flags>) -> Response {
+    ([(header::ETAG, tag(app, &flags))], Json(flags.value)).into_response()
 }
 
-/// The revision that the client has seen; `*` is any.
-fn expected(headers: &HeaderMap) -> Result<Option<Revision>, Problem> {
-    let Some(tag) = headers.get(header::IF_MATCH) else { return Ok(None) };
-    let tag = tag.to_str().unwrap_or_default().trim();
-    if tag == "*" {
-        return Ok(None);
-    }
-    let number = tag.trim_start_matches("W/").trim_matches('"').parse();
-    number
-        .map(|number| Some(Revision(number)))
-        .map_err(|_| Problem::invalid(format!("`If-Match`: `{}` is no tag of ours", domain::printable(tag))))
+fn tag(app: &App, flags: &Versioned<Flags>) -> String {
+    etag::of_revision(app.coordinator.generation(), flags.revision)
 }

@@ -10,10 +10,10 @@ use protocol::{Action, ActionRequest, AlertList, DeadLetterList, JobView, Metric
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::jobs::matches;
 use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
+use crate::etag;
 use crate::extract::{Asked, Id, Sent, names};
 use crate::problem::Problem;
 
@@ -26,7 +26,7 @@ const PAGE: u16 = 100;
     responses((status = 200, description = "The figures", body = Metrics)),
 )]
 pub(crate) async fn metrics(State(app): State<App>, Caller(who): Caller) -> Result<Json<Metrics>, Problem> {
-    Ok(Json(app.coordinator.metrics(&who).await?))
+    Ok(Json(app.metrics(&who).await?))
 }
 
 /// Which products.
@@ -34,15 +34,24 @@ pub(crate) async fn metrics(State(app): State<App>, Caller(who): Caller) -> Resu
 #[into_params(parameter_in = Query)]
 pub(crate) struct QueueQuery {
     /// With commas between them; all that the token covers when absent.
+    #[param(
+        pattern = r"^[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
+        min_length = 1,
+        max_length = 8_000
+    )]
     products: Option<String>,
 }
 
 /// How much has changed and how much waits, by product.
 #[utoipa::path(
-    get, path = "/queue-state", tag = "operations", params(QueueQuery),
+    get, path = "/queue-state", tag = "operations",
+    params(
+        QueueQuery,
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the client has"),
+    ),
     responses(
-        (status = 200, description = "By product", body = Vec<QueueState>),
-        (status = 304, description = "Nothing has changed since `If-None-Match`"),
+        (status = 200, description = "By product", body = Vec<QueueState>, headers(("ETag" = String, description = "What stands for this answer"))),
+        (status = 304, description = "Nothing has changed since `If-None-Match`", headers(("ETag" = String, description = "What stands for this answer"))),
     ),
 )]
 pub(crate) async fn queue_state(
@@ -53,7 +62,7 @@ pub(crate) async fn queue_state(
 ) -> Result<Response, Problem> {
     let state = app.coordinator.queue_state(&who, names(asked.products.as_deref())?)?;
     let tag = weak_tag(app.coordinator.incarnation(), &state);
-    if matches(&headers, &tag) {
+    if etag::is_known(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
     Ok(([(header::ETAG, tag)], Json(state)).into_response())
@@ -82,9 +91,11 @@ pub(crate) async fn alerts(State(app): State<App>, Caller(who): Caller) -> Resul
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Where the page before ended.
+    /// Where the page before ended: its `next`.
+    #[param(max_length = 1_000)]
     cursor: Option<String>,
-    /// How many, 1,000 at most.
+    /// How many.
+    #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u16>,
 }
 
@@ -104,14 +115,19 @@ pub(crate) async fn dead_letters(
 /// Sends a job that is out of the running round again.
 #[utoipa::path(
     post, path = "/dead-letters/{id}/redrive", tag = "operations", request_body = ActionRequest,
-    params(("id" = JobId, Path, description = "The job")),
+    params(
+        ("id" = JobId, Path, description = "The job"),
+        ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
+    ),
     responses((status = 200, description = "The job afterwards", body = JobView)),
 )]
 pub(crate) async fn redrive(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
+    headers: HeaderMap,
     Sent(request): Sent<ActionRequest>,
 ) -> Result<Json<JobView>, Problem> {
-    Ok(Json(app.coordinator.act(&who, id, Action::Requeue, request).await?))
+    let expected = etag::expected(&headers, app.coordinator.generation())?;
+    Ok(Json(app.coordinator.act_at(&who, id, expected, Action::Requeue, request).await?))
 }

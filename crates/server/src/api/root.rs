@@ -48,7 +48,7 @@ fn health(app: &App) -> Health {
     responses((status = 200, description = "In the text format", body = String, content_type = "text/plain")),
 )]
 pub(crate) async fn metrics(State(app): State<App>, Scraper(who): Scraper) -> Result<Response, Problem> {
-    let metrics = app.coordinator.metrics(&who).await?;
+    let metrics = app.metrics(&who).await?;
     let text = exposition::render(&metrics, &app.coordinator.figures(), app.streams.count());
     Ok(([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response())
 }
@@ -65,7 +65,7 @@ pub(crate) async fn openapi(State(app): State<App>) -> Response {
 /// The JSON Schema of a manifest's front matter.
 #[utoipa::path(
     get, path = "/schema/job.json", tag = "jobs",
-    responses((status = 200, description = "JSON Schema", body = serde_json::Value)),
+    responses((status = 200, description = "JSON Schema", body = serde_json::Value, content_type = "application/schema+json")),
 )]
 pub(crate) async fn job_schema() -> Response {
     let schema = domain::manifest_schema().to_string();

@@ -36,12 +36,13 @@ pub(crate) async fn create(
 /// Ends a token, and its open streams.
 #[utoipa::path(
     delete, path = "/tokens/{id}", tag = "operations", params(("id" = TokenId, Path, description = "The token")),
-    responses((status = 200, description = "Ended")),
+    responses((status = 204, description = "Ended")),
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<TokenId>,
-) -> Result<Json<()>, Problem> {
-    Ok(Json(app.coordinator.delete_token(&who, id).await?))
+) -> Result<StatusCode, Problem> {
+    app.coordinator.delete_token(&who, id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

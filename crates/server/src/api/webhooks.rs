@@ -1,19 +1,14 @@
 //! What a forge says by itself. It is only a hint: whoever is asked to look believes what he sees.
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use coordinator::{Error, ForgeHint};
-use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Whence;
-use crate::extract::SentBytes;
 use crate::problem::Problem;
-
-/// GitHub sends no longer ones.
-const MESSAGE_LEN_MAX: usize = 25 * 1024 * 1024;
 
 /// How many jobs a message concerns.
 #[derive(Debug, Serialize, ToSchema)]
@@ -26,19 +21,23 @@ pub(crate) struct Concerned {
 /// Something happened on GitHub: the pull requests that it names are looked at soon. Signed with the shared secret.
 #[utoipa::path(
     post, path = "/webhooks/github", tag = "root", request_body(content = serde_json::Value),
+    params(("X-Hub-Signature-256" = String, Header, description = "`sha256=` and the HMAC of the body", pattern = "^sha256=[0-9a-fA-F]{64}$", max_length = 71)),
     responses((status = 200, description = "Heard", body = Concerned)),
 )]
 pub(crate) async fn github(
     State(app): State<App>,
     whence: Whence,
-    headers: HeaderMap,
-    SentBytes(message): SentBytes<MESSAGE_LEN_MAX>,
+    request: Request,
 ) -> Result<Json<Concerned>, Problem> {
     let secret = app.webhook_secret().ok_or_else(|| Problem::no_such_route("/webhooks/github"))?;
-    let signature = headers.get("x-hub-signature-256").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let signed = if secret.has_signed(&message, signature) { Ok(()) } else { Err(Error::Unauthenticated) };
-    whence.vouched(&app, signed)?;
-    let message: Message = serde_json::from_slice(&message).map_err(|error| Problem::json(&error))?;
+    whence.check(&app)?;
+    let signature = request.headers().get("x-hub-signature-256").and_then(|value| value.to_str().ok());
+    // Without something to compare it with, the body is not read.
+    let signature = signature.and_then(|text| secret.signature(text)).ok_or(Error::Unauthenticated);
+    let signature = whence.vouched(&app, signature)?;
+    let body = app.webhook_bodies.read(&app, whence.network(), request, signature).await?;
+    let body = whence.vouched(&app, body.ok_or(Error::Unauthenticated))?;
+    let message: Message = serde_json::from_slice(&body.bytes).map_err(|error| Problem::json(&error))?;
     Ok(Json(Concerned { jobs: app.coordinator.hear_of(&message.hint()) }))
 }
 

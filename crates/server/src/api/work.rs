@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};
+use http::HeaderMap;
 use protocol::{
     Accept, Accepted, AskWork, CompleteWork, Completed, Decline, ErrandReport, EvidenceKept, EvidenceWork, FailWork,
     Failed, Held, LeaseView, Patch, QuotaAnswer, QuotaWork, ReleaseWork, Sighting, SightingAnswer, StageAnswer,
@@ -13,6 +14,7 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::app::App;
 use crate::caller::Caller;
+use crate::etag;
 use crate::extract::{Id, REPORT_LEN_MAX, Sent};
 use crate::problem::Problem;
 
@@ -60,15 +62,21 @@ pub(crate) async fn start(
 /// Saves work in progress, or goes to `building`.
 #[utoipa::path(
     patch, path = "/jobs/{id}", tag = "work", request_body = Patch,
-    params(("id" = JobId, Path, description = "The job")),
+    params(
+        ("id" = JobId, Path, description = "The job"),
+        ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
+    ),
     responses((status = 200, description = "Where the job is now", body = StageAnswer)),
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
+    headers: HeaderMap,
     Sent(request): Sent<Patch>,
 ) -> Result<Json<StageAnswer>, Problem> {
+    let expected = etag::expected(&headers, app.coordinator.generation())?;
+    app.coordinator.expect_revision(&who, id, expected).await?;
     Ok(Json(app.coordinator.patch(&who, id, &request).await?))
 }
 

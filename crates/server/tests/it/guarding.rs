@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use serde_json::json;
 use server::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -139,18 +140,42 @@ async fn a_body_of_a_gigabyte_is_refused_before_it_arrives() {
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
 }
 
+/// Clients that connect and say nothing lock nobody out (SECURITY, slow or greedy clients).
 #[tokio::test]
-async fn more_connections_than_allowed_wait_for_their_turn() {
-    let fleet = Fleet::limited(Limits { connections_max: 2, ..Limits::default() }).await;
-    let first = Connection::open(fleet.address).await;
-    let mut second = Connection::open(fleet.address).await;
-    assert_eq!(second.ask(Asking::get("/healthz")).await.status, StatusCode::OK);
+async fn idle_connections_make_room_for_new_ones() {
+    let fleet = Fleet::limited(Limits { connections_max: 4, ..Limits::default() }).await;
+    let mut events = fleet.admin.events("/events/stream", None).await.unwrap();
+    soon(events.next()).await.unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..40 {
+        idle.push(TcpStream::connect(fleet.address).await.unwrap());
+    }
+
+    let submit = Asking::post("/api/fleet/jobs").token(&fleet.admin_token).json(&json!({ "bodyMd": "# One\n" }));
+    let submitted = soon(ask(fleet.address, submit)).await;
+    let event = soon(events.next()).await.unwrap().unwrap();
+
+    assert_eq!(submitted.status, StatusCode::CREATED);
+    assert_eq!(event.event, "job", "a stream is no idle connection");
+    assert_eq!(soon(idle[0].read(&mut [0])).await.unwrap(), 0, "the oldest was closed");
+    let last = idle.last_mut().unwrap();
+    last.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    soon(last.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "the newest was not: {answer}");
+}
+
+#[tokio::test]
+async fn a_connection_waits_while_all_others_are_busy() {
+    let fleet = Fleet::limited(Limits { connections_max: 1, ..Limits::default() }).await;
+    let mut events = fleet.admin.events("/events/stream", None).await.unwrap();
+    soon(events.next()).await.unwrap();
 
     let waiting = ask(fleet.address, Asking::get("/healthz"));
     let mut waiting = Box::pin(waiting);
     let early = tokio::time::timeout(Duration::from_millis(200), &mut waiting).await;
-    assert!(early.is_err(), "the third has to wait");
-    drop(first);
+    assert!(early.is_err(), "the second has to wait");
+    drop(events);
 
     assert_eq!(soon(waiting).await.status, StatusCode::OK);
 }

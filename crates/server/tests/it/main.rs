@@ -4,6 +4,7 @@
 mod accepting;
 mod archiving;
 mod damage;
+mod describing;
 mod fleet;
 mod guarding;
 mod life;
@@ -11,6 +12,7 @@ mod limits;
 mod many;
 mod modes;
 mod raw;
+mod schema;
 mod scopes;
 mod serving;
 mod shelf;

@@ -111,6 +111,80 @@ async fn a_job_that_is_still_the_same_is_not_sent_again() {
     assert_eq!(changed.status, StatusCode::OK);
 }
 
+/// Two people look at one job; only the one who has seen its latest state may change it.
+#[tokio::test]
+async fn a_change_of_an_outdated_job_is_refused() {
+    let fleet = Fleet::start().await;
+    let id = fleet.submit("---\ncapabilities: [has:nothing]\n---\n# One\n").await;
+    let path = format!("/api/fleet/jobs/{id}");
+    let seen = ask(fleet.address, Asking::get(&path).token(&fleet.admin_token)).await;
+    let tag = seen.headers["etag"].to_str().unwrap().to_owned();
+    let act = |action: &str, tag: &str| {
+        let path = format!("{path}/actions/{action}");
+        let body = json!({ "priority": "high" });
+        Asking::post(&path).token(&fleet.admin_token).header("if-match", tag).json(&body)
+    };
+
+    let first = ask(fleet.address, act("priority", &tag)).await;
+    let late = ask(fleet.address, act("cancel", &tag)).await;
+    let foreign = ask(fleet.address, act("cancel", "\"9.9\"")).await;
+    let any = ask(fleet.address, act("cancel", "*")).await;
+
+    assert_eq!((first.status, first.json()["priority"].clone()), (StatusCode::OK, json!("high")));
+    assert_eq!((late.status, late.code()), (StatusCode::PRECONDITION_FAILED, "precondition_failed".to_owned()));
+    assert_eq!(foreign.status, StatusCode::PRECONDITION_FAILED);
+    assert_eq!((any.status, any.json()["stage"].clone()), (StatusCode::OK, json!("failed")));
+}
+
+#[tokio::test]
+async fn a_saved_state_of_an_outdated_job_is_refused() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+    let id = fleet.submit("# One\n").await;
+    let epoch = factory.take_next(&mut inbox).await.lease_epoch;
+    let path = format!("/api/fleet/jobs/{id}");
+    let seen = ask(fleet.address, Asking::get(&path).token(&fleet.admin_token)).await;
+    let tag = seen.headers["etag"].to_str().unwrap().to_owned();
+    let patch = || {
+        let body = json!({ "leaseEpoch": epoch, "stage": "building", "engine": "command" });
+        Asking::new(http::Method::PATCH, &path).token(&factory.token).header("if-match", &tag).json(&body)
+    };
+
+    let first = ask(fleet.address, patch()).await;
+    let late = ask(fleet.address, patch()).await;
+
+    assert_eq!(first.status, StatusCode::OK);
+    assert_eq!(late.code(), "precondition_failed");
+}
+
+#[tokio::test]
+async fn unchanged_modes_are_not_sent_again() {
+    let fleet = Fleet::start().await;
+    let get = || Asking::get("/api/fleet/flags").token(&fleet.admin_token);
+    let tag = ask(fleet.address, get()).await.headers["etag"].to_str().unwrap().to_owned();
+
+    let same = ask(fleet.address, get().header("if-none-match", &tag)).await;
+
+    assert_eq!((same.status, same.body.len()), (StatusCode::NOT_MODIFIED, 0));
+}
+
+#[tokio::test]
+async fn what_is_deleted_leaves_nothing_to_say() {
+    let fleet = Fleet::start().await;
+    let _factory = fleet.factory("mac-1").await;
+    let token = fleet.token(domain::Grant::Admin).await.token.id;
+    let delete = |path: String| Asking::new(http::Method::DELETE, &path).token(&fleet.admin_token);
+
+    for path in [format!("/api/fleet/tokens/{token}"), "/api/fleet/factories/mac-1".to_owned()] {
+        let gone = ask(fleet.address, delete(path.clone())).await;
+        let again = ask(fleet.address, delete(path)).await;
+
+        assert_eq!((gone.status, gone.body.len()), (StatusCode::NO_CONTENT, 0));
+        assert_eq!(again.status, StatusCode::NOT_FOUND);
+    }
+}
+
 #[tokio::test]
 async fn an_unchanged_queue_is_not_sent_again() {
     let fleet = Fleet::start().await;

@@ -7,8 +7,10 @@ use protocol::{Directive, ErrandOutcome, ErrandReport, LookOrder, Sighting, Sigh
 use serde_json::{Value, json};
 use server::{Options, WebhookSecret};
 use sha2::Sha256;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use crate::fleet::{Fleet, Worker, soon};
+use crate::fleet::{Fleet, Worker, eventually, soon};
 use crate::raw::{Answer, Asking, ask};
 
 const SECRET: &str = "canary-of-the-webhook";
@@ -99,4 +101,59 @@ async fn a_message_about_something_else_is_heard_and_concerns_nobody() {
     let other = say(&fleet, SECRET, &other).await;
 
     assert_eq!((ping.json(), other.json()), (json!({ "jobs": 0 }), json!({ "jobs": 0 })));
+}
+
+/// The head of a webhook that promises a long body; the body is not sent.
+async fn begin(fleet: &Fleet, headers: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(fleet.address).await.unwrap();
+    let head = format!("POST /webhooks/github HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+async fn status(stream: &mut TcpStream) -> String {
+    let mut status = [0; 12];
+    soon(stream.read_exact(&mut status)).await.unwrap();
+    String::from_utf8_lossy(&status).into_owned()
+}
+
+/// What anybody can send costs no memory before it could be signed (SECURITY, slow or greedy clients).
+#[tokio::test]
+async fn an_unsigned_webhook_is_refused_before_its_body() {
+    let fleet = fleet().await;
+    let signature = signature(SECRET, "");
+
+    let mut unsigned = begin(&fleet, "Content-Length: 26214400\r\n").await;
+    let mut malformed = begin(&fleet, "Content-Length: 26214400\r\nX-Hub-Signature-256: sha256=7\r\n").await;
+    let chunked = format!("Transfer-Encoding: chunked\r\nX-Hub-Signature-256: {signature}\r\n");
+    let mut endless = begin(&fleet, &chunked).await;
+    let mut huge = begin(&fleet, &format!("Content-Length: 26214401\r\nX-Hub-Signature-256: {signature}\r\n")).await;
+
+    assert_eq!(status(&mut unsigned).await, "HTTP/1.1 401");
+    assert_eq!(status(&mut malformed).await, "HTTP/1.1 401");
+    assert_eq!(status(&mut endless).await, "HTTP/1.1 411");
+    assert_eq!(status(&mut huge).await, "HTTP/1.1 413");
+}
+
+/// All bodies that are being read share one budget, and a network has only a few of them at one time.
+#[tokio::test]
+async fn webhooks_that_are_never_finished_do_not_pile_up() {
+    let fleet = fleet().await;
+    let wrong = signature("guessed", "");
+    let head = format!("Content-Length: 26214400\r\nX-Hub-Signature-256: {wrong}\r\nExpect: 100-continue\r\n");
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        let mut stream = begin(&fleet, &head).await;
+        assert_eq!(status(&mut stream).await, "HTTP/1.1 100");
+        open.push(stream);
+    }
+
+    let refused = say(&fleet, SECRET, &json!({ "zen": "Keep it simple." })).await;
+    drop(open);
+
+    assert_eq!(refused.code(), "rate_limited");
+    eventually("there is room again", || async {
+        say(&fleet, SECRET, &json!({ "zen": "Keep it simple." })).await.status == StatusCode::OK
+    })
+    .await;
 }

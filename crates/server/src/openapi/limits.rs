@@ -1,0 +1,145 @@
+//! How long texts and lists may be and how large numbers, beyond what their types say. Requests are held to it.
+
+use domain::{COST_USD_MAX, ENGINE_MS_MAX, TOKENS_MAX, TURNS_MAX};
+use serde_json::{Map, Value, json};
+
+use super::schemas::schemas_of;
+
+/// One line of text that can be shown on a terminal.
+const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
+
+/// The same, for what becomes an argument of a program.
+const ARGUMENT: &str = r"^(?!-)[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
+
+/// Seats of a machine, of an engine or of a repository.
+const SEATS_MAX: u32 = 10_000;
+
+/// More names than this are not a list that was written by hand.
+const NAMES_MAX: u32 = 1_000;
+
+/// Ten years: a longer-lived token has no end in practice, and one without an end is made by leaving the time out.
+const TOKEN_TTL_SECONDS_MAX: u32 = 315_360_000;
+
+/// A free text of a person: many pages. What is kept of it is shorter.
+const TEXT_CHARS_MAX: usize = 32_000;
+
+/// Adds the limits to the schemas.
+pub(super) fn apply(document: &mut Value) {
+    let Some(schemas) = schemas_of(document) else { return };
+    schemas.insert("NewGrant".to_owned(), new_grant());
+    if let Some(grant) = property(schemas, "NewToken.grant") {
+        grant.insert("$ref".to_owned(), "#/components/schemas/NewGrant".into());
+    }
+    for (place, limit) in limits() {
+        let found = property(schemas, place);
+        debug_assert!(found.is_some(), "no schema has a property {place}");
+        if let (Some(property), Value::Object(limit)) = (found, limit) {
+            property.extend(limit);
+        }
+    }
+}
+
+/// What a new token can allow: everything that a token allows, but for a factory's, which comes from enrolment.
+fn new_grant() -> Value {
+    let roles = ["admin", "operator", "viewer", "join"].map(|role| {
+        let name = role[..1].to_uppercase() + &role[1..];
+        (role.to_owned(), Value::from(format!("#/components/schemas/Grant{name}")))
+    });
+    let variants: Vec<_> = roles.iter().map(|(_, link)| json!({ "$ref": link })).collect();
+    let mapping: Map<String, Value> = roles.into_iter().collect();
+    json!({
+        "description": "What a new token allows. A factory's own token comes from enrolment with a `join` token.",
+        "oneOf": variants,
+        "discriminator": { "propertyName": "role", "mapping": mapping },
+    })
+}
+
+/// The schema of `Schema.property`; with `[]` or `{}` at the end that of the items or values in it.
+fn property<'s>(schemas: &'s mut Map<String, Value>, place: &str) -> Option<&'s mut Map<String, Value>> {
+    let (schema, name) = place.split_once('.')?;
+    let bare = name.trim_end_matches("[]").trim_end_matches("{}");
+    let property = schemas.get_mut(schema)?.get_mut("properties")?.get_mut(bare)?;
+    let property = match &name[bare.len()..] {
+        "[]" => property.get_mut("items")?,
+        "{}" => property.get_mut("additionalProperties")?,
+        _ => property,
+    };
+    property.as_object_mut()
+}
+
+fn limits() -> Vec<(&'static str, Value)> {
+    let names = || json!({ "maxItems": NAMES_MAX });
+    let seats = || json!({ "minimum": 0, "maximum": SEATS_MAX });
+    let map = || json!({ "maxProperties": NAMES_MAX });
+    let text = || json!({ "maxLength": TEXT_CHARS_MAX });
+    let cost = || json!({ "minimum": 0, "maximum": COST_USD_MAX });
+    let tokens = || json!({ "minimum": 0, "maximum": TOKENS_MAX });
+    let turns = || json!({ "minimum": 0, "maximum": TURNS_MAX });
+    let load = || json!({ "minimum": 0, "maximum": 1_000_000 });
+    let pull_request = || json!({ "minimum": 1 });
+    vec![
+        (
+            "Submit.bodyMd",
+            json!({ "maxLength": 1_048_576, "example": "---\ntitle: Fix the typo\nrepo: notes\n---\nPlease.\n" }),
+        ),
+        ("Submit.idempotencyKey", json!({ "minLength": 1, "maxLength": 190, "pattern": LINE, "example": "ticket-42" })),
+        ("Batch.jobs", names()),
+        ("ActionRequest.message", text()),
+        ("NewToken.name", json!({ "minLength": 1, "maxLength": 100, "pattern": LINE, "example": "ann's laptop" })),
+        ("NewToken.ttlSeconds", json!({ "minimum": 1, "maximum": TOKEN_TTL_SECONDS_MAX, "example": 86_400 })),
+        ("ProductSettings.repos", names()),
+        ("ProductSettings.weight", json!({ "minimum": 1, "maximum": 1_000, "example": 1 })),
+        ("ProductSettings.repoSeats", map()),
+        ("ProductSettings.repoSeats{}", seats()),
+        ("Flags.products", map()),
+        ("ResumeCredential.credential", json!({ "minLength": 1, "maxLength": 200, "example": "mac-1/claude" })),
+        ("Enroll.joinToken", json!({ "minLength": 1, "maxLength": 200 })),
+        ("Heartbeat.capabilities", names()),
+        ("Heartbeat.repos", names()),
+        ("Heartbeat.seatLimit", json!({ "minimum": 0, "maximum": SEATS_MAX, "example": 2 })),
+        ("Heartbeat.engineSeats", json!({ "maxProperties": 100 })),
+        ("Heartbeat.engineSeats{}", seats()),
+        ("Heartbeat.repoSeats", map()),
+        ("Heartbeat.repoSeats{}", seats()),
+        ("Heartbeat.cost", json!({ "minimum": 0, "maximum": 100, "example": 0 })),
+        ("Heartbeat.load", load()),
+        ("Heartbeat.engines", json!({ "maxItems": 100 })),
+        ("EngineHealth.credential", json!({ "minLength": 1, "maxLength": 200, "pattern": ARGUMENT })),
+        ("Heartbeat.version", text()),
+        ("Renew.held", json!({ "maxItems": SEATS_MAX })),
+        ("Renew.load", load()),
+        ("Claim.limit", json!({ "minimum": 1, "maximum": SEATS_MAX, "example": 1 })),
+        ("Claim.products", names()),
+        ("Claim.exceptProducts", names()),
+        ("Work.operations", names()),
+        ("Progress.costUsd", cost()),
+        ("Progress.tokensIn", tokens()),
+        ("Progress.tokensOut", tokens()),
+        ("Progress.turns", turns()),
+        ("Progress.toolCalls", turns()),
+        ("Insights.costUsd", cost()),
+        ("Insights.tokensIn", tokens()),
+        ("Insights.tokensOut", tokens()),
+        ("Insights.turns", turns()),
+        ("Insights.engineMs", json!({ "minimum": 0, "maximum": ENGINE_MS_MAX })),
+        ("PullRequest.number", pull_request()),
+        (
+            "PullRequest.url",
+            json!({ "maxLength": 2_000, "pattern": r"^https?://\S+$", "example": "https://github.com/acme/notes/pull/7" }),
+        ),
+        ("Sighting.number", pull_request()),
+        (
+            "Checkpoint.ref",
+            json!({ "minLength": 1, "maxLength": 250, "pattern": ARGUMENT, "example": "aq/wip/0190f3a4/1" }),
+        ),
+        ("Checkpoint.session", json!({ "minLength": 1, "maxLength": 1_000, "pattern": ARGUMENT })),
+        ("Problem.status", json!({ "minimum": 400, "maximum": 599 })),
+        ("Problem.code", json!({ "pattern": "^[a-z_]+$", "example": "no_such_job" })),
+        ("GrantOperator.products", names()),
+        ("GrantViewer.products", names()),
+        ("GrantFactory.products", names()),
+        ("GrantFactory.capabilities", names()),
+        ("GrantJoin.products", names()),
+        ("GrantJoin.capabilities", names()),
+    ]
+}
