@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
 TEST_FEATURES := --features giga/failpoints
 
-.PHONY: up build test test-engines check fmt lint unit tools
+.PHONY: up build test test-engines test-api check fmt lint unit tools
 
 up: tools
 	@$(CARGO) run --release --locked -p giga -- up --demo
@@ -23,19 +23,24 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked $(TEST_FEATURES) -- -D warnings
 
 # nextest runs each test in a process of its own, several at a time; plain `cargo test` does when it is not there. The
-# tests start a PostgreSQL of their own, and run the real git-lfs, claude and codex; the scripts see to the programs, or
-# say loudly that they are missing.
+# tests start a PostgreSQL of their own, and run the real git-lfs, claude, codex and schemathesis; the scripts install the
+# programs, or say loudly that they are missing.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  scripts/with-postgres scripts/with-git-lfs scripts/with-engines $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	  scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
 	else \
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
-	  scripts/with-postgres scripts/with-git-lfs scripts/with-engines $(CARGO) test --workspace --locked $(TEST_FEATURES); \
+	  scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
 
 # The real claude and codex through a whole fleet, against our stand-in of their APIs. Part of `unit` too.
 test-engines: tools
 	scripts/with-engines $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
+
+# The API by its description alone, at length: schemathesis as admin, operator, viewer and factory, and a generated
+# TypeScript client. A short form of it is part of `unit`.
+test-api: tools
+	GIGA_TEST_API_EXAMPLES=30 scripts/with-api-tools $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- api_tools
 
 # What cannot be had from Cargo, named clearly.
 tools:
