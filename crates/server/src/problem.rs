@@ -60,6 +60,16 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_key", format!("unknown {what} `{key}`{hint}")).with(more)
     }
 
+    /// A product that is asked for by its path: it is not found, where one that a request names is a mistake in it.
+    pub(crate) fn of_product(error: Error) -> Self {
+        let is_missing = matches!(error, Error::UnknownProduct { .. });
+        let mut problem = Self::from(error);
+        if is_missing {
+            problem.parts.told.status = StatusCode::NOT_FOUND.as_u16();
+        }
+        problem
+    }
+
     /// JSON that cannot be read, or that says something else than expected, with the line and the column.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         use serde_json::error::Category;

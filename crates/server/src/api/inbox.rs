@@ -26,7 +26,7 @@ pub(crate) struct InboxQuery {
     instance: InstanceId,
     /// Offers that may be unanswered at one time: its free seats.
     #[serde(default = "one")]
-    #[param(required = false, minimum = 1, maximum = 10_000)]
+    #[param(required = false, minimum = 1, maximum = 20_000)]
     credit: u32,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct QueueQuery {
     #[param(
         pattern = r"^[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
         min_length = 1,
-        max_length = 8_000
+        max_length = 65_000
     )]
     products: Option<String>,
 }

@@ -29,7 +29,7 @@ pub(crate) async fn product(
     Caller(who): Caller,
     Id(id): Id<ProductId>,
 ) -> Result<Json<Product>, Problem> {
-    Ok(Json(app.coordinator.product(&who, &id)?))
+    Ok(Json(app.coordinator.product(&who, &id).map_err(Problem::of_product)?))
 }
 
 /// Registers a product, or changes what is given of it.

@@ -11,6 +11,14 @@ const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202
 /// The same, for what becomes an argument of a program.
 const ARGUMENT: &str = r"^(?!-)[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
 
+/// The same, or nothing.
+const ARGUMENT_OR_EMPTY: &str =
+    r"^(?!-)[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]*$";
+
+/// A web address that can be shown on a terminal.
+const WEB_ADDRESS: &str =
+    r"^https?://[^\s\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
+
 /// Seats of a machine, of an engine or of a repository.
 const SEATS_MAX: u32 = 10_000;
 
@@ -105,6 +113,7 @@ fn limits() -> Vec<(&'static str, Value)> {
         ("Heartbeat.load", load()),
         ("Heartbeat.engines", json!({ "maxItems": 100 })),
         ("EngineHealth.credential", json!({ "minLength": 1, "maxLength": 200, "pattern": ARGUMENT })),
+        ("QuotaWork.credential", json!({ "maxLength": 200, "pattern": ARGUMENT_OR_EMPTY })),
         ("Heartbeat.version", text()),
         ("Renew.held", json!({ "maxItems": SEATS_MAX })),
         ("Renew.load", load()),
@@ -125,7 +134,7 @@ fn limits() -> Vec<(&'static str, Value)> {
         ("PullRequest.number", pull_request()),
         (
             "PullRequest.url",
-            json!({ "maxLength": 2_000, "pattern": r"^https?://\S+$", "example": "https://github.com/acme/notes/pull/7" }),
+            json!({ "maxLength": 2_000, "pattern": WEB_ADDRESS, "example": "https://github.com/acme/notes/pull/7" }),
         ),
         ("Sighting.number", pull_request()),
         (

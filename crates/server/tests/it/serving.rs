@@ -170,6 +170,15 @@ async fn unchanged_modes_are_not_sent_again() {
 }
 
 #[tokio::test]
+async fn a_product_that_does_not_exist_is_not_found() {
+    let fleet = Fleet::start().await;
+
+    let missing = ask(fleet.address, Asking::get("/api/fleet/products/nope").token(&fleet.admin_token)).await;
+
+    assert_eq!((missing.status, missing.code()), (StatusCode::NOT_FOUND, "unknown_product".to_owned()));
+}
+
+#[tokio::test]
 async fn what_is_deleted_leaves_nothing_to_say() {
     let fleet = Fleet::start().await;
     let _factory = fleet.factory("mac-1").await;
