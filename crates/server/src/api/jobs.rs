@@ -105,9 +105,9 @@ fn outcome(taken: Result<(JobView, bool), coordinator::Error>) -> BatchOutcome {
 pub(crate) struct JobQuery {
     /// Only these products, with commas between them.
     #[param(
-        pattern = r"^[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
+        pattern = r"^(?!.*[^,]{65})[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
         min_length = 1,
-        max_length = 65_000
+        max_length = 16_000
     )]
     product: Option<String>,
     /// Only these stages, with commas between them.

@@ -35,9 +35,9 @@ pub(crate) async fn metrics(State(app): State<App>, Caller(who): Caller) -> Resu
 pub(crate) struct QueueQuery {
     /// With commas between them; all that the token covers when absent.
     #[param(
-        pattern = r"^[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
+        pattern = r"^(?!.*[^,]{65})[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
         min_length = 1,
-        max_length = 65_000
+        max_length = 16_000
     )]
     products: Option<String>,
 }
