@@ -105,7 +105,9 @@ impl Coordinator {
         let mut deps: Vec<JobId> = Vec::with_capacity(manifest.spec.deps.len());
         for dep in &manifest.spec.deps {
             let wanted = dep.job(&product);
-            if !ground.accepted.contains(&wanted) && self.stage_on(ground, wanted).await?.is_none() {
+            let is_there = ground.accepted.contains(&wanted)
+                || self.stage_on(ground, wanted).await?.is_some() && self.sees_job(who, wanted).await?;
+            if !is_there {
                 return Err(Error::NoSuchDep(String::from(dep.clone())));
             }
             if !deps.contains(&wanted) {
@@ -128,6 +130,11 @@ impl Coordinator {
         let mut warnings = manifest.warnings;
         warnings.extend(without_repo(&job));
         Ok(Prepared { job, body: Body(request.body_md.into()), warnings })
+    }
+
+    /// Whether a job is of a product that the caller sees: one that is not does not exist for it.
+    async fn sees_job(&self, who: &Principal, id: JobId) -> Result<bool, Error> {
+        Ok(who.products().is_empty() || who.sees(self.look_up(id).await?.value.product()))
     }
 
     /// Where a job is, asked once for the whole batch.

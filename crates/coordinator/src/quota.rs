@@ -10,6 +10,7 @@ use crate::coordinator::Coordinator;
 use crate::documents::{Put, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
+use crate::registry::scoped_credential;
 use crate::rests::users_of;
 use crate::submit::invalid;
 use crate::windows::{Hit, Window};
@@ -30,7 +31,8 @@ impl Coordinator {
     pub async fn quota(&self, who: &Principal, id: JobId, request: &QuotaWork) -> Result<QuotaAnswer, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_quota(request)?;
-        let credential = self.credential_of(&holder.factory, &request.engine, &request.credential);
+        let named = scoped_credential(who, &request.credential);
+        let credential = self.credential_of(&holder.factory, &request.engine, &named);
         let account = Account {
             insights: request.insights.clone(),
             evidence: Vec::new(),

@@ -208,7 +208,7 @@ impl Coordinator {
             seat_limit: beat.seat_limit,
             engine_seats: beat.engine_seats,
             repo_seats: beat.repo_seats,
-            engine_health: beat.engines.into_iter().map(bounded).collect(),
+            engine_health: beat.engines.into_iter().map(|engine| scoped(who, bounded(engine))).collect(),
             cost: beat.cost.min(100),
             draining: known.is_some_and(|known| known.draining),
             version: short(&beat.version, VERSION_CHARS_MAX),
@@ -373,6 +373,21 @@ fn unavailable(
         (repo, UnavailableRepo { message: cut(&found.message), since })
     };
     found.into_iter().map(bounded).collect()
+}
+
+/// A named credential is shared by the factories of one scope: what a factory reports about it binds none whose token
+/// covers other products [T3].
+pub(crate) fn scoped_credential(who: &Principal, named: &str) -> String {
+    let products = who.products();
+    if products.is_empty() {
+        return named.to_owned();
+    }
+    let products: Vec<_> = products.iter().map(ProductId::as_str).collect();
+    format!("{named}@{}", products.join("+"))
+}
+
+fn scoped(who: &Principal, health: EngineHealth) -> EngineHealth {
+    EngineHealth { credential: health.credential.as_deref().map(|named| scoped_credential(who, named)), ..health }
 }
 
 /// What a factory says about an engine, in few words.

@@ -204,6 +204,7 @@ impl Coordinator {
                 holder: holder.clone(),
                 message: message.clone(),
                 insights: request.insights.clone(),
+                not_before: self.settings.retry.after_release(job.releases(), now),
             };
             job.apply(released, now, who.actor()).map(Decision::Write)
         })

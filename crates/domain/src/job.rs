@@ -86,6 +86,9 @@ struct State {
     lost_leases: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     unaccepted: u32,
+    /// How often holders gave it back since it last got anywhere.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    releases: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     runs: u32,
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
@@ -192,6 +195,7 @@ impl Job {
             attempts: 0,
             lost_leases: 0,
             unaccepted: 0,
+            releases: 0,
             runs: 0,
             spent: Spent::default(),
             forgiven: Spent::default(),

@@ -88,6 +88,15 @@ impl RetryPolicy {
         Verdict::Retry { not_before: Some(now.after(pause)) }
     }
 
+    /// How long a job waits that its holder gives back, when `releases` gave it back before. A farewell costs nothing; a
+    /// holder that accepts and releases in a loop must not fill the log.
+    pub fn after_release(&self, releases: u32, now: Timestamp) -> Option<Timestamp> {
+        const FIRST: Duration = Duration::from_secs(1);
+        const LONGEST: Duration = Duration::from_secs(60);
+        let doublings = releases.checked_sub(2)?;
+        Some(now.after(FIRST.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST)))
+    }
+
     /// What follows a lost lease, when `lost` were lost before it.
     pub fn after_lost_lease(&self, lost: u32) -> Verdict {
         if lost + 1 >= self.lost_leases_max {
@@ -124,6 +133,15 @@ mod tests {
 
         assert_eq!((pause(0, 0.0), pause(1, 0.0)), (30_000, 60_000));
         assert_eq!(pause(0, 0.5), 33_000);
+    }
+
+    #[test]
+    fn a_job_that_is_released_in_a_loop_waits_longer_each_time() {
+        let pause = |releases| RetryPolicy::default().after_release(releases, NOW).map(|at| at.since(NOW).as_secs());
+
+        let pauses: Vec<_> = [0, 1, 2, 3, 7, 8, 500].map(pause).to_vec();
+
+        assert_eq!(pauses, [None, None, Some(1), Some(2), Some(32), Some(60), Some(60)]);
     }
 
     #[test]

@@ -166,8 +166,9 @@ impl Stage {
                 Ok(Self::Blocked { on: Obstacle::Question(question.clone()) })
             }
             (Self::Building { .. }, E::QuotaHit { .. })
-            | (Self::Assigned { .. } | Self::Building { .. }, E::Released { .. } | E::Preempted { .. }) => {
-                Ok(Self::waiting(None))
+            | (Self::Assigned { .. } | Self::Building { .. }, E::Preempted { .. }) => Ok(Self::waiting(None)),
+            (Self::Assigned { .. } | Self::Building { .. }, E::Released { not_before, .. }) => {
+                Ok(Self::waiting(*not_before))
             }
             (
                 Self::Assigned { .. } | Self::Building { .. },

@@ -30,7 +30,7 @@ impl Recent {
     /// ahead that far.
     pub(crate) fn after(&self, scope: &Scope, after: Position, end: Position, limit: u16) -> Option<Vec<Recorded>> {
         let kept = self.0.lock();
-        if kept.front()?.position.0 > after.0 + 1 || kept.back()?.position < end {
+        if kept.front()?.position.0 > after.0.saturating_add(1) || kept.back()?.position < end {
             return None;
         }
         let start = kept.partition_point(|event| event.position <= after);
@@ -52,6 +52,14 @@ mod tests {
             product: "notes".parse().unwrap(),
             seq: EventSeq(position),
         }
+    }
+
+    #[test]
+    fn a_position_beyond_all_others_has_nothing_after_it() {
+        let recent = Recent::default();
+        recent.extend(vec![event(1)]);
+
+        assert_eq!(after(&recent, u64::MAX, 1), Some(vec![]));
     }
 
     fn after(recent: &Recent, after: u64, end: u64) -> Option<Vec<u64>> {

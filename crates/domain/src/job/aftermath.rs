@@ -37,11 +37,22 @@ impl Job {
             }
             E::Started { engine, .. } => self.start_run(engine, at),
             E::Checkpointed { checkpoint, .. } => self.state.checkpoint = Some(checkpoint.clone()),
-            E::Completed { completion, .. } => self.complete_run(completion, at),
+            E::Completed { completion, .. } => {
+                self.state.releases = 0;
+                self.complete_run(completion, at);
+            }
             E::Asked { question, account, .. } => self.park_run(question, account, at),
             E::QuotaHit { window, account, .. } => self.put_run_off(window, account, at),
-            E::Released { message, insights, .. } => self.release_run(message.as_deref(), insights, at),
+            E::Released { message, insights, .. } => {
+                // One may be a farewell; a factory that gives it back twice in a row is not the one for it.
+                if self.state.releases > 0 {
+                    self.state.avoid = before.holder().cloned();
+                }
+                self.state.releases += 1;
+                self.release_run(message.as_deref(), insights, at);
+            }
             E::AttemptFailed { reason, account, verdict, .. } => {
+                self.state.releases = 0;
                 // A failure that is final is no attempt of a series [J5].
                 let is_final = matches!(verdict, Verdict::Fail { .. });
                 self.state.attempts += u32::from(reason.is_retryable() && !is_final);
@@ -233,6 +244,7 @@ impl Job {
         self.state.attempts = 0;
         self.state.lost_leases = 0;
         self.state.unaccepted = 0;
+        self.state.releases = 0;
         self.state.forgiven = self.state.spent;
         self.state.avoid = None;
         // Its branch may have been tidied away by whoever looked at the failure.
@@ -282,7 +294,10 @@ impl Job {
                 let data = json!({ "engine": window.engine, "window": window.window, "until": window.until, "message": account.message, "insights": account.insights });
                 (EventKind::QuotaHit, data)
             }
-            E::Released { message, .. } => (EventKind::Released, json!({ "message": message })),
+            E::Released { message, not_before: None, .. } => (EventKind::Released, json!({ "message": message })),
+            E::Released { message, not_before, .. } => {
+                (EventKind::Released, json!({ "message": message, "notBefore": not_before }))
+            }
             E::AttemptFailed { reason, account, verdict, .. } => {
                 let kind = match verdict {
                     Verdict::Retry { .. } => EventKind::AttemptFailed,

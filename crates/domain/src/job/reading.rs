@@ -74,6 +74,11 @@ impl Job {
         self.state.attempts
     }
 
+    /// How often holders gave it back since it last got anywhere.
+    pub fn releases(&self) -> u32 {
+        self.state.releases
+    }
+
     /// Leases that expired under it.
     pub fn lost_leases(&self) -> u32 {
         self.state.lost_leases

@@ -81,8 +81,8 @@ pub enum StageEvent {
     Asked { holder: Holder, question: String, account: Account },
     /// The engine's usage window is used up. It is the login's: another one may take the job at once.
     QuotaHit { holder: Holder, window: UsageWindow, account: Account },
-    /// The holder gives the job back.
-    Released { holder: Holder, message: Option<String>, insights: Insights },
+    /// The holder gives the job back; one that is given back again and again waits for longer each time.
+    Released { holder: Holder, message: Option<String>, insights: Insights, not_before: Option<Timestamp> },
     /// The holder's attempt failed; the coordinator's verdict says what follows.
     AttemptFailed { holder: Holder, reason: FailureReason, account: Account, verdict: Verdict },
     /// The holder was not heard of in time.

@@ -430,3 +430,67 @@ async fn numbers_and_lists_of_a_worker_have_limits() {
     let shown: Value = fleet.admin.get("/factories/worker").await.unwrap();
     assert_eq!(shown["version"].as_str().unwrap().len(), 100);
 }
+
+#[tokio::test]
+async fn a_named_login_is_shared_within_one_scope_only() {
+    let fleet = Fleet::start().await;
+    fleet.product("other", ProductSettings::default()).await;
+    let victim = fleet.factory_for("victim", &["default"]).await;
+    let outsider = fleet.factory_for("outsider", &["other"]).await;
+    for worker in [&victim, &outsider] {
+        let engines = json!([{ "name": "claude", "credential": "team" }]);
+        let beat = json!({
+            "instance": worker.instance, "capabilities": ["engine:claude"], "seatLimit": 1, "protocol": 1, "engines": engines,
+        });
+        let _: Value = worker.client.post("/factories/heartbeat", &beat).await.unwrap();
+    }
+    let mut inbox = outsider.inbox().await;
+    fleet.submit("---\nproduct: other\nengine: claude\n---\n# Bait\n").await;
+    let accepted = outsider.take_next(&mut inbox).await;
+    let (job, epoch) = (accepted.assignment.job_id, accepted.lease_epoch);
+    outsider.start(job, epoch).await.unwrap();
+
+    let quota =
+        json!({ "leaseEpoch": epoch, "engine": "claude", "credential": "team", "resetsAt": "2099-01-01T00:00:00Z" });
+    let _: Value = outsider.client.post(&format!("/jobs/{job}/quota"), &quota).await.unwrap();
+
+    let window = |name: &str| format!("/factories/{name}");
+    let shown: Value = fleet.admin.get(&window("outsider")).await.unwrap();
+    assert!(shown["engines"][0]["windowUntil"].is_string(), "{shown}");
+    let shown: Value = fleet.admin.get(&window("victim")).await.unwrap();
+    assert!(shown["engines"][0]["windowUntil"].is_null(), "{shown}");
+}
+
+#[tokio::test]
+async fn a_dependency_of_another_product_does_not_exist() {
+    let fleet = Fleet::start().await;
+    fleet.product("other", ProductSettings::default()).await;
+    let job = fleet.submit("# Of the product default\n").await;
+    let products = ["other".parse().unwrap()].into();
+    let operator = fleet.client(&fleet.token(domain::Grant::Operator { products }).await.secret);
+    let manifest = |dep: String| json!({ "bodyMd": format!("---\nproduct: other\ndeps: [\"{dep}\"]\n---\n# Waits\n") });
+
+    for dep in [job.to_string(), JobId::from_bytes([9; 16]).to_string()] {
+        let submitted: Result<Value, _> = operator.post("/jobs", &manifest(dep)).await;
+        assert_eq!(crate::fleet::code(submitted), "no_such_dep");
+    }
+    let submitted: Result<Value, _> = fleet.admin.post("/jobs", &manifest(job.to_string())).await;
+    assert!(submitted.is_ok(), "{submitted:?}");
+}
+
+#[tokio::test]
+async fn accepting_and_releasing_in_a_loop_is_slowed_down() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.factory("worker").await;
+    let mut inbox = worker.inbox().await;
+    let job = fleet.submit("# A hot potato\n").await;
+
+    for _ in 0..3 {
+        let accepted = worker.take_next(&mut inbox).await;
+        let release = json!({ "leaseEpoch": accepted.lease_epoch });
+        let _: Value = worker.client.post(&format!("/jobs/{job}/lease/release"), &release).await.unwrap();
+    }
+
+    let shown: Value = fleet.admin.get(&format!("/jobs/{job}")).await.unwrap();
+    assert!(shown["notBefore"].is_string() || shown["job"]["notBefore"].is_string(), "{shown}");
+}

@@ -94,6 +94,7 @@ pub fn released(job: Job) -> Job {
         holder: holder(&job),
         message: Some("another time".to_owned()),
         insights: Insights::default(),
+        not_before: None,
     };
     after(job, released, seconds(5))
 }

@@ -52,7 +52,7 @@ fn preemption_release_quota_and_questions_count_nothing() {
     let epoch = held.epoch();
     let events = [
         StageEvent::Preempted { epoch },
-        StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default() },
+        StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default(), not_before: None },
         quota_hit(&held),
         StageEvent::Asked { holder: holder(&held), question: "Which gate?".to_owned(), account: Account::default() },
     ];
@@ -129,7 +129,7 @@ fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
         StageEvent::Reaped { epoch, verdict: RETRY },
         StageEvent::Preempted { epoch },
         failed(&job, FailureReason::Timeout, RETRY),
-        StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default() },
+        StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default(), not_before: None },
     ];
 
     for event in events {
@@ -148,7 +148,7 @@ fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts
     let (holder_of_first, reason) = (holder(&job), FailureReason::Timeout);
     let job = then(job, StageEvent::AttemptFailed { holder: holder_of_first, reason, account, verdict: RETRY });
     let job = building(job);
-    let released = StageEvent::Released { holder: holder(&job), message: None, insights };
+    let released = StageEvent::Released { holder: holder(&job), message: None, insights, not_before: None };
     let job = then(job, released);
 
     let spent = |cost_usd, tokens| (Some(cost_usd), Some(tokens));
@@ -170,7 +170,8 @@ fn a_run_of_unknown_cost_that_was_interrupted_is_told_from_one_that_ended_by_its
         (of_cost, (spent.runs_without_tokens, spent.interrupted_without_tokens))
     };
     let asked = StageEvent::Asked { holder: holder(&held), question: "Which?".to_owned(), account: Account::default() };
-    let released = StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default() };
+    let released =
+        StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default(), not_before: None };
 
     for event in [StageEvent::Reaped { epoch, verdict: RETRY }, StageEvent::Preempted { epoch }, released, asked] {
         assert_eq!(unknown(event), ((1, 1), (1, 1)));

@@ -52,7 +52,8 @@ fn every_worker_write_of_another_factory_is_fenced_in_every_situation() {
 #[test]
 fn a_job_is_released_once() {
     let job = building(queued());
-    let released = StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default() };
+    let released =
+        StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default(), not_before: None };
     let held = job.epoch();
 
     let job = then(job, released.clone());

@@ -191,7 +191,10 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("completed without one", completed_with(job, None)),
         ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned(), account: Account::default() }),
         ("quota hit", quota_hit(job)),
-        ("released", E::Released { holder: holder.clone(), message: None, insights: Insights::default() }),
+        (
+            "released",
+            E::Released { holder: holder.clone(), message: None, insights: Insights::default(), not_before: None },
+        ),
         ("attempt failed, again", failed(job, FailureReason::Crash, RETRY)),
         ("attempt failed, enough", failed(job, FailureReason::Crash, EXHAUSTED)),
         (
