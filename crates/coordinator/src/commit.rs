@@ -121,6 +121,7 @@ impl Coordinator {
         // A caller that gives up half-way leaves a write that memory has not heard of.
         let unheard = Unheard(self);
         let results = self.ports.jobs.commit(units).await;
+        self.note_space(results.iter());
         let mut outcomes = Vec::with_capacity(jobs.len());
         for ((job, body), result) in jobs.into_iter().zip(results) {
             let id = job.id();

@@ -35,7 +35,9 @@ impl Coordinator {
         let document = document.map_err(|error| invalid("document", error.to_string()))?;
         let mut is_unknown = false;
         for _ in 0..PUT_ATTEMPTS_MAX {
-            match self.ports.fleet.put(collection, key, expected, document.clone()).await {
+            let written = self.ports.fleet.put(collection, key, expected, document.clone()).await;
+            self.note_space(std::iter::once(&written));
+            match written {
                 Ok(revision) => {
                     self.quarantine.remove(collection, key);
                     return Ok(Put::Written(revision));

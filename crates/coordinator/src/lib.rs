@@ -56,7 +56,7 @@ mod words;
 pub use coordinator::{Coordinator, Ports};
 pub use error::Error;
 pub use figures::Figures;
-pub use health::NotReady;
+pub use health::{Disk, NotReady};
 pub use inbox::Inbox;
 pub use logs::LogFollower;
 pub use looks::ForgeHint;

@@ -72,7 +72,13 @@ impl Coordinator {
     /// Runs the dispatcher, the timer, the sweep and the looks at pull requests until [`Coordinator::stop`].
     pub async fn run(&self) {
         self.work.notify_one();
-        tokio::join!(self.run_dispatcher(), self.run_timer(), self.run_sweep(), self.run_looks());
+        tokio::join!(
+            self.run_dispatcher(),
+            self.run_timer(),
+            self.run_sweep(),
+            self.run_looks(),
+            self.run_disk_watch()
+        );
     }
 
     /// Ends everything that runs and every stream that is held open.

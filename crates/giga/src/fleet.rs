@@ -9,6 +9,7 @@ mod factory;
 pub(crate) mod kill_at;
 mod local;
 mod signals;
+mod space;
 pub(crate) mod stores;
 mod vault;
 mod workers;
@@ -49,7 +50,7 @@ pub(crate) async fn serve(config: &Config, lifeline: Lifeline, out: &Output) -> 
         signals::stop_when_stdin_closes(stop.clone());
     }
     allow_many_connections();
-    let coordination = Coordination::open(config).await?;
+    let coordination = Coordination::open(config, &stop).await?;
     out.note(&format!("the coordinator serves at {}; stop it with Ctrl-C", coordination.api));
     coordination.run_on(config, stop, |_| ()).await
 }
@@ -75,7 +76,7 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
     }
     let stop = signals::stop_on_signal();
     allow_many_connections();
-    let coordination = Coordination::open(config).await?;
+    let coordination = Coordination::open(config, &stop).await?;
     let worker = Worker::new(config.factory.name.value.clone());
     let (current, api) = (Current::new(&coordination.coordinator), coordination.api.clone());
     out.note(&format!("the fleet is up: coordinator at {api}, factory `{}`", worker.name()));

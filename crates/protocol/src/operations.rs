@@ -59,7 +59,7 @@ pub enum AlertCode {
     RemoteUnavailable,
     /// A job is done and its promotion or merge was given up.
     MergeFailed,
-    /// The state disk of a factory is too full for work.
+    /// The state disk of a factory is too full for work, or the coordinator's disk has no space left.
     DiskFull,
     /// A budget is nearly used up.
     BudgetWarning,

@@ -26,6 +26,7 @@ mod streams;
 mod tls;
 mod unfinished;
 mod vault;
+mod waiting;
 mod webhook_body;
 mod webhook_secret;
 

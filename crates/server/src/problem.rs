@@ -240,6 +240,10 @@ impl From<Error> for Problem {
             Error::Store(StoreError::Unavailable(_)) => {
                 Self::new(S::SERVICE_UNAVAILABLE, "store_unavailable", detail).because(cause).retry_after(AGAIN)
             }
+            Error::Store(StoreError::DiskFull(_)) => {
+                let detail = "the coordinator has no space left on its disk: nothing was changed, try again later";
+                Self::new(S::SERVICE_UNAVAILABLE, "disk_full", detail).because(cause).retry_after(SPACE_AGAIN)
+            }
             Error::Store(StoreError::Corrupt(_)) => {
                 let detail = "the store holds something unreadable: `giga alerts` and the coordinator's log name it";
                 Self::new(S::INTERNAL_SERVER_ERROR, "corrupt", detail).because(cause)
@@ -255,6 +259,9 @@ impl From<NotReady> for Problem {
     fn from(reason: NotReady) -> Self {
         match reason {
             NotReady::StoreDamaged(why) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_damaged", why),
+            NotReady::DiskFull(why) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "disk_full", why).retry_after(SPACE_AGAIN)
+            }
         }
     }
 }
@@ -271,6 +278,9 @@ impl From<VaultError> for Problem {
 
 /// When to ask again for what a store or a broker could not do: they come back by themselves, or somebody looks.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Space comes back when an operator frees some.
+const SPACE_AGAIN: Duration = Duration::from_secs(10);
 
 fn refused(refusal: Refusal, detail: String) -> Problem {
     use StatusCode as S;

@@ -77,6 +77,11 @@ impl Server {
         Self { vault: Some(vault), ..self }
     }
 
+    /// What it listens with, unless connections would have to be encrypted.
+    pub(crate) fn into_plain_listener(self) -> Option<TcpListener> {
+        self.tls.is_none().then_some(self.listener)
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address

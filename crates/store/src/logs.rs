@@ -91,6 +91,9 @@ impl DirectoryLogs {
         let shared = Arc::clone(&self.shared);
         match tokio::task::spawn_blocking(move || work(&shared)).await {
             Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => {
+                Err(StoreError::DiskFull(format!("the log of job `{job}` cannot grow: free some space on its disk")))
+            }
             Ok(Err(error)) => Err(StoreError::Unavailable(format!("the log of job `{job}`: {error}"))),
             Err(_) => Err(StoreError::Unavailable("the process is shutting down".to_owned())),
         }

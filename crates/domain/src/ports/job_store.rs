@@ -168,6 +168,9 @@ pub enum StoreError {
     /// It cannot be reached or is overloaded: trying again may help.
     #[error("the store is not available: {0}")]
     Unavailable(String),
+    /// There is no space left for a write: nothing of it is stored, and trying again helps once there is space.
+    #[error("no space left: {0}")]
+    DiskFull(String),
     /// What it holds cannot be read.
     #[error("the store holds something unreadable: {0}")]
     Corrupt(String),

@@ -16,6 +16,7 @@ use store::DirectoryLogs;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::space;
 use super::stores::{self, Opened, Place};
 use super::vault::StoreVault;
 use crate::config::Config;
@@ -47,8 +48,27 @@ pub(super) enum Ended {
 
 impl Coordination {
     /// Opens the store, takes the address, rebuilds memory. A second coordinator on the same folder is refused here.
-    pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
-        Self::open_at(config, config.coordinator.listen.value).await
+    /// On a disk without space it waits until there is some, or until `stop`.
+    pub(super) async fn open(config: &Config, stop: &CancellationToken) -> anyhow::Result<Self> {
+        Self::open_patiently(config, config.coordinator.listen.value, stop).await
+    }
+
+    async fn open_patiently(config: &Config, listen: SocketAddr, stop: &CancellationToken) -> anyhow::Result<Self> {
+        let clock = SystemClock::new();
+        let mut is_first = true;
+        loop {
+            let failure = match Self::open_at(config, listen).await {
+                Err(failure) if space::is_the_reason(&failure, config.data.path()) => failure,
+                opened => return opened,
+            };
+            let options = Options { listen, ..options(config)? };
+            let waited = space::wait(config.data.path(), options, &failure, &clock, stop, is_first).await;
+            waited.map_err(unbound)?;
+            is_first = false;
+            if stop.is_cancelled() {
+                return Err(failure.context("stopped before there was space on the disk"));
+            }
+        }
     }
 
     async fn open_at(config: &Config, listen: SocketAddr) -> anyhow::Result<Self> {
@@ -72,6 +92,7 @@ impl Coordination {
             entropy: Arc::new(SystemEntropy),
         };
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
+        coordinator.set_disk(space::disk(data));
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let restart = CancellationToken::new();
         let server = Server::bind(Options { listen, ..options(config)? }).await.map_err(unbound)?;
@@ -93,7 +114,8 @@ impl Coordination {
     ) -> anyhow::Result<()> {
         let listen = self.server.address();
         while self.run(stop.clone()).await? == Ended::Restored {
-            self = Self::open_at(config, listen).await.context("cannot start again on the restored store")?;
+            let opened = Self::open_patiently(config, listen, &stop).await;
+            self = opened.context("cannot start again on the restored store")?;
             meet(&self.coordinator);
         }
         Ok(())

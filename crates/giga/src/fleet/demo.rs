@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     let stop = signals::stop_on_signal();
     let scene = Scene::set(args)?;
-    let coordination = Coordination::open(&scene.config).await?;
+    let coordination = Coordination::open(&scene.config, &stop).await?;
     let workers = FACTORIES.map(|name| name.parse().map(Worker::new));
     let [east, west] = workers;
     let workers = [east?, west?];

@@ -34,7 +34,7 @@ pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Re
             .hint("check the name; `giga local` without --once makes it"));
     }
     let queue = Queue::open(&root)?;
-    let coordination = open(config).await?;
+    let coordination = open(config, &stop).await?;
     let (coordinator, api) = (Arc::clone(&coordination.coordinator), coordination.api.clone());
     // The coordinator outlives the factory, so that it can give back what it holds.
     let served = CancellationToken::new();
@@ -57,11 +57,11 @@ pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Re
 }
 
 /// Opens the store. A program that a killed keeper was just starting has its files for a moment longer.
-async fn open(config: &Config) -> anyhow::Result<Coordination> {
+async fn open(config: &Config, stop: &CancellationToken) -> anyhow::Result<Coordination> {
     let clock = SystemClock::new();
     let deadline = clock.monotonic() + IN_USE_MAX;
     loop {
-        match Coordination::open(config).await {
+        match Coordination::open(config, stop).await {
             Err(error) if is_in_use(&error) && clock.monotonic() < deadline => clock.sleep(IN_USE_PAUSE).await,
             opened => return opened,
         }

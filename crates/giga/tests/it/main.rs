@@ -14,6 +14,7 @@ mod doctor;
 mod factory;
 mod fleet;
 mod following;
+mod full_disk;
 mod giga;
 mod help;
 mod hygiene;

@@ -73,9 +73,8 @@ impl Trouble {
     pub(super) fn fault(&self) -> StoreError {
         match (self.blame(), self) {
             (Blame::Content, _) => StoreError::Corrupt(format!("the change contradicts what is stored ({self})")),
-            (_, Self::Said(error)) if error.code() == Some(&SqlState::DISK_FULL) => StoreError::Unavailable(
-                "the database server's disk is full: free some space there; nothing that was acknowledged is lost"
-                    .to_owned(),
+            (_, Self::Said(error)) if error.code() == Some(&SqlState::DISK_FULL) => StoreError::DiskFull(
+                "free some space on the disk of the database server; nothing that was acknowledged is lost".to_owned(),
             ),
             (_, _) => StoreError::Unavailable(format!("PostgreSQL cannot do it now ({self})")),
         }

@@ -6,9 +6,8 @@ use rusqlite::{Error, ErrorCode};
 /// The fault behind an error of SQLite.
 pub(super) fn fault(error: &Error) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::Unavailable(
-            "the disk is full: free some space where the database lives; nothing that was acknowledged is lost"
-                .to_owned(),
+        _ if is_full(error) => StoreError::DiskFull(
+            "free some space on the disk of the database; nothing that was acknowledged is lost".to_owned(),
         ),
         Some(
             ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied,
@@ -22,6 +21,17 @@ pub(super) fn fault(error: &Error) -> StoreError {
         Some(_) => StoreError::Unavailable(format!("SQLite cannot do it now ({error})")),
         None => StoreError::Corrupt(error.to_string()),
     }
+}
+
+/// Whether it is for lack of space: the file or the log cannot grow, or the index of the log, which SQLite calls an I/O
+/// error.
+pub(super) fn is_full(error: &Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull) || is_index_full(error)
+}
+
+/// Whether the index of the write-ahead log could not grow. It does so after the log was flushed.
+pub(super) fn is_index_full(error: &Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// The answer once the store has let go of its file.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::connection::Settings;
+use super::fault::is_full;
 use crate::record::DataLoss;
 
 /// Why a database cannot be opened. Nothing was changed in the file.
@@ -89,6 +90,15 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Whether it is for lack of space: there will be space again.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Files { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            Self::Sqlite { source, .. } => is_full(source),
+            _ => false,
+        }
+    }
+
     pub(super) fn files(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Files { path, source }

@@ -8,10 +8,10 @@ use domain::{CommitError, Position, Recorded, Revision, StoreError};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::books::{Books, Ends, Memory};
-use super::fault::{closed, fault};
+use super::fault::{closed, fault, is_full, is_index_full};
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
 use super::row::counter;
@@ -77,7 +77,7 @@ impl Writer {
         let (requests, waiting) = mpsc::channel(waiting_max.max(1));
         let (end, follow) = watch::channel(ends.log);
         let memory = Memory::default();
-        let scribe = Scribe { files, waiting, end, meter, recent, memory, ends, failed: None };
+        let scribe = Scribe { files, waiting, end, meter, recent, memory, ends, failed: None, is_full: false };
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || scribe.run());
         let thread = Mutex::new(Some(thread.map_err(StartError::Thread)?));
         Ok((Self { requests: Some(requests), thread }, follow))
@@ -144,6 +144,8 @@ struct Scribe {
     ends: Ends,
     /// Set by a flush that failed: what is on the disk is then anybody's guess until the file is opened again.
     failed: Option<String>,
+    /// The last change found no space.
+    is_full: bool,
 }
 
 /// Why a transaction was not committed.
@@ -204,8 +206,13 @@ impl Scribe {
             // One of them is at fault: alone, only that one fails.
             Err(Broken::Undone(_)) if units.len() > 1 => units.iter().flat_map(|unit| self.write(&[unit])).collect(),
             Err(Broken::Undone(cause)) => {
-                warn!("A change was not written: {cause}");
+                self.report(&cause);
                 refuse(units.len(), || fault(&cause))
+            }
+            // Nothing sees the transaction unless the process dies before the next one writes over it in the log.
+            Err(Broken::Unknown(cause)) if is_index_full(&cause) => {
+                self.report(&cause);
+                units.iter().map(|_| Err(CommitError::Unknown)).collect()
             }
             Err(Broken::Unknown(cause)) => {
                 error!("The database could not be flushed, and nothing more is written to it: {cause}");
@@ -215,12 +222,24 @@ impl Scribe {
         }
     }
 
+    /// Logs why a change was not written; a full disk once, until there is space again.
+    fn report(&mut self, cause: &rusqlite::Error) {
+        if !is_full(cause) {
+            warn!("A change was not written: {cause}");
+        } else if !std::mem::replace(&mut self.is_full, true) {
+            error!("There is no space left on the disk of the database: changes are refused until there is ({cause})");
+        }
+    }
+
     fn transaction(&mut self, units: &[&Unit]) -> Result<Vec<Outcome>, Broken> {
         let written = self.apply(units);
         if written.is_err() {
             self.memory.forget();
         }
         let (applied, ends, recorded) = written?;
+        if std::mem::take(&mut self.is_full) {
+            info!("There is space again on the disk of the database");
+        }
         self.record(units, &applied, ends, recorded);
         Ok(applied.into_iter().map(outcome).collect())
     }

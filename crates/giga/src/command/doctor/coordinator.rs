@@ -54,8 +54,9 @@ async fn token(config: &Config) -> Check {
 async fn store_alerts(config: &Config) -> Vec<Check> {
     let Ok(client) = connect(config) else { return Vec::new() };
     let Ok(alerts) = client.get::<AlertList>("/alerts").await else { return Vec::new() };
-    let of_store =
-        |alert: &&protocol::Alert| matches!(alert.code, AlertCode::StoreDamaged | AlertCode::UnreadableDocument);
+    let of_store = |alert: &&protocol::Alert| {
+        matches!(alert.code, AlertCode::StoreDamaged | AlertCode::UnreadableDocument | AlertCode::DiskFull)
+    };
     let fail = |alert: &protocol::Alert| Check::fail("store", alert.message.clone(), "see docs/operations.md");
     alerts.items.iter().filter(of_store).map(fail).collect()
 }

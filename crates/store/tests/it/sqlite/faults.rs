@@ -16,7 +16,7 @@ async fn a_full_disk_refuses_the_write_and_loses_nothing() {
 
     let outcomes = sqlite.commit(vec![create(job(1)), big(2), create(job(3))]).await;
 
-    let [Ok(Revision(1)), Err(CommitError::Store(StoreError::Unavailable(advice))), Ok(Revision(1))] = &outcomes[..]
+    let [Ok(Revision(1)), Err(CommitError::Store(StoreError::DiskFull(advice))), Ok(Revision(1))] = &outcomes[..]
     else {
         panic!("{outcomes:?}")
     };
