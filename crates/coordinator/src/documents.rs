@@ -56,7 +56,7 @@ impl Coordinator {
             if !is_unknown || there != expected {
                 let found = match found.map(|found| read(collection, key, found)).transpose() {
                     Ok(found) => found,
-                    // Whoever writes a document that cannot be read repairs it.
+                    // A write over an unreadable document repairs it.
                     Err(error) => {
                         warn!("Replacing {} `{key}`, which cannot be read: {error}", collection.name());
                         expected = there;

@@ -211,7 +211,7 @@ impl Inbox {
         self.modes.borrow_and_update().value.limited_to(&self.products)
     }
 
-    /// Passes an offer on, unless it has ended since it was published: nobody would answer it any more.
+    /// Delivers an offer, unless it has ended since it was published: the coordinator would refuse the answer.
     fn deliver(&self, delivery: Delivery) -> Option<InboxEvent> {
         let message = delivery.message.clone();
         // Under one lock with the look at the offer, so that one that ends now is found by `settle`.

@@ -88,7 +88,7 @@ impl Coordinator {
                 self.know_flags(flags);
             }
         }
-        // Modes that cannot be read are the usual ones until somebody sets them.
+        // Unreadable modes count as the defaults until an administrator sets them.
         for (_, revision) in self.quarantine.of(Collection::Flags).into_iter().filter(|(key, _)| key == KEY) {
             self.know_flags(Versioned { value: Flags::default(), revision });
         }

@@ -1,4 +1,4 @@
-//! Stored documents that cannot be read: passed over, kept as they are, and listed until somebody repairs them [I9].
+//! Unreadable stored documents: skipped, kept verbatim, and listed until an operator repairs or removes them [I9].
 
 use std::collections::BTreeMap;
 

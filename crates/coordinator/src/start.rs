@@ -97,7 +97,7 @@ impl Coordinator {
         for (_, product) in self.documents::<Product>(Collection::Products).await? {
             self.know_product(product);
         }
-        self.stand_in_for_products();
+        self.pause_unreadable_products();
         let default = ProductId::default_product();
         let has_default = || self.desk.lock().products.contains_key(&default);
         if !has_default() {
@@ -118,8 +118,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Jobs of a product whose settings cannot be read stay where they are: it counts as paused until somebody sets it.
-    fn stand_in_for_products(&self) {
+    /// A product whose settings are unreadable counts as paused until an administrator sets them: its jobs stay queued.
+    fn pause_unreadable_products(&self) {
         for (key, revision) in self.quarantine.of(Collection::Products) {
             let Ok(id) = key.parse::<ProductId>() else { continue };
             let value = Product { paused: true, ..Product::new(id) };

@@ -148,7 +148,7 @@ async fn watch(order: &Order) -> io::Result<u8> {
     let mut lifeline = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let input = read_input(&mut lifeline).await?;
     let mut deadline = order.deadline;
-    // The factory was stopped before it wrote the input: the job may be somebody else's by now.
+    // The factory was stopped before it wrote the input: another factory may hold the job by now.
     if deadline.is_some_and(|deadline| deadline.has_passed()) {
         return Ok(GUARD_FAILED);
     }
@@ -270,7 +270,7 @@ struct Messages {
     waiting: BytesMut,
     /// No more input goes out.
     is_ended: bool,
-    /// How much of a message that nobody wants is still to come.
+    /// Bytes of an unwanted message that are still to be read and dropped.
     skip: u64,
     /// The latest deadline, until it is taken.
     deadline: Option<LeaseDeadline>,

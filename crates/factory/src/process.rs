@@ -71,7 +71,7 @@ pub enum End {
     TimedOut,
     /// We ended it: it said nothing for too long.
     FellSilent,
-    /// We ended it: somebody asked for it, or its lease expired.
+    /// The factory or the guard ended it: it was cancelled, or its lease expired.
     Cancelled,
 }
 

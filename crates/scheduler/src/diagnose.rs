@@ -91,7 +91,7 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
     }
 }
 
-/// Nobody has the repository, or those that are configured with it cannot reach its remote.
+/// No factory has the repository, or those that are configured with it cannot reach its remote.
 fn no_factory_has(draft: &Draft, repo: &RepoName) -> Unplaced {
     let unavailable = draft.view.fleet.iter().find_map(|state| {
         let found = state.factory.unavailable_repos.get(repo)?;

@@ -142,7 +142,7 @@ impl StoreRecord {
     }
 }
 
-/// FNV-1a: it finds torn and truncated slots; nobody has to be kept from forging one.
+/// FNV-1a: it detects torn and truncated slots; it is no protection against forgery, and none is needed.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -94,7 +94,7 @@ async fn a_submit_whose_client_hung_up_is_found_by_the_next_sweep_although_nothi
         offered += crate::machine::drain(&mut inbox).await.0.len();
     }
 
-    assert!(offered > 0, "it is offered, and again when nobody answers");
+    assert!(offered > 0, "it is offered, and again when the factory does not answer");
     fleet.coordinator.stop();
     tasks.join_all().await;
 }

@@ -1,5 +1,5 @@
-//! Remotes that this factory cannot use for now. Nobody has failed: the jobs go back, none of theirs comes here, and the
-//! remote is probed until it can be used again.
+//! Remotes that are unavailable to this factory. No attempt is counted: their jobs are requeued, the coordinator offers
+//! none of them here, and the factory probes the remote until it is available again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -226,7 +226,7 @@ impl Station {
                 message: format!("the state disk of this factory is full: {}", chain(&trouble)),
                 insights: run.record.insights.clone(),
             },
-            // Nobody has failed: another factory may reach the remote, or this one later.
+            // No attempt failed: another factory may reach the remote, or this one later.
             Trouble::Host(_) if let Some(message) = unavailable => {
                 Verdict::NotHere { message, insights: run.record.insights.clone() }
             }

@@ -88,5 +88,8 @@ async fn unreadable_documents_prevent_no_start_and_are_listed() {
     assert_eq!(kept.value, bad, "it is kept as it was");
     assert!(paused.paused, "a product whose settings cannot be read starts nothing");
     assert!(!repaired.items.iter().any(|alert| alert.message.contains("`default`")), "{repaired:?}");
-    assert!(fleet.coordinator.generation() > domain::Generation(0), "nobody knows whom to fence: everybody is");
+    assert!(
+        fleet.coordinator.generation() > domain::Generation(0),
+        "which holders to fence is unknown: all of them are fenced"
+    );
 }

@@ -140,7 +140,7 @@ async fn a_body_of_a_gigabyte_is_refused_before_it_arrives() {
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
 }
 
-/// Clients that connect and say nothing lock nobody out (SECURITY, slow or greedy clients).
+/// Idle connections lock out no new client (SECURITY, slow or greedy clients).
 #[tokio::test]
 async fn idle_connections_make_room_for_new_ones() {
     let fleet = Fleet::limited(Limits { connections_max: 4, ..Limits::default() }).await;

@@ -201,7 +201,7 @@ async fn row_34_no_call_of_one_factory_touches_anothers_job() {
     let held = Held::by(&fleet, &victim).await;
     let insider = fleet.factory("insider").await;
     let outsider = fleet.factory_for("outsider", &["other"]).await;
-    // Whoever kept the lease alive, or its factory, would be seen.
+    // A call that renewed the victim's lease or presence would show here.
     clock.advance(Duration::from_secs(20));
     let before = state_of(&fleet, &held).await;
 

@@ -88,7 +88,7 @@ impl Postgres {
 }
 
 fn versioned(row: &Row) -> Result<Versioned<Value>, StoreError> {
-    // What is no JSON is handed on as the text that it is: whoever expects a document reports it, and others are read.
+    // Invalid JSON is returned as text: the caller that expects a document reports it, and the other documents load.
     let text = String::from_utf8_lossy(column(row, 1)?);
     let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text.into_owned()));
     Ok(Versioned { value, revision: Revision(counter(row, 0)?) })

@@ -49,7 +49,7 @@ impl FleetStore for Sqlite {
 }
 
 fn versioned(row: &Row<'_>) -> rusqlite::Result<Versioned<Value>> {
-    // What is no JSON is handed on as the text that it is: whoever expects a document reports it, and others are read.
+    // Invalid JSON is returned as text: the caller that expects a document reports it, and the other documents load.
     let text = row.get_ref(1)?.as_str()?;
     let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     Ok(Versioned { value, revision: Revision(counter(row, 0)?) })

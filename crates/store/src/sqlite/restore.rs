@@ -84,7 +84,7 @@ pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
     }
     let incoming = open_unchanged(&staged).map_err(OpenError::sqlite(&staged))?;
     let generation = backup::generation(&incoming).map_err(OpenError::sqlite(&staged))?;
-    // Before the files move: whoever finishes after a crash in between writes the same record again.
+    // Before the files move: a restart that completes the restore writes the same record again.
     identity::begin_record(&incoming, database)?;
     drop(incoming);
     let kept = aside(database, generation);

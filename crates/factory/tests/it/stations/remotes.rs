@@ -164,7 +164,7 @@ async fn a_merge_whose_remote_is_away_is_put_off() {
     assert!(merging.errand.is_some(), "{merging:?}");
 }
 
-/// [I9]: somebody has put something else on the base meanwhile.
+/// [I9]: the base has a conflicting commit by now.
 #[tokio::test]
 async fn a_merge_into_a_base_that_was_changed_is_an_alert() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
