@@ -7,15 +7,20 @@
 //!
 //! The pipe brings the lease's deadline as well, again after each renewal. The guard ends the program when that instant
 //! passes, on its own clock: a factory that is stopped, or swapped out, or starved holds its pipe open and ends nothing [I7].
+//!
+//! A guard is two processes, so that the program does not outlive a guard that is killed while its factory is stopped. The
+//! outer one leads the group and waits for the inner one, which does everything else. When the inner one is killed, the
+//! outer one kills the program; when the outer one is killed, the kernel tells the inner one, which ends the program.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
+use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
@@ -38,6 +43,8 @@ const DEADLINE: u8 = b'd';
 const GRACE_OPTION: &str = "--grace-ms";
 const ACCOUNT_OPTION: &str = "--as";
 const LEASE_OPTION: &str = "--lease";
+/// Comes first in the command line of an inner guard, with the process of the outer one.
+const INNER_OPTION: &str = "--inner";
 
 /// How long a guard sleeps at most before it looks at the deadline again. Timers stand still while the machine is
 /// suspended and the deadline's clock does not: this long after it wakes up the guard knows.
@@ -45,7 +52,12 @@ const DEADLINE_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs in the guard process: `args` are what followed the hidden subcommand. Gives the exit code to leave with.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
-    let Some(order) = Order::parse(args) else {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let (outer, order) = match args.split_first() {
+        Some((option, [outer, order @ ..])) if option == INNER_OPTION => (Some(outer.as_os_str()), order),
+        _ => (None, args.as_slice()),
+    };
+    let Some(order) = Order::parse(order.iter().cloned()) else {
         return failed(
             &"expected `--grace-ms <n> [--as <uid>:<gid>] [--lease <ns>:<ns>] [<what it reaches> <path>] … -- <program> …`",
         );
@@ -54,9 +66,56 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
-    let code = runtime.block_on(watch(&order)).unwrap_or_else(|error| failed(&error));
+    let code = match outer {
+        Some(outer) => runtime.block_on(watch(&order, outer)),
+        None => runtime.block_on(oversee(&args)),
+    };
+    let code = code.unwrap_or_else(|error| failed(&error));
     end_descendants();
     code
+}
+
+/// The outer guard: starts the inner one with its own standard streams, and waits for its end.
+async fn oversee(args: &[OsString]) -> io::Result<u8> {
+    adopt_orphans()?;
+    let mut told_to_end = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+    let line: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let role = &line[..line.len().saturating_sub(args.len())];
+    let mut inner = Command::new(this_program()?)
+        .args(role)
+        .args([INNER_OPTION.into(), OsString::from(getpid().as_raw_nonzero().to_string())])
+        .args(args)
+        .spawn()?;
+    let [term, int, hup] = &mut told_to_end;
+    loop {
+        tokio::select! {
+            status = inner.wait() => return Ok(code(exit_code(status?))),
+            () = told(term) => {}
+            () = told(int) => {}
+            () = told(hup) => {}
+        }
+        // A signal to the whole group has reached it already, and it ends its program once.
+        signal_child(&inner, Signal::TERM);
+    }
+}
+
+/// Has the kernel send this process a signal when the outer guard dies. An outer guard that is dead already is an error.
+fn follow_outer(outer: &OsStr) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+    match getppid().is_some_and(|parent| is_named(parent, outer)) {
+        true => Ok(()),
+        false => Err(io::Error::other("the outer guard was killed")),
+    }
+}
+
+fn is_named(pid: Pid, name: &OsStr) -> bool {
+    OsStr::new(&pid.as_raw_nonzero().to_string()) == name
+}
+
+/// The program of this process, also when its file was replaced by an upgrade.
+fn this_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }
 
 /// What a factory writes to its guard.
@@ -141,10 +200,11 @@ impl Order {
     }
 }
 
-async fn watch(order: &Order) -> io::Result<u8> {
+async fn watch(order: &Order, outer: &OsStr) -> io::Result<u8> {
     adopt_orphans()?;
     // Taken before the program starts: a signal to our group must not end us before it.
     let mut told_to_end = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+    follow_outer(outer)?;
     let mut lifeline = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let input = read_input(&mut lifeline).await?;
     let mut deadline = order.deadline;
@@ -170,7 +230,9 @@ async fn watch(order: &Order) -> io::Result<u8> {
         () = told(hup) => {}
     }
     let until_killed = deadline.map_or(order.grace, |deadline| deadline.kill_at.remaining());
-    end(&mut child, order.grace.min(until_killed)).await
+    // Named after the outer guard if that one leads it, also once it is dead.
+    let group = Some(getpgrp()).filter(|group| is_named(*group, outer));
+    end(&mut child, group, order.grace.min(until_killed)).await
 }
 
 fn start(order: &Order) -> io::Result<Child> {
@@ -324,13 +386,18 @@ async fn told(signal: &mut io::Result<tokio::signal::unix::Signal>) {
     }
 }
 
-async fn end(child: &mut Child, grace: Duration) -> io::Result<u8> {
-    if getpgrp() == getpid() {
+fn signal_child(child: &Child, signal: Signal) {
+    let id = child.id().and_then(|id| i32::try_from(id).ok());
+    if let Some(pid) = id.and_then(Pid::from_raw) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+async fn end(child: &mut Child, group: Option<Pid>, grace: Duration) -> io::Result<u8> {
+    match group {
         // We are in this group too, and have handlers for it.
-        let _ = kill_process_group(getpgrp(), Signal::TERM);
-    } else if let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
-    {
-        let _ = rustix::process::kill_process(pid, Signal::TERM);
+        Some(group) => drop(kill_process_group(group, Signal::TERM)),
+        None => signal_child(child, Signal::TERM),
     }
     let polite = tokio::time::timeout(grace, child.wait()).await;
     let status = match polite {
@@ -360,8 +427,8 @@ fn end_descendants() {
             below.extend(processes.iter().filter(|found| found.parent == parent).map(|found| found.pid));
             next += 1;
         }
-        for pid in below.into_iter().skip(1).filter_map(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        for pid in below.into_iter().skip(1).filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
         }
         // Without /proc nobody was killed, and the factory ends the group; waiting could take for ever.
         let options = if processes.is_empty() {

@@ -283,7 +283,9 @@ fn is_disk_full(trouble: &Trouble) -> bool {
         }
         cause = error.source();
     }
-    chain(trouble).contains("No space left on device")
+    let text = chain(trouble);
+    // The second is what git itself says of a failed write.
+    text.contains("No space left on device") || text.contains("Out of diskspace")
 }
 
 /// An error with everything that caused it, in one line.

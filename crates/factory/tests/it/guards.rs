@@ -61,6 +61,10 @@ impl Victim {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
+    fn stop_factory(&self) {
+        self.signal(i32::try_from(self.process.id()).unwrap(), Signal::STOP);
+    }
+
     fn kill_factory(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -83,11 +87,36 @@ async fn an_engine_does_not_outlive_its_factory_killed_without_warning() {
 }
 
 #[tokio::test]
+async fn row_35_an_engine_ends_with_its_inner_guard_while_the_factory_is_stopped() {
+    let mut victim = Victim::up(SHORT).await;
+    victim.stop_factory();
+
+    victim.signal(victim.pid("guard"), Signal::KILL);
+
+    victim.wait_until_nothing_is_left().await;
+    victim.kill_factory();
+}
+
+#[tokio::test]
+async fn row_35_an_engine_ends_with_its_outer_guard_while_the_factory_is_stopped() {
+    let mut victim = Victim::up(SHORT).await;
+    victim.stop_factory();
+
+    victim.signal(victim.mark().pid, Signal::KILL);
+
+    victim.wait_until_nothing_is_left().await;
+    victim.kill_factory();
+}
+
+#[tokio::test]
 async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
     let mut victim = Victim::up(SHORT).await;
     // Stopped first, so that the factory cannot clean up after the guard.
-    victim.signal(i32::try_from(victim.process.id()).unwrap(), Signal::STOP);
-    victim.signal(victim.pid("guard"), Signal::KILL);
+    victim.stop_factory();
+    for signal in [Signal::STOP, Signal::KILL] {
+        victim.signal(victim.mark().pid, signal);
+        victim.signal(victim.pid("guard"), signal);
+    }
     victim.kill_factory();
     eventually("the guard's death", || !runs(victim.pid("guard"))).await;
     assert!(runs(victim.pid("engine")) && runs(victim.pid("fled")), "there is nothing to sweep");
