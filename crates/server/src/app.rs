@@ -10,6 +10,7 @@ use protocol::Metrics;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::body_budget::BodyBudget;
 use crate::failures::WrongTokens;
 use crate::hosts::Hosts;
 use crate::openapi;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) hosts: Hosts,
     pub(crate) wrong_tokens: WrongTokens,
     pub(crate) streams: Arc<Streams>,
+    /// What the bodies of requests may take in memory.
+    pub(crate) body_budget: BodyBudget,
     /// What the bodies of webhooks may take.
     pub(crate) webhook_bodies: WebhookBodies,
     /// Changes and copies that were asked for: each is finished, whoever hangs up.
@@ -103,6 +106,7 @@ impl App {
             hosts: Hosts::new(bound.ip(), &options.allowed_hosts),
             wrong_tokens: WrongTokens::new(Arc::clone(&clock), &limits),
             streams: Arc::new(Streams::new(limits.streams_per_token_max, closing)),
+            body_budget: BodyBudget::default(),
             webhook_bodies: WebhookBodies::default(),
             changes: TaskTracker::new(),
             proxy: if options.behind_proxy { Proxy::Trusted } else { Proxy::None },

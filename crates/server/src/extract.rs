@@ -2,20 +2,20 @@
 
 use std::fmt::Display;
 use std::str::FromStr;
-use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Query, RawPathParams, Request};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use domain::ProductId;
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use protocol::{Action, Submit};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
 use crate::app::App;
+use crate::body_budget::Reservation;
 use crate::problem::Problem;
 
 /// Ordinary requests are a few hundred bytes; a heartbeat with a thousand capabilities is the longest.
@@ -49,8 +49,8 @@ impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for Sent<T, LEN
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let is_json = content_type(request.headers()).is_some_and(is_json);
         let target = Target::of(&request);
-        let body = read(request, app.limits.body_time_max, LEN_MAX).await?;
-        match body.as_ref() {
+        let body = read(request, app, LEN_MAX).await?;
+        match body.bytes.as_ref() {
             b"" => parse(b"{}").map(Self),
             _ if !is_json => Err(Problem::content_type("application/json")),
             bytes => target.parse(bytes, app).map(Self),
@@ -65,7 +65,7 @@ impl<const LEN_MAX: usize> FromRequest<App> for SentBytes<LEN_MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        read(request, app.limits.body_time_max, LEN_MAX).await.map(Self)
+        read(request, app, LEN_MAX).await.map(|body| Self(body.bytes))
     }
 }
 
@@ -84,11 +84,11 @@ impl FromRequest<App> for SentJob {
         }
         let kind = content_type(request.headers()).map(str::to_owned).unwrap_or_default();
         let target = Target::of(&request);
-        let body = read(request, app.limits.body_time_max, MANIFEST_LEN_MAX).await?;
+        let body = read(request, app, MANIFEST_LEN_MAX).await?;
         let mut submit = if is_json(&kind) {
-            target.parse::<Submit>(&body, app)?
+            target.parse::<Submit>(&body.bytes, app)?
         } else if matches!(kind.as_str(), "text/markdown" | "text/x-markdown") {
-            let body_md = String::from_utf8(body.into())
+            let body_md = String::from_utf8(body.bytes.into())
                 .map_err(|error| Problem::invalid(format!("the manifest is not UTF-8: {error}")))?;
             Submit { body_md, ..Submit::default() }
         } else {
@@ -185,10 +185,18 @@ async fn path_part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> 
     found.ok_or_else(|| Problem::no_such_route(parts.uri.path()))
 }
 
-async fn read(request: Request, time_max: Duration, len_max: usize) -> Result<Bytes, Problem> {
+/// A body that has arrived, with its part of the budget until it is parsed.
+struct Received {
+    bytes: Bytes,
+    _reserved: Reservation,
+}
+
+async fn read(request: Request, app: &App, len_max: usize) -> Result<Received, Problem> {
+    let mut reserved = app.body_budget.reserve(&request);
     let mut body = request.into_body();
-    match tokio::time::timeout(time_max, read_all(&mut body, len_max)).await {
-        Ok(read) => read,
+    let time_max = app.limits.body_time_max;
+    match tokio::time::timeout(time_max, read_all(&mut body, len_max, &mut reserved)).await {
+        Ok(read) => read.map(|bytes| Received { bytes, _reserved: reserved }),
         Err(_) => {
             let seconds = time_max.as_secs_f32();
             Err(Problem::unfinished_body(format!("the body did not arrive within {seconds} seconds")))
@@ -196,21 +204,36 @@ async fn read(request: Request, time_max: Duration, len_max: usize) -> Result<By
     }
 }
 
-async fn read_all(body: &mut Body, len_max: usize) -> Result<Bytes, Problem> {
+async fn read_all(body: &mut Body, len_max: usize, reserved: &mut Reservation) -> Result<Bytes, Problem> {
     let len_min = body.size_hint().lower();
     let is_too_large = len_min > len_max as u64;
     if is_too_large {
         skip(body, len_min).await;
         return Err(Problem::too_large(len_max));
     }
-    match Limited::new(&mut *body, len_max).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
+    let mut received = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Problem::unfinished_body(format!("the body broke off: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let len = received.len() + rest.len() + data.len();
+        if len > len_max {
             skip(body, 0).await;
-            Err(Problem::too_large(len_max))
+            return Err(Problem::too_large(len_max));
         }
-        Err(error) => Err(Problem::unfinished_body(format!("the body broke off: {error}"))),
+        reserved.grow_to(len)?;
+        // Most bodies are one frame, which is not copied.
+        match received.is_empty() && rest.is_empty() {
+            true => received = data,
+            false => {
+                if rest.is_empty() {
+                    rest.extend_from_slice(&std::mem::take(&mut received));
+                }
+                rest.extend_from_slice(&data);
+            }
+        }
     }
+    Ok(if rest.is_empty() { received } else { rest.freeze() })
 }
 
 async fn skip(body: &mut Body, len_min: u64) {

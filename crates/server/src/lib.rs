@@ -5,6 +5,7 @@
 mod answer;
 mod api;
 mod app;
+mod body_budget;
 mod caller;
 mod connection;
 mod connections;

@@ -105,7 +105,7 @@ impl Problem {
 
     /// More bodies of webhooks at one time than are read.
     pub(crate) fn too_many_bodies() -> Self {
-        let detail = "too many webhooks are being received: send this one again later";
+        let detail = "too many or too large requests are being received: send this one again later";
         Self::rate_limited(detail, Duration::from_secs(5))
     }
 
