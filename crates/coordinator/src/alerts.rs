@@ -28,7 +28,7 @@ impl Coordinator {
             items.extend(self.errand_alerts(who));
             items.extend(self.factory_alerts());
             items.extend(self.unresponsive_alerts());
-            items.extend(self.remote_alerts());
+            items.extend(self.remote_alerts(who));
             items.extend(self.disk_alerts());
         }
         items.extend(self.merge_alerts(who));
@@ -43,6 +43,13 @@ impl Coordinator {
                 "the broker called a new dispatch of job `{job}` a duplicate: its duplicate detection is at fault"
             );
             items.push(alert(AlertCode::DuplicateDispatch, message, since, Some(job)));
+        }
+        if !who.products().is_empty() {
+            let desk = self.desk.lock();
+            items.retain(|alert| match &alert.factory_id {
+                Some(factory) => self.shows_factory(who, &desk, factory),
+                None => alert.code != AlertCode::UnreadableDocument,
+            });
         }
         items.sort_by_key(|alert| (alert.code, alert.since));
         Ok(AlertList { items })
@@ -194,12 +201,13 @@ impl Coordinator {
     }
 
     /// Repositories that a live factory cannot use, each with its remote's answer.
-    fn remote_alerts(&self) -> Vec<Alert> {
+    fn remote_alerts(&self, who: &Principal) -> Vec<Alert> {
         let desk = self.desk.lock();
         let live = desk.fleet.iter().filter(|state| state.presence == Presence::Live);
         let unavailable = live.flat_map(|state| {
             let id = &state.factory.id;
-            state.factory.unavailable_repos.iter().map(move |(repo, found)| (id, repo, found))
+            let repos = state.factory.unavailable_repos.iter().filter(|(repo, _)| desk.shows_repo(who, repo));
+            repos.map(move |(repo, found)| (id, repo, found))
         });
         let told = unavailable.take(LOOKED_AT_MAX).map(|(id, repo, found)| {
             let message = format!("factory `{id}` cannot reach the remote of `{repo}`: {}", found.message);

@@ -13,7 +13,7 @@ impl Coordinator {
     /// Every factory and why, in words and in figures.
     pub async fn explain(&self, who: &Principal, id: JobId) -> Result<Explained, Error> {
         let job = self.visible(who, id).await?;
-        let now = self.full_forecast(&job.value);
+        let now = self.explanation_for(who, self.full_forecast(&job.value));
         let then = self.last_dispatch(&job.value).await?;
         let summary = self.summary(&job.value, &now).await?;
         Ok(Explained { job: JobView::of(&job.value, job.revision), summary, now, then })
@@ -33,6 +33,14 @@ impl Coordinator {
     /// The same, with what speaks for and against every factory.
     pub(crate) fn full_forecast(&self, job: &Job) -> Explanation {
         self.look_ahead(job, scheduler::explain)
+    }
+
+    /// An explanation with the factories that the caller may see.
+    pub(crate) fn explanation_for(&self, who: &Principal, explanation: Explanation) -> Explanation {
+        let desk = self.desk.lock();
+        let mut shown = explanation;
+        shown.factories.retain(|fit| self.shows_factory(who, &desk, &fit.factory));
+        shown
     }
 
     fn look_ahead(&self, job: &Job, by: fn(&FleetView, Demand) -> Explanation) -> Explanation {

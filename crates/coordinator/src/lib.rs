@@ -50,6 +50,7 @@ mod submit;
 mod sweep;
 mod tail;
 mod tokens;
+mod visibility;
 mod windows;
 mod words;
 

@@ -216,6 +216,9 @@ impl Coordinator {
         who.look()?;
         let known = self.factory(id)?;
         let desk = self.desk.lock();
+        if !self.shows_factory(who, &desk, id) {
+            return Err(Error::NoSuchFactory(id.clone()));
+        }
         let pulse = desk.pulses.get(id);
         let seats = desk.seated(id).filter_map(|job| seat_in_use(who, &job.value, id)).collect();
         Ok(FactoryView {
@@ -227,8 +230,8 @@ impl Coordinator {
             },
             last_heartbeat_at: pulse.map(|pulse| pulse.last),
             engines: engines_for(who, id, self.engines_shown(&desk, &known.value)),
-            capabilities: known.value.capabilities,
-            repos: known.value.repos,
+            capabilities: known.value.capabilities.into_iter().filter(|one| desk.shows_capability(who, one)).collect(),
+            repos: known.value.repos.into_iter().filter(|repo| desk.shows_repo(who, repo)).collect(),
             seat_limit: known.value.seat_limit,
             seats,
             load: pulse.map_or(0.0, |pulse| pulse.load),
@@ -242,15 +245,17 @@ impl Coordinator {
     }
 }
 
-/// The engines of a factory without their credentials where the caller is another factory: one that knows a credential
-/// could register it as its own and report its usage window as used up.
+/// The engines of a factory. Their credentials are shown to the factory itself and to callers of all products: another
+/// factory that knows a credential could register it as its own and report its usage window as used up.
 fn engines_for(who: &Principal, id: &FactoryId, engines: Vec<EngineHealth>) -> Vec<EngineHealth> {
-    match who.factory() {
-        Ok(caller) if caller != id => {
-            engines.into_iter().map(|engine| EngineHealth { credential: None, ..engine }).collect()
-        }
-        Ok(_) | Err(_) => engines,
+    let shows_credentials = match who.factory() {
+        Ok(caller) => caller == id,
+        Err(_) => who.products().is_empty(),
+    };
+    if shows_credentials {
+        return engines;
     }
+    engines.into_iter().map(|engine| EngineHealth { credential: None, ..engine }).collect()
 }
 
 fn seat_in_use(who: &Principal, job: &Job, factory: &FactoryId) -> Option<SeatsInUse> {

@@ -38,13 +38,17 @@ impl Coordinator {
             evidence: Vec::new(),
             message: request.message.as_deref().map(cut),
         };
-        let quota_hit =
-            |window: UsageWindow| StageEvent::QuotaHit { holder: holder.clone(), window, account: account.clone() };
+        let quota_hit = |window: UsageWindow, not_before| StageEvent::QuotaHit {
+            holder: holder.clone(),
+            window,
+            account: account.clone(),
+            not_before,
+        };
         // Whoever has no right to the job any more has no say about the login either. Asked before the window is written,
         // which comes first: a job that is queued again must not meet the same login before it rests.
         let unnamed = UsageWindow { engine: request.engine.clone(), window: None, until: None };
         let job = self.read(id).await?;
-        self.lifted((*job.value).clone())?.apply(quota_hit(unnamed), self.now(), who.actor())?;
+        self.lifted((*job.value).clone())?.apply(quota_hit(unnamed, None), self.now(), who.actor())?;
         let window = self.use_up(&credential, id, request).await?;
         fail_point!("quota::window_written");
         let shown = window.shown();
@@ -52,7 +56,9 @@ impl Coordinator {
             .amend(id, |job| {
                 let now = self.now();
                 let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
-                job.apply(quota_hit(shown.clone()), now, who.actor()).map(Decision::Write)
+                // A factory that invents credentials must not fill the store with runs.
+                let not_before = self.settings.retry.after_release(job.releases(), now);
+                job.apply(quota_hit(shown.clone(), not_before), now, who.actor()).map(Decision::Write)
             })
             .await?;
         fail_point!("quota::committed");

@@ -41,7 +41,7 @@ impl Coordinator {
     pub async fn submit_dry(&self, who: &Principal, request: Submit) -> Result<Submitted, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let job = Versioned { value: Arc::new(prepared.job), revision: domain::Revision(0) };
-        let forecast = self.full_forecast(&job.value);
+        let forecast = self.explanation_for(who, self.full_forecast(&job.value));
         Ok(submitted(Taken { job, created: false, warnings: prepared.warnings }, forecast))
     }
 

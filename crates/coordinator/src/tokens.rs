@@ -73,7 +73,7 @@ impl TokenBook {
         self.by_hash.read().get(hash).map(|token| token.value.clone())
     }
 
-    fn matching(&self, wanted: impl Fn(&Token) -> bool) -> Vec<(String, Revision, Token)> {
+    pub(crate) fn matching(&self, wanted: impl Fn(&Token) -> bool) -> Vec<(String, Revision, Token)> {
         let tokens = self.by_hash.read();
         let matches = tokens.iter().filter(|(_, token)| wanted(&token.value));
         matches.map(|(hash, token)| (hash.clone(), token.revision, token.value.clone())).collect()

@@ -165,9 +165,9 @@ impl Stage {
             (Self::Building { .. }, E::Asked { question, .. }) => {
                 Ok(Self::Blocked { on: Obstacle::Question(question.clone()) })
             }
-            (Self::Building { .. }, E::QuotaHit { .. })
-            | (Self::Assigned { .. } | Self::Building { .. }, E::Preempted { .. }) => Ok(Self::waiting(None)),
-            (Self::Assigned { .. } | Self::Building { .. }, E::Released { not_before, .. }) => {
+            (Self::Assigned { .. } | Self::Building { .. }, E::Preempted { .. }) => Ok(Self::waiting(None)),
+            (Self::Building { .. }, E::QuotaHit { not_before, .. })
+            | (Self::Assigned { .. } | Self::Building { .. }, E::Released { not_before, .. }) => {
                 Ok(Self::waiting(*not_before))
             }
             (

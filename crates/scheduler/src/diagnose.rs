@@ -73,7 +73,7 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
         (Gate::Product, _) => Unplaced::ProductPaused { product: shape.product.clone() },
         (Gate::Capabilities, _) => no_factory_offers(draft, needs),
         (Gate::Engine, _) => Unplaced::NoFactoryRunsEngine { engines: shape.engines.clone() },
-        (Gate::Repo, Some(repo)) => no_factory_has(draft, repo),
+        (Gate::Repo, Some(repo)) => no_factory_has(draft, needs, repo),
         (Gate::Scope, _) => Unplaced::OutOfScope { product: shape.product.clone() },
         (Gate::There, _) => Unplaced::Away { factory },
         (Gate::Heard, _) => Unplaced::Warming,
@@ -92,8 +92,10 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
 }
 
 /// No factory has the repository, or those that are configured with it cannot reach its remote.
-fn no_factory_has(draft: &Draft, repo: &RepoName) -> Unplaced {
-    let unavailable = draft.view.fleet.iter().find_map(|state| {
+fn no_factory_has(draft: &Draft, needs: &Needs, repo: &RepoName) -> Unplaced {
+    let product = &needs.shape.product;
+    let serving = draft.view.fleet.iter().filter(|state| state.products.is_empty() || state.products.contains(product));
+    let unavailable = serving.into_iter().find_map(|state| {
         let found = state.factory.unavailable_repos.get(repo)?;
         Some((state.factory.id.clone(), found.message.clone()))
     });
@@ -149,10 +151,12 @@ fn no_factory_offers(draft: &Draft, needs: &Needs) -> Unplaced {
     Unplaced::NoFactoryOffers { missing: nowhere, nearest }
 }
 
-/// The factory that lacks the fewest tokens; of several a live one, then by id.
+/// The factory that lacks the fewest tokens; of several a live one, then by id. Factories of other products are not named:
+/// the submitter may not know of them [T3].
 fn nearest(draft: &Draft, needs: &Needs) -> Option<Nearest> {
     let fleet = draft.view.fleet;
-    let groups = fleet.kinds().iter().flat_map(|(id, kind)| draft.alike(id, kind));
+    let serving = fleet.kinds().iter().filter(|(_, kind)| kind.covers(&needs.shape.product));
+    let groups = serving.flat_map(|(id, kind)| draft.alike(id, kind));
     let ranks = groups.flat_map(|alike| {
         let wanted = needs.held.iter().filter_map(move |repo| alike.cohort.holders.get(repo)?.first());
         alike.cohort.by_load.first().into_iter().chain(wanted).map(move |rank| (alike, rank))

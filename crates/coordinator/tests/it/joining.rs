@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use coordinator::Error;
-use domain::{FactoryId, FailureReason, Grant, Refusal, StageName};
-use protocol::{Directive, Enroll, ErrandOutcome, Held, NewToken, Presence};
+use coordinator::{Error, Principal};
+use domain::{Clock, FactoryId, FailureReason, Grant, Refusal, StageName, UnavailableRepo};
+use protocol::{Directive, Enroll, ErrandOutcome, Heartbeat, Held, NewToken, Presence, ProductSettings};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, IN_REPO, PLAIN};
@@ -363,4 +363,26 @@ async fn an_enrolment_whose_answer_was_lost_is_given_the_same_token_again() {
     assert_eq!(first.token, again.token);
     assert!(fleet.coordinator.authenticate(&first.token).is_ok());
     assert!(matches!(thief, Some(Error::Unauthenticated)), "a join token is good once");
+}
+
+#[tokio::test]
+async fn an_alert_about_another_products_repository_is_not_shown() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let owned = ProductSettings { repos: Some(["secret".parse().unwrap()].into()), ..ProductSettings::default() };
+    fleet.coordinator.put_product(&fleet.admin, &"beta".parse().unwrap(), owned).await.unwrap();
+    let unavailable = UnavailableRepo { message: "gone".to_owned(), since: fleet.bench.clock.now() };
+    let unavailable_repos = [("secret".parse().unwrap(), unavailable)].into();
+    let heartbeat = Heartbeat { unavailable_repos, ..mac.heartbeat(protocol::PROTOCOL_VERSION) };
+    fleet.coordinator.heartbeat(&mac.who, heartbeat).await.unwrap();
+    let alpha = ["alpha".parse().unwrap()].into();
+    let viewer = Principal { grant: Grant::Viewer { products: alpha }, ..fleet.admin.clone() };
+
+    let mut codes = Vec::new();
+    for who in [&fleet.admin, &viewer] {
+        let alerts = fleet.coordinator.alerts(who).await.unwrap().items;
+        codes.push(alerts.into_iter().map(|alert| alert.code).collect::<Vec<_>>());
+    }
+
+    assert_eq!(codes, vec![vec![protocol::AlertCode::RemoteUnavailable], vec![]]);
 }

@@ -158,6 +158,7 @@ impl Job {
     fn put_run_off(&mut self, window: &UsageWindow, account: &Account, at: Timestamp) {
         let message = account.message.clone().unwrap_or_else(|| window.to_string());
         self.state.message = Some(window.to_string());
+        self.state.releases += 1;
         self.charge_run(account);
         self.end_run(RunOutcome::QuotaWindow, Some(message), at);
     }

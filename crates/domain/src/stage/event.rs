@@ -79,8 +79,9 @@ pub enum StageEvent {
     Completed { holder: Holder, completion: Completion, promote_until: Timestamp },
     /// The agent asks a person.
     Asked { holder: Holder, question: String, account: Account },
-    /// The engine's usage window is used up. It is the login's: another one may take the job at once.
-    QuotaHit { holder: Holder, window: UsageWindow, account: Account },
+    /// The engine's usage window is used up. It is the credential's: another one may take the job at once. A job that is
+    /// given back again and again waits for longer each time.
+    QuotaHit { holder: Holder, window: UsageWindow, account: Account, not_before: Option<Timestamp> },
     /// The holder gives the job back; one that is given back again and again waits for longer each time.
     Released { holder: Holder, message: Option<String>, insights: Insights, not_before: Option<Timestamp> },
     /// The holder's attempt failed; the coordinator's verdict says what follows.

@@ -494,3 +494,76 @@ async fn accepting_and_releasing_in_a_loop_is_slowed_down() {
     let shown: Value = fleet.admin.get(&format!("/jobs/{job}")).await.unwrap();
     assert!(shown["notBefore"].is_string() || shown["job"]["notBefore"].is_string(), "{shown}");
 }
+
+#[tokio::test]
+async fn reporting_used_up_windows_in_a_loop_is_slowed_down() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.factory("worker").await;
+    let mut inbox = worker.inbox().await;
+    let job = fleet.submit("# A hot potato\n").await;
+
+    for _ in 0..3 {
+        let accepted = worker.take_next(&mut inbox).await;
+        let epoch = accepted.lease_epoch;
+        worker.start(job, epoch).await.unwrap();
+        let quota = json!({ "leaseEpoch": epoch, "engine": "invented", "credential": "" });
+        let _: Value = worker.client.post(&format!("/jobs/{job}/quota"), &quota).await.unwrap();
+    }
+
+    let shown: Value = fleet.admin.get(&format!("/jobs/{job}")).await.unwrap();
+    assert!(shown["notBefore"].is_string() || shown["job"]["notBefore"].is_string(), "{shown}");
+}
+
+#[tokio::test]
+async fn a_scoped_token_sees_no_factories_of_other_products() {
+    let fleet = Fleet::start().await;
+    for product in ["alpha", "beta"] {
+        fleet.product(product, ProductSettings::default()).await;
+    }
+    let owned = ProductSettings { repos: Some(["beta-repo".parse().unwrap()].into()), ..ProductSettings::default() };
+    fleet.product("beta", owned).await;
+    let shared = fleet.factory("shared").await;
+    let hidden = fleet.factory_for("hidden", &["beta"]).await;
+    for worker in [&shared, &hidden] {
+        let beat = json!({
+            "instance": worker.instance, "capabilities": ["engine:claude"], "seatLimit": 1, "protocol": 1,
+            "repos": ["beta-repo"], "engines": [{ "name": "claude", "credential": "beta-login" }],
+        });
+        let _: Value = worker.client.post("/factories/heartbeat", &beat).await.unwrap();
+    }
+    let alpha: std::collections::BTreeSet<domain::ProductId> = ["alpha".parse().unwrap()].into();
+    let viewer = fleet.client(&fleet.token(domain::Grant::Viewer { products: alpha.clone() }).await.secret);
+    let operator = fleet.client(&fleet.token(domain::Grant::Operator { products: alpha }).await.secret);
+    let other = fleet.factory_for("other", &["alpha"]).await;
+    let manifest = json!({ "bodyMd": "---\nproduct: alpha\ncapabilities: [os:plan9]\n---\n# Waits\n" });
+    let submitted: Value = operator.post("/jobs", &manifest).await.unwrap();
+    let job = submitted["job"]["id"].as_str().unwrap().to_owned();
+
+    for client in [&viewer, &operator, &other.client] {
+        for path in ["/factories", "/alerts", "/factories/shared", &format!("/jobs/{job}/explain")] {
+            let shown: Value = client.get(path).await.unwrap();
+            let text = shown.to_string();
+            assert!(!text.contains("hidden") && !text.contains("beta"), "{path}: {text}");
+        }
+        let shown: Result<Value, _> = client.get("/factories/hidden").await;
+        assert_eq!(crate::fleet::code(shown), "no_such_factory");
+    }
+    let shown: Value = fleet.admin.get("/factories").await.unwrap();
+    assert!(shown.to_string().contains("beta-login"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_factory_does_not_end_its_own_drain() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.factory("worker").await;
+
+    for (client, draining, code) in [
+        (&fleet.admin, true, None),
+        (&worker.client, false, Some("forbidden")),
+        (&worker.client, true, None),
+        (&fleet.admin, false, None),
+    ] {
+        let drained: Result<Value, _> = client.post("/factories/worker/drain", &json!({ "draining": draining })).await;
+        assert_eq!(drained.err().and_then(|error| error.code().map(str::to_owned)).as_deref(), code);
+    }
+}

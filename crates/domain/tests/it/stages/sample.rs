@@ -160,7 +160,12 @@ pub(super) fn failed(job: &Job, reason: FailureReason, verdict: Verdict) -> Stag
 pub(super) fn quota_hit(job: &Job) -> StageEvent {
     let window = UsageWindow { engine: EngineName::command(), window: None, until: Some(later()) };
     let insights = Insights { cost_usd: Some(0.25), ..Insights::default() };
-    StageEvent::QuotaHit { holder: holder(job), window, account: Account { insights, ..Account::default() } }
+    StageEvent::QuotaHit {
+        holder: holder(job),
+        window,
+        account: Account { insights, ..Account::default() },
+        not_before: None,
+    }
 }
 
 pub(super) const RETRY: Verdict = Verdict::Retry { not_before: None };
