@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::board::Board;
 use super::coordinator::{Coordination, make_private_folder};
 use super::signals;
-use super::workers::{Current, Worker};
+use super::workers::{Current, LocalApi, Worker};
 use crate::cli::{GlobalArgs, UpArgs};
 use crate::config::{Config, Overrides};
 use crate::output::Output;
@@ -63,8 +63,8 @@ pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     let fleet = async {
         let [east, west] = &workers;
         let (east, west) = tokio::join!(
-            east.run(&scene.config, &coordinator, &api, stop.clone()),
-            west.run(&scene.config, &coordinator, &api, stop.clone())
+            east.run(&scene.config, &coordinator, LocalApi { url: &api, certificate: None }, stop.clone()),
+            west.run(&scene.config, &coordinator, LocalApi { url: &api, certificate: None }, stop.clone())
         );
         served.cancel();
         east.and(west)

@@ -18,6 +18,7 @@ mod full_disk;
 mod giga;
 mod help;
 mod hygiene;
+mod identity;
 mod init;
 mod local;
 mod pages;
