@@ -20,6 +20,7 @@ mod help;
 mod hygiene;
 mod identity;
 mod init;
+mod joining;
 mod local;
 mod pages;
 mod processes;
