@@ -11,6 +11,7 @@ mod local;
 mod signals;
 mod space;
 pub(crate) mod stores;
+mod tally;
 mod vault;
 mod workers;
 
