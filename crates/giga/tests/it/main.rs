@@ -10,6 +10,7 @@ mod cleaning;
 mod coordinator;
 mod crash;
 mod damage;
+mod docs;
 mod doctor;
 mod factory;
 mod fleet;
