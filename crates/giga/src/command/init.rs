@@ -21,7 +21,7 @@ const FILES: [(&str, &str); 2] =
     [("giga.toml", include_str!("init/giga.toml")), ("job.md", include_str!("init/job.md"))];
 
 /// Where the sample configuration gets the repository that was found.
-const REPOSITORY_MARK: &str = "# A repository that jobs can name.\n";
+const REPOSITORY_MARK: &str = "# A repository that jobs can name: ";
 
 /// The sample job when a repository was found: the first file that it does not have yet.
 const TASKS: [(&str, &str, &str); 3] = [
