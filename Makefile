@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
 TEST_FEATURES := --features giga/failpoints
 
-.PHONY: up build test test-engines test-api check fmt lint unit tools
+.PHONY: up build test test-engines test-api test-docs check fmt lint unit tools
 
 up: tools
 	@$(CARGO) run --release --locked -p giga -- up --demo
@@ -41,6 +41,10 @@ test-engines: tools
 # TypeScript client. A short form of it is part of `unit`.
 test-api: tools
 	GIGA_TEST_API_EXAMPLES=30 scripts/with-api-tools $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- api_tools
+
+# Every shell command in the README and the how-tos, in a scratch directory. Part of `unit` too.
+test-docs: tools
+	$(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- docs::
 
 # What cannot be had from Cargo, named clearly.
 tools:

@@ -107,7 +107,10 @@ impl Coordinator {
                 return Err(Error::NotNow(format!("factory `{factory}` cannot run it: {rest}")));
             }
             if !desk.leases.reserve(request.job_id, process, seats as usize) {
-                return Err(Error::NotNow(format!("all {seats} seats of factory `{factory}` are taken")));
+                return Err(Error::NotNow(format!(
+                    "factory `{factory}` has no free seat (it has {})",
+                    domain::counted(seats, "seat")
+                )));
             }
             KeptSeat { coordinator: self, job: request.job_id, process: process.clone() }
         };

@@ -1,6 +1,6 @@
 //! Everything that can stand in the way of a use case.
 
-use domain::{BrokerError, FactoryId, Finding, JobId, Mode, ProductId, Refusal, RepoName, StoreError};
+use domain::{BrokerError, FactoryId, Finding, JobId, Mode, ProductId, Refusal, RepoName, StoreError, Timestamp};
 
 /// Why a use case did not happen. Nothing was written unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +80,18 @@ pub enum Error {
     /// No token, or one that nobody knows.
     #[error("a valid bearer token is needed: see `giga doctor` for where yours comes from")]
     Unauthenticated,
+    /// The join token was used before.
+    #[error("factory `{by}` has used this join token before: make another with `giga token create --join`")]
+    JoinTokenUsed {
+        /// Who used it.
+        by: FactoryId,
+    },
+    /// The join token is too old.
+    #[error("this join token expired at {at}: make another with `giga token create --join`")]
+    JoinTokenExpired {
+        /// When it expired.
+        at: Timestamp,
+    },
     /// The token does not cover it.
     #[error("this token does not allow it: {0}")]
     Forbidden(String),

@@ -83,7 +83,7 @@ impl Coordinator {
         self.heard(who, &id, load, disk, now);
         if is_new_process {
             self.note_accepted(&id);
-            info!(factory.id = %id, "Factory `{id}` registered with {} seats", factory.seat_limit);
+            info!(factory.id = %id, "Factory `{id}` registered with {}", domain::counted(factory.seat_limit, "seat"));
             self.revoke_others(&factory).await;
         }
         Ok(self.heartbeat_answer(who, id, false, draining))

@@ -102,8 +102,8 @@ impl Coordinator {
         let ids = fresh.iter().map(|remark| remark.id.clone()).collect();
         let summary = summary(&fresh);
         if job.feedback_rounds() >= self.settings.feedback_rounds_max {
-            let rounds = job.feedback_rounds();
-            let message = format!("{summary}, after {rounds} rounds of changes: a person has to look");
+            let rounds = domain::counted(job.feedback_rounds(), "round");
+            let message = format!("{summary}, after {rounds} of changes: a person has to look");
             return Ok(Decision::Write(job.escalated(ids, message, now, who.actor())));
         }
         job.sent_back(ids, summary, instructions(&fresh), now, who.actor()).map(Decision::Write)

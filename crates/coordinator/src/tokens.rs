@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::{ClaimNonce, Collection, Expected, FactoryId, Grant, Revision, Token, TokenId, Versioned};
+use domain::{ClaimNonce, Collection, Expected, FactoryId, Grant, Revision, Timestamp, Token, TokenId, Versioned};
 use foldhash::HashMap;
 use parking_lot::RwLock;
-use protocol::{Enroll, Enrolled, NewToken, TokenList, TokenMade, TokenRotated, TokenView};
+use protocol::{
+    Enroll, Enrolled, IdentityChallenge, IdentityProof, NewToken, TokenDigest, TokenList, TokenMade, TokenRotated,
+    TokenView,
+};
 use sha2::{Digest, Sha256};
 use tracing::{debug, info};
 
@@ -24,6 +27,9 @@ const JOIN_TTL: Duration = Duration::from_hours(1);
 
 /// How long a token can live: ten years. Longer is a typing mistake; without a time it never expires.
 const TTL_MAX: Duration = Duration::from_hours(24 * 3_650);
+
+/// How long a join token that was used or has expired is kept, so that a late factory is told which.
+const JOIN_KEPT: Duration = Duration::from_hours(24 * 7);
 
 /// Tokens of one factory that work at the same time: a factory rotates its own, and each rotation stores one more.
 const FACTORY_TOKENS_MAX: usize = 8;
@@ -52,16 +58,27 @@ impl fmt::Debug for Secret {
 #[derive(Default)]
 pub(crate) struct TokenBook {
     by_hash: RwLock<HashMap<String, Versioned<Token>>>,
+    /// The digests of the same tokens, by the names that challenges call them by.
+    by_lookup: RwLock<HashMap<String, TokenDigest>>,
     enrolling: tokio::sync::Mutex<()>,
 }
 
 impl TokenBook {
     pub(crate) fn load(&self, tokens: impl Iterator<Item = (String, Versioned<Token>)>) {
-        self.by_hash.write().extend(tokens);
+        for (hash, token) in tokens {
+            self.know(&hash, Some(token));
+        }
     }
 
     /// What the store has under this hash.
     fn know(&self, hash: &str, token: Option<Versioned<Token>>) {
+        if let Some(digest) = TokenDigest::from_text(hash) {
+            let mut digests = self.by_lookup.write();
+            match &token {
+                Some(_) => digests.insert(digest.lookup(), digest),
+                None => digests.remove(&digest.lookup()),
+            };
+        }
         let mut tokens = self.by_hash.write();
         match token {
             Some(token) => tokens.insert(hash.to_owned(), token),
@@ -88,6 +105,14 @@ impl Coordinator {
             return Err(Error::Unauthenticated);
         }
         Ok(Principal::of(&token))
+    }
+
+    /// Proves to a client that this coordinator's store has the digest of its token: only then the client sends the token.
+    /// A token that has expired is proven too, so that its owner gets to know that it has.
+    pub fn prove_identity(&self, challenge: &IdentityChallenge) -> Result<IdentityProof, Error> {
+        let digests = self.tokens.by_lookup.read();
+        let digest = digests.get(&challenge.token).ok_or(Error::Unauthenticated)?;
+        Ok(digest.prove(challenge))
     }
 
     /// Whether a token is still good: what a held-open stream asks now and then.
@@ -126,7 +151,7 @@ impl Coordinator {
         let ttl = request.ttl_seconds.map(Duration::from_secs).or(is_join.then_some(JOIN_TTL));
         let (token, secret) = self.make_token(request.name, request.grant, ttl).await?;
         info!(token.id = %token.id, by = %who.name, "`{}` made token `{}`", who.name, token.name);
-        Ok(TokenMade { token: view(&token), secret: secret.0 })
+        Ok(TokenMade { token: view(&token), secret: secret.0, coordinator: None })
     }
 
     /// A join token for one factory, as the local fleet needs it.
@@ -144,9 +169,7 @@ impl Coordinator {
         let secret = request.nonce.map(|nonce| derived_secret(request, nonce));
         if let Some(secret) = secret.as_ref().filter(|secret| self.belongs_to(secret, &request.factory_id)) {
             // The factory has enrolled with this very request: at most the join token is left to be removed.
-            if self.tokens.find(&join).is_some() {
-                self.remove_token(&join).await?;
-            }
+            self.use_join(&join, &request.factory_id).await?;
             return Ok(Enrolled { factory_id: request.factory_id.clone(), token: secret.0.clone() });
         }
         let grant = self.joining_grant(&join, &request.factory_id)?;
@@ -154,9 +177,9 @@ impl Coordinator {
         // The factory's token first: whatever dies in between, either it can be asked for again or the join token is good.
         let name = format!("factory {}", request.factory_id);
         self.keep_token(name, grant, self.settings.factory_token_ttl, &secret).await?;
-        if self.remove_token(&join).await? == Removed::Before {
+        if let JoinUse::Before(user) = self.use_join(&join, &request.factory_id).await? {
             self.remove_token(&hash(secret.reveal())).await?;
-            return Err(Error::Unauthenticated);
+            return Err(user.map_or(Error::Unauthenticated, |by| Error::JoinTokenUsed { by }));
         }
         info!(factory.id = %request.factory_id, "Factory `{}` enrolled", request.factory_id);
         Ok(Enrolled { factory_id: request.factory_id.clone(), token: secret.0 })
@@ -165,10 +188,12 @@ impl Coordinator {
     /// What a join token lets a factory of this name do.
     fn joining_grant(&self, join: &str, id: &FactoryId) -> Result<Grant, Error> {
         let token = self.tokens.find(join).ok_or(Error::Unauthenticated)?;
-        let is_expired = token.expires_at.is_some_and(|at| at <= self.now());
         let Grant::Join { factory, products, capabilities } = token.grant else { return Err(Error::Unauthenticated) };
-        if is_expired {
-            return Err(Error::Unauthenticated);
+        if let Some(by) = token.used_by {
+            return Err(Error::JoinTokenUsed { by });
+        }
+        if let Some(at) = token.expires_at.filter(|at| *at <= self.now()) {
+            return Err(Error::JoinTokenExpired { at });
         }
         if factory.as_ref().is_some_and(|fixed| fixed != id) {
             return Err(Error::Forbidden("the join token is for another factory".to_owned()));
@@ -179,6 +204,27 @@ impl Coordinator {
             )));
         }
         Ok(Grant::Factory { factory: id.clone(), products, capabilities })
+    }
+
+    /// Writes down that a factory has used a join token. Nothing else can be done with it from then on.
+    async fn use_join(&self, join: &str, factory: &FactoryId) -> Result<JoinUse, Error> {
+        let Some((revision, token)) = self.tokens.by_hash.read().get(join).map(|t| (t.revision, t.value.clone()))
+        else {
+            return Ok(JoinUse::Before(None));
+        };
+        if token.used_by.is_some() {
+            return Ok(JoinUse::Before(token.used_by));
+        }
+        let used = Token { used_by: Some(factory.clone()), expires_at: Some(self.now()), ..token };
+        match self.write_token(join, Expected::At(revision), used).await {
+            Ok(()) => Ok(JoinUse::Now),
+            Err(error) => match self.tokens.find(join) {
+                // Another coordinator was faster.
+                Some(Token { used_by: Some(by), .. }) if by != *factory => Ok(JoinUse::Before(Some(by))),
+                None => Ok(JoinUse::Before(None)),
+                Some(_) => Err(error),
+            },
+        }
     }
 
     /// Whether a secret is a good token of a factory.
@@ -251,7 +297,9 @@ impl Coordinator {
     /// All tokens, without their secrets.
     pub fn list_tokens(&self, who: &Principal) -> Result<TokenList, Error> {
         who.administer()?;
-        let mut items: Vec<_> = self.tokens.matching(|_| true).iter().map(|(_, _, token)| view(token)).collect();
+        let now = self.now();
+        let is_listed = |token: &Token| !is_ended_join(token, now);
+        let mut items: Vec<_> = self.tokens.matching(is_listed).iter().map(|(_, _, token)| view(token)).collect();
         items.sort_by_key(|token| (token.created_at, token.id));
         Ok(TokenList { items })
     }
@@ -277,7 +325,8 @@ impl Coordinator {
         self.purge_tokens().await;
         let now = self.now();
         let id = TokenId::new(now, self.ports.entropy.bytes());
-        let token = Token { id, name, grant, created_at: now, expires_at: ttl.map(|ttl| now.after(ttl)) };
+        let token =
+            Token { id, name, grant, created_at: now, expires_at: ttl.map(|ttl| now.after(ttl)), used_by: None };
         self.write_token(&hash(secret.reveal()), Expected::Absent, token.clone()).await?;
         Ok(token)
     }
@@ -285,7 +334,10 @@ impl Coordinator {
     /// Removes some of the tokens that have ended. Admins' stay: a fleet that has had one never makes a first one again.
     pub(crate) async fn purge_tokens(&self) {
         let now = self.now();
-        let has_ended = |token: &Token| token.grant != Grant::Admin && token.expires_at.is_some_and(|at| at <= now);
+        let has_ended = |token: &Token| {
+            let kept = if matches!(token.grant, Grant::Join { .. }) { JOIN_KEPT } else { Duration::ZERO };
+            token.grant != Grant::Admin && token.expires_at.is_some_and(|at| at.after(kept) <= now)
+        };
         for (hash, _, token) in self.tokens.matching(has_ended).into_iter().take(PURGED_MAX) {
             if let Err(error) = self.remove_token(&hash).await {
                 debug!(token.id = %token.id, %error, "Could not remove token `{}`, which has ended", token.id);
@@ -326,6 +378,19 @@ impl Coordinator {
             }
         }
     }
+}
+
+/// Who has used a join token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum JoinUse {
+    /// This call.
+    Now,
+    /// A factory, before; not known which when the token is gone.
+    Before(Option<FactoryId>),
+}
+
+fn is_ended_join(token: &Token, now: Timestamp) -> bool {
+    matches!(token.grant, Grant::Join { .. }) && token.expires_at.is_some_and(|at| at <= now)
 }
 
 /// Who removed a token that is gone.
@@ -381,5 +446,5 @@ fn view(token: &Token) -> TokenView {
 }
 
 fn hash(secret: &str) -> String {
-    URL_SAFE_NO_PAD.encode(Sha256::digest(secret.as_bytes()))
+    TokenDigest::of(secret).to_text()
 }

@@ -118,6 +118,9 @@ pub struct Token {
     /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// The factory that enrolled with it: a join token is good once, and kept for a while to say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_by: Option<FactoryId>,
 }
 
 /// What a token allows.

@@ -1,16 +1,19 @@
 //! What a factory is told about its host. Plain values; whoever wires the factory reads them from somewhere.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use domain::{BranchName, EngineName};
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::engine::Permissions;
 
-/// One repository that this factory can work on.
+/// One repository that this factory can work on. In a file it is a table, or its address alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub struct RepoConfig {
     /// Where it is: `https://…`, `ssh://…`, `user@host:path`, or an absolute path on this machine.
     pub url: String,
@@ -33,6 +36,30 @@ pub struct RepoConfig {
     /// Each product has its own.
     #[serde(default)]
     pub caches: BTreeMap<String, String>,
+}
+
+impl<'de> Deserialize<'de> for RepoConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AddressOrTable;
+
+        impl<'de> Visitor<'de> for AddressOrTable {
+            type Value = RepoConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the repository's address in quotes, or a table with its `url`")
+            }
+
+            fn visit_str<E: de::Error>(self, url: &str) -> Result<RepoConfig, E> {
+                Ok(RepoConfig::at(url, default_base()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RepoConfig, A::Error> {
+                RepoConfig::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_any(AddressOrTable)
+    }
 }
 
 impl RepoConfig {

@@ -26,7 +26,7 @@ pub use account::{Account, AccountError};
 pub use enclosure::{Confine, Confinement, Means};
 pub(crate) use enclosure::{Enclosure, Reach};
 pub use environment::Environment;
-pub(crate) use group::{Group, all_processes, exit_code};
+pub(crate) use group::{Group, all_processes, exit_code, exit_words, signal_name};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
 pub(crate) use lease_deadline::{BootInstant, DEADLINE_BYTES, LeaseDeadline, LeaseWatch};
 pub use lines::{Line, Source};

@@ -230,7 +230,7 @@ impl Station {
             () = stop.cancelled() => return Ok(()),
         };
         let name = &self.settings.name;
-        info!(factory.id = %name, "Factory `{name}` is ready with {} seats", self.settings.seats);
+        info!(factory.id = %name, "Factory `{name}` is ready with {}", domain::counted(self.settings.seats, "seat"));
         self.settle_branches().await;
         let ended = tokio::select! {
             ended = self.renew_for_ever(answer) => ended,

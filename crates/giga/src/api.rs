@@ -4,11 +4,12 @@ use protocol::{Client, Endpoint, Trust};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::config::Config;
-use crate::failure::Failure;
+use crate::config::{Config, FINGERPRINT, fingerprint, is_fingerprint};
+use crate::failure::{Exit, Failure};
 
 /// A client for the coordinator that the configuration names. Nothing is sent yet.
 pub(crate) fn connect(config: &Config) -> Result<Client, Failure> {
+    check_running(config)?;
     let Some(token) = config.client.token.value.read()? else {
         return Err(Failure::unauthorized(format!("there is no token for {}", config.client.api.value)).hint(
             "a coordinator on this machine writes one when it first starts (`giga up`); \
@@ -20,23 +21,43 @@ pub(crate) fn connect(config: &Config) -> Result<Client, Failure> {
 
 /// A client that shows no token, for what everybody may ask.
 pub(crate) fn connect_as_nobody(config: &Config) -> Result<Client, Failure> {
+    check_running(config)?;
     open(config, String::new())
 }
 
-/// Whose certificates are believed.
-pub(crate) fn trust(config: &Config) -> Result<Trust, Failure> {
+/// A data directory that the command line names is that of one coordinator: no other process gets its token.
+fn check_running(config: &Config) -> Result<(), Failure> {
+    let Some(data) = &config.client.stopped else { return Ok(()) };
+    let message = format!("no coordinator is running on the data directory {}", data.display());
+    Err(Failure::new(Exit::Unreachable, message).hint("start it with `giga up`, or use --api to reach another one"))
+}
+
+/// Whose certificates are believed: the one that the coordinator of this machine wrote down, what `client.ca` says, or
+/// the public authorities.
+pub(crate) fn trust(config: &Config, api: &str) -> Result<Trust, Failure> {
+    if let Some(pinned) = config.client.pinned.filter(|_| config.client.api.value == api) {
+        return Ok(Trust::Pinned(pinned));
+    }
     let Some(path) = &config.client.ca.value else { return Ok(Trust::Public) };
+    if is_fingerprint(path) {
+        let text = path.to_string_lossy();
+        return fingerprint(&text).map(Trust::Pinned).ok_or_else(|| {
+            Failure::usage(format!("{}: `{text}` is not a fingerprint", config.client.ca.origin))
+                .hint(format!("write `{FINGERPRINT}` and the 64 hexadecimal digits of the certificate's SHA-256"))
+        });
+    }
     match CertificateDer::from_pem_file(path) {
         Ok(certificate) => Ok(Trust::Authority(certificate.to_vec())),
         Err(error) => {
             let origin = &config.client.ca.origin;
             Err(Failure::usage(format!("{origin}: cannot read {}: {error}", path.display()))
-                .hint("`client.ca` names a certificate in PEM"))
+                .hint("`client.ca` names a certificate in PEM, or is `sha256:` and its fingerprint"))
         }
     }
 }
 
 fn open(config: &Config, token: String) -> Result<Client, Failure> {
     let (base, product) = (config.client.api.value.clone(), config.client.product.value.clone());
-    Ok(Client::new(Endpoint { base, token, product, trust: trust(config)? })?)
+    let trust = trust(config, &base)?;
+    Ok(Client::new(Endpoint { base, token, product, trust })?)
 }

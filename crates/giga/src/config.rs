@@ -17,12 +17,13 @@ mod setting;
 mod size;
 mod span;
 mod store;
+mod toml_errors;
 
 use std::path::PathBuf;
 
 pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use self::factory::FactoryConfig;
-pub(crate) use client::{ClientConfig, TokenSource, is_loopback};
+pub(crate) use client::{ClientConfig, FINGERPRINT, TokenSource, fingerprint, is_fingerprint, is_loopback};
 pub(crate) use data::DataDir;
 pub(crate) use environment::Environment;
 pub(crate) use log::{LogConfig, LogFormat};
@@ -84,6 +85,11 @@ impl Config {
         Self::resolve(&own.with_global(global)?, environment, file)
     }
 
+    /// What the environment of this process says, without any file.
+    pub(crate) fn without_file() -> Result<Self, Failure> {
+        Self::resolve(&Overrides::default(), Environment::of_this_process(), File::default())
+    }
+
     /// Reads the file and the environment again, under the same flags.
     pub(crate) fn reload(&self) -> Result<Self, Failure> {
         let environment = Environment::of_this_process();
@@ -102,7 +108,8 @@ impl Config {
         let File { path, text, content } = file;
         let mut resolver = Resolver::new(environment, path.clone(), text);
         let data = data(&mut resolver, flags.data.clone(), content.data)?;
-        let client = ClientConfig::resolve(&mut resolver, flags, content.client, &data)?;
+        let listener = listener(&mut resolver, flags, &content.coordinator)?;
+        let client = ClientConfig::resolve(&mut resolver, flags, content.client, &data, listener.as_ref())?;
         let coordinator = CoordinatorConfig::resolve(&mut resolver, flags, content.coordinator)?;
         let factory = FactoryConfig::resolve(&mut resolver, flags, content.factory, &data)?;
         let log = LogConfig::resolve(&mut resolver, content.log)?;
@@ -123,6 +130,18 @@ impl Config {
             flags: flags.clone(),
         })
     }
+}
+
+/// Where a coordinator with this configuration listens, if something says so: clients with the same one look there.
+fn listener(
+    resolver: &mut Resolver,
+    flags: &Overrides,
+    file: &file::Coordinator,
+) -> Result<Option<client::Listener>, Failure> {
+    let ask = coordinator::listen(flags, file.listen.clone());
+    let has_tls =
+        flags.tls_cert.is_some() || resolver.environment().get("GIGA_TLS_CERT").is_some() || file.tls_cert.is_some();
+    Ok(resolver.find(ask)?.map(|address| client::Listener { address, has_tls }))
 }
 
 /// What a text means as a configuration file.
@@ -306,6 +325,63 @@ mod tests {
         assert_eq!(config.data.path(), Path::new("/home/ada/fleet"));
         assert_eq!(config.coordinator.tls_cert.value.as_deref(), Some(Path::new("/etc/giga/cert.pem")));
         assert_eq!(config.coordinator.tls_key.value.as_deref(), Some(Path::new("/k.pem")));
+    }
+
+    #[test]
+    fn engines_and_repositories_in_a_file_are_seen_from_the_file() {
+        let text = "[factory.repos]\napp = \"./app\"\nfar = \"git@forge.example:far.git\"\n\
+                    [factory.engines.mine]\nargv = [\"tools/agent\", \"./x\"]\n\
+                    [factory.engines.other]\nkind = \"claude\"\nprogram = \"~/bin/claude\"\n[factory.engines.bare]\nargv = [\"agent\"]\n";
+
+        let config = resolve(&Overrides::default(), &[], text).unwrap();
+
+        let urls: Vec<&str> = config.factory.repos.value.values().map(|repo| repo.url.as_str()).collect();
+        assert_eq!(urls, ["/etc/giga/app", "git@forge.example:far.git"]);
+        let program = |name: &str| {
+            let name: domain::EngineName = name.parse().unwrap();
+            config.factory.engines.value[&name].program(&name).unwrap().to_owned()
+        };
+        assert_eq!(program("mine"), "/etc/giga/tools/agent");
+        assert_eq!(
+            config.factory.engines.value.values().nth(1).unwrap().argv[1],
+            "./x",
+            "an argument is the program's"
+        );
+        assert_eq!((program("other"), program("bare")), ("/home/ada/bin/claude".to_owned(), "agent".to_owned()));
+    }
+
+    #[test]
+    fn clients_look_where_a_coordinator_of_the_same_file_listens() {
+        let open = resolve(&Overrides::default(), &[], "[coordinator]\nlisten = \"127.0.0.1:9001\"\n").unwrap();
+        let wide = "[coordinator]\nlisten = \"0.0.0.0:9001\"\ntls_cert = \"c.pem\"\ntls_key = \"k.pem\"\n";
+        let wide = resolve(&Overrides::default(), &[], wide).unwrap();
+        let none = resolve(&Overrides::default(), &[], "[coordinator]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+
+        let expected = ("http://127.0.0.1:9001", "/etc/giga/giga.toml:2 (coordinator.listen)");
+        assert_eq!(listed(&open, "client.api"), expected);
+        assert_eq!(wide.client.api.value, "https://127.0.0.1:9001");
+        assert_eq!((open.client.stopped, none.client.stopped.is_some()), (None, true));
+    }
+
+    #[test]
+    fn a_data_directory_that_is_named_stands_for_its_own_coordinator_alone() {
+        let data = tempfile::tempdir().unwrap();
+        let flags = Overrides { data: Some(data.path().to_owned()), ..Default::default() };
+        let env = [("GIGA_API", "http://127.0.0.1:1")];
+
+        let stopped = resolve(&flags, &env, "").unwrap();
+        std::fs::write(data.path().join("endpoint"), format!("https://127.0.0.1:2\nsha256:{}\n", "ab".repeat(32)))
+            .unwrap();
+        let running = resolve(&flags, &env, "").unwrap();
+        let with_api = Overrides { api: Some("http://127.0.0.1:3".to_owned()), ..flags };
+        let elsewhere = resolve(&with_api, &[], "").unwrap();
+
+        assert_eq!(stopped.client.stopped.as_deref(), Some(data.path()));
+        assert_eq!(
+            (running.client.api.value.as_str(), running.client.pinned),
+            ("https://127.0.0.1:2", Some([0xab; 32]))
+        );
+        assert_eq!((elsewhere.client.stopped, elsewhere.client.pinned), (None, None));
     }
 
     #[test]

@@ -169,6 +169,9 @@ impl From<ClientError> for Failure {
             ClientError::Refused(problem) => refused(problem),
             ClientError::NoAnswer { .. } => Self::new(Exit::Unreachable, message)
                 .hint("is a coordinator running? start one with `giga up`, or say where it is with --api"),
+            ClientError::Tls { remedy, .. } => Self::new(Exit::Unreachable, message).hint(remedy),
+            ClientError::Unproven { .. } => Self::new(Exit::Unreachable, message)
+                .hint("another program may be listening there: check the address, and the token, with `giga doctor`"),
             ClientError::Garbled { .. } => Self::new(Exit::Unreachable, message)
                 .hint("something else may be listening there: check the address with `giga doctor`"),
             ClientError::Unusable(_) => Self::usage(message),

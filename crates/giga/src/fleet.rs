@@ -11,6 +11,7 @@ mod local;
 mod signals;
 mod space;
 pub(crate) mod stores;
+mod tally;
 mod vault;
 mod workers;
 
@@ -25,7 +26,7 @@ pub(crate) use coordinator::make_private_folder;
 pub(crate) use factory::{clean_ups, coordinator_of, is_enrolled, settings as station_settings, states};
 pub(crate) use local::local;
 pub(crate) use signals::stop_on_signal;
-use workers::{Current, Worker};
+use workers::{Current, LocalApi, Worker};
 
 /// Whether a process ends when its standard input does: how a child follows whoever started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +80,7 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
     let coordination = Coordination::open(config, &stop).await?;
     let worker = Worker::new(config.factory.name.value.clone());
     let (current, api) = (Current::new(&coordination.coordinator), coordination.api.clone());
+    let certificate = coordination.certificate.clone();
     out.note(&format!("the fleet is up: coordinator at {api}, factory `{}`", worker.name()));
     if let Some(word) = crate::programs::word_on_engines(&config.factory) {
         out.note(&word);
@@ -86,7 +88,9 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
     // The coordinator outlives its factories, so that they can give back what they hold.
     let served = tokio_util::sync::CancellationToken::new();
     let work = async {
-        let worked = worker.run(config, &current, &api, stop.clone()).await;
+        let worked = worker
+            .run(config, &current, LocalApi { url: &api, certificate: certificate.as_deref() }, stop.clone())
+            .await;
         served.cancel();
         worked
     };

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::API_PREFIX;
-use crate::network::{Answer, Fault, Hyper, Network, Outgoing};
+use crate::network::{Answer, Fault, FaultKind, Hyper, Network, Outgoing, Proof};
 use crate::problem::Problem;
 use crate::sse::{SseEvent, SseParser};
 
@@ -46,8 +46,11 @@ pub enum Trust {
     /// The public authorities.
     #[default]
     Public,
-    /// This authority (DER), for a coordinator with a certificate of its own.
+    /// This authority (DER), for a coordinator with a certificate of its own. A coordinator that shows this very
+    /// certificate is believed too.
     Authority(Vec<u8>),
+    /// The one certificate with this SHA-256, whatever its name.
+    Pinned([u8; 32]),
 }
 
 /// A connection pool to one coordinator. Clones share it.
@@ -73,6 +76,24 @@ pub enum ClientError {
         /// What happened instead.
         why: String,
     },
+    /// TLS does not work with the other end.
+    #[error("cannot connect to {base}: {why}")]
+    Tls {
+        /// Who was asked.
+        base: String,
+        /// What is wrong.
+        why: String,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// What answers there did not prove that it issued the token.
+    #[error("{base} is not the coordinator that issued this token: {why}; the token was not sent")]
+    Unproven {
+        /// Who was asked.
+        base: String,
+        /// What it did instead.
+        why: String,
+    },
     /// The answer makes no sense.
     #[error("the answer from {base} is not a coordinator's: {why}")]
     Garbled {
@@ -91,7 +112,11 @@ impl ClientError {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(problem) => Some(&problem.code),
-            Self::NoAnswer { .. } | Self::Garbled { .. } | Self::Unusable(_) => None,
+            Self::NoAnswer { .. }
+            | Self::Tls { .. }
+            | Self::Unproven { .. }
+            | Self::Garbled { .. }
+            | Self::Unusable(_) => None,
         }
     }
 
@@ -100,15 +125,30 @@ impl ClientError {
         match self {
             Self::Refused(problem) => problem.status < 500 && problem.status != 429,
             Self::Unusable(_) => true,
-            Self::NoAnswer { .. } | Self::Garbled { .. } => false,
+            Self::NoAnswer { .. } | Self::Tls { .. } | Self::Unproven { .. } | Self::Garbled { .. } => false,
         }
     }
 }
 
 impl Client {
-    /// A client for a coordinator on the real network. Nothing is sent yet.
+    /// A client for a coordinator on the real network. Nothing is sent yet. The token is sent only on connections whose
+    /// other end has proven that it issued it.
     pub fn new(endpoint: Endpoint) -> Result<Self, ClientError> {
-        let network = Hyper::new(&endpoint.trust).map_err(unusable)?;
+        let secret = endpoint.token.clone();
+        Self::proving(endpoint, &secret)
+    }
+
+    /// A client that sends `secret` in the body of a request, as an enrolment does, and no token of its own: the other end
+    /// has to prove that it issued the secret.
+    pub fn enrolling(endpoint: Endpoint, secret: &str) -> Result<Self, ClientError> {
+        Self::proving(Endpoint { token: String::new(), ..endpoint }, secret)
+    }
+
+    /// Where there is no secret there is nothing to prove.
+    fn proving(endpoint: Endpoint, secret: &str) -> Result<Self, ClientError> {
+        let base = endpoint.base.trim_end_matches('/');
+        let proof = (!secret.is_empty()).then(|| Proof::new(secret, base));
+        let network = Hyper::to_coordinator(&endpoint.trust, proof).map_err(unusable)?;
         Self::over(Arc::new(network), endpoint)
     }
 
@@ -289,7 +329,13 @@ impl Client {
     }
 
     fn no_answer(&self, fault: &Fault) -> ClientError {
-        ClientError::NoAnswer { base: self.base.clone(), why: fault.to_string() }
+        let (base, why) = (self.base.clone(), fault.to_string());
+        match fault.kind() {
+            FaultKind::Unreachable => ClientError::NoAnswer { base, why },
+            FaultKind::Tls(remedy) => ClientError::Tls { base, why, remedy },
+            FaultKind::Unproven => ClientError::Unproven { base, why },
+            FaultKind::Refused(problem) => ClientError::Refused(problem.clone()),
+        }
     }
 
     fn garbled(&self, why: &dyn std::fmt::Display) -> ClientError {

@@ -6,6 +6,7 @@ mod client;
 mod evidence;
 mod factories;
 mod feedback;
+mod identity;
 mod jobs;
 mod network;
 mod operations;
@@ -26,14 +27,17 @@ pub use factories::{
     TokenRotated,
 };
 pub use feedback::{LookOrder, Remark, RemarkKind, Sighting, SightingAnswer, Standing};
+pub use identity::{IdentityChallenge, IdentityProof, TokenDigest};
 pub use jobs::{
     Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
     JobView, LeaseView, RunList, Submit, Submitted,
 };
-pub use network::{Answer, Fault, IDLE_TIME_MAX, Network, Outgoing, public_network, real_network};
+pub use network::{
+    Answer, Fault, IDLE_TIME_MAX, Network, Outgoing, fingerprint, is_publicly_trusted, public_network, real_network,
+};
 pub use operations::{
-    Alert, AlertCode, AlertList, DeadLetter, DeadLetterList, Health, Metrics, NewToken, ProductList, ProductSettings,
-    QueueState, TokenList, TokenMade, TokenView,
+    Alert, AlertCode, AlertList, CoordinatorAddress, DeadLetter, DeadLetterList, Health, Metrics, NewToken,
+    ProductList, ProductSettings, QueueState, TokenList, TokenMade, TokenView,
 };
 pub use problem::Problem;
 pub use progress::{Holding, Progress, ProgressEvent, ResetReason, StreamEvent};

@@ -1,6 +1,8 @@
 //! The network as a port: the real one here, a simulated one in a simulation.
 
-use std::fmt;
+mod proof;
+mod tls;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +16,13 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::client::Trust;
+use crate::problem::Problem;
 use crate::reach::{Reach, Resolver};
+
+use proof::Proving;
+
+pub(crate) use proof::Proof;
+pub use tls::{fingerprint, is_publicly_trusted};
 
 /// How long opening a connection may take.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
@@ -49,27 +57,75 @@ pub fn real_network(trust: &Trust) -> Result<Arc<dyn Network>, String> {
 
 /// The real network for addresses that somebody else gave us: https only, and never to an address that is not public.
 pub fn public_network(trust: &Trust) -> Result<Arc<dyn Network>, String> {
-    Ok(Arc::new(Hyper::reaching(Reach::PublicOnly, trust)?))
+    Ok(Arc::new(Hyper::reaching(Reach::PublicOnly, trust, None)?))
 }
 
 /// Why nothing came back, in words.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Fault(String);
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{why}")]
+pub struct Fault {
+    why: String,
+    kind: FaultKind,
+}
+
+/// What a client can do about a fault.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum FaultKind {
+    /// The other end is away, or the way to it is.
+    Unreachable,
+    /// TLS does not work with the other end; with what to do about it.
+    Tls(&'static str),
+    /// The other end did not prove that it issued the token.
+    Unproven,
+    /// A coordinator refused the challenge.
+    Refused(Box<Problem>),
+}
 
 impl Fault {
     /// A fault, described.
     pub fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
+        Self { why: why.into(), kind: FaultKind::Unreachable }
     }
 
+    fn tls(why: impl Into<String>, remedy: &'static str) -> Self {
+        Self { why: why.into(), kind: FaultKind::Tls(remedy) }
+    }
+
+    fn unproven(why: &str) -> Self {
+        Self { why: why.to_owned(), kind: FaultKind::Unproven }
+    }
+
+    fn refused(problem: Problem) -> Self {
+        Self { why: problem.to_string(), kind: FaultKind::Refused(Box::new(problem)) }
+    }
+
+    pub(crate) fn kind(&self) -> &FaultKind {
+        &self.kind
+    }
+
+    /// The innermost cause: "connection refused" rather than "client error (Connect)".
     fn of(error: &(dyn std::error::Error + 'static)) -> Self {
-        Self(root_cause(error))
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let mut cause = error;
+        loop {
+            if let Some(fault) = cause.downcast_ref::<Self>() {
+                return fault.clone();
+            }
+            if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+                return tls::fault(error);
+            }
+            if let Some(error) = cause.downcast_ref::<hyper::Error>()
+                && error.is_parse()
+            {
+                let remedy = "if the coordinator has a certificate, use https:// in its address";
+                return Self::tls("its answer is not http", remedy);
+            }
+            // An I/O error does not name the error that it was made of as its source.
+            let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+            cause = match inner.map(|inner| inner as &(dyn std::error::Error + 'static)).or(cause.source()) {
+                Some(deeper) => deeper,
+                None => return Self::new(cause.to_string()),
+            };
+        }
     }
 }
 
@@ -79,30 +135,39 @@ impl From<Box<dyn std::error::Error + Send + Sync>> for Fault {
     }
 }
 
+/// TCP, TLS where the address says so, and the proof of the other end's identity.
+type Connector = Proving<HttpsConnector<HttpConnector<Resolver>>>;
+
 /// The real network: HTTP/1.1 over TCP, with TLS where the address says so, and connections that are kept.
 pub(crate) struct Hyper {
     reach: Reach,
-    http: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>,
+    http: hyper_util::client::legacy::Client<Connector, Full<Bytes>>,
     /// The same network for bodies of another type; it has connections of its own, and seldom any.
-    long: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector<Resolver>>, Outgoing>,
+    long: hyper_util::client::legacy::Client<Connector, Outgoing>,
 }
 
 impl Hyper {
     /// The network, with certificates judged by `trust`; an error in words if those cannot be used.
     pub(crate) fn new(trust: &Trust) -> Result<Self, String> {
-        Self::reaching(Reach::Anywhere, trust)
+        Self::reaching(Reach::Anywhere, trust, None)
     }
 
-    fn reaching(reach: Reach, trust: &Trust) -> Result<Self, String> {
+    /// The network to one coordinator: every new connection has to give the proof before a request is sent on it.
+    pub(crate) fn to_coordinator(trust: &Trust, proof: Option<Proof>) -> Result<Self, String> {
+        Self::reaching(Reach::Anywhere, trust, proof)
+    }
+
+    fn reaching(reach: Reach, trust: &Trust, proof: Option<Proof>) -> Result<Self, String> {
         let mut tcp = HttpConnector::new_with_resolver(Resolver::new(reach));
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_TIME_MAX));
         tcp.enforce_http(false);
         let https = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(tls(trust)?)
+            .with_tls_config(tls::client_config(trust)?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
+        let https = Proving::new(https, proof);
         let mut builder = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIME_MAX);
         Ok(Self { reach, http: builder.build(https.clone()), long: builder.build(https) })
@@ -122,28 +187,4 @@ impl Network for Hyper {
         let response = self.long.request(request).await.map_err(|error| Fault::of(&error))?;
         Ok(response.map(|body| body.map_err(|error| Fault::of(&error)).boxed_unsync()))
     }
-}
-
-fn tls(trust: &Trust) -> Result<rustls::ClientConfig, String> {
-    let mut roots = rustls::RootCertStore::empty();
-    match trust {
-        Trust::Public => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        Trust::Authority(der) => roots
-            .add(rustls::pki_types::CertificateDer::from(der.clone()))
-            .map_err(|error| format!("the certificate authority cannot be used: {error}"))?,
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-/// The innermost cause: "connection refused" rather than "client error (Connect)".
-fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }

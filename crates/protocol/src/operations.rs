@@ -164,6 +164,20 @@ pub struct TokenMade {
     pub token: TokenView,
     /// The secret.
     pub secret: String,
+    /// Of a join token: how another machine reaches this coordinator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coordinator: Option<CoordinatorAddress>,
+}
+
+/// How another machine reaches a coordinator.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CoordinatorAddress {
+    /// Base addresses, the best first; none where only programs of its own machine reach it.
+    pub addresses: Vec<String>,
+    /// `sha256:` and the fingerprint of its certificate, where no public authority vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
 }
 
 /// What is known about a token.

@@ -4,6 +4,7 @@ pub(crate) mod archive;
 pub(crate) mod credentials;
 pub(crate) mod factories;
 pub(crate) mod history;
+pub(crate) mod identity;
 pub(crate) mod inbox;
 pub(crate) mod jobs;
 pub(crate) mod live;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use coordinator::{Coordinator, Principal};
 use domain::Clock;
-use protocol::Metrics;
+use protocol::{CoordinatorAddress, Metrics};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     /// Changes and copies that were asked for: each is finished, whoever hangs up.
     pub(crate) changes: TaskTracker,
     pub(crate) proxy: Proxy,
+    /// How other machines reach the server.
+    pub(crate) reached_at: CoordinatorAddress,
     /// Whether only this machine can reach the server.
     pub(crate) reach: Reach,
     /// The description as it is served.
@@ -95,6 +97,7 @@ impl App {
         coordinator: Arc<Coordinator>,
         options: &Options,
         bound: std::net::SocketAddr,
+        reached_at: CoordinatorAddress,
         closing: CancellationToken,
         vault: Option<Arc<dyn Vault>>,
     ) -> Self {
@@ -110,6 +113,7 @@ impl App {
             webhook_bodies: WebhookBodies::default(),
             changes: TaskTracker::new(),
             proxy: if options.behind_proxy { Proxy::Trusted } else { Proxy::None },
+            reached_at,
             reach: if is_local { Reach::Local } else { Reach::Network },
             openapi: serde_json::to_vec_pretty(&document).unwrap_or_default().into(),
             request_schemas: RequestSchemas::of(&document),

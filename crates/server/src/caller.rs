@@ -47,31 +47,42 @@ fn check_query(parts: &Parts, app: &App) -> Result<(), Problem> {
 
 /// Where a request came from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Whence(IpAddr);
+pub(crate) struct Whence {
+    client: IpAddr,
+    local: IpAddr,
+}
 
 impl Whence {
     fn of(parts: &Parts, app: &App) -> Self {
-        let peer = parts.extensions.get::<Ends>().map_or(IpAddr::from([0, 0, 0, 0]), |ends| ends.peer);
-        Self(match app.proxy {
+        let ends = parts.extensions.get::<Ends>();
+        let peer = ends.map_or(IpAddr::from([0, 0, 0, 0]), |ends| ends.peer);
+        let local = ends.map_or(IpAddr::from([127, 0, 0, 1]), |ends| ends.local);
+        let client = match app.proxy {
             Proxy::None => peer,
             Proxy::Trusted => forwarded(&parts.headers).unwrap_or(peer),
-        })
+        };
+        Self { client, local }
+    }
+
+    /// Our own end of its connection.
+    pub(crate) fn local(self) -> IpAddr {
+        self.local
     }
 
     /// Refuses a network that has shown too many wrong tokens lately, before anything of its request is read.
     pub(crate) fn check(self, app: &App) -> Result<(), Problem> {
-        app.wrong_tokens.check(self.0).map_err(too_many_wrong_tokens)
+        app.wrong_tokens.check(self.client).map_err(too_many_wrong_tokens)
     }
 
     /// The network that it came from.
     pub(crate) fn network(self) -> IpAddr {
-        network(self.0)
+        network(self.client)
     }
 
     /// Passes an answer on, and counts it when it is about a token that nobody knows.
     pub(crate) fn vouched<T>(self, app: &App, answer: Result<T, Error>) -> Result<T, Problem> {
         match answer {
-            Err(Error::Unauthenticated) => match app.wrong_tokens.count(self.0) {
+            Err(Error::Unauthenticated) => match app.wrong_tokens.count(self.client) {
                 Ok(()) => Err(Error::Unauthenticated.into()),
                 Err(wait) => Err(too_many_wrong_tokens(wait)),
             },

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
@@ -9,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,36 @@ pub(crate) struct Host {
     pub(crate) killed: CancellationToken,
 }
 
+/// What a plain HTTP request is answered with where TLS is spoken.
+const PLAIN_HTTP: &str = r#"{"type":"urn:gigafactory:problem:tls_required","title":"tls required","status":400,"detail":"this coordinator speaks TLS: use https:// in its address","code":"tls_required"}"#;
+
+/// How long a client that speaks plain HTTP has to finish its request, and how much of it is read.
+const PLAIN_TIME_MAX: Duration = Duration::from_secs(2);
+const PLAIN_LEN_MAX: u64 = 64 * 1024;
+
+/// Whether a client begins with an HTTP method instead of a TLS handshake.
+async fn is_plain_http(stream: &TcpStream, time_max: Duration) -> bool {
+    let mut first = [0];
+    let peeked = tokio::time::timeout(time_max, stream.peek(&mut first)).await;
+    matches!(peeked, Ok(Ok(1))) && first[0].is_ascii_uppercase()
+}
+
+/// Says what is wrong in the client's own protocol: otherwise it sees nothing but a closed connection.
+async fn refuse_plain_http(mut stream: TcpStream) {
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{PLAIN_HTTP}",
+        PLAIN_HTTP.len()
+    );
+    let exchange = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        // A connection that is closed with something unread takes the answer along.
+        tokio::io::copy(&mut stream.take(PLAIN_LEN_MAX), &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(PLAIN_TIME_MAX, exchange).await;
+}
+
 impl Host {
     /// Serves one connection until it ends.
     pub(crate) async fn serve(self, stream: TcpStream, seat: Arc<Seat>) {
@@ -52,6 +83,9 @@ impl Host {
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
         let ends = Ends { peer: peer.ip(), local: local.ip() };
         let Some(tls) = self.tls.clone() else { return self.answer(stream, ends, seat).await };
+        if is_plain_http(&stream, self.app.limits.header_time_max).await {
+            return refuse_plain_http(stream).await;
+        }
         let handshake = tokio::time::timeout(self.app.limits.header_time_max, tls.accept(stream));
         let stream = tokio::select! {
             stream = handshake => stream,

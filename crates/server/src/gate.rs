@@ -125,7 +125,7 @@ mod tests {
         let coordinator = Coordinator::open(ports, Settings::default()).await.unwrap();
         let limits = Limits { request_time_max: Duration::from_millis(50), ..Limits::default() };
         let options = Options { limits, ..Options::default() };
-        App::new(coordinator, &options, options.listen, CancellationToken::new(), None)
+        App::new(coordinator, &options, options.listen, Default::default(), CancellationToken::new(), None)
     }
 
     async fn told(app: &App, router: Router, method: Method) -> (StatusCode, String) {

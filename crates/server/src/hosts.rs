@@ -38,6 +38,11 @@ impl Hosts {
         }
     }
 
+    /// Refuses a name or an address that is not ours.
+    pub(crate) fn check_name(&self, host: &str, local: IpAddr) -> Result<(), Problem> {
+        if self.knows(host, local) { Ok(()) } else { Err(Problem::foreign_host(host)) }
+    }
+
     fn knows(&self, host: &str, local: IpAddr) -> bool {
         let host = plain(host);
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

@@ -32,7 +32,7 @@ mod webhook_body;
 mod webhook_secret;
 
 pub use options::{Limits, Options, Tls};
-pub use server::{BindError, Server};
+pub use server::{BindError, Server, pin};
 pub use tls::CertificateError;
 pub use vault::{Vault, VaultError};
 pub use webhook_secret::WebhookSecret;

@@ -8,8 +8,8 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 use crate::api::{
-    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens,
-    webhooks, work,
+    archive, credentials, factories, history, identity, inbox, jobs, live, logs, many, modes, operations, products,
+    root, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -41,6 +41,7 @@ struct Description;
     components(schemas(protocol::Problem, protocol::Action, protocol::InboxEvent, protocol::StreamEvent)),
     paths(
         root::job_schema,
+        identity::prove,
         jobs::list,
         jobs::submit,
         jobs::batch,

@@ -230,6 +230,8 @@ impl From<Error> for Problem {
                 problem.parts.header = Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
                 problem
             }
+            Error::JoinTokenUsed { .. } => Self::new(S::UNAUTHORIZED, "join_token_used", detail),
+            Error::JoinTokenExpired { .. } => Self::new(S::UNAUTHORIZED, "join_token_expired", detail),
             Error::Forbidden(_) => Self::new(S::FORBIDDEN, "forbidden", detail),
             Error::ForeignInstance => Self::new(S::CONFLICT, "foreign_instance", detail),
             Error::Contended(_) => Self::new(S::SERVICE_UNAVAILABLE, "contended", detail),

@@ -9,8 +9,8 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    archive, credentials, factories, history, inbox, jobs, live, logs, many, modes, operations, products, root, tokens,
-    webhooks, work,
+    archive, credentials, factories, history, identity, inbox, jobs, live, logs, many, modes, operations, products,
+    root, tokens, webhooks, work,
 };
 use crate::app::App;
 use crate::gate;
@@ -40,6 +40,7 @@ fn at_the_root() -> Routes {
 fn under_the_prefix() -> Routes {
     Routes::under(API_PREFIX)
         .get("/schema/job.json", root::job_schema)
+        .post("/identity", identity::prove)
         .get("/jobs", jobs::list)
         .post("/jobs", jobs::submit)
         .post("/jobs/batch", jobs::batch)

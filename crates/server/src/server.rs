@@ -1,12 +1,12 @@
 //! Listening: bind, serve, stop.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::Coordinator;
+use protocol::CoordinatorAddress;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -16,7 +16,7 @@ use crate::connection::Host;
 use crate::connections::Connections;
 use crate::options::Options;
 use crate::routes;
-use crate::tls::{self, CertificateError};
+use crate::tls::{self, CertificateError, Certified};
 use crate::vault::Vault;
 
 /// How long to wait when the system gives out no connections: it is usually out of file descriptors.
@@ -52,7 +52,7 @@ pub enum BindError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Certified>,
     options: Options,
     vault: Option<Arc<dyn Vault>>,
 }
@@ -64,7 +64,7 @@ impl Server {
         if !wanted.ip().is_loopback() && options.tls.is_none() && !options.behind_proxy {
             return Err(BindError::Unprotected { address: wanted });
         }
-        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls = options.tls.as_ref().map(tls::certified).transpose()?;
         let listener = TcpListener::bind(wanted).await;
         let listener = listener.map_err(|source| BindError::Address { address: wanted, source })?;
         let address = listener.local_addr().map_err(|source| BindError::Address { address: wanted, source })?;
@@ -89,17 +89,50 @@ impl Server {
 
     /// The base address that clients on this machine reach it by.
     pub fn base(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        let local = match self.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            ip => ip,
+        };
+        format!("{}://{}", self.scheme(), SocketAddr::new(local, self.address.port()))
+    }
+
+    /// The SHA-256 of its certificate, which clients on this machine pin: the certificate is for other names than loopback.
+    pub fn certificate(&self) -> Option<[u8; 32]> {
+        self.tls.as_ref().map(|tls| tls.fingerprint)
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// How other machines reach it.
+    fn reached_at(&self) -> CoordinatorAddress {
+        let (options, port) = (&self.options, self.address.port());
+        let named = options.allowed_hosts.iter().map(|host| match options.behind_proxy {
+            // The proxy has the port that everybody expects.
+            true => format!("https://{host}"),
+            false => format!("{}://{host}:{port}", self.scheme()),
+        });
+        let mut addresses: Vec<String> = named.collect();
+        if addresses.is_empty() && !options.behind_proxy {
+            let ip = Some(self.address.ip()).filter(|ip| !ip.is_unspecified()).or_else(outward_address);
+            let ip = ip.filter(|ip| !ip.is_loopback());
+            addresses.extend(ip.map(|ip| format!("{}://{}", self.scheme(), SocketAddr::new(ip, port))));
+        }
+        let own = self.tls.as_ref().filter(|tls| !tls.is_public);
+        CoordinatorAddress { addresses, certificate: own.map(|tls| pin(&tls.fingerprint)) }
     }
 
     /// Answers until `shutdown`, then lets requests finish within their time and ends every held-open stream.
     pub async fn serve(self, coordinator: Arc<Coordinator>, shutdown: CancellationToken) {
-        let app = App::new(Arc::clone(&coordinator), &self.options, self.address, shutdown.clone(), self.vault);
+        let reached_at = self.reached_at();
+        let app =
+            App::new(Arc::clone(&coordinator), &self.options, self.address, reached_at, shutdown.clone(), self.vault);
         let host = Host {
             router: routes::router(app.clone()),
             app: app.clone(),
-            tls: self.tls,
+            tls: self.tls.map(|tls| tls.acceptor),
             closing: shutdown.clone(),
             killed: CancellationToken::new(),
         };
@@ -114,6 +147,19 @@ impl Server {
         finish(&host, &connections).await;
         info!(address = %self.address, "Stopped listening on {}", self.address);
     }
+}
+
+/// The address that this machine speaks to others from. Nothing is sent: connecting a datagram socket only picks a route.
+fn outward_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// A fingerprint as `client.ca` takes it.
+pub fn pin(fingerprint: &[u8; 32]) -> String {
+    let digits = fingerprint.iter().map(|byte| format!("{byte:02x}"));
+    digits.fold("sha256:".to_owned(), |text, digits| text + &digits)
 }
 
 async fn accept(listener: &TcpListener, host: &Host, connections: &TaskTracker) {

@@ -19,16 +19,27 @@ pub struct CertificateError {
     pub why: String,
 }
 
-/// What answers TLS handshakes with the certificate.
-pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, CertificateError> {
+/// What answers TLS handshakes, and what clients need to accept it.
+#[derive(Clone)]
+pub(crate) struct Certified {
+    pub(crate) acceptor: TlsAcceptor,
+    /// The SHA-256 of the certificate.
+    pub(crate) fingerprint: [u8; 32],
+    /// Whether a public authority vouches for it.
+    pub(crate) is_public: bool,
+}
+
+/// Reads the certificate and its key.
+pub(crate) fn certified(tls: &Tls) -> Result<Certified, CertificateError> {
     let certificates: Result<Vec<_>, _> = match CertificateDer::pem_file_iter(&tls.certificate) {
         Ok(found) => found.collect(),
         Err(error) => Err(error),
     };
     let certificates = certificates.map_err(|error| unusable(&tls.certificate, &error))?;
-    if certificates.is_empty() {
+    let Some(own) = certificates.first() else {
         return Err(unusable(&tls.certificate, &"there is no certificate in it"));
-    }
+    };
+    let (fingerprint, is_public) = (protocol::fingerprint(own), protocol::is_publicly_trusted(&certificates));
     let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| unusable(&tls.key, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
@@ -36,7 +47,7 @@ pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, CertificateError> {
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
         .map_err(|error| unusable(&tls.key, &error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(Certified { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint, is_public })
 }
 
 fn unusable(path: &Path, why: &dyn std::fmt::Display) -> CertificateError {

@@ -11,7 +11,7 @@ use super::stream::one_line;
 use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Presence, Reply, Session};
 use crate::config::EngineConfig;
 use crate::detect::find_program;
-use crate::process::{Environment, Line, Program};
+use crate::process::{Environment, Line, Program, exit_words};
 use crate::run_key::RunKey;
 
 /// Runs a configured command line for each job.
@@ -156,7 +156,7 @@ impl Session for CommandSession {
         match exit {
             Exit::Code(0) | Exit::Lingered => Judgement::EndedWell,
             Exit::Code(code) => {
-                let message = format!("exit code {code}: {}", one_line(&self.last_words));
+                let message = format!("{}: {}", exit_words(code), one_line(&self.last_words));
                 match &self.retryable {
                     // Whoever lists some says that the others mean the same thing every time.
                     Some(listed) if !listed.contains(&code) => Judgement::stays(FailureReason::EngineError, message),

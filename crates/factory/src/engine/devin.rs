@@ -22,7 +22,7 @@ use super::{
     Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Presence, Reply, Session,
 };
 use crate::config::EngineConfig;
-use crate::process::{Environment, Line, Program};
+use crate::process::{Environment, Line, Program, signal_name};
 use crate::run_key::RunKey;
 use trajectory::Trajectory;
 
@@ -192,7 +192,7 @@ impl Session for DevinSession {
             Exit::Code(0) => Judgement::EndedWell,
             Exit::Code(code @ 129..=192) => Judgement::may_pass(
                 FailureReason::Crash,
-                format!("it was ended by signal {}; its last words: {}", code - 128, self.last_words),
+                format!("it was ended by {}; its last words: {}", signal_name(code - 128), self.last_words),
             ),
             // It has no word for either in its stream: only what it said last tells.
             Exit::Code(_) if says_signed_out(&self.last_words) => {

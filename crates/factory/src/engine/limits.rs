@@ -65,9 +65,11 @@ impl std::fmt::Display for Limit {
             Self::Idle(max) => write!(f, "it said nothing for {max:?}, the limit `factory.limits.idle`"),
             Self::Usd { spent, max } => write!(f, "it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`"),
             Self::Tokens { used, max } => {
-                write!(f, "it used {used} tokens, of {max} left of the job's `budget.tokens`")
+                write!(f, "it used {}, of {max} left of the job's `budget.tokens`", domain::counted(*used, "token"))
             }
-            Self::Turns { taken, max } => write!(f, "it took {taken} turns, the limit `turns_max` is {max}"),
+            Self::Turns { taken, max } => {
+                write!(f, "it took {}, the limit `turns_max` is {max}", domain::counted(*taken, "turn"))
+            }
             Self::Growth { grown, max } => {
                 let (grown, max) = (mebibytes(*grown), mebibytes(*max));
                 write!(f, "its worktree grew by {grown} MiB, the limit `factory.limits.disk` is {max}")

@@ -87,6 +87,42 @@ pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
+/// An exit code as people know it: that of a signal has the signal's name.
+pub(crate) fn exit_words(code: i32) -> String {
+    match code {
+        129..=192 => format!("{} (exit code {code})", signal_name(code - 128)),
+        _ => format!("exit code {code}"),
+    }
+}
+
+/// The name of a signal, as `kill -l` shows it.
+pub(crate) fn signal_name(signal: i32) -> String {
+    const NAMES: [(Signal, &str); 20] = [
+        (Signal::HUP, "SIGHUP"),
+        (Signal::INT, "SIGINT"),
+        (Signal::QUIT, "SIGQUIT"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::ALARM, "SIGALRM"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::STOP, "SIGSTOP"),
+        (Signal::TSTP, "SIGTSTP"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    let named = NAMES.iter().find(|(known, _)| known.as_raw() == signal);
+    named.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+}
+
 /// What `/proc` says about a process.
 pub(crate) struct Found {
     pub(crate) pid: i32,

@@ -156,7 +156,10 @@ impl State {
 
     fn mark_what_is_missing(&mut self) {
         if self.left_out > 0 {
-            let mark = format!("[{} lines left out: the coordinator was too slow or away]\n", self.left_out);
+            let mark = format!(
+                "[{} left out: the coordinator was too slow or away]\n",
+                domain::counted(self.left_out, "line")
+            );
             self.bytes.extend_from_slice(mark.as_bytes());
             self.left_out = 0;
         }
@@ -229,7 +232,7 @@ mod tests {
         drop(writer);
 
         backlog.sent(BACKLOG_BYTES_MAX);
-        let expected = "[1 lines left out: the coordinator was too slow or away]\n";
+        let expected = "[1 line left out: the coordinator was too slow or away]\n";
         assert_eq!(backlog.first(1024), (bytes::Bytes::from(expected), More::No));
     }
 }

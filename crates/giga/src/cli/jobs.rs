@@ -22,9 +22,12 @@ pub(crate) struct SubmitArgs {
     /// Say where the jobs could run, and submit nothing
     #[arg(long, conflicts_with_all = ["wait", "batch"])]
     pub(crate) dry_run: bool,
-    /// Wait until the jobs have come to rest
+    /// Wait until the jobs finish or need attention; a job that no factory can run ends the wait after a minute
     #[arg(long)]
     pub(crate) wait: bool,
+    /// With --wait: keep waiting for a job that no factory can run
+    #[arg(long, requires = "wait")]
+    pub(crate) patient: bool,
     /// Submit everything in one request; one bad manifest stops none of the others
     #[arg(long)]
     pub(crate) batch: bool,

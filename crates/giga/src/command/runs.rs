@@ -65,7 +65,12 @@ fn facts(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
     let tokens = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
     let changed = insights.files.map(|files| {
         let lines = |sign: char, count: Option<u32>| count.map_or_else(String::new, |n| format!(" {sign}{n}"));
-        format!("{files} files{}{}", lines('+', insights.insertions), lines('-', insights.deletions))
+        format!(
+            "{}{}{}",
+            domain::counted(files, "file"),
+            lines('+', insights.insertions),
+            lines('-', insights.deletions)
+        )
     });
     let rows = [
         ("run", Some(format!("{}, epoch {}", evidence.run, evidence.epoch))),

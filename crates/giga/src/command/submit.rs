@@ -7,6 +7,7 @@ use protocol::{Batch, BatchAnswer, BatchOutcome, Client, Submit, Submitted};
 use crate::cli::{SubmitArgs, Until};
 use crate::failure::Failure;
 
+use super::wait::Patience;
 use super::{Context, forecast, wait};
 
 use source::{Checked, Source};
@@ -36,10 +37,14 @@ pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<()
     if !args.wait {
         return Ok(());
     }
-    let jobs = wait::watch(context, &client, &ids, Until::Rest).await?;
+    let jobs = wait::watch(context, &client, &ids, Until::Rest, patience(&args)).await?;
     wait::report(context, &jobs)?;
     wait::next_step(context, &jobs);
     Ok(())
+}
+
+fn patience(args: &SubmitArgs) -> Patience {
+    if args.patient { Patience::Endless } else { Patience::Limited }
 }
 
 async fn send(
@@ -99,7 +104,7 @@ async fn submit_batch(context: &Context<'_>, args: &SubmitArgs, checked: Checked
         }
     }
     if args.wait && !ids.is_empty() {
-        wait::report(context, &wait::watch(context, &client, &ids, Until::Rest).await?)?;
+        wait::report(context, &wait::watch(context, &client, &ids, Until::Rest, patience(args)).await?)?;
     }
     let not_taken = refused + checked.bad.len();
     if not_taken == 0 {

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Grant, ProductId, TokenId};
+use domain::{FactoryId, Grant, ProductId, TokenId};
 use http::Method;
 use protocol::{NewToken, TokenList, TokenMade, TokenView};
+use serde::Serialize;
 
 use crate::cli::{RoleName, TokenCommand, TokenCreateArgs};
+use crate::config::{is_fingerprint, is_loopback};
 use crate::failure::Failure;
 use crate::output::Table;
 
@@ -28,18 +30,62 @@ async fn create(context: &Context<'_>, args: TokenCreateArgs) -> Result<(), Fail
     let client = context.client()?;
     let made: TokenMade = client.post("/tokens", &new).await?;
     let out = context.out;
+    let joining = args.join.then(|| Joining::of(context, client.base(), args.factory.as_ref(), &made));
     if out.is_json() {
-        return out.document(&made);
+        let command = joining.map(|joining| joining.command);
+        return out.document(&Created { made: &made, command });
     }
     out.line(&made.secret)?;
     out.note(&format!("token {} for {}: the secret is shown this once", made.token.id, made.token.name));
     if let Some(at) = made.token.expires_at {
-        out.note(&format!("it is good until {at}"));
+        out.note(&format!("it expires at {at}"));
     }
-    if args.join {
-        out.note(&format!("on the other machine: giga factory --api {} --join TOKEN", client.base()));
+    if let Some(Joining { command, remark }) = joining {
+        out.note(&format!("on the other machine, run:\n\n  {command}\n"));
+        remark.iter().for_each(|remark| out.note(remark));
     }
     Ok(())
+}
+
+#[derive(Serialize)]
+struct Created<'m> {
+    #[serde(flatten)]
+    made: &'m TokenMade,
+    /// What enrols the factory, for a shell of the other machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+}
+
+/// What a person does on the other machine.
+struct Joining {
+    command: String,
+    /// What the command cannot say.
+    remark: Option<String>,
+}
+
+impl Joining {
+    fn of(context: &Context<'_>, base: &str, factory: Option<&FactoryId>, made: &TokenMade) -> Self {
+        let place = made.coordinator.clone().unwrap_or_default();
+        // An address that this client reaches from elsewhere is good; of a coordinator on this machine its own word counts.
+        let is_near = is_loopback(base);
+        let address = if is_near { place.addresses.first().map_or(base, String::as_str) } else { base };
+        let own_ca = context.config.client.ca.value.as_deref().filter(|_| !is_near);
+        let pin = own_ca.filter(|ca| is_fingerprint(ca)).map(|ca| ca.display().to_string()).or(place.certificate);
+        let remark = if is_near && place.addresses.is_empty() {
+            Some(format!(
+                "{base} can be reached from this machine alone: for other machines start the coordinator with --listen, \
+                 --tls-cert, --tls-key and --host, or use a tunnel"
+            ))
+        } else {
+            let file = own_ca.filter(|_| pin.is_none());
+            file.map(|file| {
+                format!("copy {} to the other machine and put GIGA_CA=FILE in front of the command", file.display())
+            })
+        };
+        let pin = pin.map_or_else(String::new, |pin| format!("GIGA_CA={pin} "));
+        let name = factory.map_or_else(String::new, |name| format!("--name {name} "));
+        Self { command: format!("GIGA_API={address} {pin}giga factory {name}--join {}", made.secret), remark }
+    }
 }
 
 fn grant(args: &TokenCreateArgs) -> (Grant, String) {

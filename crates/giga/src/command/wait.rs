@@ -18,6 +18,7 @@ use crate::output::clean;
 use super::follow::{Follower, News};
 use super::{Context, job_id};
 
+pub(super) use progress::Patience;
 use progress::Progress;
 
 /// The pause before a job that is older than its news is read again.
@@ -27,7 +28,7 @@ const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
-    let watched = within(args.timeout, watch(context, &client, &ids, args.until)).await?;
+    let watched = within(args.timeout, watch(context, &client, &ids, args.until, Patience::Endless)).await?;
     report(context, &watched)?;
     next_step(context, &watched);
     Ok(())
@@ -53,6 +54,7 @@ pub(super) async fn watch(
     client: &Client,
     ids: &[JobId],
     until: Until,
+    patience: Patience,
 ) -> Result<Vec<JobView>, Failure> {
     let path = match ids {
         [id] => format!("/jobs/{id}/events/stream"),
@@ -61,7 +63,7 @@ pub(super) async fn watch(
     // The stream first: whatever happens after the jobs were read is in it.
     let mut stream = Follower::open(context, client, path, None).await?;
     let mut jobs = read_all(client, ids).await?;
-    let mut progress = Progress::new(context, ids.len());
+    let mut progress = Progress::new(context, ids.len(), patience);
     jobs.values().for_each(|job| progress.found(job));
     while !jobs.values().all(|job| is_over(job, until)) {
         match progress.until(client, stream.next()).await? {

@@ -37,7 +37,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Whereabouts, Failure> 
         Origin::Flag(_) | Origin::Variable(_) | Origin::File { .. } => true,
         // The file may be of a coordinator that was killed.
         Origin::Beside(_) => connect_as_nobody(config)?.get::<Health>("/healthz").await.is_ok(),
-        Origin::Default => false,
+        Origin::Derived { .. } | Origin::Default => false,
     };
     Ok(match &config.coordinator.store.value {
         _ if is_running && !is_named => Whereabouts::Running(connect(config)?),

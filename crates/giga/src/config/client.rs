@@ -1,7 +1,7 @@
 //! `[client]`: how clients reach the coordinator.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 use domain::ProductId;
 
@@ -26,8 +26,22 @@ pub(crate) struct ClientConfig {
     pub(crate) token: Setting<TokenSource>,
     /// The product that requests are about.
     pub(crate) product: Setting<Option<ProductId>>,
-    /// The certificate authority that the coordinator's certificate is from, when it is not a public one.
+    /// The certificate authority that the coordinator's certificate is from, when it is not a public one; or `sha256:` and
+    /// the fingerprint of that certificate.
     pub(crate) ca: Setting<Option<PathBuf>>,
+    /// The certificate of the coordinator on this machine, as it wrote it down itself.
+    pub(crate) pinned: Option<[u8; 32]>,
+    /// The data directory whose coordinator is meant, where none runs on it: nothing is sent to any other.
+    pub(crate) stopped: Option<PathBuf>,
+}
+
+/// What `client.ca` begins with where it is the fingerprint of a certificate.
+pub(crate) const FINGERPRINT: &str = "sha256:";
+
+/// What a coordinator of this machine listens by, for clients of the same configuration.
+pub(super) struct Listener {
+    pub(super) address: Setting<SocketAddr>,
+    pub(super) has_tls: bool,
 }
 
 /// Where a token is.
@@ -49,16 +63,24 @@ impl ClientConfig {
         flags: &Overrides,
         file: file::Client,
         data: &DataDir,
+        listener: Option<&Listener>,
     ) -> Result<Self, Failure> {
         let file::Client { api, token, token_file, product, ca } = file;
         let ask = Ask::new("client.api").flag("--api", flags.api.clone()).env(&["GIGA_API", "AQ_FLEET_API"]).file(api);
         let found = resolver.find(ask)?;
-        let of_folder = of_named_folder(data, flags);
+        let running = Running::on(data);
+        let of_folder = of_named_folder(data, flags, running.as_ref());
         // What is set for every day is for another fleet than the one whose folder is named now, its token too.
         let is_another = of_folder.is_some() && found.is_some();
+        let is_elsewhere = found.is_some() && of_folder.is_none();
+        let is_named = is_named_folder(data, flags);
+        let has_no_port = !is_elsewhere && listener.is_some_and(|listener| listener.address.value.port() == 0);
+        let stopped = (running.is_none() && (is_named || has_no_port)).then(|| data.path().to_owned());
+        let pinned = running.as_ref().filter(|_| !is_elsewhere).and_then(|running| running.certificate);
         let api = of_folder
             .or(found)
-            .or_else(|| running_here(data))
+            .or_else(|| running.map(|running| running.api))
+            .or_else(|| listener.map(Listener::api))
             .unwrap_or_else(|| Setting { value: API.to_owned(), origin: Origin::Default });
         resolver.list("client.api", api.value.clone(), &api.origin);
         let mut token = token_source(resolver, flags, token, token_file, || match is_loopback(&api.value) {
@@ -75,23 +97,71 @@ impl ClientConfig {
             .env(&["GIGA_PRODUCT", "AQ_PRODUCT_ID"])
             .file(product);
         let product = resolver.optional(product)?;
-        let ca = resolver.optional(Ask::new("client.ca").env(&["GIGA_CA"]).file(resolver.placed(ca)))?;
-        Ok(Self { api, token, product, ca })
+        let ca = match ca {
+            Some(pin) if is_fingerprint(pin.get_ref()) => Some(pin),
+            path => resolver.placed(path),
+        };
+        let ca = resolver.optional(Ask::new("client.ca").env(&["GIGA_CA"]).file(ca))?;
+        Ok(Self { api, token, product, ca, pinned, stopped })
     }
 }
 
-/// The coordinator of the folder that the command line names, whatever is set for every day.
-fn of_named_folder(data: &DataDir, flags: &Overrides) -> Option<Setting<String>> {
-    let is_named = matches!(data.origin(), Origin::Flag(_)) && flags.api.is_none();
-    is_named.then(|| running_here(data)).flatten()
+/// Whether a value of `client.ca` is a fingerprint rather than a file.
+pub(crate) fn is_fingerprint(value: &Path) -> bool {
+    value.to_str().is_some_and(|text| text.starts_with(FINGERPRINT))
 }
 
-/// The address that a coordinator on this machine wrote down.
-fn running_here(data: &DataDir) -> Option<Setting<String>> {
-    let path = data.endpoint();
-    let address = std::fs::read_to_string(&path).ok()?;
-    let value = address.trim().to_owned();
-    (!value.is_empty()).then_some(Setting { value, origin: Origin::Beside(path) })
+/// A fingerprint as it is written: `sha256:` and 64 hexadecimal digits, with or without colons.
+pub(crate) fn fingerprint(text: &str) -> Option<[u8; 32]> {
+    let digits: Vec<u8> = text.strip_prefix(FINGERPRINT)?.bytes().filter(|byte| *byte != b':').collect();
+    let pairs = digits.chunks_exact(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    let bytes: Vec<u8> = pairs.collect::<Option<_>>()?;
+    if digits.len() == 64 { bytes.try_into().ok() } else { None }
+}
+
+/// Whether the command line names a data directory, and no address beside it.
+fn is_named_folder(data: &DataDir, flags: &Overrides) -> bool {
+    matches!(data.origin(), Origin::Flag(_)) && flags.api.is_none()
+}
+
+/// The coordinator of the folder that the command line names, whatever is set for every day.
+fn of_named_folder(data: &DataDir, flags: &Overrides, running: Option<&Running>) -> Option<Setting<String>> {
+    running.filter(|_| is_named_folder(data, flags)).map(|running| running.api.clone())
+}
+
+/// The coordinator that runs on a data directory, as it wrote itself down.
+struct Running {
+    api: Setting<String>,
+    certificate: Option<[u8; 32]>,
+}
+
+impl Running {
+    /// The first line is the address, the second the fingerprint of the certificate, if there is one.
+    fn on(data: &DataDir) -> Option<Self> {
+        let path = data.endpoint();
+        let text = std::fs::read_to_string(&path).ok()?;
+        let mut lines = text.lines().map(str::trim);
+        let value = lines.next().filter(|address| !address.is_empty())?.to_owned();
+        Some(Self {
+            api: Setting { value, origin: Origin::Beside(path) },
+            certificate: lines.next().and_then(fingerprint),
+        })
+    }
+}
+
+impl Listener {
+    /// Where a client on the same machine finds it.
+    fn api(&self) -> Setting<String> {
+        let Setting { value, origin } = &self.address;
+        let ip = match value.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            ip => ip,
+        };
+        let scheme = if self.has_tls { "https" } else { "http" };
+        let value = format!("{scheme}://{}", SocketAddr::new(ip, value.port()));
+        Setting { value, origin: Origin::Derived { from: "coordinator.listen", origin: Box::new(origin.clone()) } }
+    }
 }
 
 fn token_source(

@@ -99,8 +99,7 @@ impl CoordinatorConfig {
         let store = flags.store.as_deref().map(str::parse).transpose();
         let store = store.map_err(|why| Failure::usage(format!("--store: {why}")))?;
         let store = Ask::new("coordinator.store").flag("--store", store).env(&["GIGA_STORE"]).file(file.store);
-        let listen =
-            Ask::new("coordinator.listen").flag("--listen", flags.listen).env(&["GIGA_LISTEN"]).file(file.listen);
+        let listen = listen(flags, file.listen);
         let proxy = Ask::new("coordinator.behind_proxy")
             .flag("--behind-proxy", flags.behind_proxy)
             .env(&["GIGA_BEHIND_PROXY"])
@@ -177,6 +176,11 @@ impl CoordinatorConfig {
             ..Settings::default()
         }
     }
+}
+
+/// Where a coordinator listens.
+pub(super) fn listen(flags: &Overrides, file: Option<toml::Spanned<SocketAddr>>) -> Ask<SocketAddr> {
+    Ask::new("coordinator.listen").flag("--listen", flags.listen).env(&["GIGA_LISTEN"]).file(file)
 }
 
 impl RetryConfig {

@@ -134,6 +134,17 @@ impl FactoryConfig {
             Some(placed.map(toml::Spanned::into_inner).collect::<Vec<PathBuf>>())
         };
         let (hide, read, write) = (placed(file.hide), placed(file.read), placed(file.write));
+        let (mut engines, mut repos) = (file.engines, file.repos);
+        for engine in engines.iter_mut().flat_map(BTreeMap::values_mut) {
+            engine
+                .program
+                .iter_mut()
+                .chain(engine.argv.first_mut())
+                .for_each(|program| resolver.placed_program(program));
+        }
+        for repo in repos.iter_mut().flat_map(BTreeMap::values_mut) {
+            resolver.placed_repository(&mut repo.url);
+        }
         Ok(Self {
             name: resolver.setting(name, machine_name)?,
             seats: resolver.setting(seats, || SEATS)?,
@@ -154,9 +165,9 @@ impl FactoryConfig {
             hide: resolver.table("factory.hide", hide, Shown::shown),
             read: resolver.table("factory.read", read, Shown::shown),
             write: resolver.table("factory.write", write, Shown::shown),
-            engines: resolver.table("factory.engines", file.engines, Shown::shown),
+            engines: resolver.table("factory.engines", engines, Shown::shown),
             prices: resolver.table("factory.prices", file.prices, Shown::shown),
-            repos: resolver.table("factory.repos", file.repos, Shown::shown),
+            repos: resolver.table("factory.repos", repos, Shown::shown),
             environment: resolver.table("factory.environment", file.environment, what_programs_find),
             git: resolver.table("factory.git", file.git, how_git_reaches_remotes),
             forge: resolver.table("factory.forge", file.forge, which_forge),

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::failure::Failure;
-use crate::nearest::nearest;
 
 use super::environment::Environment;
 use super::log::LogFormat;
@@ -17,6 +16,7 @@ use super::secret::Secret;
 use super::size::Size;
 use super::span::Span;
 use super::store::StoreChoice;
+use super::toml_errors;
 
 /// The name of the file, wherever it lies.
 const NAME: &str = "giga.toml";
@@ -179,10 +179,16 @@ pub(super) struct Log {
 impl File {
     /// The file that was asked for, or the first there is: in the working directory, in the configuration directory.
     pub(super) fn find(asked: Option<&Path>, environment: &Environment) -> Result<Self, Failure> {
-        if let Some(path) = asked.or(environment.get("GIGA_CONFIG").map(Path::new)) {
+        if let Some(path) = asked {
             return Self::read(path)?.ok_or_else(|| {
-                Failure::usage(format!("there is no {}", path.display()))
-                    .hint("`giga init` writes a giga.toml to begin with")
+                Failure::usage(format!("--config names a file that does not exist: {}", path.display()))
+                    .hint("`giga init` writes a giga.toml")
+            });
+        }
+        if let Some(path) = environment.get("GIGA_CONFIG").map(Path::new) {
+            return Self::read(path)?.ok_or_else(|| {
+                Failure::usage(format!("GIGA_CONFIG names a file that does not exist: {}", path.display()))
+                    .hint("unset GIGA_CONFIG, or set it to your giga.toml; `giga init` writes one")
             });
         }
         let in_config_folder = environment.config_folder().map(|folder| folder.join(NAME));
@@ -203,35 +209,8 @@ impl File {
     }
 
     pub(super) fn parse(path: &Path, text: String) -> Result<Self, Failure> {
-        match toml::from_str(&text) {
-            Ok(content) => Ok(Self { path: Some(path.to_owned()), text, content }),
-            Err(error) => Err(refusal(path, &text, &error)),
-        }
-    }
-}
-
-fn refusal(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
-    let place = match error.span() {
-        Some(span) => format!("{}:{}", path.display(), line_at(text, span.start)),
-        None => path.display().to_string(),
-    };
-    let message = error.message();
-    let Some(rest) = message.strip_prefix("unknown field `") else {
-        let failure = Failure::usage(format!("{place}: {message}"));
-        return match message.ends_with("expected a string") {
-            true => failure.hint("put it in quotes; times and sizes take a unit, such as \"90s\" or \"10GiB\""),
-            false => failure,
-        };
-    };
-    // serde's own words: "unknown field `a`, expected one of `b`, `c`".
-    let mut words = rest.split('`').step_by(2);
-    let unknown = words.next().unwrap_or_default();
-    let known: Vec<&str> = words.collect();
-    let failure = Failure::usage(format!("{place}: unknown key `{}`", domain::printable(unknown)));
-    match nearest(unknown, known.iter().copied()) {
-        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
-        None if known.is_empty() => failure,
-        None => failure.hint(format!("known keys here: {}", known.join(", "))),
+        let content = toml_errors::parse(path, &text)?;
+        Ok(Self { path: Some(path.to_owned()), text, content })
     }
 }
 

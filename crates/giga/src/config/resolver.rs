@@ -1,7 +1,7 @@
 //! Takes each setting from the first place that has it, and keeps the list of what came from where.
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use toml::Spanned;
@@ -139,13 +139,36 @@ impl Resolver {
     pub(super) fn placed(&self, path: Option<Spanned<PathBuf>>) -> Option<Spanned<PathBuf>> {
         let path = path?;
         let (span, path) = (path.span(), path.into_inner());
-        let placed = match (path.strip_prefix("~"), self.environment.home()) {
+        Some(Spanned::new(span, self.seen_from_file(&path)))
+    }
+
+    /// A program from the file: a name is looked for on the PATH, a path is seen from the file's folder.
+    pub(super) fn placed_program(&self, program: &mut String) {
+        if program.contains('/') {
+            *program = self.absolute(Path::new(&*program)).to_string_lossy().into_owned();
+        }
+    }
+
+    /// A repository's address from the file: a path is seen from the file's folder, everything else is as it is.
+    pub(super) fn placed_repository(&self, url: &mut String) {
+        let is_path =
+            ["./", "../", "~/"].iter().any(|prefix| url.starts_with(prefix)) || matches!(url.as_str(), "." | "..");
+        if is_path {
+            let path = self.absolute(Path::new(&*url));
+            *url = path.canonicalize().unwrap_or(path).to_string_lossy().into_owned();
+        }
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        let path = self.seen_from_file(path);
+        std::path::absolute(&path).unwrap_or(path)
+    }
+
+    fn seen_from_file(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), self.environment.home()) {
             (Ok(rest), Some(home)) => home.join(rest),
-            _ => {
-                self.path.as_deref().and_then(std::path::Path::parent).map_or(path.clone(), |folder| folder.join(&path))
-            }
-        };
-        Some(Spanned::new(span, placed))
+            _ => self.path.as_deref().and_then(Path::parent).map_or(path.to_owned(), |folder| folder.join(path)),
+        }
     }
 
     /// The list of all settings, and the variables that nobody asked for.

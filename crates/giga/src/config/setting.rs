@@ -39,6 +39,13 @@ pub(crate) enum Origin {
     },
     /// A file that a running coordinator left in the data folder.
     Beside(PathBuf),
+    /// It follows from another setting.
+    Derived {
+        /// The other setting.
+        from: &'static str,
+        /// Where that came from.
+        origin: Box<Origin>,
+    },
     /// Nobody set it.
     Default,
 }
@@ -67,6 +74,7 @@ impl fmt::Display for Origin {
             Self::File { path, line: Some(line) } => write!(f, "{}:{line}", path.display()),
             Self::File { path, line: None } => write!(f, "{}", path.display()),
             Self::Beside(path) => write!(f, "{}", path.display()),
+            Self::Derived { from, origin } => write!(f, "{origin} ({from})"),
             Self::Default => f.write_str("default"),
         }
     }

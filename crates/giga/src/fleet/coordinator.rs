@@ -28,8 +28,10 @@ const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// A coordinator that is ready to run: the store is open, the address is ours.
 pub(super) struct Coordination {
     pub(super) coordinator: Arc<Coordinator>,
-    /// Where clients reach it.
+    /// Where clients of this machine reach it.
     pub(super) api: String,
+    /// The fingerprint of its certificate, for these clients.
+    pub(super) certificate: Option<String>,
     store: Opened,
     server: Server,
     endpoint: PathBuf,
@@ -73,6 +75,8 @@ impl Coordination {
 
     async fn open_at(config: &Config, listen: SocketAddr) -> anyhow::Result<Self> {
         let data = config.data.path();
+        // Before anything is created: an address, a certificate or a key that cannot be used leaves nothing behind.
+        let server = Server::bind(Options { listen, ..options(config)? }).await.map_err(unbound)?;
         make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let place = Place {
@@ -95,13 +99,12 @@ impl Coordination {
         coordinator.set_disk(space::disk(data));
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let restart = CancellationToken::new();
-        let server = Server::bind(Options { listen, ..options(config)? }).await.map_err(unbound)?;
         let (database, generation) = (config.data.database(), coordinator.generation());
         let vault = StoreVault::open(store.adapter(), logs, database, generation, clock, restart.clone());
         let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
         let server = server.with_vault(Arc::new(vault));
-        let api = server.base();
-        Ok(Self { coordinator, api, store, server, endpoint: config.data.endpoint(), restart })
+        let (api, certificate) = (server.base(), server.certificate().map(|certificate| server::pin(&certificate)));
+        Ok(Self { coordinator, api, certificate, store, server, endpoint: config.data.endpoint(), restart })
     }
 
     /// Serves until `stop`. Each backup that is put back ends one coordinator and starts the next, at the same address;
@@ -123,7 +126,9 @@ impl Coordination {
 
     /// Serves until `stop` or a restore, then lets requests finish and closes the store.
     pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<Ended> {
-        write_private(&self.endpoint, self.api.as_bytes())?;
+        let certificate =
+            self.certificate.as_ref().map_or_else(String::new, |certificate| format!("\n{certificate}\n"));
+        write_private(&self.endpoint, format!("{}{certificate}", self.api).as_bytes())?;
         info!(api = %self.api, "The coordinator serves at {}", self.api);
         let closing = stop.child_token();
         let serving = self.server.serve(Arc::clone(&self.coordinator), closing.clone());
@@ -178,10 +183,17 @@ fn unbound(error: BindError) -> anyhow::Error {
     }
 }
 
+fn half_of_a_pair(given: &str, missing: &str) -> Failure {
+    Failure::usage(format!("`coordinator.{given}` is set without `coordinator.{missing}`"))
+        .hint("a certificate needs its key: set both, or neither")
+}
+
 fn options(config: &Config) -> anyhow::Result<Options> {
     let tls = match (&config.coordinator.tls_cert.value, &config.coordinator.tls_key.value) {
         (Some(certificate), Some(key)) => Some(Tls { certificate: certificate.clone(), key: key.clone() }),
-        _ => None,
+        (None, None) => None,
+        (Some(_), None) => return Err(half_of_a_pair("tls_cert", "tls_key").into()),
+        (None, Some(_)) => return Err(half_of_a_pair("tls_key", "tls_cert").into()),
     };
     let webhook_secret = match &config.coordinator.github_webhook_secret_file.value {
         Some(path) => {

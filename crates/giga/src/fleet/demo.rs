@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::board::Board;
 use super::coordinator::{Coordination, make_private_folder};
 use super::signals;
-use super::workers::{Current, Worker};
+use super::tally::Tally;
+use super::workers::{Current, LocalApi, Worker};
 use crate::cli::{GlobalArgs, UpArgs};
 use crate::config::{Config, Overrides};
 use crate::output::Output;
@@ -39,6 +40,16 @@ const SAMPLES: [Sample; 6] = [
 /// The job whose factory is killed half-way.
 const SURVIVOR: usize = 2;
 
+/// What is about to happen.
+const ANNOUNCEMENT: &str = "\
+This demo takes about 15 seconds, leaves nothing behind, and shows:
+  - six jobs on two factories, each verified and merged into one repository
+  - a job whose first attempt fails: it is retried
+  - a factory that is killed with kill -9 in the middle of its work: when its lease expires, the other one takes its jobs
+    over and resumes from the last checkpoint
+  - jobs that wait for other jobs to be merged
+";
+
 /// The names of the demo's factories.
 const FACTORIES: [&str; 2] = ["east", "west"];
 
@@ -54,6 +65,7 @@ pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     let [east, west] = workers;
     let workers = [east?, west?];
     let (coordinator, api) = (Current::new(&coordination.coordinator), coordination.api.clone());
+    out.note(ANNOUNCEMENT);
     out.note(&format!(
         "a demo fleet: coordinator at {api}, factories `east` and `west`, repository {}",
         scene.repo.display()
@@ -63,8 +75,8 @@ pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     let fleet = async {
         let [east, west] = &workers;
         let (east, west) = tokio::join!(
-            east.run(&scene.config, &coordinator, &api, stop.clone()),
-            west.run(&scene.config, &coordinator, &api, stop.clone())
+            east.run(&scene.config, &coordinator, LocalApi { url: &api, certificate: None }, stop.clone()),
+            west.run(&scene.config, &coordinator, LocalApi { url: &api, certificate: None }, stop.clone())
         );
         served.cancel();
         east.and(west)
@@ -176,6 +188,7 @@ impl Show<'_> {
             jobs.push(job.job.id);
         }
         let mut kill = Kill { job: jobs[SURVIVOR], victim: None };
+        let mut events = Vec::new();
         let watched = tokio::time::timeout(PATIENCE, async {
             while !board.is_at_rest() {
                 let Some(event) = stream.next().await? else { anyhow::bail!("the coordinator ended the stream") };
@@ -184,11 +197,14 @@ impl Show<'_> {
                 if let Some(word) = self.interfere(&mut kill, &event, &client).await? {
                     board.say(event.at, &word);
                 }
+                events.push(event);
             }
             Ok(())
         });
         watched.await.context("the demo's jobs did not come to rest in time: see `giga alerts`")??;
         board.finish();
+        let tally = self.tally(&client, &jobs, &events, &kill).await?;
+        self.out.note(&format!("\n{}", tally.text()));
         self.say_what_next(&jobs);
         std::future::pending().await
     }
@@ -238,19 +254,32 @@ impl Show<'_> {
         }
     }
 
+    /// What the demo came to.
+    async fn tally(&self, client: &Client, jobs: &[JobId], events: &[JobEvent], kill: &Kill) -> anyhow::Result<Tally> {
+        let mut resumed_steps = 0;
+        for id in Tally::resumed_jobs(events) {
+            resumed_steps += Tally::steps_found(&client.get_text(&format!("/jobs/{id}/logs")).await?);
+        }
+        Ok(Tally { kills: usize::from(kill.victim.is_some()), resumed_steps, ..Tally::of(jobs, events) })
+    }
+
+    /// Lines that can be pasted as they are: a function instead of variables, which would outlive the demo, and no comments,
+    /// which some shells do not take from a keyboard.
     fn say_what_next(&self, jobs: &[JobId]) {
-        let (root, repo) = (&self.scene.root, &self.scene.repo);
         let first = jobs.get(SURVIVOR).map(ToString::to_string).unwrap_or_default();
-        let giga = std::env::current_exe().map_or_else(|_| "giga".to_owned(), |exe| exe.display().to_string());
+        let giga = std::env::current_exe().unwrap_or_else(|_| "giga".into());
+        let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
+        let own = self.scene.root.join("own.md");
         self.out.note(&format!(
-            "\nEverything has come to rest. The fleet stays up; stop it with Ctrl-C.\nTry in another terminal:\n\n  \
-             export GIGA_CONFIG={root}/giga.toml\n  alias giga={giga}\n  \
-             giga jobs                     # what was done\n  giga job {first}\n  \
-             giga logs {first}\n  giga explain {first}\n  giga factories\n  \
-             git -C {repo} log --oneline --graph main\n  \
-             giga submit {root}/own.md --wait   # one more; change it and submit it again\n",
-            root = root.display(),
-            repo = repo.display(),
+            "\nAll jobs have finished. The fleet stays up; stop it with Ctrl-C.\n\
+             Paste into another terminal; the last line submits one more job:\n\n  \
+             demo() {{ {giga} --data {data} \"$@\"; }}\n  demo jobs\n  demo job {first}\n  demo logs {first}\n  \
+             demo explain {first}\n  demo factories\n  git -C {repo} log --oneline --graph main\n  \
+             demo submit {own} --wait\n",
+            giga = quoted(&giga),
+            data = quoted(self.scene.config.data.path()),
+            repo = quoted(&self.scene.repo),
+            own = quoted(&own),
         ));
     }
 }

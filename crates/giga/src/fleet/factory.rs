@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 
 use super::Lifeline;
 use super::coordinator::write_private;
-use crate::config::{Config, TokenSource};
+use crate::config::{Config, Origin, TokenSource};
 use crate::failure::Failure;
 
 /// How often a coordinator that is not there yet is asked again while enrolling.
@@ -191,7 +191,7 @@ async fn token(
             settings.name
         )
     })?;
-    let client = Client::new(endpoint(config, api, String::new())?)?;
+    let client = Client::enrolling(endpoint(config, api, String::new())?, join)?;
     let token = enrol(&client, &settings.name, join, stop).await?;
     write_private(&path, token.as_bytes())?;
     info!(factory.id = %settings.name, "Enrolled as factory `{}`", settings.name);
@@ -209,9 +209,7 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
         let answer: Result<Enrolled, ClientError> = client.post("/factories/enroll", &request).await;
         match answer {
             Ok(enrolled) => return Ok(enrolled.token),
-            Err(error) if error.is_final() => {
-                return Err(error).context("the coordinator does not take this join token");
-            }
+            Err(error) if error.is_final() || is_misled(&error) => return Err(not_enrolled(error).into()),
             Err(error) if !is_told => {
                 is_told = true;
                 warn!(%error, "The coordinator is not there yet, asking until it is: {error}");
@@ -225,8 +223,32 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
     }
 }
 
+/// Whether the address leads to something that is no coordinator of ours: to wait does not change that.
+fn is_misled(error: &ClientError) -> bool {
+    matches!(error, ClientError::Tls { .. } | ClientError::Unproven { .. })
+}
+
+fn not_enrolled(error: ClientError) -> Failure {
+    let hint = match error.code() {
+        Some("unauthenticated") => {
+            "check that it was copied whole, and that GIGA_API is the coordinator that made it; \
+                                    `giga token create --join` makes another"
+        }
+        Some("forbidden") => {
+            "use the name that the token was made for, or make another with `giga token create --join`"
+        }
+        _ => return Failure::from(error),
+    };
+    match error {
+        ClientError::Refused(problem) if problem.code == "unauthenticated" => {
+            Failure::unauthorized("the coordinator does not know this join token").hint(hint)
+        }
+        error => Failure::unauthorized(format!("the coordinator rejected this join token: {error}")).hint(hint),
+    }
+}
+
 fn endpoint(config: &Config, api: &str, token: String) -> anyhow::Result<Endpoint> {
-    Ok(Endpoint { base: api.to_owned(), token, product: None, trust: crate::api::trust(config)? })
+    Ok(Endpoint { base: api.to_owned(), token, product: None, trust: crate::api::trust(config, api)? })
 }
 
 /// The state directories of all factories of this machine: the configured one, and those of `giga up`.
@@ -290,5 +312,25 @@ fn token_path(state: &Path) -> PathBuf {
 
 /// Where the local fleet keeps the state of one of its factories.
 pub(super) fn state_of(config: &Config, name: &FactoryId) -> PathBuf {
+    let own = &config.factory;
+    if own.state.origin != Origin::Default && own.name.value == *name {
+        return own.state.value.clone();
+    }
     config.data.path().join("factories").join(name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_local_fleets_factory_keeps_its_state_where_the_file_says() {
+        let set = crate::config::of_file("[factory]\nname = \"here\"\nstate = \"/srv/state\"\n").unwrap();
+        let unset = crate::config::of_file("[factory]\nname = \"here\"\n").unwrap();
+        let state = |config: &Config, name: &str| state_of(config, &name.parse().unwrap());
+
+        assert_eq!(state(&set, "here"), Path::new("/srv/state"));
+        assert!(state(&unset, "here").ends_with("factories/here"));
+        assert!(state(&set, "other").ends_with("factories/other"));
+    }
 }

@@ -42,6 +42,14 @@ impl Current {
     }
 }
 
+/// Where the local fleet's coordinator is, for its factories.
+#[derive(Clone, Copy)]
+pub(super) struct LocalApi<'a> {
+    pub(super) url: &'a str,
+    /// The fingerprint of its certificate.
+    pub(super) certificate: Option<&'a str>,
+}
+
 /// One factory process that is started again whenever it dies, unless it is held down.
 pub(super) struct Worker {
     name: FactoryId,
@@ -79,7 +87,7 @@ impl Worker {
         &self,
         config: &Config,
         coordinator: &Current,
-        api: &str,
+        api: LocalApi<'_>,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let clock = SystemClock::new();
@@ -132,7 +140,7 @@ impl Worker {
         Ok(())
     }
 
-    fn start(&self, config: &Config, join: Option<&Secret>, api: &str) -> anyhow::Result<Child> {
+    fn start(&self, config: &Config, join: Option<&Secret>, api: LocalApi<'_>) -> anyhow::Result<Child> {
         let exe = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(exe);
         command.arg("factory").arg("--name").arg(self.name.as_str()).arg("--state").arg(state_of(config, &self.name));
@@ -140,7 +148,10 @@ impl Worker {
         if let Some(file) = &config.file {
             command.arg("--config").arg(file);
         }
-        command.env("GIGA_API", api).env_remove("GIGA_TOKEN").env_remove("GIGA_JOIN");
+        command.env("GIGA_API", api.url).env_remove("GIGA_TOKEN").env_remove("GIGA_JOIN");
+        if let Some(certificate) = api.certificate {
+            command.env("GIGA_CA", certificate);
+        }
         // The token goes through the environment: a command line can be read by everybody on the machine.
         if let Some(join) = join {
             command.env("GIGA_JOIN", join.reveal());

@@ -78,11 +78,19 @@ impl Coordinator {
     }
 }
 
-fn answer(mut connection: &TcpStream, state: &Mutex<State>) {
+/// The tokens that it proves to have issued.
+const TOKENS: [&str; 2] = ["giga_adm_x", "x"];
+
+fn answer(connection: &TcpStream, state: &Mutex<State>) {
     let mut reader = BufReader::new(connection);
+    while serve(&mut reader, connection, state) {}
+}
+
+/// Answers one request; whether the connection goes on.
+fn serve(reader: &mut BufReader<&TcpStream>, mut connection: &TcpStream, state: &Mutex<State>) -> bool {
     let mut first = String::new();
     if reader.read_line(&mut first).is_err() || first.is_empty() {
-        return;
+        return false;
     }
     let mut request = first.trim().trim_end_matches(" HTTP/1.1").to_owned();
     let mut length = 0;
@@ -99,6 +107,14 @@ fn answer(mut connection: &TcpStream, state: &Mutex<State>) {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
+    if request.starts_with("POST /api/fleet/identity") {
+        let challenge: protocol::IdentityChallenge = serde_json::from_slice(&body).unwrap();
+        let digests = TOKENS.map(protocol::TokenDigest::of);
+        let digest = digests.iter().find(|digest| digest.lookup() == challenge.token).unwrap();
+        let proof = serde_json::to_string(&digest.prove(&challenge)).unwrap();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", proof.len());
+        return connection.write_all((head + &proof).as_bytes()).is_ok();
+    }
     let answer = next_answer(state, request);
     let head = format!(
         "HTTP/1.1 {} X\r\ncontent-type: {}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
@@ -108,6 +124,7 @@ fn answer(mut connection: &TcpStream, state: &Mutex<State>) {
     );
     connection.write_all(head.as_bytes()).unwrap();
     connection.write_all(&answer.body).unwrap();
+    false
 }
 
 fn next_answer(state: &Mutex<State>, request: String) -> Answer {

@@ -288,13 +288,27 @@ fn the_demo_ships_all_of_its_jobs_and_leaves_nothing_behind() {
     std::fs::create_dir(&scratch).unwrap();
 
     fleet.start(&["up", "--demo"], &[("TMPDIR", scratch.to_str().unwrap())]);
-    fleet.until("the end of the demo", || fleet.machine.read(LOG).contains("Everything has come to rest"));
+    fleet.until("the end of the demo", || fleet.machine.read(LOG).contains("All jobs have finished"));
+    let told = fleet.machine.read(LOG);
+    let hints: String =
+        told.lines().skip_while(|line| !line.starts_with("  demo()")).map(|line| format!("{line}\n")).collect();
+    let pasted = std::process::Command::new("sh").args(["-ec", &hints]).output().unwrap();
     let code = fleet.end(Signal::INT);
 
     let told = fleet.machine.read(LOG);
     let outcomes: Vec<&str> =
         told.lines().filter(|line| line.starts_with("  ") && line.ends_with("  shipped")).collect();
     assert_eq!(outcomes.len(), 6, "{told}");
+    assert!(told.starts_with("This demo takes"), "{told}");
+    assert!(
+        told.contains("\n  6 of 6 jobs merged, 0 lost, 0 executed twice\n  1 factory killed with kill -9, "),
+        "{told}"
+    );
+    let resumed =
+        told.lines().find_map(|line| line.split_once(" resumed from a checkpoint")?.0.rsplit_once(", ")).unwrap().1;
+    assert_ne!(resumed, "0 steps", "{told}");
+    assert!(!told.contains(" 0 takeovers"), "{told}");
+    assert!(pasted.status.success() && hints.contains("own.md"), "{}{hints}", String::from_utf8_lossy(&pasted.stderr));
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "{:?}", std::fs::read_dir(&scratch).unwrap().next());
     assert_eq!(code, Some(0), "{told}");
 }

@@ -14,7 +14,7 @@ fn init_writes_once_and_never_over_what_is_there() {
     assert!(first.stderr.contains("giga up"), "{}", first.stderr);
     assert_eq!(
         (second.code, second.stdout.as_str()),
-        (Some(0), "{\"written\":[],\"kept\":[\"giga.toml\",\"job.md\"]}\n")
+        (Some(0), "{\"written\":[],\"kept\":[\"giga.toml\",\"job.md\"],\"repository\":null,\"engines\":[]}\n")
     );
     assert_eq!(machine.read("job.md"), "mine");
 }
@@ -27,6 +27,40 @@ fn what_init_wrote_can_be_used_at_once() {
     let doctor = machine.giga(&["doctor"]);
 
     assert!(doctor.stdout.contains("from giga.toml"), "{}", doctor.stdout);
+}
+
+#[test]
+fn init_finds_the_repository_its_remote_and_its_tests() {
+    let machine = Machine::new();
+    let remote = crate::repository::make(machine.path(), "notes");
+    let mut clone = std::process::Command::new("git");
+    clone.args(["clone", "--quiet"]).arg(&remote).arg(machine.path().join("here"));
+    assert!(clone.status().unwrap().success());
+    machine.write("here/Makefile", "test:\n\ttrue\n");
+    crate::repository::commit(&machine.path().join("here"), "Makefile");
+    let here = machine.path().join("here");
+    let giga = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_giga"));
+        let path = std::env::var("PATH").unwrap();
+        command.args(args).current_dir(&here).env_clear().env("HOME", machine.path()).env("PATH", path);
+        command.output().unwrap()
+    };
+
+    let init = giga(&["init"]);
+    let doctor = giga(&["doctor"]);
+
+    let said = String::from_utf8(init.stderr).unwrap();
+    assert!(said.contains("repository  notes (") && said.contains("tests       make test"), "{said}");
+    let (settings, job) = (machine.read("here/giga.toml"), machine.read("here/job.md"));
+    assert!(settings.contains("[factory.repos.notes]\nurl = \".\"\nbase = \"main\"\n"), "{settings}");
+    assert!(job.contains("repo: notes\n") && job.contains("verify: [\"make test\"]\n"), "{job}");
+    // Where no engine is signed in, both say so.
+    let examined = String::from_utf8(doctor.stdout).unwrap();
+    let is_signed_in = said.contains("engines     claude") || said.contains("engines     codex");
+    let doctor_agrees = examined.contains("`claude` has one") || examined.contains("`codex` has one");
+    assert_eq!(is_signed_in, doctor_agrees, "{said}\n{examined}");
+    assert!(is_signed_in || settings.contains("No engine is signed in"), "{settings}");
+    assert!(is_signed_in || examined.contains("none here") || examined.contains("gets no work"), "{examined}");
 }
 
 #[test]

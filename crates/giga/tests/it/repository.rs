@@ -15,6 +15,13 @@ pub(crate) fn make(folder: &Path, name: &str) -> PathBuf {
     repo
 }
 
+/// Commits a file of a clone and pushes it.
+pub(crate) fn commit(clone: &Path, file: &str) {
+    git(clone, &["add", file]);
+    git(clone, &["commit", "--quiet", "--message", file]);
+    git(clone, &["push", "--quiet", "origin", "main"]);
+}
+
 /// The names of the files at the top of `main`.
 pub(crate) fn files(repo: &Path) -> Vec<String> {
     let done = Command::new("git").current_dir(repo).args(["ls-tree", "--name-only", "main"]).output().unwrap();

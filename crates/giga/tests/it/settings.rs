@@ -123,10 +123,14 @@ fn an_unknown_key_stops_every_command_with_the_place_and_a_suggestion() {
 
 #[test]
 fn a_file_that_was_asked_for_must_be_there() {
-    let ran = Machine::new().giga(&["jobs", "--config", "no.toml"]);
+    let by_flag = Machine::new().giga(&["jobs", "--config", "no.toml"]);
+    let by_variable = Machine::new().giga_with(&["jobs"], &[("GIGA_CONFIG", "/gone/giga.toml")], "");
 
-    let expected = "error: there is no no.toml\nhint: `giga init` writes a giga.toml to begin with\n";
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), expected));
+    let expected = "error: --config names a file that does not exist: no.toml\nhint: `giga init` writes a giga.toml\n";
+    assert_eq!((by_flag.code, by_flag.stderr.as_str()), (Some(2), expected));
+    let expected = "error: GIGA_CONFIG names a file that does not exist: /gone/giga.toml\n\
+                    hint: unset GIGA_CONFIG, or set it to your giga.toml; `giga init` writes one\n";
+    assert_eq!((by_variable.code, by_variable.stderr.as_str()), (Some(2), expected));
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) async fn back_up(State(app): State<App>, Caller(who): Caller) -> Resu
     let file = File::open(scratch.path()).await.map_err(|error| unreadable(&error))?;
     // The file lives on for as long as it is read, and no longer, even if this process dies meanwhile.
     drop(scratch);
-    info!(backup.bytes = summary.bytes, "`{}` takes a backup of {} jobs", who.name, summary.jobs);
+    info!(backup.bytes = summary.bytes, "`{}` takes a backup of {}", who.name, domain::counted(summary.jobs, "job"));
     let mut response = Response::new(Body::from_stream(ReaderStream::with_capacity(file, CHUNK_LEN)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(SQLITE));

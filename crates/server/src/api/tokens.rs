@@ -1,7 +1,7 @@
 //! Tokens: made here, shown once.
 
 use axum::extract::State;
-use domain::TokenId;
+use domain::{Grant, TokenId};
 use http::StatusCode;
 use protocol::{NewToken, TokenList, TokenMade};
 
@@ -30,7 +30,10 @@ pub(crate) async fn create(
     Caller(who): Caller,
     Sent(request): Sent<NewToken>,
 ) -> Result<(StatusCode, Json<TokenMade>), Problem> {
-    Ok((StatusCode::CREATED, Json(app.coordinator.create_token(&who, request).await?)))
+    let is_join = matches!(request.grant, Grant::Join { .. });
+    let made = app.coordinator.create_token(&who, request).await?;
+    let coordinator = is_join.then(|| app.reached_at.clone());
+    Ok((StatusCode::CREATED, Json(TokenMade { coordinator, ..made })))
 }
 
 /// Ends a token, and its open streams.

@@ -19,7 +19,7 @@ pub(crate) const REJECTED: &str = "rejected";
 const PREFIX: &str = protocol::API_PREFIX;
 
 /// Paths that need no token.
-const OPEN: [&str; 7] = [
+const OPEN: [&str; 8] = [
     "/",
     "/healthz",
     "/readyz",
@@ -27,10 +27,12 @@ const OPEN: [&str; 7] = [
     "/webhooks/github",
     "/api/fleet/schema/job.json",
     "/api/fleet/factories/enroll",
+    "/api/fleet/identity",
 ];
 
 /// What factories send, below the prefix.
-const WORKER: [(&str, &str); 21] = [
+const WORKER: [(&str, &str); 22] = [
+    ("post", "/identity"),
     ("post", "/factories/heartbeat"),
     ("post", "/factories/enroll"),
     ("post", "/factories/{id}/renew"),

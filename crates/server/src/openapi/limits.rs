@@ -101,6 +101,12 @@ fn limits() -> Vec<(&'static str, Value)> {
         ("ProductSettings.repoSeats{}", seats()),
         ("Flags.products", map()),
         ("ResumeCredential.credential", json!({ "minLength": 1, "maxLength": 200, "example": "mac-1/claude" })),
+        ("IdentityChallenge.nonce", json!({ "minLength": 16, "maxLength": 128, "pattern": LINE })),
+        ("IdentityChallenge.token", json!({ "minLength": 1, "maxLength": 64 })),
+        (
+            "IdentityChallenge.address",
+            json!({ "maxLength": 300, "pattern": WEB_ADDRESS, "example": "http://127.0.0.1:7878" }),
+        ),
         ("Enroll.joinToken", json!({ "minLength": 1, "maxLength": 200 })),
         ("Heartbeat.capabilities", names()),
         ("Heartbeat.repos", names()),

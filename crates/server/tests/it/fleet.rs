@@ -174,7 +174,7 @@ impl Fleet {
         let grant = Grant::Join { factory: Some(id.clone()), products, capabilities: BTreeSet::new() };
         let join_token = self.token(grant).await.secret;
         let request = Enroll { join_token, factory_id: id.clone(), nonce: None };
-        let enrolled: Enrolled = self.client("none").post("/factories/enroll", &request).await.unwrap();
+        let enrolled: Enrolled = self.client("").post("/factories/enroll", &request).await.unwrap();
         let instance = InstanceId::new(self.coordinator.clock().now(), random());
         let client = self.client(&enrolled.token);
         let worker = Worker { id, instance, client, token: enrolled.token };

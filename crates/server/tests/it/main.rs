@@ -7,6 +7,7 @@ mod damage;
 mod describing;
 mod fleet;
 mod guarding;
+mod identity;
 mod life;
 mod limits;
 mod many;

@@ -108,6 +108,12 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
             json!({ "joinToken": "giga_join_wrong", "factoryId": "mac-9" }),
             ["unauthenticated"; 5],
         ),
+        with(
+            "POST",
+            "/api/fleet/identity",
+            json!({ "nonce": "0123456789abcdef", "token": "x", "address": "http://127.0.0.1:7878" }),
+            ["unauthenticated"; 5],
+        ),
         row("POST", "/api/fleet/factories/prune", NOBODY),
         row("GET", "/api/fleet/factories/{id}", ONLOOKERS),
         row("DELETE", "/api/fleet/factories/{id}", NOBODY),
@@ -229,11 +235,11 @@ async fn a_join_token_is_good_for_one_factory() {
     let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
     let join_token = fleet.token(grant).await.secret;
     let enroll = |name: &str| json!({ "joinToken": join_token, "factoryId": name });
-    let anybody = fleet.client("none");
+    let anybody = fleet.client("");
 
     let first: Result<Value, _> = anybody.post("/factories/enroll", &enroll("mac-1")).await;
     let second: Result<Value, _> = anybody.post("/factories/enroll", &enroll("mac-2")).await;
 
     assert!(first.is_ok());
-    assert_eq!(code(second), "unauthenticated");
+    assert_eq!(code(second), "join_token_used");
 }

@@ -17,7 +17,7 @@ use super::updates::Updates;
 use super::wire::{self, Heard, Params};
 use crate::engine::phrases::says_usage_limit;
 use crate::engine::{EngineEvent, EngineRequest, Exit, Judgement, Memory, Reply, Session};
-use crate::process::{Line, Source};
+use crate::process::{Line, Source, exit_words};
 
 /// One run of an agent that speaks the protocol.
 pub(super) struct AcpSession {
@@ -265,7 +265,8 @@ impl Session for AcpSession {
                 let Exit::Code(code) = exit else {
                     return Judgement::may_pass(FailureReason::EngineError, "it was ended".to_owned());
                 };
-                let message = format!("it left with exit code {code} before its turn was over: {}", self.last_words);
+                let message =
+                    format!("it left with {} before its turn was over: {}", exit_words(code), self.last_words);
                 return Judgement::may_pass(FailureReason::EngineError, message);
             }
         };

@@ -12,7 +12,7 @@ use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
 use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
 use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Reply, Session, Target, Usage, WindowState};
-use crate::process::Line;
+use crate::process::{Line, signal_name};
 
 /// The limits that the engine itself was told, for the words about them.
 pub(super) struct Limits {
@@ -190,7 +190,7 @@ impl ClaudeSession {
         match exit {
             Exit::Code(code @ 129..=192) => Judgement::may_pass(
                 FailureReason::Crash,
-                format!("it was ended by signal {} before its result; its last words: {said}", code - 128),
+                format!("it was ended by {} before its result; its last words: {said}", signal_name(code - 128)),
             ),
             Exit::Code(code) => Judgement::may_pass(
                 FailureReason::EngineError,
@@ -206,8 +206,9 @@ impl ClaudeSession {
         match closing.subtype.as_str() {
             "success" if !closing.is_error => self.of_success(closing, exit),
             "error_max_turns" => {
-                let (taken, max) = (closing.turns.unwrap_or(0), self.limits.turns.unwrap_or(0));
-                failed(FailureReason::Timeout, format!("it took {taken} turns, the limit `turns_max` is {max}"))
+                let taken = domain::counted(closing.turns.unwrap_or(0), "turn");
+                let max = self.limits.turns.unwrap_or(0);
+                failed(FailureReason::Timeout, format!("it took {taken}, the limit `turns_max` is {max}"))
             }
             "error_max_budget_usd" => {
                 let (spent, max) = (closing.cost_usd.unwrap_or(0.0), self.limits.usd.unwrap_or(0.0));

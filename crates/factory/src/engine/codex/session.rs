@@ -13,7 +13,7 @@ use crate::engine::resets::reset_time;
 use crate::engine::rounds::Rounds;
 use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
 use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Reply, Session, Target, Usage, WindowState};
-use crate::process::{Line, Source};
+use crate::process::{Line, Source, signal_name};
 
 /// Follows one run of `codex exec --json`.
 pub(super) struct CodexSession {
@@ -280,7 +280,7 @@ impl CodexSession {
         match exit {
             Exit::Code(code @ 129..=192) => Judgement::may_pass(
                 FailureReason::Crash,
-                format!("it was ended by signal {} within its turn; its last words: {said}", code - 128),
+                format!("it was ended by {} within its turn; its last words: {said}", signal_name(code - 128)),
             ),
             Exit::Code(code) => Judgement::may_pass(
                 FailureReason::EngineError,

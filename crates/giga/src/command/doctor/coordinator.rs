@@ -62,8 +62,11 @@ async fn store_alerts(config: &Config) -> Vec<Check> {
 }
 
 fn unreachable(config: &Config, failure: &Failure) -> Check {
+    if config.client.stopped.is_some() {
+        return Check::warn("coordinator", failure.message(), "start it with `giga up`");
+    }
     match config.client.api.origin {
-        Origin::Default => {
+        Origin::Derived { .. } | Origin::Default => {
             let text = format!("none at {}", config.client.api.value);
             Check::warn("coordinator", text, "start one with `giga up`, or say where it is in giga.toml")
         }

@@ -10,7 +10,7 @@ use protocol::{Client, Explained, JobView, ProgressEvent};
 use crate::command::backoff::Backoff;
 use crate::command::events::kind_name;
 use crate::command::follow::News;
-use crate::command::{Context, doing};
+use crate::command::{Context, doing, forecast};
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
 
@@ -19,6 +19,36 @@ const ASK_AFTER: Duration = Duration::from_secs(2);
 
 /// How often it is asked what jobs wait for: that seldom changes without an event.
 const ASK_EVERY: Duration = Duration::from_secs(30);
+
+/// How long a job that no factory can run is waited for: long enough for a factory that is just starting.
+const STUCK_MAX: Duration = Duration::from_mins(1);
+
+/// Whether a job that no factory can run is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// For a minute, then it is an error.
+    Limited,
+    /// Until a factory can.
+    Endless,
+}
+
+/// Since when no factory can run each of the jobs, by the clock that never jumps.
+struct Stuck {
+    since: BTreeMap<JobId, Duration>,
+    patience: Patience,
+}
+
+impl Stuck {
+    /// Whether a job has been one that no factory can run for too long.
+    fn is_over(&mut self, id: JobId, is_stuck: bool, now: Duration) -> bool {
+        if !is_stuck {
+            self.since.remove(&id);
+            return false;
+        }
+        let since = *self.since.entry(id).or_insert(now);
+        self.patience == Patience::Limited && now.saturating_sub(since) >= STUCK_MAX
+    }
+}
 
 /// Jobs that are asked about at once: more lines than this are no longer read.
 const ASKED_ABOUT_MAX: usize = 8;
@@ -31,15 +61,17 @@ pub(super) struct Progress<'c> {
     doing: BTreeMap<JobId, Option<String>>,
     /// What was said of a job that waits.
     told: BTreeMap<JobId, String>,
+    stuck: Stuck,
     /// When it is asked next what jobs wait for, by the clock that never jumps.
     ask_at: Duration,
 }
 
 impl<'c> Progress<'c> {
     /// Nothing heard yet of this many jobs.
-    pub(super) fn new(context: &'c Context<'c>, jobs: usize) -> Self {
+    pub(super) fn new(context: &'c Context<'c>, jobs: usize, patience: Patience) -> Self {
         let (stages, doing, told) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { context, several: jobs > 1, stages, doing, told, ask_at: Duration::ZERO }
+        let stuck = Stuck { since: BTreeMap::new(), patience };
+        Self { context, several: jobs > 1, stages, doing, told, stuck, ask_at: Duration::ZERO }
     }
 
     /// A job was looked at.
@@ -124,7 +156,7 @@ impl<'c> Progress<'c> {
             tokio::select! {
                 biased;
                 news = &mut next => return news,
-                () = self.context.clock.sleep(pause), if !waiting.is_empty() => self.ask(client, &waiting).await,
+                () = self.context.clock.sleep(pause), if !waiting.is_empty() => self.ask(client, &waiting).await?,
             }
         }
     }
@@ -136,13 +168,28 @@ impl<'c> Progress<'c> {
         waiting.take(ASKED_ABOUT_MAX).collect()
     }
 
-    async fn ask(&mut self, client: &Client, waiting: &[JobId]) {
+    async fn ask(&mut self, client: &Client, waiting: &[JobId]) -> Result<(), Failure> {
         for id in waiting {
             // Whoever does not answer is noticed by the stream.
             let Ok(explained) = client.get::<Explained>(&format!("/jobs/{id}/explain")).await else { continue };
             self.waits(&explained);
+            self.give_up(&explained)?;
         }
         self.ask_at = self.context.clock.monotonic() + ASK_EVERY;
+        Ok(())
+    }
+
+    /// An error once a job has been one that no factory can run for too long, unless another of the jobs is being worked on.
+    fn give_up(&mut self, explained: &Explained) -> Result<(), Failure> {
+        let (id, now) = (explained.job.id, self.context.clock.monotonic());
+        let is_stuck = explained.job.stage == StageName::Queued && forecast::is_stuck(&explained.now);
+        let is_busy = self.stages.values().any(|stage| matches!(stage, StageName::Assigned | StageName::Building));
+        if !self.stuck.is_over(id, is_stuck, now) || is_busy {
+            return Ok(());
+        }
+        let why = clean(&explained.now.text);
+        Err(Failure::failed(format!("no factory can run job `{id}`: {why}"))
+            .hint("the job stays queued: `giga wait ID` waits for it again, --patient waits for as long as it takes"))
     }
 
     fn waits(&mut self, explained: &Explained) {
@@ -177,5 +224,25 @@ impl<'c> Progress<'c> {
         let id = if self.several { format!("{id}  ") } else { String::new() };
         let line = format!("{time}  {id}{:<11}  {}", stage.as_str(), clean(words));
         self.context.out.note(line.trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_no_factory_can_run_is_waited_for_a_minute() {
+        let id = JobId::from_bytes([7; 16]);
+        let at = Duration::from_secs;
+        let mut limited = Stuck { since: BTreeMap::new(), patience: Patience::Limited };
+        let mut endless = Stuck { since: BTreeMap::new(), patience: Patience::Endless };
+
+        let told: Vec<bool> = [(true, 2), (true, 32), (false, 40), (true, 50), (true, 100), (true, 110)]
+            .map(|(is_stuck, now)| limited.is_over(id, is_stuck, at(now)))
+            .to_vec();
+
+        assert_eq!(told, [false, false, false, false, false, true]);
+        assert!(!endless.is_over(id, true, at(0)) && !endless.is_over(id, true, at(600)));
     }
 }

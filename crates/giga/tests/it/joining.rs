@@ -1,0 +1,115 @@
+//! A factory on another machine: what `giga token create --join` prints can be pasted there.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::giga::Machine;
+use crate::processes;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Coordinator {
+    machine: Machine,
+    running: Child,
+}
+
+impl Coordinator {
+    /// A coordinator with a certificate of its own, for other names than loopback.
+    fn start() -> Self {
+        let machine = Machine::new();
+        let made = rcgen::generate_simple_self_signed(["fleet.example".to_owned()]).unwrap();
+        machine.write("cert.pem", &made.cert.pem());
+        machine.write("key.pem", &made.signing_key.serialize_pem());
+        let args = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--tls-cert",
+            "cert.pem",
+            "--tls-key",
+            "key.pem",
+            "--host",
+            "localhost",
+        ];
+        let running = machine.start_into("serve.log", &[&args[..], &["--data", "data"]].concat(), &[]);
+        let is_up = processes::becomes_so(PATIENCE, || machine.path().join("data/endpoint").exists());
+        assert!(is_up, "{}", machine.read("serve.log"));
+        Self { machine, running }
+    }
+
+    fn join_command(&self, factory: &str) -> String {
+        let ran = self.machine.giga(&["token", "create", "--join", "--factory", factory, "--json", "--data", "data"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let made: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        made["command"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        let _ = self.running.kill();
+        let _ = self.running.wait();
+    }
+}
+
+/// A line in a shell of another machine, whose standard error is kept.
+fn pasted(machine: &Machine, line: &str) -> Child {
+    let exe = std::path::Path::new(env!("CARGO_BIN_EXE_giga"));
+    let path = format!("{}:{}", exe.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let log = std::fs::File::create(machine.path().join("factory.log")).unwrap();
+    let assignments: Vec<&str> = line.split(' ').take_while(|word| word.contains('=')).collect();
+    let command = line[assignments.iter().map(|word| word.len() + 1).sum()..].to_owned();
+    let script = format!("export {}; exec {command}", assignments.join(" "));
+    Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(machine.path())
+        .env_clear()
+        .env("HOME", machine.path())
+        .env("PATH", path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn the_printed_join_command_works_on_another_machine() {
+    let coordinator = Coordinator::start();
+    let (mac, late) = (Machine::new(), Machine::new());
+    let command = coordinator.join_command("mac-2");
+
+    let mut factory = pasted(&mac, &command);
+    let has_joined = processes::becomes_so(PATIENCE, || {
+        let listed = coordinator.machine.giga(&["factories", "--json", "--data", "data"]);
+        listed.stdout.contains("\"mac-2\"") && listed.stdout.contains("\"connected\":true")
+    });
+    let used = pasted(&late, &command).wait().unwrap().code();
+    let wrong = pasted(&Machine::new(), &command.replace("giga_join_", "giga_join_x")).wait().unwrap().code();
+    let _ = factory.kill();
+    let _ = factory.wait();
+
+    assert!(command.starts_with("GIGA_API=https://localhost:") && command.contains(" GIGA_CA=sha256:"), "{command}");
+    assert!(has_joined, "{}", mac.read("factory.log"));
+    assert_eq!((used, wrong), (Some(6), Some(6)), "{}", late.read("factory.log"));
+    assert!(
+        late.read("factory.log").contains("factory `mac-2` has used this join token before"),
+        "{}",
+        late.read("factory.log")
+    );
+}
+
+#[test]
+fn a_client_on_the_coordinators_machine_needs_no_certificate_authority() {
+    let coordinator = Coordinator::start();
+
+    let jobs = coordinator.machine.giga(&["jobs", "--data", "data"]);
+    let endpoint = coordinator.machine.read("data/endpoint");
+    let api = endpoint.lines().next().unwrap();
+    let token = coordinator.machine.read("data/admin.token");
+    let untrusting = coordinator.machine.giga_with(&["jobs", "--api", api], &[("GIGA_TOKEN", token.trim())], "");
+
+    assert_eq!(jobs.code, Some(0), "{}", jobs.stderr);
+    assert_eq!(untrusting.code, Some(4), "{}", untrusting.stderr);
+    assert!(untrusting.stderr.contains("client.ca"), "{}", untrusting.stderr);
+}

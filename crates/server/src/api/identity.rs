@@ -1,0 +1,31 @@
+//! The proof that this coordinator issued a token, for clients that have not sent it yet.
+
+use axum::extract::State;
+use http::Uri;
+use protocol::{IdentityChallenge, IdentityProof};
+
+use crate::answer::Json;
+use crate::app::{App, Proxy};
+use crate::caller::Whence;
+use crate::extract::Sent;
+use crate::problem::Problem;
+
+/// Proves that this coordinator's store knows a token. Needs no token: what is proven is of no use without one.
+#[utoipa::path(
+    post, path = "/identity", tag = "operations", request_body = IdentityChallenge,
+    responses((status = 200, description = "The proof", body = IdentityProof)),
+)]
+pub(crate) async fn prove(
+    State(app): State<App>,
+    whence: Whence,
+    Sent(challenge): Sent<IdentityChallenge>,
+) -> Result<Json<IdentityProof>, Problem> {
+    // Behind a proxy the addresses that clients dial are the proxy's business.
+    if app.proxy == Proxy::None {
+        let dialled: Option<Uri> = challenge.address.parse().ok();
+        let host = dialled.as_ref().and_then(Uri::host).unwrap_or_default();
+        app.hosts.check_name(host, whence.local())?;
+    }
+    let proof = app.coordinator.prove_identity(&challenge);
+    Ok(Json(whence.vouched(&app, proof)?))
+}
