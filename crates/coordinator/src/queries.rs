@@ -247,7 +247,7 @@ impl Coordinator {
 fn engines_for(who: &Principal, id: &FactoryId, engines: Vec<EngineHealth>) -> Vec<EngineHealth> {
     match who.factory() {
         Ok(caller) if caller != id => {
-            engines.into_iter().map(|engine| EngineHealth { credential: None, ..engine }).collect()
+            engines.into_iter().map(|engine| EngineHealth { credential: None, login: None, ..engine }).collect()
         }
         Ok(_) | Err(_) => engines,
     }

@@ -43,6 +43,7 @@ fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaW
         credential: credential.to_owned(),
         window: Some("five_hour".to_owned()),
         resets_at,
+        exhausted: false,
         message: None,
         checkpoint: None,
         insights: Insights { cost_usd: Some(0.5), ..Insights::default() },
