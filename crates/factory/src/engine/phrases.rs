@@ -48,7 +48,7 @@ pub(super) fn says_unknown_model(text: &str) -> bool {
 /// Whether an engine's error says that its provider could not be reached, or was not able to answer. For errors of an
 /// engine only, and after every other question about them: many errors come by way of a connection that was closed.
 pub(super) fn says_outage(text: &str) -> bool {
-    const WORDS: [&str; 26] = [
+    const WORDS: [&str; 27] = [
         "500 internal server error",
         "502 bad gateway",
         "503 service unavailable",
@@ -57,6 +57,7 @@ pub(super) fn says_outage(text: &str) -> bool {
         "api error: 5",
         "overloaded",
         "at capacity",
+        "experiencing high demand",
         "unable to connect",
         "connection refused",
         "connectionrefused",
