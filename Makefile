@@ -3,6 +3,7 @@
 CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
 TEST_FEATURES := --features giga/failpoints
+TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
 
 .PHONY: up build test test-engines test-api test-docs check fmt lint unit tools
 
@@ -33,9 +34,16 @@ unit:
 	  scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
 
-# The real claude and codex through a whole fleet, against our stand-in of their APIs. Part of `unit` too.
+# The real claude and codex through a whole fleet, against our stand-in of their APIs: the oldest supported and the last
+# tested version of each, both pinned in scripts/with-engines. `unit` runs the last tested versions, and of the oldest ones
+# a run and its resumption. `NEWEST=1` runs the newest published versions instead.
 test-engines: tools
-	scripts/with-engines $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
+ifdef NEWEST
+	ENGINES=newest scripts/with-engines $(TEST_ENGINES)
+else
+	ENGINES=oldest scripts/with-engines $(TEST_ENGINES)
+	ENGINES=tested scripts/with-engines $(TEST_ENGINES)
+endif
 
 # The API by its description alone, at length: schemathesis as admin, operator, viewer and factory, and a generated
 # TypeScript client. A short form of it is part of `unit`.

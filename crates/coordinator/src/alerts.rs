@@ -31,6 +31,7 @@ impl Coordinator {
             items.extend(self.remote_alerts(who));
             items.extend(self.disk_alerts());
         }
+        items.extend(self.credit_alerts());
         items.extend(self.merge_alerts(who));
         items.extend(self.request_alerts(who));
         items.extend(self.question_alerts(who));
@@ -229,6 +230,21 @@ impl Coordinator {
                 "the state disk of factory `{id}` is full: {free} MiB free, and it gets no work: free some space, or run `giga gc` there"
             );
             of_factory(alert(AlertCode::DiskFull, message, since, None), id)
+        });
+        told.collect()
+    }
+
+    /// Credentials whose account has no credit left.
+    fn credit_alerts(&self) -> Vec<Alert> {
+        let at = self.hour();
+        let desk = self.desk.lock();
+        let exhausted = desk.windows.all_resting(at).filter(|(_, window)| window.exhausted);
+        let told = exhausted.take(LOOKED_AT_MAX).map(|(credential, window)| {
+            let message = format!(
+                "credential `{credential}` of engine `{}` has no credit left: add some, then resume it with `giga factories --reopen {credential}`",
+                window.engine
+            );
+            alert(AlertCode::CredentialExhausted, message, window.since, None)
         });
         told.collect()
     }

@@ -1,7 +1,7 @@
 //! What backs the claim that a run is done: the change, the commits, the engine's own ending [B4].
 
 use domain::{Epoch, JobId, Refusal, RunOutcome};
-use protocol::{CommitLine, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, RunEvidence};
+use protocol::{CommitLine, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, LeftBranch, RunEvidence};
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
@@ -15,6 +15,12 @@ const COMMITS_MAX: usize = 1_000;
 
 /// A commit's first line.
 const SUBJECT_CHARS_MAX: usize = 300;
+
+/// Refused tool calls of one run: an agent that is refused more learns nothing new.
+const REFUSALS_MAX: usize = 20;
+
+/// Branches that one run left commits on.
+const BRANCHES_MAX: usize = 20;
 
 /// An engine's last words: a few screens.
 const ENDING_CHARS_MAX: usize = 64 * 1024;
@@ -58,6 +64,8 @@ impl Coordinator {
             diff_cut: shown.diff_cut,
             commits: shown.commits.into_iter().map(harmless_line).collect(),
             ending: shown.ending.or(message).as_deref().map(harmless),
+            refused: shown.refused.iter().map(|call| harmless(call)).collect(),
+            left_branches: shown.left_branches.into_iter().map(harmless_branch).collect(),
             insights: run.insights,
         })
     }
@@ -76,16 +84,27 @@ fn harmless_line(line: CommitLine) -> CommitLine {
     CommitLine { subject: harmless(&line.subject), ..line }
 }
 
+fn harmless_branch(left: LeftBranch) -> LeftBranch {
+    LeftBranch { name: harmless(&left.name), git_ref: harmless(&left.git_ref), ..left }
+}
+
 fn bounded(request: &EvidenceWork) -> EvidenceWork {
     let diff = request.diff.as_deref().map(|diff| &diff[..diff.floor_char_boundary(DIFF_BYTES_MAX)]);
     let is_cut = diff.map(str::len) != request.diff.as_ref().map(String::len);
     let line = |line: &CommitLine| CommitLine { subject: short(&line.subject, SUBJECT_CHARS_MAX), ..line.clone() };
+    let branch = |left: &LeftBranch| LeftBranch {
+        name: short(&left.name, SUBJECT_CHARS_MAX),
+        git_ref: short(&left.git_ref, SUBJECT_CHARS_MAX),
+        ..left.clone()
+    };
     EvidenceWork {
         lease_epoch: request.lease_epoch,
         diff: diff.map(str::to_owned),
         diff_cut: request.diff_cut || is_cut,
         commits: request.commits.iter().take(COMMITS_MAX).map(line).collect(),
         ending: request.ending.as_deref().map(|ending| short(ending, ENDING_CHARS_MAX)),
+        left_branches: request.left_branches.iter().take(BRANCHES_MAX).map(branch).collect(),
+        refused: request.refused.iter().take(REFUSALS_MAX).map(|call| short(call, SUBJECT_CHARS_MAX)).collect(),
     }
 }
 

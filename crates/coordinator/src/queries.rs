@@ -255,7 +255,7 @@ fn engines_for(who: &Principal, id: &FactoryId, engines: Vec<EngineHealth>) -> V
     if shows_credentials {
         return engines;
     }
-    engines.into_iter().map(|engine| EngineHealth { credential: None, ..engine }).collect()
+    engines.into_iter().map(|engine| EngineHealth { credential: None, login: None, ..engine }).collect()
 }
 
 fn seat_in_use(who: &Principal, job: &Job, factory: &FactoryId) -> Option<SeatsInUse> {

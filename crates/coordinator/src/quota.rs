@@ -1,6 +1,8 @@
 //! Usage limits: the window is the login's, the job goes back unchanged, and whoever else fits may take it at once [B1].
 
-use domain::{Account, Collection, Expected, JobId, StageEvent, UsageWindow, Versioned};
+use domain::{
+    Account, Collection, EngineHealth, EngineName, Expected, FactoryId, JobId, StageEvent, UsageWindow, Versioned,
+};
 use fail::fail_point;
 use protocol::{CredentialList, CredentialView, QuotaAnswer, QuotaWork, ResumeCredential};
 use tracing::{info, warn};
@@ -46,10 +48,11 @@ impl Coordinator {
         };
         // Whoever has no right to the job any more has no say about the login either. Asked before the window is written,
         // which comes first: a job that is queued again must not meet the same login before it rests.
-        let unnamed = UsageWindow { engine: request.engine.clone(), window: None, until: None };
+        let unnamed = UsageWindow { engine: request.engine.clone(), window: None, until: None, exhausted: false };
         let job = self.read(id).await?;
         self.lifted((*job.value).clone())?.apply(quota_hit(unnamed, None), self.now(), who.actor())?;
-        let window = self.use_up(&credential, id, request).await?;
+        let login = self.login_of(&holder.factory, &request.engine, &credential);
+        let window = self.use_up(&credential, id, request, login).await?;
         fail_point!("quota::window_written");
         let shown = window.shown();
         let job = self
@@ -78,6 +81,7 @@ impl Coordinator {
             window: window.window.clone(),
             since: window.since,
             until: window.until,
+            exhausted: window.exhausted,
             hits: window.hits,
             job_id: Some(window.job).filter(|_| sees_all),
             factories: users_of(&desk, credential),
@@ -103,7 +107,13 @@ impl Coordinator {
     }
 
     /// Writes down that a login rests, unless it is known already.
-    async fn use_up(&self, credential: &str, id: JobId, request: &QuotaWork) -> Result<Window, Error> {
+    async fn use_up(
+        &self,
+        credential: &str,
+        id: JobId,
+        request: &QuotaWork,
+        login: Option<(FactoryId, String)>,
+    ) -> Result<Window, Error> {
         let jitter = self.ports.entropy.fraction();
         for _ in 0..ROUNDS_MAX {
             let hit = Hit {
@@ -113,6 +123,8 @@ impl Coordinator {
                 job: id,
                 epoch: request.lease_epoch,
                 message: request.message.as_deref().map(cut),
+                exhausted: request.exhausted,
+                login: login.clone(),
             };
             let at = self.hour();
             let (known, next) = {
@@ -136,6 +148,40 @@ impl Coordinator {
             }
         }
         Err(somebody_was_faster())
+    }
+
+    /// The fingerprint of the login that a factory uses for an engine now.
+    fn login_of(&self, factory: &FactoryId, engine: &EngineName, credential: &str) -> Option<(FactoryId, String)> {
+        let desk = self.desk.lock();
+        let known = &desk.factories.get(factory)?.value;
+        let own = known
+            .engine_health
+            .iter()
+            .find(|health| health.name == *engine && health.credential_at(factory) == credential)?;
+        Some((factory.clone(), own.login.clone()?))
+    }
+
+    /// Resumes credentials without credit whose key or login has changed on the factory that found out.
+    pub(crate) async fn resume_changed_logins(&self, factory: &FactoryId) {
+        let changed: Vec<(String, Versioned<Window>)> = {
+            let desk = self.desk.lock();
+            let Some(known) = desk.factories.get(factory) else { return };
+            let health = known.value.engine_health.iter();
+            let window = |health: &EngineHealth| {
+                let credential = health.credential_at(factory);
+                let window = desk.windows.get(&credential)?;
+                let is_changed = window.value.is_paid_by_another(factory, health.login.as_deref());
+                is_changed.then(|| (credential.clone(), window.clone()))
+            };
+            health.filter_map(window).collect()
+        };
+        for (credential, window) in changed {
+            info!(factory.id = %factory, "The login behind a credential without credit has changed: it gets work again");
+            if let Err(error) = self.drop_window(&credential, &window).await {
+                warn!(%error, "Could not resume a credential, the next heartbeat tries again");
+            }
+            self.wake_engines();
+        }
     }
 
     /// Takes a window into memory as it is written down, and shows who rests by it to the scheduler.

@@ -81,6 +81,7 @@ impl Coordinator {
         let draining = factory.draining;
         self.register(factory.clone(), known).await?;
         self.heard(who, &id, load, disk, now);
+        self.resume_changed_logins(&id).await;
         if is_new_process {
             self.note_accepted(&id);
             info!(factory.id = %id, "Factory `{id}` registered with {}", domain::counted(factory.seat_limit, "seat"));
@@ -397,7 +398,8 @@ fn scoped(who: &Principal, health: EngineHealth) -> EngineHealth {
 /// What a factory says about an engine, in few words.
 fn bounded(health: EngineHealth) -> EngineHealth {
     let version = health.version.as_deref().map(|version| short(version, VERSION_CHARS_MAX));
-    EngineHealth { version, problem: health.problem.as_deref().map(cut), ..health }
+    let login = health.login.as_deref().map(|login| short(login, VERSION_CHARS_MAX));
+    EngineHealth { version, login, problem: health.problem.as_deref().map(cut), ..health }
 }
 
 pub(crate) fn millis(span: Duration) -> u64 {

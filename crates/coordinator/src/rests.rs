@@ -101,7 +101,8 @@ fn engine_rest(desk: &Desk, factory: &Factory, engine: &EngineName, at: Hour) ->
     let mut windows = Vec::new();
     for health in own.iter().filter(|health| health.is_usable()) {
         let told = health.window_until.filter(|until| *until > at.now);
-        let told = told.map(|until| UsageWindow { engine: engine.clone(), window: None, until: Some(until) });
+        let window = |until| UsageWindow { engine: engine.clone(), window: None, until: Some(until), exhausted: false };
+        let told = told.map(window);
         windows.push(window_of(&health.credential_at(&factory.id)).or(told)?);
     }
     let first = windows.into_iter().min_by_key(|window| (window.until.is_none(), window.until));

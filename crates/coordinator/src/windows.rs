@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{EngineName, Epoch, JobId, Timestamp, UsageWindow, Versioned};
+use domain::{EngineName, Epoch, FactoryId, JobId, Timestamp, UsageWindow, Versioned};
 use serde::{Deserialize, Serialize};
 
 /// No provider's window is longer; a later reset is a mistake, or malice.
@@ -33,6 +33,12 @@ pub(crate) struct Window {
     pub(crate) epoch: Epoch,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
+    /// The account has no credit left: only an operator ends it, or another key or login.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) exhausted: bool,
+    /// The factory that found out, and the fingerprint of the login that it used then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) login: Option<(FactoryId, String)>,
 }
 
 /// What an engine said about its limit.
@@ -43,6 +49,8 @@ pub(crate) struct Hit {
     pub(crate) job: JobId,
     pub(crate) epoch: Epoch,
     pub(crate) message: Option<String>,
+    pub(crate) exhausted: bool,
+    pub(crate) login: Option<(FactoryId, String)>,
 }
 
 /// What is known of a login before a hit.
@@ -87,7 +95,10 @@ impl WindowPolicy {
         let resets_at = hit.resets_at.filter(|at| *at > now).map(|at| at.min(now.after(RESET_MAX)));
         let is_told = |known: &Window| known.job == hit.job && known.epoch == hit.epoch;
         // Runs that were under way when the window was used up find out one after the other.
-        let is_covered = |known: &Window| known.until.is_none_or(|until| resets_at.is_none_or(|at| at <= until));
+        let is_covered = |known: &Window| match known.until {
+            Some(until) => !hit.exhausted && resets_at.is_none_or(|at| at <= until),
+            None => true,
+        };
         let is_again = |known: &Window| known.until.is_some_and(|until| now.since(until) < AGAIN_WITHIN);
         let hits = match former {
             Former::Resting(known) if is_told(known) || is_covered(known) => return None,
@@ -108,11 +119,13 @@ impl WindowPolicy {
             window: hit.window,
             since: now,
             resets_at,
-            until: self.reopen.then_some(until),
+            until: Some(until).filter(|_| self.reopen && !hit.exhausted),
             hits,
             job: hit.job,
             epoch: hit.epoch,
             message: hit.message,
+            exhausted: hit.exhausted,
+            login: hit.login.filter(|_| hit.exhausted),
         })
     }
 }
@@ -121,7 +134,13 @@ impl Window {
     /// What is waited for, for people.
     pub(crate) fn shown(&self) -> UsageWindow {
         let until = self.until.map(|until| self.resets_at.unwrap_or(until));
-        UsageWindow { engine: self.engine.clone(), window: self.window.clone(), until }
+        UsageWindow { engine: self.engine.clone(), window: self.window.clone(), until, exhausted: self.exhausted }
+    }
+
+    /// Whether a factory now uses another login than the one that had no credit left.
+    pub(crate) fn is_paid_by_another(&self, factory: &FactoryId, login: Option<&str>) -> bool {
+        let is_other = |(found_by, former): &(FactoryId, String)| found_by == factory && login != Some(former);
+        self.exhausted && login.is_some() && self.login.as_ref().is_some_and(is_other)
     }
 
     /// Whether it ended so long ago that nothing follows from it any more.
@@ -230,6 +249,8 @@ mod tests {
             job: JobId::from_bytes([1; 16]),
             epoch: Epoch(epoch),
             message: None,
+            exhausted: false,
+            login: None,
         }
     }
 
@@ -289,6 +310,25 @@ mod tests {
 
         assert_eq!((window.until, window.shown().until), (None, None));
         assert!(!window.is_history(NOW.after(RESET_MAX * 9)));
+    }
+
+    #[test]
+    fn an_account_without_credit_waits_for_an_operator_or_another_login() {
+        let policy = WindowPolicy::default();
+        let timed = policy.after(Former::Unknown, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
+        let east: FactoryId = "east".parse().unwrap();
+        let unpaid = || Hit { exhausted: true, login: Some((east.clone(), "a1".to_owned())), ..hit(2, None) };
+
+        let window = policy.after(Former::Resting(&timed), unpaid(), NOW, 0.0).unwrap();
+
+        assert_eq!((window.until, window.shown().exhausted), (None, true));
+        assert_eq!(policy.after(Former::Resting(&window), hit(3, Some(NOW.after(MINUTE))), NOW, 0.0), None);
+        assert!(!window.is_paid_by_another(&east, Some("a1")) && !window.is_paid_by_another(&east, None));
+        assert!(window.is_paid_by_another(&east, Some("b2")));
+        assert!(
+            !window.is_paid_by_another(&"west".parse().unwrap(), Some("b2")),
+            "another factory may have another key"
+        );
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub struct EngineHealth {
     /// An opaque id of the login that it uses: the same wherever the same login is used, and never the secret itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<String>,
+    /// A fingerprint of the key or login that it uses here: another one means that it was changed. Never the secret itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
     /// Whether the login was tried and works; absent when that cannot be told without spending money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed_in: Option<bool>,
@@ -32,7 +35,7 @@ pub struct EngineHealth {
 impl EngineHealth {
     /// An engine of which nothing is known but its name.
     pub fn named(name: EngineName) -> Self {
-        Self { name, version: None, credential: None, signed_in: None, problem: None, window_until: None }
+        Self { name, version: None, credential: None, login: None, signed_in: None, problem: None, window_until: None }
     }
 
     /// Whether work may be given to it, windows aside. What cannot be told counts as well.

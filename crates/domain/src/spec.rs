@@ -32,9 +32,12 @@ pub struct Spec {
     /// Engines that may run it, in order of preference; any when empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<EngineName>,
-    /// The model that the engine is asked to use.
+    /// The model that the job's one engine is asked to use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The model that each engine is asked to use.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<EngineName, String>,
     /// How urgent the job is.
     pub priority: Priority,
     /// What the job may cost.
@@ -70,6 +73,14 @@ pub struct Spec {
     /// Keys that we do not know, kept as they were.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, serde_json::Value>,
+}
+
+impl Spec {
+    /// The model that an engine is asked to use: its own of `models`, or `model` if the job names this engine alone.
+    pub fn model_for(&self, engine: &EngineName) -> Option<&str> {
+        let only = || self.model.as_ref().filter(|_| self.engines == [engine.clone()]);
+        self.models.get(engine).or_else(only).map(String::as_str)
+    }
 }
 
 /// How urgent a job is. The order is the order of service.

@@ -20,10 +20,20 @@ pub struct UsageWindow {
     /// When it begins anew, or is tried again; absent when a person has to let it go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// Whether the credential's account has no credit left, rather than a window that begins anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exhausted: bool,
 }
 
 impl fmt::Display for UsageWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.exhausted {
+            let engine = &self.engine;
+            return write!(
+                f,
+                "waiting for credit of {engine}: add some, then resume it with `giga factories --reopen`"
+            );
+        }
         write!(f, "waiting for {}", self.engine)?;
         if let Some(window) = &self.window {
             write!(f, "/{window}")?;
@@ -45,6 +55,7 @@ mod tests {
             engine: "claude".parse().unwrap(),
             window: window.map(str::to_owned),
             until,
+            exhausted: false,
         };
         let at = "2026-11-16T14:05:59Z".parse().unwrap();
 
@@ -55,6 +66,10 @@ mod tests {
         assert_eq!(
             window(None, None).to_string(),
             "waiting for claude to be let go on: `giga factories --reopen` does that"
+        );
+        assert_eq!(
+            UsageWindow { exhausted: true, ..window(None, None) }.to_string(),
+            "waiting for credit of claude: add some, then resume it with `giga factories --reopen`"
         );
     }
 }

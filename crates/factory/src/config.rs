@@ -136,6 +136,9 @@ pub struct EngineConfig {
     pub permission_mode: Option<String>,
     /// How an agent that speaks the Agent Client Protocol is answered when it asks for permission.
     pub permissions: Permissions,
+    /// Whether agents of claude and codex may fetch and search web pages with the engine's own tools. Off by default: a
+    /// page can hold instructions for the agent. Without effect on other engines.
+    pub web: bool,
     /// What codex may change: `workspace-write` when absent.
     pub sandbox: Option<String>,
     /// Turns of the conversation in one run, which are the model's answers: without effect on an engine that does not tell
@@ -342,6 +345,8 @@ pub struct Limits {
     pub engine_wall_ms: u64,
     /// An engine without a line of output.
     pub engine_idle_ms: u64,
+    /// The same while a tool call of the agent is in progress, for engines whose stream tells.
+    pub tool_idle_ms: u64,
     /// All setup or all verify commands of a run together.
     pub verify_wall_ms: u64,
     /// Between the polite and the sure end of a process group.
@@ -367,6 +372,7 @@ impl Default for Limits {
         Self {
             engine_wall_ms: 2 * 60 * 60 * 1000,
             engine_idle_ms: 15 * 60 * 1000,
+            tool_idle_ms: 60 * 60 * 1000,
             verify_wall_ms: 30 * 60 * 1000,
             grace_ms: 5_000,
             output_bytes_max: 64 * 1024 * 1024,

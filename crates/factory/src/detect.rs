@@ -190,7 +190,8 @@ pub(crate) fn is_repo(folder: &Path) -> bool {
 /// leaves it alone and says why.
 async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     let credential = engine.credential().map(str::to_owned);
-    let known = EngineHealth { credential, ..EngineHealth::named(engine.name().clone()) };
+    let known =
+        EngineHealth { credential, login: engine.login_fingerprint(), ..EngineHealth::named(engine.name().clone()) };
     match engine.detect().await {
         Presence::Ready { version, login } => {
             let (signed_in, problem) = match login {
@@ -262,8 +263,8 @@ async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launch
     let Some(file) = find_program(name, environment.variable("PATH")) else { return Asked::Nothing };
     let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();
     let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
-    let bounds =
-        Bounds { wall: PROBE_MAX, idle: None, grace: Duration::ZERO, output_bytes_max: PROBE_OUTPUT_BYTES_MAX };
+    let (grace, output_bytes_max) = (Duration::ZERO, PROBE_OUTPUT_BYTES_MAX);
+    let bounds = Bounds { wall: PROBE_MAX, idle: None, tool_idle: None, grace, output_bytes_max };
     let Ok(running) = launcher.start(program, bounds) else { return Asked::Nothing };
     let (sender, mut lines) = mpsc::channel::<Line>(8);
     let collect = async {

@@ -67,6 +67,10 @@ pub trait Engine: Send + Sync {
     fn login_files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
+    /// A fingerprint of the key or login that it uses, where it has one: it changes when they do.
+    fn login_fingerprint(&self) -> Option<String> {
+        None
+    }
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;
     /// What a run of a job has used up that nobody followed to its end, by what the engine left on disk. Told once: whoever
@@ -98,6 +102,19 @@ pub trait Session: Send {
     fn judge(&mut self, exit: Exit) -> Judgement;
     /// What it cost so far, as far as the engine tells.
     fn insights(&self) -> Insights;
+    /// What the program is waiting for, as far as its stream tells.
+    fn pending(&self) -> Pending;
+}
+
+/// What a program that says nothing is waiting for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pending {
+    /// The model's next answer, or the program does not tell.
+    Answer,
+    /// A tool call, which may take long and say nothing.
+    ToolCall,
+    /// The provider, which it cannot reach or which does not answer; in the program's words.
+    Provider(String),
 }
 
 /// What a session says through the program's standard input, after the prompt.

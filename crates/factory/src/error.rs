@@ -36,7 +36,7 @@ pub enum Error {
         source: RemoteError,
     },
     /// The remote has no such branch.
-    #[error("repository `{repo}` has no branch `{branch}`")]
+    #[error("repository `{repo}` has no branch `{branch}`: create it, or name another one by `base` in the manifest")]
     NoSuchBranch {
         /// The repository.
         repo: RepoName,

@@ -37,6 +37,7 @@ mod ship;
 mod snapshot;
 mod state;
 mod station;
+mod stray_branches;
 mod submodules;
 mod touched;
 mod verify;
@@ -51,8 +52,8 @@ pub use detect::{DetectConfig, Detected, detect};
 pub use engine::{
     AcpEngine, Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine,
     DiskAllowance, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit,
-    Judgement, Login, Memory, Permissions, Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens,
-    Usage, WindowState, presences,
+    Judgement, Login, Memory, Pending, Permissions, Presence, Prices, RateLimit, Reply, Session, Target, TemplateError,
+    Tokens, Usage, WindowState, presences,
 };
 pub use error::Error;
 pub use forge::{

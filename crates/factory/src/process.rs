@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::Clock;
@@ -56,6 +57,8 @@ pub struct Bounds {
     pub wall: Duration,
     /// Without any output; `None` for no limit.
     pub idle: Option<Duration>,
+    /// Without any output while a tool call of the program is in progress; as `idle` when `None`.
+    pub tool_idle: Option<Duration>,
     /// Between the polite and the sure end.
     pub grace: Duration,
     /// Output that is passed on; the rest is read and dropped.
@@ -130,7 +133,8 @@ impl Bounds {
         let host = Self::of(limits, limits.engine_wall_ms);
         let wall = left.map_or(host.wall, |left| left.min(host.wall));
         let idle = Some(Duration::from_millis(limits.engine_idle_ms));
-        Self { wall, idle, ..host }
+        let tool_idle = Some(Duration::from_millis(limits.tool_idle_ms));
+        Self { wall, idle, tool_idle, ..host }
     }
 
     /// The limits of setup or verify commands.
@@ -142,6 +146,7 @@ impl Bounds {
         Self {
             wall: Duration::from_millis(wall_ms),
             idle: None,
+            tool_idle: None,
             grace: Duration::from_millis(limits.grace_ms),
             output_bytes_max: limits.output_bytes_max,
         }
@@ -299,7 +304,9 @@ impl Launcher {
         let input = Input { prompt: program.stdin, reader };
         let started_at = self.clock.monotonic();
         let leash = Leash(group);
-        Ok(Running { leash, child, pipes, input, lease, bounds, clock: Arc::clone(&self.clock), started_at })
+        let in_tool_call = Arc::default();
+        let clock = Arc::clone(&self.clock);
+        Ok(Running { leash, child, pipes, input, lease, bounds, in_tool_call, clock, started_at })
     }
 }
 
@@ -311,6 +318,7 @@ pub struct Running {
     input: Input,
     lease: Option<LeaseWatch>,
     bounds: Bounds,
+    in_tool_call: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
     started_at: Duration,
 }
@@ -350,6 +358,12 @@ impl Running {
         self.leash.0.mark()
     }
 
+    /// Whether a tool call of the program is in progress: the limit of silence is then another one. For the reader of its
+    /// output to set.
+    pub(crate) fn in_tool_call(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.in_tool_call)
+    }
+
     /// Waits for the end, which comes by itself, by a limit, or by `cancel`. Lines go to `output` as they come; a slow
     /// reader slows the program down.
     pub async fn wait(self, output: mpsc::Sender<Line>, cancel: &CancellationToken) -> Finished {
@@ -365,7 +379,7 @@ impl Running {
         more: mpsc::Receiver<Vec<u8>>,
         cancel: &CancellationToken,
     ) -> Finished {
-        let Self { leash, mut child, pipes, input, lease, bounds, clock, started_at } = self;
+        let Self { leash, mut child, pipes, input, lease, bounds, in_tool_call, clock, started_at } = self;
         let guarded = input.reader == Reader::Guard;
         let tap = Tap::new(output, &*clock, bounds.output_bytes_max);
         let let_go = CancellationToken::new();
@@ -378,7 +392,7 @@ impl Running {
         };
         tokio::pin!(streams);
         let mut streaming = true;
-        let limit = first_limit(&bounds, &*clock, &tap, cancel);
+        let limit = first_limit(&bounds, &in_tool_call, &*clock, &tap, cancel);
         tokio::pin!(limit);
         let end = loop {
             tokio::select! {
@@ -487,15 +501,24 @@ async fn next_deadline(lease: &mut Option<LeaseWatch>) -> LeaseDeadline {
 }
 
 /// Resolves to the reason why the program must end now.
-async fn first_limit(bounds: &Bounds, clock: &dyn Clock, tap: &Tap<'_>, cancel: &CancellationToken) -> End {
+async fn first_limit(
+    bounds: &Bounds,
+    in_tool_call: &AtomicBool,
+    clock: &dyn Clock,
+    tap: &Tap<'_>,
+    cancel: &CancellationToken,
+) -> End {
     let silent = async {
         let Some(idle) = bounds.idle else { return std::future::pending().await };
+        let tool_idle = bounds.tool_idle.unwrap_or(idle);
         loop {
+            let max = if in_tool_call.load(Ordering::Relaxed) { tool_idle } else { idle };
             let quiet = tap.quiet_for();
-            if quiet >= idle {
+            if quiet >= max {
                 return;
             }
-            clock.sleep(idle - quiet).await;
+            // A tool call that ends meanwhile makes the limit a shorter one.
+            clock.sleep((max - quiet).min(idle)).await;
         }
     };
     tokio::select! {

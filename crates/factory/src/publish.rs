@@ -102,7 +102,9 @@ impl Mirror {
         snapshot: Snapshot,
         last: Option<LastSaved>,
     ) -> Result<Option<Checkpoint>, Error> {
-        if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree {
+        let strays = self.stray_branches(worktree).await;
+        let strays: Vec<CommitSha> = strays.into_iter().map(|stray| stray.sha).collect();
+        if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree && strays.is_empty() {
             return Ok(None);
         }
         let run = worktree.run();
@@ -111,15 +113,19 @@ impl Mirror {
             let git_ref = name.as_str().to_owned();
             Some(Checkpoint { git_ref, sha, session: None, epoch: run.epoch })
         };
-        if let Some(last) = last.filter(|last| last.head == snapshot.head && last.tree == snapshot.tree) {
+        let is_saved =
+            |last: &LastSaved| last.head == snapshot.head && last.tree == snapshot.tree && last.strays == strays;
+        if let Some(last) = last.filter(is_saved) {
             return Ok(pushed(last.sha));
         }
         let message = with_trailers("Work in progress", run);
-        // One parent, the agent's last commit: whoever resumes finds both what was committed and what was not.
-        let sha = self.commit_tree(&snapshot.tree, std::slice::from_ref(&snapshot.head), &message).await?;
+        // The first parent is the agent's last commit: whoever resumes finds both what was committed and what was not. The
+        // others are what it left on other branches.
+        let parents: Vec<CommitSha> = std::iter::once(&snapshot.head).chain(&strays).cloned().collect();
+        let sha = self.commit_tree(&snapshot.tree, &parents, &message).await?;
         self.push_large_files(worktree, &sha).await?;
         self.push_own(&sha, &name).await?;
-        worktree.remember_saved(&LastSaved { head: snapshot.head, tree: snapshot.tree, sha: sha.clone() });
+        worktree.remember_saved(&LastSaved { head: snapshot.head, tree: snapshot.tree, strays, sha: sha.clone() });
         Ok(pushed(sha))
     }
 
@@ -194,7 +200,7 @@ impl Mirror {
     }
 
     /// A ref of one epoch has one writer, so it may always be overwritten.
-    async fn push_own(&self, sha: &CommitSha, name: &RefName) -> Result<(), Error> {
+    pub(crate) async fn push_own(&self, sha: &CommitSha, name: &RefName) -> Result<(), Error> {
         Ok(self.push().args(["--end-of-options", self.url()]).arg(format!("+{sha}:{name}")).done().await?)
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Snapshot {
 
 /// Serves an agent's repository, and speaks with no other: not even a git that fetches what a repository lacks, as its
 /// settings say, has a way to do it.
-const SERVE_ALONE: &str = "--upload-pack=GIT_ALLOW_PROTOCOL=none git-upload-pack";
+pub(crate) const SERVE_ALONE: &str = "--upload-pack=GIT_ALLOW_PROTOCOL=none git-upload-pack";
 
 /// What git hosts refuse, with room to spare; a longer file is a core dump or a disk image.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;

@@ -70,6 +70,9 @@ struct Notes {
 pub(crate) struct LastSaved {
     pub(crate) head: CommitSha,
     pub(crate) tree: CommitSha,
+    /// The last commits of other branches.
+    #[serde(default)]
+    pub(crate) strays: Vec<CommitSha>,
     pub(crate) sha: CommitSha,
 }
 

@@ -26,6 +26,24 @@ pub struct EvidenceWork {
     /// The engine's own last words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
+    /// Tool calls that the agent was refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+    /// Branches that the agent left commits on, beside the work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_branches: Vec<LeftBranch>,
+}
+
+/// A branch that an agent left commits on which are not part of its work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftBranch {
+    /// What the agent called it.
+    pub name: String,
+    /// Its last commit.
+    pub sha: CommitSha,
+    /// The branch of the remote that keeps the commit.
+    pub git_ref: String,
 }
 
 /// One commit, in a line.
@@ -76,6 +94,12 @@ pub struct RunEvidence {
     /// The engine's own last words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
+    /// Tool calls that the agent was refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+    /// Branches that the agent left commits on, beside the work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_branches: Vec<LeftBranch>,
     /// What it cost and what it changed.
     pub insights: Insights,
 }

@@ -21,7 +21,7 @@ mod work;
 pub use archive::{REPLACE_EVERYTHING, Restored, SUMMARY_HEADER};
 pub use claims::{Claim, Claimed, Granted, NotGranted, QueueNews, WouldGrant};
 pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
-pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, RunEvidence};
+pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, LeftBranch, RunEvidence};
 pub use factories::{
     Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Presence, Pruned, SeatsInUse,
     TokenRotated,

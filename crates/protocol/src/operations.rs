@@ -61,6 +61,8 @@ pub enum AlertCode {
     MergeFailed,
     /// The state disk of a factory is too full for work, or the coordinator's disk has no space left.
     DiskFull,
+    /// The account behind a credential has no credit left.
+    CredentialExhausted,
     /// A budget is nearly used up.
     BudgetWarning,
     /// A product is paused by its budget.

@@ -21,6 +21,10 @@ pub struct QuotaWork {
     /// When the window begins anew; absent when the engine did not say, which is waited out by growing pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resets_at: Option<Timestamp>,
+    /// Whether the credential's account has no credit left: it gets no work until an operator resumes it, or its key or
+    /// login changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exhausted: bool,
     /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -59,6 +63,9 @@ pub struct CredentialView {
     /// When its engines get work again; absent when a person has to let them go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// Whether the account has no credit left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exhausted: bool,
     /// How often in a row it was used up.
     pub hits: u32,
     /// The job that found out; not told to those who see only some products.

@@ -17,13 +17,24 @@ pub struct Programs {
     folder: PathBuf,
 }
 
-/// Names the folder, or says `skip`.
+/// Name the directories, or say `skip`.
 const VARIABLE: &str = "GIGA_TEST_ENGINES";
+const OLDEST_VARIABLE: &str = "GIGA_TEST_ENGINES_OLDEST";
 
 impl Programs {
     /// The programs for a test. `None` where there are none, which is told on standard error.
     pub fn for_test() -> Option<Self> {
-        match std::env::var(VARIABLE) {
+        Self::named_by(VARIABLE)
+    }
+
+    /// The oldest supported versions, for tests that run them beside those of [`Programs::for_test`]. `None` where they are
+    /// not installed, which standard error reports.
+    pub fn oldest() -> Option<Self> {
+        Self::named_by(OLDEST_VARIABLE)
+    }
+
+    fn named_by(variable: &str) -> Option<Self> {
+        match std::env::var(variable) {
             Ok(folder) if folder != "skip" => Some(Self { folder: folder.into() }),
             _ => {
                 eprintln!("SKIPPED: the real claude and codex are not here (`make test-engines` installs them)");

@@ -129,6 +129,7 @@ async fn a_login_that_rests_costs_no_store_operation_nor_does_its_reset() {
         credential: String::new(),
         window: None,
         resets_at,
+        exhausted: false,
         message: None,
         checkpoint: None,
         insights: domain::Insights::default(),

@@ -15,6 +15,8 @@ fn shown(grip: Grip, diff: &str) -> EvidenceWork {
         diff_cut: false,
         commits: vec![CommitLine { sha: sha(7), subject: "Mend the gate\u{1b}[2J".to_owned() }],
         ending: Some("It no longer squeaks.\u{9b}1m".to_owned()),
+        refused: vec!["Bash (curl\u{1b}[2J)".to_owned()],
+        left_branches: Vec::new(),
     }
 }
 
@@ -48,6 +50,7 @@ async fn everything_that_backs_a_run_is_told_in_one_answer() {
     assert_eq!((told.diff.as_deref(), told.diff_cut), (Some("-squeak\n+]52;c;x\n"), false));
     assert_eq!(told.commits, vec![CommitLine { sha: sha(7), subject: "Mend the gate[2J".to_owned() }]);
     assert_eq!(told.ending.as_deref(), Some("It no longer squeaks.1m"));
+    assert_eq!(told.refused, ["Bash (curl[2J)"]);
 }
 
 #[tokio::test]

@@ -43,6 +43,7 @@ fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaW
         credential: credential.to_owned(),
         window: Some("five_hour".to_owned()),
         resets_at,
+        exhausted: false,
         message: None,
         checkpoint: None,
         insights: Insights { cost_usd: Some(0.5), ..Insights::default() },
@@ -317,6 +318,34 @@ async fn where_people_decide_a_login_rests_until_one_lets_it_go_on() {
 
     mac.take(&fleet, job).await;
     assert_eq!(credentials(&fleet), vec![]);
+}
+
+#[tokio::test]
+async fn a_credential_without_credit_is_suspended_with_an_alert_until_an_operator_resumes_it() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.take(&fleet, job).await;
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    let codes = async || {
+        let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+        alerts.into_iter().map(|alert| alert.code).collect::<Vec<_>>()
+    };
+
+    let report = QuotaWork { exhausted: true, window: None, ..used_up(grip, "login-1", None) };
+    let answer = mac.quota(&fleet, report, job).await.unwrap();
+
+    assert_eq!((answer.stage, answer.until, fleet.job(job).await.attempts), (StageName::Queued, None, 0));
+    fleet.pass(HOUR * 3, &[&mac]).await;
+    assert_eq!(fleet.dispatch().await, 0);
+    assert!(codes().await.contains(&protocol::AlertCode::CredentialExhausted), "{:?}", codes().await);
+    let told = summary(&fleet, job).await;
+    assert!(told.starts_with("waiting for credit of claude"), "{told}");
+    assert!(credentials(&fleet)[0].exhausted);
+    let request = ResumeCredential { credential: "login-1".to_owned() };
+    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+    assert!(!codes().await.contains(&protocol::AlertCode::CredentialExhausted));
+    mac.take(&fleet, job).await;
 }
 
 #[tokio::test]

@@ -107,10 +107,17 @@ pub(super) static FIELDS: &[Field] = &[
     ),
     value(
         "model",
-        "The model that the engine is asked to use.",
+        "The model that the engine is asked to use, for a job that names one engine. For several: `models`.",
         "opus",
         |form, node| form.spec.model = form.argument(node, LINE_CHARS_MAX),
         || line_schema(LINE_CHARS_MAX),
+    ),
+    value(
+        "models",
+        "The model for each engine, by the engine's name. Instead of `model`.",
+        "{claude: opus, codex: gpt-5}",
+        models,
+        || json!({"type": "object", "maxProperties": ITEMS_MAX, "additionalProperties": line_schema(LINE_CHARS_MAX)}),
     ),
     value(
         "priority",
@@ -276,6 +283,27 @@ const fn value(
 
 const fn group(name: &'static str, about: &'static str, open: fn(&mut Spec), fields: &'static [Field]) -> Field {
     Field { name, about, example: "", shape: Shape::Group { open, fields } }
+}
+
+fn models(form: &mut Form, node: &Node) {
+    let Value::Map(entries) = &node.value else {
+        form.expected("a mapping of engines to models", node);
+        return;
+    };
+    if entries.len() > ITEMS_MAX {
+        form.refuse(node.line, format!("has {} engines; at most {ITEMS_MAX} are allowed", entries.len()));
+        return;
+    }
+    for entry in entries {
+        form.entry(&entry.key, |form| match entry.key.parse::<EngineName>() {
+            Ok(engine) => {
+                if let Some(model) = form.argument(&entry.node, LINE_CHARS_MAX) {
+                    form.spec.models.insert(engine, model);
+                }
+            }
+            Err(error) => form.refuse(entry.node.line, error.to_string()),
+        });
+    }
 }
 
 fn engine(form: &mut Form, node: &Node) {

@@ -27,6 +27,7 @@ impl Form {
         form.read_fields(entries, FIELDS);
         form.require_title(entries, prompt);
         form.require_one_engine_key(entries);
+        form.require_engines_of_models(entries);
         form.require_reachable_quorum(entries);
         form
     }
@@ -95,6 +96,35 @@ impl Form {
             let (key, line) = if one.line > several.line { ("engine", one.line) } else { ("engines", several.line) };
             let message = "`engine` and `engines` are both given: keep one of them";
             self.findings.push(Finding::error(line, Some(key.to_owned()), message));
+        }
+    }
+
+    /// A model belongs to an engine: one that is named without any, or for several, would be passed to an engine that does
+    /// not know it.
+    fn require_engines_of_models(&mut self, entries: &[Entry]) {
+        let engines = &self.spec.engines;
+        let line = |key: &str| find(entries, key).map_or(1, |node| node.line);
+        let mut refuse = |key: &str, message: String| {
+            self.findings.push(Finding::error(line(key), Some(key.to_owned()), message));
+        };
+        if let Some(model) = &self.spec.model {
+            if find(entries, "models").is_some() {
+                refuse("model", "`model` and `models` are both given: keep one of them".to_owned());
+            } else if engines.len() != 1 {
+                let example = engines.first().map_or("claude", |engine| engine.as_str());
+                let message = format!(
+                    "the job does not name exactly one engine: add `engine: …`, or give the model to its engine with \
+                     `models: {{{example}: {model}}}`"
+                );
+                refuse("model", message);
+            }
+        }
+        let unnamed = self.spec.models.keys().filter(|engine| !engines.is_empty() && !engines.contains(engine));
+        for engine in unnamed {
+            refuse(
+                "models",
+                format!("`{engine}` is not one of the job's engines: add it to `engines`, or remove it here"),
+            );
         }
     }
 

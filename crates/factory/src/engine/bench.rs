@@ -1,6 +1,6 @@
 //! What engines are made with, and the engines that need no configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use domain::{Clock, EngineName, Insights, JobId};
 use parking_lot::RwLock;
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +55,11 @@ pub(crate) fn make_all(
     for (name, config) in configured {
         if config.turns_max.is_some() && !config.tells_turns(name) {
             tracing::warn!("`turns_max` has no effect on engine `{name}`, which does not tell its turns while it runs");
+        }
+        if config.web && !matches!(config.kind(name), EngineKind::Claude | EngineKind::Codex) {
+            tracing::warn!(
+                "`web` has no effect on engine `{name}`: only claude and codex have web tools that it controls"
+            );
         }
         engines.push(make(name, config, variables, bench)?);
     }
@@ -157,6 +163,16 @@ impl Engine for SignedIn {
         named.or_else(home).map(|folder| folder.join(login.file)).into_iter().collect()
     }
 
+    fn login_fingerprint(&self) -> Option<String> {
+        let kind = self.config.kind(&self.name);
+        let login = login_of(kind)?;
+        let environment = environment(kind, &self.config.environment, &self.variables, &self.bench.empty_home);
+        let own = login.variables.iter().map(|name| (*name).to_owned());
+        let EnvironmentConfig { pass, set, .. } = &self.config.environment;
+        let names: BTreeSet<String> = own.chain(pass.iter().cloned()).chain(set.keys().cloned()).collect();
+        Some(fingerprint(&environment, &names, &self.login_files()))
+    }
+
     async fn detect(&self) -> Presence {
         let engine = signed_in(&self.name, &self.config, &self.variables, &self.bench);
         *self.current.write() = Arc::clone(&engine);
@@ -171,6 +187,19 @@ impl Engine for SignedIn {
         let engine = Arc::clone(&self.current.read());
         engine.command(request)
     }
+}
+
+/// Tells apart what these variables and files hold. Of a file its time and its length count, not its content.
+fn fingerprint(environment: &Environment, names: &BTreeSet<String>, files: &[PathBuf]) -> String {
+    let mut hash = Sha256::new();
+    for (name, value) in names.iter().filter_map(|name| Some((name, environment.variable(name)?))) {
+        hash.update(format!("{name}={}\0", value.to_string_lossy()));
+    }
+    for found in files.iter().filter_map(|file| std::fs::metadata(file).ok()) {
+        let written = found.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        hash.update(format!("{:?} {}\0", written, found.len()));
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn login_of(kind: EngineKind) -> Option<&'static Login> {
@@ -214,6 +243,10 @@ impl Engine for Found {
 
     fn login_files(&self) -> Vec<PathBuf> {
         self.0.login_files()
+    }
+
+    fn login_fingerprint(&self) -> Option<String> {
+        self.0.login_fingerprint()
     }
 
     async fn detect(&self) -> Presence {
@@ -351,7 +384,8 @@ impl Bench {
         let file = find_program(program, environment.variable("PATH"))?;
         let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();
         let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
-        let bounds = Bounds { wall: ASK_MAX, idle: None, grace: Duration::ZERO, output_bytes_max: ANSWER_BYTES_MAX };
+        let (grace, output_bytes_max) = (Duration::ZERO, ANSWER_BYTES_MAX);
+        let bounds = Bounds { wall: ASK_MAX, idle: None, tool_idle: None, grace, output_bytes_max };
         let running = self.launcher.start(program, bounds).ok()?;
         let (sender, mut lines) = mpsc::channel::<Line>(8);
         let collect = async {

@@ -34,6 +34,9 @@ pub struct ClaudeEngine {
 /// The tool that waits for a person. Nobody is there.
 const ASKS_A_PERSON: &str = "AskUserQuestion";
 
+/// The tools that read web pages. A tool that is disallowed is not offered to the model, so that no call of it is refused.
+const WEB: &str = "WebFetch,WebSearch";
+
 /// How somebody signs in to it.
 pub(super) const LOGIN: bench::Login = bench::Login {
     variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],
@@ -90,12 +93,18 @@ impl ClaudeEngine {
     fn arguments(&self, request: &EngineRequest, session: &str, memory: Memory) -> Vec<OsString> {
         let mut args: Vec<String> =
             ["-p", "--output-format", "stream-json", "--verbose", "--permission-mode"].map(str::to_owned).to_vec();
-        match &self.config.permission_mode {
-            Some(mode) => args.push(mode.clone()),
-            // Files of the worktree and shell commands, in the fence that the factory makes around them.
-            None => args.extend(["acceptEdits".to_owned(), "--allowedTools=Bash".to_owned()]),
+        args.push(self.config.permission_mode.clone().unwrap_or_else(|| "acceptEdits".to_owned()));
+        // Files of the worktree and shell commands, in the fence that the factory makes around them.
+        let shell = self.config.permission_mode.is_none().then_some("Bash");
+        let web = self.config.web.then_some(WEB);
+        let allowed: Vec<&str> = shell.into_iter().chain(web).collect();
+        if !allowed.is_empty() {
+            args.push(format!("--allowedTools={}", allowed.join(",")));
         }
-        args.push(format!("--disallowedTools={ASKS_A_PERSON}"));
+        args.push(match self.config.web {
+            true => format!("--disallowedTools={ASKS_A_PERSON}"),
+            false => format!("--disallowedTools={ASKS_A_PERSON},{WEB}"),
+        });
         if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
             args.push(format!("--model={}", super::stream::one_line(model)));
         }
@@ -142,6 +151,7 @@ impl Engine for ClaudeEngine {
             Some(session) => (session.to_owned(), Memory::Resumed),
             None => (session_of(request.job, request.epoch), Memory::New),
         };
+        let before = carried.and_then(|id| sessions::cost_state(&folder, id, &request.worktree)).unwrap_or_default();
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let login = self.room.carry(request.job, &folder, &LOGIN, &self.bench.clock).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
@@ -156,7 +166,7 @@ impl Engine for ClaudeEngine {
         };
         let allowance = &request.allowance;
         let limits = session::Limits { turns: allowance.turns.or(self.config.turns_max), usd: allowance.usd };
-        let session = ClaudeSession::new(limits, self.bench.prices.clone(), self.bench.clock.clone());
+        let session = ClaudeSession::new(limits, self.bench.prices.clone(), self.bench.clock.clone(), before);
         Ok((program, Carried::follow(login, Box::new(session))))
     }
 }
@@ -217,13 +227,31 @@ mod tests {
             "--permission-mode",
             "acceptEdits",
             "--allowedTools=Bash",
-            "--disallowedTools=AskUserQuestion",
+            "--disallowedTools=AskUserQuestion,WebFetch,WebSearch",
             "--model=--yolo",
             "--max-turns=30",
             "--max-budget-usd=1.2500",
             "--session-id=0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6e",
         ];
         assert_eq!(arguments(&config, allowance), expected);
+    }
+
+    #[test]
+    fn web_pages_are_read_only_where_that_is_configured() {
+        let tools = |config: EngineConfig| {
+            let arguments = arguments(&config, Allowance::default());
+            arguments.into_iter().filter(|arg| arg.contains("llowedTools")).collect::<Vec<_>>()
+        };
+        let mode = Some("bypassPermissions".to_owned());
+        let (on, off) = (EngineConfig { web: true, ..EngineConfig::default() }, EngineConfig::default());
+
+        let asks = "--disallowedTools=AskUserQuestion";
+        assert_eq!(tools(on.clone()), ["--allowedTools=Bash,WebFetch,WebSearch", asks]);
+        assert_eq!(
+            tools(EngineConfig { permission_mode: mode.clone(), ..on }),
+            ["--allowedTools=WebFetch,WebSearch", asks]
+        );
+        assert_eq!(tools(EngineConfig { permission_mode: mode, ..off }), [format!("{asks},WebFetch,WebSearch")]);
     }
 
     #[test]

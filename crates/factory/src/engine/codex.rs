@@ -77,6 +77,20 @@ impl CodexEngine {
     fn login_found(&self) -> io::Result<Login> {
         // Looked at in any case: without them no run begins.
         let settings = self.room.operators_file("config.toml")?.unwrap_or_default();
+        // A provider with a key of its own uses no other.
+        if let Some((provider, key)) = settings::provider_key(&settings, &self.config.args) {
+            let is_set = self.environment.variable(&key).is_some_and(|value| !value.is_empty());
+            let (provider, key) = (domain::printable(&provider), domain::printable(&key));
+            return Ok(match is_set {
+                true => Login::SignedIn,
+                false => Login::SignedOut {
+                    why: format!(
+                        "provider `{provider}` reads its key from `{key}` (its `env_key`), which is not set: set it for the \
+                         factory and add it to `environment.pass` of the engine"
+                    ),
+                },
+            });
+        }
         if LOGIN.is_in(&self.environment) || self.room.holds(&LOGIN)? {
             return Ok(Login::SignedIn);
         }
@@ -96,6 +110,14 @@ impl CodexEngine {
         }
     }
 
+    /// Its settings about the web. Its own sandbox keeps commands from the network unless told otherwise.
+    fn web(&self) -> &'static [&'static str] {
+        match self.config.web {
+            true => &["web_search=\"live\"", "sandbox_workspace_write.network_access=true"],
+            false => &["web_search=\"disabled\""],
+        }
+    }
+
     fn model<'a>(&'a self, request: &'a EngineRequest) -> Option<&'a String> {
         request.model.as_ref().or(self.config.model.as_ref())
     }
@@ -108,6 +130,7 @@ impl CodexEngine {
         let mut args: Vec<OsString> = ["exec", "--json", "-C"].map(OsString::from).to_vec();
         args.push(request.worktree.clone().into());
         args.extend(["-s", self.sandbox(), "--skip-git-repo-check"].map(OsString::from));
+        args.extend(self.web().iter().flat_map(|setting| ["-c", setting]).map(OsString::from));
         if let Some(model) = self.model(request) {
             args.push(format!("--model={}", one_line(model)).into());
         }
@@ -230,6 +253,8 @@ mod tests {
             "-s",
             "workspace-write",
             "--skip-git-repo-check",
+            "-c",
+            "web_search=\"disabled\"",
             "--model=gpt-5",
             "resume",
             "t-1",

@@ -8,7 +8,9 @@ use domain::{EngineName, FailureReason, Insights};
 
 use super::figures::Figures;
 use super::stream::one_line;
-use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Presence, Reply, Session};
+use super::{
+    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Pending, Presence, Reply, Session,
+};
 use crate::config::EngineConfig;
 use crate::detect::find_program;
 use crate::process::{Environment, Line, Program, exit_words};
@@ -168,6 +170,10 @@ impl Session for CommandSession {
 
     fn insights(&self) -> Insights {
         self.insights.clone()
+    }
+
+    fn pending(&self) -> Pending {
+        Pending::Answer
     }
 }
 

@@ -14,12 +14,12 @@ use async_trait::async_trait;
 use domain::{Clock, EngineName, FailureReason, Insights};
 
 use super::bench::Bench;
-use super::phrases::{says_signed_out, says_usage_limit};
+use super::phrases::{says_no_credit, says_signed_out, says_usage_limit};
 use super::resets::reset_time;
 use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
 use super::{
-    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Presence, Reply, Session,
+    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Pending, Presence, Reply, Session,
 };
 use crate::config::EngineConfig;
 use crate::process::{Environment, Line, Program, signal_name};
@@ -198,6 +198,9 @@ impl Session for DevinSession {
             Exit::Code(_) if says_signed_out(&self.last_words) => {
                 Judgement::SignedOut { message: self.last_words.clone() }
             }
+            Exit::Code(_) if says_no_credit(&self.last_words) => {
+                Judgement::CreditExhausted { message: self.last_words.clone() }
+            }
             Exit::Code(_) if says_usage_limit(&self.last_words) => {
                 let resets_at = reset_time(&self.last_words, self.clock.now());
                 Judgement::QuotaWindow { window: None, resets_at, message: self.last_words.clone() }
@@ -215,6 +218,10 @@ impl Session for DevinSession {
             // A session's sums are of all its runs, and nobody says which part is this one's.
             Memory::Resumed => Insights::default(),
         }
+    }
+
+    fn pending(&self) -> Pending {
+        Pending::Answer
     }
 }
 

@@ -16,6 +16,11 @@ pub enum Exit {
 pub enum Judgement {
     /// It claims to be done.
     EndedWell,
+    /// It claims to be done, and was refused tool calls on the way. What it changed decides what that is worth.
+    EndedWithRefusals {
+        /// The refused calls, for people. Never empty.
+        refused: Vec<String>,
+    },
     /// It failed.
     Failed {
         /// Why, in the words of the job.
@@ -44,6 +49,16 @@ pub enum Judgement {
         /// What the engine said.
         message: String,
     },
+    /// The credential's account has no credit left: the engine works again once an operator has added some. Not a failure.
+    CreditExhausted {
+        /// What the engine said.
+        message: String,
+    },
+    /// The model's provider could not be reached or was not able to answer: not a failure of the job.
+    Outage {
+        /// What the engine said.
+        message: String,
+    },
     /// We were asked to stop it.
     Stopped,
 }
@@ -52,7 +67,12 @@ impl Judgement {
     /// Whether the engine got to work and came to an end that nobody ordered.
     pub(crate) fn is_the_engines_own(&self) -> bool {
         match self {
-            Self::EndedWell | Self::Failed { .. } | Self::Asked { .. } | Self::QuotaWindow { .. } => true,
+            Self::EndedWell
+            | Self::EndedWithRefusals { .. }
+            | Self::Failed { .. }
+            | Self::Asked { .. }
+            | Self::QuotaWindow { .. } => true,
+            Self::CreditExhausted { .. } | Self::Outage { .. } => true,
             Self::SignedOut { .. } | Self::Stopped => false,
         }
     }
@@ -60,6 +80,15 @@ impl Judgement {
     /// A failure that another attempt may not see.
     pub(crate) fn may_pass(reason: FailureReason, message: String) -> Self {
         Self::Failed { reason, again: Again::Worthwhile, message }
+    }
+
+    /// A model that the provider does not offer to this credential: the job or the engine has to name another one.
+    pub(crate) fn unknown_model(message: &str) -> Self {
+        let message = format!(
+            "unknown model: {message}; name another one, by `model` or `models` in the manifest, or by `model` of the \
+             engine in giga.toml"
+        );
+        Self::stays(FailureReason::EngineError, message)
     }
 
     /// A failure that another attempt would see too.

@@ -17,6 +17,8 @@ pub(super) enum Limit {
     BudgetWall(Duration),
     /// Nothing was said for this long.
     Idle(Duration),
+    /// Nothing was said for this long while a tool call was in progress.
+    ToolIdle(Duration),
     /// US dollars spent, and allowed.
     Usd { spent: f64, max: f64 },
     /// Tokens used, and allowed.
@@ -49,7 +51,9 @@ impl Limit {
             Self::Usd { .. } | Self::Tokens { .. } | Self::BudgetWall(_) => {
                 Judgement::stays(FailureReason::BudgetExceeded, message)
             }
-            Self::Wall(_) | Self::Idle(_) | Self::Turns { .. } => Judgement::may_pass(FailureReason::Timeout, message),
+            Self::Wall(_) | Self::Idle(_) | Self::ToolIdle(_) | Self::Turns { .. } => {
+                Judgement::may_pass(FailureReason::Timeout, message)
+            }
             Self::Growth { .. } => Judgement::may_pass(FailureReason::EngineError, message),
             // The host's trouble, not the agent's: another host may have room.
             Self::Free { .. } => Judgement::may_pass(FailureReason::Crash, message),
@@ -63,6 +67,9 @@ impl std::fmt::Display for Limit {
             Self::Wall(max) => write!(f, "it ran for longer than {max:?}, the limit `factory.limits.wall`"),
             Self::BudgetWall(max) => write!(f, "it ran for longer than {max:?}, the job's `budget.wall`"),
             Self::Idle(max) => write!(f, "it said nothing for {max:?}, the limit `factory.limits.idle`"),
+            Self::ToolIdle(max) => {
+                write!(f, "a tool call of it said nothing for {max:?}, the limit `factory.limits.tool_idle`")
+            }
             Self::Usd { spent, max } => write!(f, "it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`"),
             Self::Tokens { used, max } => {
                 write!(f, "it used {}, of {max} left of the job's `budget.tokens`", domain::counted(*used, "token"))

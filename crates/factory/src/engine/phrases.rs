@@ -3,20 +3,79 @@
 /// Whether a text speaks of a usage window that is used up. For the last words of an engine that failed: an agent that
 /// talks about limits says nothing about its own.
 pub(super) fn says_usage_limit(text: &str) -> bool {
-    const WORDS: [&str; 13] = [
+    const WORDS: [&str; 11] = [
         "usage limit",
         "usage_limit_reached",
         "usage_not_included",
         "resets_in_seconds",
-        "insufficient_quota",
         "quota exceeded",
-        "exceeded your current quota",
         "exceeded your quota",
         "rate limit",
         "rate_limit",
         "429 too many requests",
         "out of credits",
         "out of acus",
+    ];
+    contains_any(text, &WORDS)
+}
+
+/// Whether a text says that the account has to be paid for before it works again. Ask before [`says_usage_limit`]: some of
+/// these words are about a quota too.
+pub(super) fn says_no_credit(text: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "credit balance is too low",
+        "insufficient_quota",
+        "exceeded your current quota",
+        "check your plan and billing",
+        "billing_hard_limit_reached",
+        "out of credits",
+    ];
+    contains_any(text, &WORDS)
+}
+
+/// Whether a text says that the provider does not know a model, or does not offer it to this credential.
+pub(super) fn says_unknown_model(text: &str) -> bool {
+    const WORDS: [&str; 5] = [
+        "model_not_found",
+        "issue with the selected model",
+        "does not exist or you do not have access to it",
+        "model is not supported when using",
+        "model not found",
+    ];
+    contains_any(text, &WORDS)
+}
+
+/// Whether an engine's error says that its provider could not be reached, or was not able to answer. For errors of an
+/// engine only, and after every other question about them: many errors come by way of a connection that was closed.
+pub(super) fn says_outage(text: &str) -> bool {
+    const WORDS: [&str; 27] = [
+        "500 internal server error",
+        "502 bad gateway",
+        "503 service unavailable",
+        "504 gateway timeout",
+        "status 529",
+        "api error: 5",
+        "overloaded",
+        "at capacity",
+        "experiencing high demand",
+        "unable to connect",
+        "connection refused",
+        "connectionrefused",
+        "connection reset",
+        "connection closed",
+        "connection error",
+        "connection failed",
+        "connection lost",
+        "error sending request",
+        "stream disconnected before completion",
+        "waiting for network",
+        "request timed out",
+        "socket hang up",
+        "fetch failed",
+        "dns error",
+        "enotfound",
+        "econnre",
+        "etimedout",
     ];
     contains_any(text, &WORDS)
 }
@@ -60,6 +119,43 @@ mod tests {
         for text in ["exceeded retry limit, last status: 500 Internal Server Error", "the limit `turns_max` is 3", ""] {
             assert!(!says_usage_limit(text), "{text}");
         }
+    }
+
+    #[test]
+    fn an_account_without_credit_is_no_usage_window() {
+        for text in [
+            "Credit balance is too low",
+            "Quota exceeded. Check your plan and billing details.",
+            "You exceeded your current quota, please check your plan and billing details.",
+            "Error: insufficient_quota",
+        ] {
+            assert!(says_no_credit(text) && !says_outage(text), "{text}");
+        }
+        for text in ["You've hit your usage limit. Try again at 4:42 AM.", "Your organization is out of ACUs."] {
+            assert!(!says_no_credit(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_outage_is_told_from_a_mistake_of_the_job() {
+        for text in [
+            "API Error: Unable to connect to API (ConnectionRefused)",
+            "API Error: Connection refused \u{2014} a firewall or proxy may be blocking it",
+            "unexpected status 503 Service Unavailable: The server is overloaded, url: http://127.0.0.1/v1/responses",
+            "exceeded retry limit, last status: 500 Internal Server Error",
+            "stream disconnected before completion: error sending request for url (http://127.0.0.1:9/v1/responses)",
+            "Reconnecting... waiting for network (Connection failed: error sending request)",
+        ] {
+            assert!(says_outage(text) && !says_unknown_model(text) && !says_no_credit(text), "{text}");
+        }
+        for text in [
+            "There's an issue with the selected model (x). It may not exist or you may not have access to it.",
+            "unexpected status 404 Not Found: The model `x` does not exist or you do not have access to it., url: x",
+            "{\"detail\":\"The 'x' model is not supported when using Codex with a ChatGPT account.\"}",
+        ] {
+            assert!(says_unknown_model(text) && !says_outage(text), "{text}");
+        }
+        assert!(!says_outage("unexpected status 400 Bad Request: prompt is too long"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::limits::{DiskWatch, Limit};
-use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Judgement, Reply, Session};
+use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Judgement, Pending, Reply, Session};
 use crate::detect::find_program;
 use crate::process::{Bounds, End, Finished, Launcher, Line, ProcessMark, Program, Running, Source, StartError};
 
@@ -79,6 +79,9 @@ const LINES_IN_FLIGHT_MAX: usize = 2;
 /// used up in between.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
+/// How long a program may report that it cannot reach its provider before its run is ended as an outage.
+const OUTAGE_MAX: Duration = Duration::from_mins(5);
+
 /// How long a program that is spoken with has to end its turn by itself, before it is told by a signal.
 const FAREWELL_MAX: Duration = Duration::from_secs(2);
 
@@ -111,7 +114,7 @@ impl EngineRun {
     /// Follows the engine to its end. What it says goes to `output`; `cancel` stops it.
     pub async fn wait(self, output: mpsc::Sender<EngineOutput>, cancel: &CancellationToken) -> EngineRunEnd {
         let Self { running, mut session, bounds, allowance, disk, clock } = self;
-        let stop = Stop::default();
+        let stop = Stop { in_tool_call: running.in_tool_call(), ..Stop::default() };
         let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
         let (say, input) = mpsc::channel(LINES_IN_FLIGHT_MAX);
         let ear = Ear { output: &output, allowance: &allowance, stop: &stop, clock: &*clock };
@@ -124,10 +127,14 @@ impl EngineRun {
             never = stop.when_disk_is_full(&*clock, disk) => match never {},
         };
         session.settle();
-        let judgement = match stop.why(&finished, &bounds, &allowance, cancel) {
-            Over::Exit(exit) => session.judge(exit),
-            Over::Limit(limit) => limit.judgement(),
-            Over::Told => Judgement::Stopped,
+        let judgement = match (stop.why(&finished, &bounds, &allowance, cancel), session.pending()) {
+            (Over::Exit(exit), _) => session.judge(exit),
+            (Over::Outage, Pending::Provider(message)) => Judgement::Outage { message },
+            // Its time passed while it waited for its provider, which is not the agent's fault.
+            (Over::Limit(Limit::Wall(_) | Limit::Idle(_)), Pending::Provider(message)) => Judgement::Outage { message },
+            (Over::Outage, _) => Judgement::Outage { message: "its provider did not answer".to_owned() },
+            (Over::Limit(limit), _) => limit.judgement(),
+            (Over::Told, _) => Judgement::Stopped,
         };
         let (mut insights, dropped) = reportable(session.insights());
         for figure in dropped {
@@ -178,6 +185,7 @@ impl Ear<'_> {
         answer(session, &mut mouth).await;
         stop.spoken_with.store(mouth.is_some(), Ordering::Relaxed);
         let mut pause = self.clock.sleep(LOOK_EVERY);
+        let mut unreachable_since = None;
         loop {
             let next = tokio::select! {
                 line = lines.recv() => line,
@@ -191,13 +199,25 @@ impl Ear<'_> {
                 () = &mut pause => {
                     pause = self.clock.sleep(LOOK_EVERY);
                     self.look(session).await;
+                    self.watch_outage(session, &mut unreachable_since);
                     continue;
                 }
             };
             let Some(line) = next else { return };
             let events = session.translate(&line);
+            stop.in_tool_call.store(session.pending() == Pending::ToolCall, Ordering::Relaxed);
             answer(session, &mut mouth).await;
             self.measure(EngineOutput { line, events, insights: reportable(session.insights()).0 }).await;
+        }
+    }
+
+    /// Ends a run whose program goes on and on trying to reach its provider.
+    fn watch_outage(&self, session: &dyn Session, since: &mut Option<Duration>) {
+        let now = self.clock.monotonic();
+        match session.pending() {
+            Pending::Provider(_) if now.saturating_sub(*since.get_or_insert(now)) >= OUTAGE_MAX => self.stop.outage(),
+            Pending::Provider(_) => {}
+            Pending::Answer | Pending::ToolCall => *since = None,
         }
     }
 
@@ -244,10 +264,14 @@ struct Stop {
     spoken_with: AtomicBool,
     /// Whether it was bidden farewell.
     bidden: AtomicBool,
+    /// Whether a tool call of it is in progress.
+    in_tool_call: Arc<AtomicBool>,
 }
 
 enum Cause {
     Limit(Limit),
+    /// Its provider could not be reached for too long.
+    Outage,
     /// The engine had said its closing word.
     Lingered,
 }
@@ -256,6 +280,7 @@ enum Cause {
 enum Over {
     Exit(Exit),
     Limit(Limit),
+    Outage,
     Told,
 }
 
@@ -267,9 +292,17 @@ impl Stop {
     }
 
     fn at(&self, limit: Limit) {
+        self.end(Cause::Limit(limit));
+    }
+
+    fn outage(&self) {
+        self.end(Cause::Outage);
+    }
+
+    fn end(&self, why: Cause) {
         let mut cause = self.cause.lock();
         if cause.is_none() {
-            *cause = Some(Cause::Limit(limit));
+            *cause = Some(why);
             self.token.cancel();
         }
     }
@@ -306,9 +339,13 @@ impl Stop {
             (End::Cancelled, _) if cancel.is_cancelled() => Over::Told,
             (_, Some(Cause::Lingered)) => Over::Exit(Exit::Lingered),
             (End::Cancelled, Some(Cause::Limit(limit))) => Over::Limit(limit),
+            (End::Cancelled, Some(Cause::Outage)) => Over::Outage,
             (End::Cancelled, None) => Over::Told,
             (End::TimedOut, _) if allowance.wall == Some(bounds.wall) => Over::Limit(Limit::BudgetWall(bounds.wall)),
             (End::TimedOut, _) => Over::Limit(Limit::Wall(bounds.wall)),
+            (End::FellSilent, _) if self.in_tool_call.load(Ordering::Relaxed) => {
+                Over::Limit(Limit::ToolIdle(bounds.tool_idle.or(bounds.idle).unwrap_or_default()))
+            }
             (End::FellSilent, _) => Over::Limit(Limit::Idle(bounds.idle.unwrap_or_default())),
         }
     }

@@ -17,6 +17,8 @@ const REFUSED_RESTS: Duration = Duration::from_mins(15);
 /// The same where the disk was in the way: nobody says when it is not any more. And where the login has changed while the old
 /// one was tried: somebody may have signed in, or the engine has refreshed it, and was refused all the same.
 const UNSURE_RESTS: Duration = Duration::from_mins(1);
+/// The first pause of an engine whose provider is not available.
+const OUTAGE_PAUSES: Duration = Duration::from_secs(30);
 const REST_DOUBLED_MAX: u32 = 4;
 
 /// The logins that engines cannot work with for now.
@@ -34,6 +36,8 @@ pub(super) enum RestCause {
     Refused,
     /// It, or what else the engine needs on this disk, could not be brought to a run.
     Unready,
+    /// The engine's provider is not available. The login is not at fault.
+    Outage,
 }
 
 struct Resting {
@@ -61,6 +65,7 @@ impl Logins {
         let first = match cause {
             RestCause::Refused if tried.began == tried.ended => REFUSED_RESTS,
             RestCause::Refused | RestCause::Unready => UNSURE_RESTS,
+            RestCause::Outage => OUTAGE_PAUSES,
         };
         let until = now.after(first * 2_u32.pow(times.min(REST_DOUBLED_MAX)));
         resting.insert(engine.clone(), Resting { cause, why, marks: tried.ended, until, times: times + 1 });
@@ -110,6 +115,27 @@ pub(super) fn marks(files: &[PathBuf]) -> Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outage_pauses_an_engine_for_longer_each_time_until_it_works_again() {
+        let name: EngineName = "claude".parse().unwrap();
+        let logins = Logins::default();
+        let mut now = Timestamp::from_millis(1_000);
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            let tried = Tried { began: Marks::new(), ended: Marks::new() };
+            logins.rest(&name, tried, RestCause::Outage, "503".to_owned(), now);
+            pauses.push(logins.next_end(now).unwrap().as_secs());
+            now = now.after(logins.next_end(now).unwrap());
+            assert_eq!(logins.problem(&name, now), None, "it is tried again");
+        }
+
+        assert_eq!(pauses, [30, 60, 120, 240, 480, 480]);
+        logins.trust(&name);
+        let tried = Tried { began: Marks::new(), ended: Marks::new() };
+        logins.rest(&name, tried, RestCause::Outage, "503".to_owned(), now);
+        assert_eq!(logins.next_end(now), Some(OUTAGE_PAUSES));
+    }
 
     #[test]
     fn a_login_that_changes_while_the_old_one_is_still_tried_rests_only_a_moment_and_longer_each_time() {

@@ -126,6 +126,14 @@ impl Station {
         self.rest(engine, marks(&engine.login_files()), RestCause::Unready, &why).await;
     }
 
+    /// The provider of an engine is not available: it gets no work here for a while, and other engines and factories may
+    /// take the job. Reported before the job goes back, as with a login that was refused.
+    pub(super) async fn pause_for_outage(&self, engine: &dyn Engine, message: &str) {
+        warn!("Engine `{}` pauses: its provider is not available: {message}", engine.name());
+        let why = format!("its provider is not available: {message}");
+        self.rest(engine, marks(&engine.login_files()), RestCause::Outage, &why).await;
+    }
+
     async fn rest(&self, engine: &dyn Engine, began: Marks, cause: RestCause, why: &str) {
         let tried = Tried { began, ended: marks(&engine.login_files()) };
         self.logins.rest(engine.name(), tried, cause, self.scrubber.text(why), self.clock.now());

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use domain::{Again, Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Insights, Timestamp};
 use parking_lot::Mutex;
-use protocol::{Accepted, Assignment, EvidenceWork};
+use protocol::{Accepted, Assignment, EvidenceWork, LeftBranch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -56,6 +56,10 @@ struct Run {
     is_unsaved: bool,
     /// How long it has waited for a remote that was away.
     waited: Mutex<Duration>,
+    /// Tool calls that its agent was refused.
+    refused: Vec<String>,
+    /// Branches that its agent left commits on, beside the work.
+    left_branches: Vec<LeftBranch>,
     /// What backs its outcome, to be shown before the outcome is told.
     evidence: Option<EvidenceWork>,
 }
@@ -66,6 +70,24 @@ impl Run {
         let own = self.engine.as_ref().zip(self.activity.lock().session.clone());
         let earlier = || self.assignment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.clone());
         own.map(|(engine, session)| format!("{engine}:{session}")).or_else(earlier)
+    }
+
+    /// A message about its failure, with the tool calls that its agent was refused.
+    fn with_refusals(&self, message: String) -> String {
+        match self.refused.as_slice() {
+            [] => message,
+            refused => format!("{message}; the agent was not allowed to use {}", refused.join(", ")),
+        }
+    }
+
+    /// A message about its end, with the branches that its agent left commits on.
+    fn with_left_branches(&self, message: Option<String>) -> Option<String> {
+        let [first, ..] = self.left_branches.as_slice() else { return message };
+        let short = |sha: &CommitSha| sha.as_str().chars().take(10).collect::<String>();
+        let named: Vec<String> =
+            self.left_branches.iter().map(|left| format!("`{}` ({})", left.name, short(&left.sha))).collect();
+        let note = format!("commits on other branches are kept in `{}`: {}", first.git_ref, named.join(", "));
+        Some(message.map_or_else(|| note.clone(), |message| format!("{message}; {note}")))
     }
 
     /// Writes a line of ours into its log.
@@ -123,6 +145,8 @@ struct Handover {
 struct UsedUp {
     window: Option<String>,
     resets_at: Option<Timestamp>,
+    /// The account has no credit left.
+    is_exhausted: bool,
     message: String,
 }
 
@@ -166,7 +190,9 @@ impl Trouble {
             Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
             Self::NoEngine(_) | Self::Engine(EngineError::Gone { .. }) => FailureReason::NoEngine,
             Self::Budget(_) | Self::UnknownSpending { .. } => FailureReason::BudgetExceeded,
-            Self::Setup(_) | Self::Engine(_) | Self::Host(Error::TooLarge { .. }) => FailureReason::EngineError,
+            Self::Setup(_) | Self::Engine(_) | Self::Host(Error::TooLarge { .. } | Error::NoSuchBranch { .. }) => {
+                FailureReason::EngineError
+            }
             Self::Host(_) | Self::Repo(NoRepo::Unusable(_)) | Self::NotReady { .. } | Self::Disk(_) | Self::Stopped => {
                 FailureReason::Crash
             }
@@ -177,6 +203,8 @@ impl Trouble {
         match self {
             // The next run begins with the same work, and would cost as much.
             Self::Host(Error::TooLarge { .. }) => Again::Pointless,
+            // Only a person can create the branch, or name another one.
+            Self::Host(Error::NoSuchBranch { .. }) => Again::Pointless,
             _ => Again::Worthwhile,
         }
     }
@@ -199,6 +227,8 @@ impl Station {
             activity: Mutex::default(),
             is_unsaved: false,
             waited: Mutex::default(),
+            refused: Vec::new(),
+            left_branches: Vec::new(),
             evidence: None,
         };
         let (job, epoch) = (key.job, key.epoch);

@@ -131,12 +131,12 @@ async fn an_agent_is_given_its_prompt_reads_and_writes_files_and_ends_its_turn()
 }
 
 #[tokio::test]
-async fn an_agent_that_is_refused_a_permission_has_not_done_its_job() {
+async fn a_refused_permission_is_reported_with_the_end() {
     let place = Place::new();
 
     let judgement = judged(&place, "works", Permissions::Edits).await;
 
-    assert_eq!(judgement, failed(Again::Pointless, "it was not allowed to `touch permitted`"));
+    assert_eq!(judgement, Judgement::EndedWithRefusals { refused: vec!["`touch permitted`".to_owned()] });
     assert_eq!(place.read("permitted"), None);
 }
 

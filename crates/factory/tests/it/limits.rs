@@ -12,7 +12,7 @@ use domain::{EngineName, FailureReason, Insights};
 use factory::{
     Again, Allowance, Beginning, Bench, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine,
     EngineConfig, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement,
-    Launcher, Limits, Line, Login, Memory, Presence, Prices, Program, Read, Reads, Reply, Session, Source,
+    Launcher, Limits, Line, Login, Memory, Pending, Presence, Prices, Program, Read, Reads, Reply, Session, Source,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -323,6 +323,32 @@ async fn silence_ends_the_engine() {
     assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
 }
 
+#[tokio::test]
+async fn silence_during_a_tool_call_has_a_limit_of_its_own() {
+    let call = |id: &str| {
+        format!(
+            r#"{{"type":"assistant","message":{{"id":"m-{id}","content":[{{"type":"tool_use","id":"{id}","name":"Bash","input":{{}}}}]}}}}"#
+        )
+    };
+    let result = |id: &str| {
+        format!(r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"{id}"}}]}}}}"#)
+    };
+    let script = format!("echo '{}'; sleep 2; echo '{}'; echo '{}'; {STAY}", call("t1"), result("t1"), call("t2"));
+    let play = Play::of(&script);
+    let (idle, tool_idle) = (Some(Duration::from_millis(700)), Some(Duration::from_secs(4)));
+
+    let end = play.run(&play.claude(), Allowance::default(), Bounds { idle, tool_idle, ..roomy() }).await;
+
+    let message = "a tool call of it said nothing for 4s, the limit `factory.limits.tool_idle`";
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    assert!(end.finished.took >= Duration::from_secs(6), "the first call outlived the limit of silence");
+
+    let play = Play::of(&format!("echo '{}'; echo '{}'; {STAY}", call("t1"), result("t1")));
+    let end = play.run(&play.claude(), Allowance::default(), Bounds { idle, tool_idle, ..roomy() }).await;
+    let message = "it said nothing for 700ms, the limit `factory.limits.idle`";
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+}
+
 /// An engine that is asked one thing after the other.
 struct Talker {
     program: PathBuf,
@@ -386,6 +412,10 @@ impl Session for Talk {
 
     fn insights(&self) -> Insights {
         Insights::default()
+    }
+
+    fn pending(&self) -> Pending {
+        Pending::Answer
     }
 }
 

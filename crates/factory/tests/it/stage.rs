@@ -203,7 +203,8 @@ pub(crate) fn shell(script: &str, dir: &Path) -> Program {
 
 /// Limits that a test does not reach.
 pub(crate) fn roomy() -> Bounds {
-    Bounds { wall: 10 * PATIENCE, idle: None, grace: Duration::from_millis(300), output_bytes_max: 1 << 20 }
+    let grace = Duration::from_millis(300);
+    Bounds { wall: 10 * PATIENCE, idle: None, tool_idle: None, grace, output_bytes_max: 1 << 20 }
 }
 
 /// Runs a program to its end, and gives what it said on standard output, the test harness's own lines left out.

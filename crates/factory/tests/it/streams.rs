@@ -20,17 +20,23 @@ use crate::stage::{job, run};
 /// One stream, and how its program ended.
 type Played = (&'static str, Exit);
 
-const CLAUDE: [Played; 32] = [
+const CLAUDE: [Played; 38] = [
     ("real-ok", Exit::Code(0)),
     ("real-ok", Exit::Lingered),
     ("real-ok", Exit::Code(143)),
     ("real-resumed", Exit::Code(0)),
+    ("real-resumed-own-total", Exit::Code(0)),
+    ("real-resumed-session-total", Exit::Code(0)),
     ("real-denied", Exit::Code(0)),
     ("question", Exit::Code(0)),
     ("question-then-done", Exit::Code(0)),
     ("real-api-error", Exit::Code(1)),
     ("real-api-error", Exit::Code(0)),
     ("real-overloaded", Exit::Code(1)),
+    ("real-unavailable", Exit::Code(1)),
+    ("real-unreachable", Exit::Code(1)),
+    ("real-credit-too-low", Exit::Code(1)),
+    ("real-unknown-model", Exit::Code(1)),
     ("real-bad-key", Exit::Code(1)),
     ("not-logged-in", Exit::Code(1)),
     ("forbidden-login", Exit::Code(1)),
@@ -55,7 +61,7 @@ const CLAUDE: [Played; 32] = [
     ("nothing", Exit::Code(127)),
 ];
 
-const CODEX: [Played; 23] = [
+const CODEX: [Played; 28] = [
     ("real-ok", Exit::Code(0)),
     ("real-ok", Exit::Lingered),
     ("real-ok", Exit::Code(1)),
@@ -64,6 +70,11 @@ const CODEX: [Played; 23] = [
     ("real-refused", Exit::Code(0)),
     ("tools", Exit::Code(0)),
     ("real-api-error", Exit::Code(1)),
+    ("real-unavailable", Exit::Code(1)),
+    ("real-unreachable", Exit::Code(1)),
+    ("real-quota-exceeded", Exit::Code(1)),
+    ("real-unknown-model", Exit::Code(1)),
+    ("real-unsupported-model", Exit::Code(1)),
     ("real-bad-key", Exit::Code(1)),
     ("token-not-refreshed", Exit::Code(1)),
     ("forbidden-model", Exit::Code(1)),
@@ -196,6 +207,34 @@ fn a_resumed_thread_pays_only_for_its_own_turn() {
 
     let figures = |played: &str| played.lines().find(|line| line.contains("tokens ")).map(str::to_owned);
     assert_eq!(figures(&first), figures(&second), "{second}");
+}
+
+/// The cost of a run that printed this stream after its session had left this conversation.
+fn cost_of_resumed(stream: &str, conversation: &str) -> f64 {
+    let (sessions, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let session = "11111111-1111-4111-8111-111111111111";
+    let folder = sessions.path().join("claude").join(job().to_string()).join("projects/-w-before");
+    fs::create_dir_all(&folder).unwrap();
+    let conversation = golden::file(&format!("claude-conversations/{conversation}.jsonl"));
+    fs::copy(conversation, folder.join(format!("{session}.jsonl"))).unwrap();
+    let request = EngineRequest { session: Some(session.to_owned()), worktree: tree.path().to_owned(), ..request() };
+    let (_, mut follower) = claude(sessions.path()).command(&request).unwrap();
+
+    for text in fs::read_to_string(golden::file(&format!("claude/{stream}.jsonl"))).unwrap().lines() {
+        follower.translate(&Line { source: Source::Out, text: text.to_owned() });
+    }
+
+    (follower.insights().cost_usd.unwrap() * 1e6).round() / 1e6
+}
+
+#[test]
+fn a_resumed_session_of_claude_pays_only_for_its_own_run() {
+    // 2.1.326: the closing word says 1.26 for two runs of 0.63 each.
+    assert_eq!(cost_of_resumed("real-resumed-session-total", "real-resumed-session-total"), 0.63);
+    // 2.1.197: the closing word says 0.63, and the conversation records no cost.
+    assert_eq!(cost_of_resumed("real-resumed-own-total", "real-resumed-own-total"), 0.63);
+    // 2.1.197 after 2.1.326: the record is there, and the closing word does not include it.
+    assert_eq!(cost_of_resumed("real-resumed-own-total", "real-resumed-session-total"), 0.63);
 }
 
 #[test]

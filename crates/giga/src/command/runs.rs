@@ -87,6 +87,14 @@ fn facts(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
             context.out.line(&format!("{name:<11} {}", clean(&value)))?;
         }
     }
+    for call in &evidence.refused {
+        context.out.line(&format!("{:<11} {}", "refused", clean(call)))?;
+    }
+    for left in &evidence.left_branches {
+        let (name, sha) = (clean(&left.name), left.sha.to_string());
+        let sha = sha.get(..10).unwrap_or(&sha);
+        context.out.line(&format!("{:<11} {name} at {sha}, kept in {}", "branch", clean(&left.git_ref)))?;
+    }
     for commit in &evidence.commits {
         let sha = commit.sha.to_string();
         context.out.line(&format!("            {} {}", sha.get(..10).unwrap_or(&sha), clean(&commit.subject)))?;

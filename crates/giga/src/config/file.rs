@@ -131,6 +131,7 @@ pub(super) struct Factory {
 pub(super) struct Limits {
     pub(super) wall: Option<Spanned<Span>>,
     pub(super) idle: Option<Spanned<Span>>,
+    pub(super) tool_idle: Option<Spanned<Span>>,
     pub(super) grace: Option<Spanned<Span>>,
     pub(super) verify: Option<Spanned<Span>>,
     pub(super) disk: Option<Spanned<Size>>,

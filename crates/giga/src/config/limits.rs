@@ -17,6 +17,7 @@ const MIB: u64 = 1024 * 1024;
 
 const WALL: Limit = Limit { key: "factory.limits.wall", old: "engine_wall_ms", zero: Zero::Refused };
 const IDLE: Limit = Limit { key: "factory.limits.idle", old: "engine_idle_ms", zero: Zero::Refused };
+const TOOL_IDLE: Limit = Limit { key: "factory.limits.tool_idle", old: "", zero: Zero::Refused };
 const GRACE: Limit = Limit { key: "factory.limits.grace", old: "grace_ms", zero: Zero::Fine };
 const VERIFY: Limit = Limit { key: "factory.limits.verify", old: "verify_wall_ms", zero: Zero::Refused };
 const DISK: Limit = Limit { key: "factory.limits.disk", old: "worktree_growth_mib_max", zero: Zero::Refused };
@@ -33,6 +34,7 @@ pub(super) fn resolve(resolver: &mut Resolver, file: file::Limits) -> Result<Lim
     Ok(Limits {
         engine_wall_ms: WALL.span(resolver, file.wall, file.engine_wall_ms, usual.engine_wall_ms)?,
         engine_idle_ms: IDLE.span(resolver, file.idle, file.engine_idle_ms, usual.engine_idle_ms)?,
+        tool_idle_ms: TOOL_IDLE.span(resolver, file.tool_idle, None, usual.tool_idle_ms)?,
         grace_ms: GRACE.span(resolver, file.grace, file.grace_ms, usual.grace_ms)?,
         verify_wall_ms: VERIFY.span(resolver, file.verify, file.verify_wall_ms, usual.verify_wall_ms)?,
         worktree_growth_mib_max: DISK.mebibytes(

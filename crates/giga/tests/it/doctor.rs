@@ -202,6 +202,31 @@ fn a_login_that_agents_cannot_use_is_no_login_and_doctor_says_what_to_do() {
 }
 
 #[test]
+fn the_key_of_a_codex_provider_that_is_not_set_is_reported() {
+    let machine = Machine::new();
+    let (program, operators) = (machine.path().join("codex"), machine.path().join("operators"));
+    machine.write("codex", "#!/bin/sh\necho 'codex-cli 0.169.0'\n");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(&operators).unwrap();
+    let provider = "model_provider = 'gate'\n[model_providers.gate]\nname = 'gate'\nenv_key = 'GATE_KEY'\n";
+    machine.write("operators/config.toml", provider);
+    machine.write(
+        "giga.toml",
+        &format!(
+            "[factory.engines.codex]\nprogram = {program:?}\n\
+             environment = {{ pass = ['GATE_KEY'], set = {{ CODEX_HOME = {operators:?} }} }}\n"
+        ),
+    );
+    let with = |key: &str| machine.giga_with(&["doctor", "--json"], &[("CODEX_API_KEY", "sk"), ("GATE_KEY", key)], "");
+
+    let (without, with) = (with(""), with("sk-test"));
+
+    assert_eq!(verdict(&without, "login"), "warn", "{}", without.stdout);
+    assert!(without.stdout.contains("provider `gate` reads its key from `GATE_KEY`"), "{}", without.stdout);
+    assert_eq!(verdict(&with, "login"), "ok", "{}", with.stdout);
+}
+
+#[test]
 fn a_factorys_state_directory_is_examined() {
     let machine = Machine::new();
     machine.write("giga.toml", "[factory]\nstate = 'own'\ndisk_floor_mib = 0\n");

@@ -28,7 +28,12 @@ struct Shop {
 impl Shop {
     /// `more` is what else the engine's section says. `None` where the programs are not here, which is told.
     fn open(agent: Agent, more: &str, script: impl IntoIterator<Item = Turn>) -> Option<Self> {
-        Self::with(script, |programs, model, _| match agent {
+        Self::running(&Programs::for_test()?, agent, more, script)
+    }
+
+    /// The same with given programs.
+    fn running(programs: &Programs, agent: Agent, more: &str, script: impl IntoIterator<Item = Turn>) -> Option<Self> {
+        Self::with(programs, script, |programs, model, _| match agent {
             Agent::Claude => claude(programs, model, more),
             Agent::Codex => codex(programs, model, more),
         })
@@ -36,15 +41,15 @@ impl Shop {
 
     /// `engine` gives the engine's section.
     fn with(
+        programs: &Programs,
         script: impl IntoIterator<Item = Turn>,
         engine: impl FnOnce(&Programs, &StandIn, &Path) -> String,
     ) -> Option<Self> {
-        let programs = Programs::for_test()?;
         let model = StandIn::start(script).unwrap();
         let mut fleet = Fleet::new();
         let config = fleet.machine.read("giga.toml");
         let without_script = config.split("[factory.engines").next().unwrap();
-        let engine = engine(&programs, &model, fleet.machine.path());
+        let engine = engine(programs, &model, fleet.machine.path());
         fleet.machine.write("giga.toml", &format!("{without_script}{engine}"));
         fleet.start_up();
         Some(Self { fleet, model })
@@ -52,8 +57,12 @@ impl Shop {
 
     /// Submits the work and gives the job's id.
     fn submit(&self, more: &str) -> String {
-        let manifest =
-            format!("---\ntitle: Real work\nrepo: work\nverify: [test -f out.txt]\n{more}---\nWrite out.txt.\n");
+        self.submit_unverified(&format!("verify: [test -f out.txt]\n{more}"))
+    }
+
+    /// The same without a verify command.
+    fn submit_unverified(&self, more: &str) -> String {
+        let manifest = format!("---\ntitle: Real work\nrepo: work\n{more}---\nWrite out.txt.\n");
         self.fleet.machine.write("job.md", &manifest);
         let submitted = self.fleet.json(&["submit", "job.md"]);
         submitted[0]["job"]["id"].as_str().unwrap().to_owned()
@@ -200,6 +209,49 @@ fn claude_takes_a_prompt_to_a_verified_commit_on_its_branch() {
     shop.close();
 }
 
+/// The first run fails its verification, so that the second one resumes the session.
+fn a_resumed_run_costs_its_own_share(programs: Option<Programs>, agent: Agent) {
+    let Some(programs) = programs else { return };
+    let say = || Turn::say("All done.");
+    let script = [Turn::write("other.txt", "made first\n"), say(), Turn::write("out.txt", "made second\n"), say()];
+    let Some(shop) = Shop::running(&programs, agent, "", script) else { return };
+
+    let id = shop.submit("retry: { max: 2, backoff: 1s }\n");
+    let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+    let outcomes = [&job["runs"][0]["outcome"], &job["runs"][1]["outcome"]];
+    assert_eq!(outcomes, [&serde_json::json!({ "failed": "verify_failed" }), &"completed".into()], "{job:#}");
+    assert!(shop.remembers(2), "the session was not resumed: {}", shop.model.requests()[2].body);
+    let figures = |run: usize| {
+        let insights = &job["runs"][run]["insights"];
+        let cost = (insights["costUsd"].as_f64().unwrap() * 1e9).round();
+        (insights["tokensIn"].as_u64(), insights["tokensOut"].as_u64(), cost)
+    };
+    assert_eq!(figures(0), figures(1), "{:#}", job["runs"]);
+    assert!(figures(0).2 > 0.0, "{:#}", job["runs"]);
+    shop.close();
+}
+
+#[test]
+fn a_resumed_run_of_claude_costs_its_own_share() {
+    a_resumed_run_costs_its_own_share(Programs::for_test(), Agent::Claude);
+}
+
+#[test]
+fn a_resumed_run_of_codex_costs_its_own_share() {
+    a_resumed_run_costs_its_own_share(Programs::for_test(), Agent::Codex);
+}
+
+#[test]
+fn a_resumed_run_of_the_oldest_claude_costs_its_own_share() {
+    a_resumed_run_costs_its_own_share(Programs::oldest(), Agent::Claude);
+}
+
+#[test]
+fn a_resumed_run_of_the_oldest_codex_costs_its_own_share() {
+    a_resumed_run_costs_its_own_share(Programs::oldest(), Agent::Codex);
+}
+
 #[test]
 fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_worktree() {
     let write = Turn::write("out.txt", "made before the limit\n");
@@ -225,56 +277,53 @@ fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_work
 }
 
 #[test]
-fn claude_that_is_refused_a_tool_has_not_done_its_job_though_it_says_so() {
-    let script = [Turn::write("out.txt", "half\n"), Turn::run("curl http://127.0.0.1:9/"), Turn::say("All done.")];
+fn claude_that_is_refused_a_tool_is_done_by_its_verified_change() {
+    let script = [Turn::write("out.txt", "made\n"), Turn::run("curl http://127.0.0.1:9/"), Turn::say("All done.")];
     let Some(shop) = Shop::open(Agent::Claude, "permission_mode = 'acceptEdits'\n", script) else { return };
 
     let id = shop.submit("engines: [claude]\nretry: { max: 1 }\n");
     let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
 
-    let run = &job["runs"][0];
-    assert_eq!(run["outcome"], serde_json::json!({ "failed": "engine_error" }), "{job:#}");
-    let message = run["message"].as_str().unwrap();
-    assert!(message.contains("it was not allowed to use Bash (curl http://127.0.0.1:9/)"), "{message}");
+    assert_eq!(job["runs"][0]["outcome"], "completed", "{job:#}");
+    let evidence = shop.fleet.json(&["runs", &id, "1"]).remove(0);
+    assert_eq!(evidence["refused"], serde_json::json!(["Bash (curl http://127.0.0.1:9/)"]), "{evidence:#}");
     shop.close();
 }
 
 #[test]
-fn codex_that_is_refused_a_change_has_not_done_its_job_though_it_says_so() {
+fn codex_that_changes_nothing_because_of_a_refusal_has_failed() {
     let patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: out.txt\n+made\n*** End Patch\nEOF\n";
     let Some(shop) = Shop::open(Agent::Codex, "sandbox = 'read-only'\n", [Turn::run(patch), Turn::say("All done.")])
     else {
         return;
     };
 
-    let id = shop.submit("engines: [codex]\nretry: { max: 1 }\n");
+    let id = shop.submit_unverified("engines: [codex]\n");
     let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
 
     let run = &job["runs"][0];
     assert_eq!(run["outcome"], serde_json::json!({ "failed": "engine_error" }), "{job:#}");
+    assert_eq!(job["runs"].as_array().unwrap().len(), 1, "the next run would be refused it too: {job:#}");
     let message = run["message"].as_str().unwrap();
-    assert!(message.contains("it was not allowed to use Shell (apply_patch"), "{message}");
+    assert!(message.contains("the agent was not allowed to use Shell (apply_patch"), "{message}");
     assert_eq!(run["insights"]["turns"], 2, "{run:#}");
     shop.close();
 }
 
 #[test]
-fn an_api_error_is_the_engines_failure_and_a_bad_key_is_nobodys() {
+fn neither_an_outage_nor_a_bad_key_counts_an_attempt() {
     for agent in [Agent::Claude, Agent::Codex] {
-        let failed = serde_json::json!({ "failed": "engine_error" });
-        for (turn, outcome) in [(Turn::trouble(), failed), (Turn::bad_key(), "released".into())] {
+        for (turn, problem) in [(Turn::trouble(), "is not available"), (Turn::bad_key(), "is not signed in here")] {
             let Some(shop) = Shop::open(agent, "", [turn]) else { return };
 
             let id = shop.submit("retry: { max: 1 }\n");
             let job = shop.until_first_run_ended(&id);
 
             let run = &job["runs"][0];
-            assert_eq!(run["outcome"], outcome, "{agent:?} {job:#}");
-            if outcome == "released" {
-                let message = run["message"].as_str().unwrap();
-                assert!(message.contains("is not signed in here"), "{agent:?} {message}");
-                assert_eq!((&job["job"]["stage"], &job["job"]["attempts"]), (&"queued".into(), &0.into()), "{job:#}");
-            }
+            assert_eq!(run["outcome"], "released", "{agent:?} {job:#}");
+            let message = run["message"].as_str().unwrap();
+            assert!(message.contains(problem), "{agent:?} {message}");
+            assert_eq!((&job["job"]["stage"], &job["job"]["attempts"]), (&"queued".into(), &0.into()), "{job:#}");
             let usd = run["insights"]["costUsd"].as_f64().unwrap_or(0.0);
             assert!(usd.abs() < f64::EPSILON, "{agent:?}: nothing was answered, so nothing was spent: {run:#}");
             shop.close();
@@ -321,15 +370,15 @@ fn codex_says_in_words_when_its_window_opens_and_the_job_waits_for_that() {
 }
 
 #[test]
-fn codex_goes_on_with_its_conversation_after_a_failure_and_pays_for_each_run_once() {
+fn codex_goes_on_with_its_conversation_after_an_outage_and_pays_for_each_run_once() {
     let script = [Turn::write("out.txt", "made before the trouble\n"), Turn::trouble(), Turn::say("All done.")];
     let Some(shop) = Shop::open(Agent::Codex, "", script) else { return };
 
-    let id = shop.submit("engines: [codex]\nretry: { max: 2, backoff: 1s }\n");
+    let id = shop.submit("engines: [codex]\nretry: { max: 1 }\n");
     let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
 
-    assert_eq!(job["runs"][0]["outcome"], serde_json::json!({ "failed": "engine_error" }), "{job:#}");
-    assert_eq!(job["runs"][1]["outcome"], "completed", "{job:#}");
+    let outcomes = [&job["runs"][0]["outcome"], &job["runs"][1]["outcome"]];
+    assert_eq!((outcomes, &job["job"]["attempts"]), ([&"released".into(), &"completed".into()], &0.into()), "{job:#}");
     let spent = |run: usize| job["runs"][run]["insights"]["tokensIn"].as_u64();
     assert_eq!((spent(0), spent(1)), (Some(100), Some(100)), "a turn that fails leaves its figures in its own record");
     let last = shop.model.requests().len() - 1;
@@ -341,8 +390,10 @@ fn codex_goes_on_with_its_conversation_after_a_failure_and_pays_for_each_run_onc
 #[test]
 fn a_login_that_codex_refreshes_comes_back_though_its_factory_is_killed_and_is_used_again() {
     let script = [Turn::run("sleep 600"), Turn::write("out.txt", "made"), Turn::say("All done.")];
-    let open =
-        Shop::with(script, |programs, model, folder| signed_in_codex(programs, model, &folder.join("operators")));
+    let Some(programs) = Programs::for_test() else { return };
+    let open = Shop::with(&programs, script, |programs, model, folder| {
+        signed_in_codex(programs, model, &folder.join("operators"))
+    });
     let Some(shop) = open else { return };
     let folder = shop.fleet.machine.path().to_owned();
     let operators = folder.join("operators/auth.json");

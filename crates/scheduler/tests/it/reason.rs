@@ -36,7 +36,7 @@ fn taken(scenario: Scenario, repo: Option<&str>, engine: Option<&str>) -> Scenar
 
 fn used_up(minutes: Option<u64>) -> Rest {
     let until = minutes.map(|minutes| NOW.after(Duration::from_mins(minutes)));
-    Rest::Window(UsageWindow { engine: name("codex"), window: Some("five_hour".to_owned()), until })
+    Rest::Window(UsageWindow { engine: name("codex"), window: Some("five_hour".to_owned()), until, exhausted: false })
 }
 
 fn rest(one: &mut FactoryState, rest: Rest) {

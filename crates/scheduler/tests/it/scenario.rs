@@ -246,7 +246,7 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
 fn resting() -> impl Strategy<Value = BTreeMap<EngineName, Rest>> {
     let window = |minutes: u64| {
         let until = Some(NOW.after(Duration::from_mins(minutes)));
-        Rest::Window(UsageWindow { engine: name(ENGINES[0]), window: None, until })
+        Rest::Window(UsageWindow { engine: name(ENGINES[0]), window: None, until, exhausted: false })
     };
     let rests = vec![window(5), window(300), Rest::Unusable { problem: "sign in".to_owned() }];
     let some = prop::collection::btree_map(

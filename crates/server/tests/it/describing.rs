@@ -73,6 +73,7 @@ async fn every_variant_is_written_as_its_schema_says() {
         credential: "c".to_owned(),
         window: message.clone(),
         resets_at: Some("2099-01-01T00:00:00Z".parse().unwrap()),
+        exhausted: true,
         message: message.clone(),
         checkpoint: checkpoint.clone(),
         insights: insights(),

@@ -207,6 +207,13 @@ impl Form {
         values
     }
 
+    /// Reads something behind a key that people choose.
+    pub(in super::super) fn entry(&mut self, key: &str, read: impl FnOnce(&mut Self)) {
+        let mark = self.path.enter_key(key);
+        read(self);
+        self.path.leave(mark);
+    }
+
     /// A list in which a repeated item counts once.
     pub(in super::super) fn set<T: PartialEq>(
         &mut self,

@@ -15,7 +15,7 @@ capabilities: [os:linux, os:ubuntu, has:docker]
 engines:
   - claude
   - codex
-model: opus
+models: { claude: opus, codex: gpt-5 }
 priority: high
 budget: { usd: 2.50, wall: 1h30m, tokens: 200000 }
 deps:
@@ -66,7 +66,8 @@ fn every_key_reaches_the_spec() {
             profile: Some("ux-designer@3".into()),
             capabilities: vec!["os:linux".parse().unwrap(), "has:docker".parse().unwrap()],
             engines: vec!["claude".parse().unwrap(), "codex".parse().unwrap()],
-            model: Some("opus".into()),
+            model: None,
+            models: [("claude".parse().unwrap(), "opus".into()), ("codex".parse().unwrap(), "gpt-5".into())].into(),
             priority: Priority::High,
             budget: Budget { usd: Some(2.5), wall_ms: Some(5_400_000), tokens: Some(200_000) },
             deps: vec![Dep::Key("design".into()), Dep::Id("0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap())],
@@ -83,6 +84,21 @@ fn every_key_reaches_the_spec() {
             extra: BTreeMap::new(),
         }
     );
+}
+
+#[test]
+fn a_model_goes_to_the_engine_that_it_is_named_for() {
+    let model_for = |front: &str, engine: &str| {
+        let spec = parse(&format!("---\n{front}\n---\nprose"));
+        spec.model_for(&engine.parse().unwrap()).map(str::to_owned)
+    };
+
+    assert_eq!(model_for("engine: claude\nmodel: opus", "claude").as_deref(), Some("opus"));
+    assert_eq!(model_for("engine: claude\nmodel: opus", "codex"), None);
+    assert_eq!(model_for("models: { claude: opus }", "claude").as_deref(), Some("opus"));
+    assert_eq!(model_for("models: { claude: opus }", "codex"), None);
+    let earlier = domain::Spec { model: Some("opus".into()), ..domain::Spec::default() };
+    assert_eq!(earlier.model_for(&"codex".parse().unwrap()), None, "a stored job passes its model to no other engine");
 }
 
 #[test]

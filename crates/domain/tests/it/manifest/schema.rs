@@ -7,7 +7,7 @@ use crate::golden;
 use crate::manifest::texts;
 
 /// Every key of the specification, nested ones by path.
-const KEYS: [&str; 29] = [
+const KEYS: [&str; 30] = [
     "title",
     "product",
     "repo",
@@ -17,6 +17,7 @@ const KEYS: [&str; 29] = [
     "engine",
     "engines",
     "model",
+    "models",
     "priority",
     "budget",
     "budget.usd",
@@ -67,6 +68,8 @@ fn every_example_of_the_schema_is_accepted() {
         };
         let line = match path.split_once('.') {
             Some((group, name)) => format!("{group}: {{ {name}: {example} }}"),
+            // A model needs its engine.
+            None if path == "model" => format!("engine: claude\n{path}: {example}"),
             None => format!("{path}: {example}"),
         };
 

@@ -158,7 +158,7 @@ pub(super) fn failed(job: &Job, reason: FailureReason, verdict: Verdict) -> Stag
 }
 
 pub(super) fn quota_hit(job: &Job) -> StageEvent {
-    let window = UsageWindow { engine: EngineName::command(), window: None, until: Some(later()) };
+    let window = UsageWindow { engine: EngineName::command(), window: None, until: Some(later()), exhausted: false };
     let insights = Insights { cost_usd: Some(0.25), ..Insights::default() };
     StageEvent::QuotaHit {
         holder: holder(job),

@@ -31,8 +31,8 @@ impl Answering {
     }
 
     /// What the agent was not allowed to do, if anything.
-    pub(super) fn denied(&self) -> Option<String> {
-        (!self.denied.is_empty()).then(|| self.denied.join(", "))
+    pub(super) fn denied(&self) -> &[String] {
+        &self.denied
     }
 
     /// The answer to a request, and what it tells those who watch.

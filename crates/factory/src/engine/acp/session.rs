@@ -15,8 +15,8 @@ use super::Permissions;
 use super::answering::Answering;
 use super::updates::Updates;
 use super::wire::{self, Heard, Params};
-use crate::engine::phrases::says_usage_limit;
-use crate::engine::{EngineEvent, EngineRequest, Exit, Judgement, Memory, Reply, Session};
+use crate::engine::phrases::{says_no_credit, says_outage, says_unknown_model, says_usage_limit};
+use crate::engine::{EngineEvent, EngineRequest, Exit, Judgement, Memory, Pending, Reply, Session};
 use crate::process::{Line, Source, exit_words};
 
 /// One run of an agent that speaks the protocol.
@@ -273,8 +273,8 @@ impl Session for AcpSession {
         let message = ending.to_string();
         match ending {
             Ending::Stopped(StopReason::EndTurn) => match self.answering.denied() {
-                None => Judgement::EndedWell,
-                Some(denied) => Judgement::stays(FailureReason::EngineError, format!("it was not allowed to {denied}")),
+                [] => Judgement::EndedWell,
+                denied => Judgement::EndedWithRefusals { refused: denied.to_vec() },
             },
             Ending::Stopped(StopReason::Refusal) | Ending::Strange(_) => {
                 Judgement::stays(FailureReason::EngineError, message)
@@ -287,6 +287,10 @@ impl Session for AcpSession {
     fn insights(&self) -> Insights {
         self.updates.insights()
     }
+
+    fn pending(&self) -> Pending {
+        if self.updates.is_in_tool_call() { Pending::ToolCall } else { Pending::Answer }
+    }
 }
 
 /// The protocol has no word for a usage window: agents say it in their own.
@@ -296,9 +300,18 @@ fn refused(error: &Error) -> Judgement {
     if error.code == ErrorCode::AuthRequired {
         return Judgement::SignedOut { message };
     }
+    if says_no_credit(&message) {
+        return Judgement::CreditExhausted { message };
+    }
     if says_usage_limit(&message) || said.contains("quota") {
         let resets_at = error.data.as_ref().and_then(super::updates::reset_of);
         return Judgement::QuotaWindow { window: None, resets_at, message };
+    }
+    if says_unknown_model(&message) {
+        return Judgement::unknown_model(&message);
+    }
+    if says_outage(&message) {
+        return Judgement::Outage { message };
     }
     Judgement::may_pass(FailureReason::EngineError, message)
 }

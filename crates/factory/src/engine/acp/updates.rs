@@ -29,6 +29,8 @@ pub(super) struct Updates {
 struct Call {
     kind: ToolKind,
     told: bool,
+    /// Whether it has begun and not ended.
+    runs: bool,
 }
 
 /// Money is told as the sum over a session, earlier runs included.
@@ -98,6 +100,11 @@ impl Updates {
         self.tools.get(call.0.as_ref()).copied().unwrap_or_default().kind
     }
 
+    /// Whether a tool call has begun and not ended.
+    pub(super) fn is_in_tool_call(&self) -> bool {
+        self.tools.values().any(|call| call.runs)
+    }
+
     pub(super) fn insights(&self) -> Insights {
         Insights { turns: self.rounds.count(), ..self.insights.clone() }
     }
@@ -131,6 +138,7 @@ impl Updates {
         }
         let known = self.tools.entry(call.tool_call_id.to_string()).or_default();
         known.kind = call.kind;
+        known.runs = matches!(call.status, ToolCallStatus::Pending | ToolCallStatus::InProgress);
         let target = target(&call);
         if known.told || (target.is_none() && call.status == ToolCallStatus::Pending) {
             return None;
@@ -144,10 +152,16 @@ impl Updates {
         let ToolCallUpdate { tool_call_id, fields, .. } = change;
         let failed = fields.status == Some(ToolCallStatus::Failed);
         let said = fields.raw_output.as_ref().and_then(|output| output.as_str()).map(str::to_owned);
+        let status = fields.status;
+        let ran = self.tools.get(tool_call_id.0.as_ref()).is_some_and(|call| call.runs);
         let mut call = ToolCall::new(tool_call_id.clone(), String::new()).kind(self.kind_of(&tool_call_id));
         call.update(fields);
         let text = said.unwrap_or_else(|| call.title.clone());
         let mut events: Vec<EngineEvent> = self.call(call).into_iter().collect();
+        // An update that names no status changes none.
+        if let (None, Some(known)) = (status, self.tools.get_mut(tool_call_id.0.as_ref())) {
+            known.runs = ran;
+        }
         if failed {
             events.push(EngineEvent::ToolFailed { text });
         }

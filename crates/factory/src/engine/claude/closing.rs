@@ -17,6 +17,13 @@ pub(super) struct Spent {
     pub(super) turns: u32,
 }
 
+/// What a session had cost when a run of it began, by the record in the conversation's own file.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct CostState {
+    pub(super) usd: f64,
+    pub(super) tokens: Tokens,
+}
+
 /// The closing word. Large parts of it are not kept.
 pub(super) struct Closing {
     pub(super) subtype: String,
@@ -62,8 +69,32 @@ impl Spent {
     }
 }
 
+impl CostState {
+    pub(super) fn read(record: &Value) -> Self {
+        let usd = record.get("totalCostUSD").and_then(Value::as_f64).unwrap_or(0.0);
+        Self { usd, tokens: model_tokens(record).unwrap_or_default() }
+    }
+
+    /// Whether the figures of a closing word include the runs before. They do if they hold at least what was recorded
+    /// before this run and what this run's stream counted, in money and in tokens. Decided by figures rather than by
+    /// version: up to 2.1.276 each run reports its own cost, and a session may have runs of several versions.
+    fn is_included(&self, usd: f64, all: Option<Tokens>, own: Tokens) -> bool {
+        let holds = |all: Tokens| {
+            all.input >= self.tokens.input.saturating_add(own.input)
+                && all.output >= self.tokens.output.saturating_add(own.output)
+        };
+        usd >= self.usd && all.is_none_or(holds)
+    }
+}
+
 impl Closing {
-    pub(super) fn read(object: &Value) -> Self {
+    /// Reads the closing word of a run whose session had cost `before`, and whose stream has counted `streamed`.
+    pub(super) fn read(object: &Value, before: CostState, streamed: Tokens) -> Self {
+        let (cost_usd, all) = (object.get("total_cost_usd").and_then(Value::as_f64), model_tokens(object));
+        let before = match before.is_included(cost_usd.unwrap_or(0.0), all, streamed) {
+            true => before,
+            false => CostState::default(),
+        };
         let errors = object.get("errors").and_then(Value::as_array).into_iter().flatten();
         let errors: Vec<&str> = errors.filter_map(Value::as_str).take(REFUSALS_MAX).collect();
         let denials = object.get("permission_denials").and_then(Value::as_array).into_iter().flatten();
@@ -78,30 +109,85 @@ impl Closing {
             status: object.get("api_error_status").and_then(Value::as_u64),
             text: text_at(object, "/result").unwrap_or_else(|| errors.join("; ")),
             refused: refused.collect(),
-            tokens: all_tokens(object),
-            cost_usd: object.get("total_cost_usd").and_then(Value::as_f64),
+            tokens: own_tokens(object, all, before),
+            cost_usd: cost_usd.map(|usd| usd - before.usd),
             turns: object.get("num_turns").and_then(Value::as_u64).and_then(|turns| u32::try_from(turns).ok()),
         }
     }
 }
 
-/// The tokens of the whole run. After a limit `usage` can be empty while `modelUsage` is not.
-fn all_tokens(object: &Value) -> Option<Tokens> {
+/// The tokens of this run. `usage` is this run's in every version. After a limit it can be empty while `modelUsage`, which
+/// covers what `total_cost_usd` covers, is not.
+fn own_tokens(object: &Value, all: Option<Tokens>, before: CostState) -> Option<Tokens> {
     let usage = object.get("usage").map(tokens).filter(|tokens| *tokens != Tokens::default());
     usage.or_else(|| {
-        let models = object.get("modelUsage")?.as_object()?;
-        let sum = models.values().fold(Tokens::default(), |sum, model| {
-            let cached = number_at(model, "/cacheReadInputTokens");
-            let read = number_at(model, "/inputTokens") + number_at(model, "/cacheCreationInputTokens") + cached;
-            let written = number_at(model, "/outputTokens");
-            Tokens { input: sum.input + read, cached: sum.cached + cached, output: sum.output + written }
-        });
-        (sum != Tokens::default()).then_some(sum)
+        let all = all?;
+        Some(Tokens {
+            input: all.input.saturating_sub(before.tokens.input),
+            cached: all.cached.saturating_sub(before.tokens.cached),
+            output: all.output.saturating_sub(before.tokens.output),
+        })
     })
+}
+
+/// The tokens of all models of a `modelUsage`.
+fn model_tokens(object: &Value) -> Option<Tokens> {
+    let models = object.get("modelUsage")?.as_object()?;
+    let sum = models.values().fold(Tokens::default(), |sum, model| {
+        let cached = number_at(model, "/cacheReadInputTokens");
+        let fresh = number_at(model, "/inputTokens").saturating_add(number_at(model, "/cacheCreationInputTokens"));
+        Tokens {
+            input: sum.input.saturating_add(fresh).saturating_add(cached),
+            cached: sum.cached.saturating_add(cached),
+            output: sum.output.saturating_add(number_at(model, "/outputTokens")),
+        }
+    });
+    (sum != Tokens::default()).then_some(sum)
 }
 
 fn tokens(usage: &Value) -> Tokens {
     let cached = number_at(usage, "/cache_read_input_tokens");
     let fresh = number_at(usage, "/input_tokens").saturating_add(number_at(usage, "/cache_creation_input_tokens"));
     Tokens { input: fresh.saturating_add(cached), cached, output: number_at(usage, "/output_tokens") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tokens(input: u64, output: u64) -> Tokens {
+        Tokens { input, cached: 0, output }
+    }
+
+    fn closed(usd: f64, all: (u64, u64), usage: Value) -> Closing {
+        let before = CostState { usd: 4.0, tokens: tokens(400_000, 4_000) };
+        let models = json!({ "m": { "inputTokens": all.0, "outputTokens": all.1 } });
+        let word = json!({ "subtype": "success", "total_cost_usd": usd, "usage": usage, "modelUsage": models });
+        Closing::read(&word, before, tokens(80_000, 1))
+    }
+
+    fn cost(closing: &Closing) -> f64 {
+        (closing.cost_usd.unwrap() * 1e6).round() / 1e6
+    }
+
+    #[test]
+    fn a_resumed_run_pays_its_own_share_whether_or_not_the_total_covers_the_session() {
+        let usage = json!({ "input_tokens": 80_000, "output_tokens": 800 });
+
+        let covering = closed(4.8, (480_000, 4_800), usage.clone());
+        let own = closed(0.8, (80_000, 800), usage.clone());
+        let dear = closed(6.0, (80_000, 800), usage);
+
+        assert_eq!((cost(&covering), covering.tokens), (0.8, Some(tokens(80_000, 800))));
+        assert_eq!((cost(&own), own.tokens), (0.8, Some(tokens(80_000, 800))));
+        assert_eq!(cost(&dear), 6.0, "its tokens show that it does not cover the session");
+    }
+
+    #[test]
+    fn without_usage_the_tokens_of_earlier_runs_are_subtracted_too() {
+        assert_eq!(closed(4.8, (480_000, 4_800), Value::Null).tokens, Some(tokens(80_000, 800)));
+        assert_eq!(closed(0.8, (80_000, 800), Value::Null).tokens, Some(tokens(80_000, 800)));
+    }
 }

@@ -1,17 +1,18 @@
 //! What Claude Code says, and what it comes to.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::{Clock, FailureReason, Insights, Timestamp};
 use serde_json::Value;
 
 use super::ASKS_A_PERSON;
-use super::closing::{Closing, Spent};
-use crate::engine::phrases::says_signed_out;
+use super::closing::{Closing, CostState, Spent};
+use crate::engine::phrases::{says_no_credit, says_outage, says_signed_out, says_unknown_model};
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
 use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
-use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Reply, Session, Target, Usage, WindowState};
+use crate::engine::{EngineEvent, Exit, Judgement, Pending, RateLimit, Reply, Session, Target, Usage, WindowState};
 use crate::process::{Line, signal_name};
 
 /// The limits that the engine itself was told, for the words about them.
@@ -20,17 +21,26 @@ pub(super) struct Limits {
     pub(super) usd: Option<f64>,
 }
 
+/// Tool calls at once that are told apart.
+const TOOL_CALLS_MAX: usize = 256;
+
 /// Follows one run of `claude -p --output-format stream-json`.
 pub(super) struct ClaudeSession {
     limits: Limits,
     prices: Prices,
     clock: Arc<dyn Clock>,
+    /// What its session had cost before this run.
+    before: CostState,
     model: Option<String>,
     /// Whether its session is there.
     has_begun: bool,
     spent: Spent,
     /// The window that is used up, as long as it is.
     window: Option<RateLimit>,
+    /// Tool calls that have no result yet, by their ids.
+    tool_calls: BTreeSet<String>,
+    /// What kept its last request from an answer, until there is one.
+    retrying: Option<String>,
     /// What it asked a person by its last tool call: an agent that goes on after it has found its own answer.
     question: Option<String>,
     result: Option<Closing>,
@@ -38,15 +48,18 @@ pub(super) struct ClaudeSession {
 }
 
 impl ClaudeSession {
-    pub(super) fn new(limits: Limits, prices: Prices, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(limits: Limits, prices: Prices, clock: Arc<dyn Clock>, before: CostState) -> Self {
         Self {
             limits,
             prices,
             clock,
+            before,
             model: None,
             has_begun: false,
             spent: Spent::default(),
             window: None,
+            tool_calls: BTreeSet::new(),
+            retrying: None,
             question: None,
             result: None,
             last_words: String::new(),
@@ -57,7 +70,10 @@ impl ClaudeSession {
         match object.get("type").and_then(Value::as_str).unwrap_or_default() {
             "system" => self.system(object),
             "assistant" => self.assistant(object),
-            "user" => tool_failures(object),
+            "user" => {
+                self.end_tool_calls(object);
+                tool_failures(object)
+            }
             "rate_limit_event" => self.rate_limit(object),
             "result" => self.close(object),
             _ => Vec::new(),
@@ -74,8 +90,13 @@ impl ClaudeSession {
             }
             Some("api_retry") => {
                 let (attempt, max) = (number_at(object, "/attempt"), number_at(object, "/max_retries"));
-                let status = number_at(object, "/error_status");
-                for_people(&format!("the API answered {status}: retry {attempt} of {max}"))
+                let status = object.get("error_status").and_then(Value::as_u64);
+                let problem = match status {
+                    Some(status) => format!("the API answered {status}"),
+                    None => "the API did not answer".to_owned(),
+                };
+                self.retrying = status.is_none_or(|status| status >= 500).then(|| problem.clone());
+                for_people(&format!("{problem}: retry {attempt} of {max}"))
             }
             _ => Vec::new(),
         }
@@ -83,6 +104,7 @@ impl ClaudeSession {
 
     fn assistant(&mut self, object: &Value) -> Vec<EngineEvent> {
         let mut events = Vec::new();
+        self.retrying = None;
         for block in object.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
             match block.get("type").and_then(Value::as_str) {
                 Some("text") => {
@@ -103,6 +125,9 @@ impl ClaudeSession {
     }
 
     fn tool_use(&mut self, block: &Value) -> EngineEvent {
+        if self.tool_calls.len() < TOOL_CALLS_MAX {
+            self.tool_calls.extend(text_at(block, "/id"));
+        }
         let tool = text_at(block, "/name").unwrap_or_default();
         if tool == ASKS_A_PERSON {
             let text = text_at(block, "/input/questions/0/question").or_else(|| text_at(block, "/input/question"));
@@ -113,6 +138,14 @@ impl ClaudeSession {
         self.question = None;
         let target = target(&tool, block.get("input").unwrap_or(&Value::Null));
         EngineEvent::ToolCall { tool, target }
+    }
+
+    fn end_tool_calls(&mut self, object: &Value) {
+        for block in object.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
+            if let Some(id) = text_at(block, "/tool_use_id") {
+                self.tool_calls.remove(&id);
+            }
+        }
     }
 
     fn rate_limit(&mut self, object: &Value) -> Vec<EngineEvent> {
@@ -134,7 +167,7 @@ impl ClaudeSession {
     }
 
     fn close(&mut self, object: &Value) -> Vec<EngineEvent> {
-        let closing = Closing::read(object);
+        let closing = Closing::read(object, self.before, self.spent.total());
         let why = if closing.text.is_empty() { closing.subtype.clone() } else { closing.text.clone() };
         self.result = Some(closing);
         vec![EngineEvent::Usage(self.usage()), EngineEvent::Ended { why }]
@@ -214,13 +247,17 @@ impl ClaudeSession {
                 let (spent, max) = (closing.cost_usd.unwrap_or(0.0), self.limits.usd.unwrap_or(0.0));
                 Judgement::stays(FailureReason::BudgetExceeded, over_budget(spent, max))
             }
+            _ if says_no_credit(&text) => Judgement::CreditExhausted { message: text },
             _ => self.quota(&text, closing.status).unwrap_or_else(|| match closing.status {
+                _ if says_unknown_model(&text) => Judgement::unknown_model(&text),
                 Some(401) => Judgement::SignedOut { message: text },
                 Some(403) if says_signed_out(&text) => Judgement::SignedOut { message: text },
                 // The login is good, and what the job wants of it is not allowed to it.
                 Some(403) => Judgement::stays(FailureReason::EngineError, format!("the API answered 403: {text}")),
+                Some(status @ 500..) => Judgement::Outage { message: format!("the API answered {status}: {text}") },
                 Some(status) => failed(FailureReason::EngineError, format!("the API answered {status}: {text}")),
                 None if says_signed_out(&text) => Judgement::SignedOut { message: text },
+                None if says_outage(&text) => Judgement::Outage { message: text },
                 None => {
                     failed(FailureReason::EngineError, format!("it failed (`{}`): {text}", one_line(&closing.subtype)))
                 }
@@ -233,15 +270,11 @@ impl ClaudeSession {
             return Judgement::Asked { question: question.clone() };
         }
         // It was told that nobody answers, and went on without.
-        let mut refused = closing.refused.iter().filter(|refused| refused.tool != ASKS_A_PERSON).peekable();
-        if refused.peek().is_some() {
-            let refused = refused.map(|refused| format!("{} ({})", refused.tool, refused.on));
-            let refused = refused.collect::<Vec<_>>().join(", ");
-            let message = format!("it was not allowed to use {refused}; it said: {}", one_line(&closing.text));
-            return Judgement::stays(FailureReason::EngineError, message);
-        }
+        let refused = closing.refused.iter().filter(|refused| refused.tool != ASKS_A_PERSON);
+        let refused: Vec<String> = refused.map(|refused| format!("{} ({})", refused.tool, refused.on)).collect();
         match exit {
-            Exit::Code(0) | Exit::Lingered => Judgement::EndedWell,
+            Exit::Code(0) | Exit::Lingered if refused.is_empty() => Judgement::EndedWell,
+            Exit::Code(0) | Exit::Lingered => Judgement::EndedWithRefusals { refused },
             Exit::Code(code) => Judgement::may_pass(
                 FailureReason::EngineError,
                 format!("it said that it is done, and ended with exit code {code}"),
@@ -284,6 +317,14 @@ impl Session for ClaudeSession {
     fn insights(&self) -> Insights {
         let Usage { tokens_in, tokens_out, cost_usd, turns } = self.usage();
         Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() }
+    }
+
+    fn pending(&self) -> Pending {
+        match &self.retrying {
+            Some(problem) => Pending::Provider(problem.clone()),
+            None if self.tool_calls.is_empty() => Pending::Answer,
+            None => Pending::ToolCall,
+        }
     }
 }
 

@@ -2,14 +2,20 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use serde_json::Value;
+
+use super::closing::CostState;
 use crate::engine::room::is_plain;
 use crate::folder::Folder;
 
 /// A conversation of many days is some tens of megabytes; a file beyond this is none.
 const BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// A cost record is a few hundred bytes for each model. A longer line is read in parts, none of which is a cost record.
+const COST_LINE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Puts a conversation to where it is looked for from `worktree`. `false` when it is not on this host, or cannot be put.
 pub(super) fn carry(folder: &Path, session: &str, worktree: &Path) -> bool {
@@ -36,6 +42,33 @@ fn copy(folder: &Path, session: &str, worktree: &Path) -> io::Result<bool> {
         target.copy_in(&name, conversation, BYTES_MAX)?;
     }
     Ok(true)
+}
+
+/// The last cost record in a conversation's file, which `claude` 2.1.277 and newer append when they exit and count on from
+/// after `--resume`. Older versions write none.
+pub(super) fn cost_state(folder: &Path, session: &str, worktree: &Path) -> Option<CostState> {
+    let home = key(&fs::canonicalize(worktree).ok()?);
+    let project = Folder::open_named(folder).and_then(|room| room.enter("projects")?.enter(&home)).ok()?;
+    let (file, _) = project.file(format!("{session}.jsonl")).ok()?;
+    let mut reader = BufReader::new(file.take(BYTES_MAX));
+    let (mut line, mut last) = (Vec::new(), None);
+    loop {
+        line.clear();
+        match reader.by_ref().take(COST_LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return last,
+            Ok(_) => last = cost_record(&line, session).or(last),
+        }
+    }
+}
+
+fn cost_record(line: &[u8], session: &str) -> Option<CostState> {
+    let line = String::from_utf8_lossy(line);
+    if !line.contains("\"cost-state\"") {
+        return None;
+    }
+    let record: Value = serde_json::from_str(&line).ok()?;
+    let is = |field: &str, value: &str| record.get(field).and_then(Value::as_str) == Some(value);
+    (is("type", "cost-state") && is("sessionId", session)).then(|| CostState::read(&record))
 }
 
 /// How a working folder is written in the name of its conversations' folder.
@@ -125,6 +158,29 @@ mod tests {
 
         assert_eq!(fs::read_to_string(home.join("s-1.jsonl")).unwrap(), "words");
         assert_eq!(fs::read_to_string(outside.path().join("precious")).unwrap(), "canary");
+    }
+
+    #[test]
+    fn the_last_cost_record_of_a_session_is_found_between_other_lines() {
+        let (room, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let home = room.path().join("projects").join(key(&fs::canonicalize(tree.path()).unwrap()));
+        fs::create_dir_all(&home).unwrap();
+        let record = |session: &str, usd: f64, input: u64| {
+            format!(
+                "{{\"type\":\"cost-state\",\"sessionId\":\"{session}\",\"totalCostUSD\":{usd},\"modelUsage\":{{\
+                 \"m\":{{\"inputTokens\":{input},\"outputTokens\":7}}}}}}\n"
+            )
+        };
+        let quoted = "{\"type\":\"user\",\"message\":\"{\\\"type\\\":\\\"cost-state\\\"}\"}\n".to_owned();
+        let huge = format!("{}\n", "x".repeat(3 << 20));
+        let lines = [record("s-1", 0.5, 100), huge, record("s-1", 0.75, 150), quoted, record("s-2", 9.0, 900)];
+        fs::write(home.join("s-1.jsonl"), lines.concat()).unwrap();
+        fs::write(home.join("s-3.jsonl"), "{\"type\":\"user\"}\n").unwrap();
+
+        let tokens = crate::engine::Tokens { input: 150, cached: 0, output: 7 };
+        assert_eq!(cost_state(room.path(), "s-1", tree.path()), Some(CostState { usd: 0.75, tokens }));
+        assert_eq!(cost_state(room.path(), "s-3", tree.path()), None);
+        assert_eq!(cost_state(room.path(), "s-4", tree.path()), None);
     }
 
     #[test]

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::rollout::Rollout;
 use super::threads::Threads;
-use crate::engine::phrases::{says_signed_out, says_usage_limit};
+use crate::engine::phrases::{says_no_credit, says_outage, says_signed_out, says_unknown_model, says_usage_limit};
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
 use crate::engine::rounds::Rounds;
 use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
-use crate::engine::{EngineEvent, Exit, Judgement, RateLimit, Reply, Session, Target, Usage, WindowState};
+use crate::engine::{EngineEvent, Exit, Judgement, Pending, RateLimit, Reply, Session, Target, Usage, WindowState};
 use crate::process::{Line, Source, signal_name};
 
 /// Follows one run of `codex exec --json`.
@@ -97,10 +97,14 @@ impl CodexSession {
                 Vec::new()
             }
             "item.started" => {
+                self.error = None;
                 self.count(object, Step::Begins);
                 self.item_started(object)
             }
             "item.completed" => {
+                if object.pointer("/item/type").and_then(Value::as_str) != Some("error") {
+                    self.error = None;
+                }
                 self.count(object, Step::Ends);
                 self.item_completed(object)
             }
@@ -226,7 +230,8 @@ impl CodexSession {
     fn limit_event(&self, message: &str) -> Vec<EngineEvent> {
         let resets_at = reset_time(message, self.clock.now());
         let limit = RateLimit { state: WindowState::UsedUp, window: None, resets_at, utilisation: None };
-        says_usage_limit(message).then_some(EngineEvent::RateLimit(limit)).into_iter().collect()
+        let is_limit = says_usage_limit(message) && !says_no_credit(message);
+        is_limit.then_some(EngineEvent::RateLimit(limit)).into_iter().collect()
     }
 
     fn usage(&self) -> Usage {
@@ -240,6 +245,9 @@ impl CodexSession {
 
     fn of_failure(&self, message: &str) -> Judgement {
         let message = one_line(message);
+        if says_no_credit(&message) {
+            return Judgement::CreditExhausted { message };
+        }
         if says_usage_limit(&message) {
             let resets_at = reset_time(&message, self.clock.now());
             return Judgement::QuotaWindow { window: None, resets_at, message };
@@ -247,27 +255,31 @@ impl CodexSession {
         if says_signed_out(&message) {
             return Judgement::SignedOut { message };
         }
-        match message.contains("403 Forbidden") {
-            // The login is good, and what the job wants of it is not allowed to it.
-            true => Judgement::stays(FailureReason::EngineError, format!("its turn failed: {message}")),
-            false => Judgement::may_pass(FailureReason::EngineError, format!("its turn failed: {message}")),
+        if says_unknown_model(&message) {
+            return Judgement::unknown_model(&message);
         }
+        // The login is good, and what the job wants of it is not allowed to it.
+        if message.contains("403 Forbidden") {
+            return Judgement::stays(FailureReason::EngineError, format!("its turn failed: {message}"));
+        }
+        if says_outage(&message) {
+            return Judgement::Outage { message };
+        }
+        Judgement::may_pass(FailureReason::EngineError, format!("its turn failed: {message}"))
     }
 
     /// A refused call is nothing to its stream and its exit code.
-    fn unless_refused(&self) -> Judgement {
+    fn of_completion(&self) -> Judgement {
         match self.rollout.refused() {
             [] => Judgement::EndedWell,
-            refused => {
-                let (refused, said) = (refused.join(", "), &self.last_words);
-                let message = format!("it was not allowed to use {refused}; it said: {said}");
-                Judgement::stays(FailureReason::EngineError, message)
-            }
+            refused => Judgement::EndedWithRefusals { refused: refused.to_vec() },
         }
     }
 
     fn without_an_end(&self, exit: Exit) -> Judgement {
-        let is_known = |error: &&str| says_usage_limit(error) || says_signed_out(error);
+        let is_known = |error: &&str| {
+            says_no_credit(error) || says_usage_limit(error) || says_signed_out(error) || says_outage(error)
+        };
         if let Some(error) =
             [self.error.as_deref(), Some(&*self.on_standard_error)].into_iter().flatten().find(is_known)
         {
@@ -346,7 +358,7 @@ impl Session for CodexSession {
 
     fn judge(&mut self, exit: Exit) -> Judgement {
         match (&self.end, exit) {
-            (TurnEnd::Completed, Exit::Code(0) | Exit::Lingered) => self.unless_refused(),
+            (TurnEnd::Completed, Exit::Code(0) | Exit::Lingered) => self.of_completion(),
             (TurnEnd::Completed, Exit::Code(code)) => {
                 let error = self.error.as_deref().or(self.warning.as_deref()).unwrap_or("it does not say why");
                 Judgement::may_pass(
@@ -362,6 +374,15 @@ impl Session for CodexSession {
     fn insights(&self) -> Insights {
         let Usage { tokens_in, tokens_out, cost_usd, turns } = self.usage();
         Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() }
+    }
+
+    fn pending(&self) -> Pending {
+        match &self.error {
+            // It says so again and again, and goes on by itself when the network is back.
+            Some(error) if says_outage(error) => Pending::Provider(one_line(error)),
+            _ if self.running > 0 => Pending::ToolCall,
+            _ => Pending::Answer,
+        }
     }
 }
 

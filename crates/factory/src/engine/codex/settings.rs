@@ -60,6 +60,53 @@ pub(super) fn name_a_provider(file: &[u8]) -> bool {
     all.into_iter().any(|settings| ["model_provider", "oss_provider"].iter().any(|name| settings.contains_key(*name)))
 }
 
+/// The provider that a run uses and the variable that it reads its key from, if the provider names one. By the operator's
+/// settings, with those of the engine's arguments before them.
+pub(super) fn provider_key(file: &[u8], args: &[String]) -> Option<(String, String)> {
+    let mut settings = parsed(file).unwrap_or_default();
+    for written in values_of(args, "-c", "--config") {
+        if let Some((path, value)) = written.split_once('=') {
+            let parts: Vec<&str> = path.trim().split('.').collect();
+            put(&mut settings, &parts, value_of(value));
+        }
+    }
+    let text = |table: &Table, name: &str| Some(table.get(name)?.as_str()?.to_owned());
+    let profile = values_of(args, "-p", "--profile").last().map(str::to_owned).or_else(|| text(&settings, "profile"));
+    let of_profile = profile.and_then(|name| settings.get("profiles")?.get(&name)?.as_table());
+    let provider = of_profile.and_then(|profile| text(profile, "model_provider"));
+    let provider = provider.or_else(|| text(&settings, "model_provider"))?;
+    let key = settings.get("model_providers")?.get(&provider)?.get("env_key")?.as_str()?.to_owned();
+    Some((provider, key))
+}
+
+/// The values of an option, as `-c value`, `--config value` or `--config=value`.
+fn values_of<'a>(args: &'a [String], short: &'a str, long: &'a str) -> impl Iterator<Item = &'a str> {
+    let behind = args.iter().zip(args.iter().skip(1)).filter(move |(name, _)| *name == short || *name == long);
+    let joined = args.iter().filter_map(move |arg| arg.strip_prefix(long)?.strip_prefix('='));
+    behind.map(|(_, value)| value.as_str()).chain(joined)
+}
+
+/// A value as codex reads it: TOML, or else the text itself.
+fn value_of(written: &str) -> Value {
+    let table: Option<Table> = format!("value = {written}").parse().ok();
+    table.and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(written.trim().to_owned()))
+}
+
+fn put(table: &mut Table, path: &[&str], value: Value) {
+    match path {
+        [] => {}
+        [name] => {
+            table.insert((*name).to_owned(), value);
+        }
+        [name, rest @ ..] => {
+            let inner = table.entry((*name).to_owned()).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+    }
+}
+
 fn parsed(file: &[u8]) -> Option<Table> {
     std::str::from_utf8(file).ok()?.parse().ok()
 }
@@ -98,6 +145,24 @@ fn is_fit(name: &str, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_key_of_a_provider_is_found_in_settings_and_arguments() {
+        let file = b"model_provider = 'gate'\n[model_providers.gate]\nenv_key = 'GATE_KEY'\n\
+            [model_providers.other]\nbase_url = 'x'\n[profiles.cheap]\nmodel_provider = 'other'\n";
+        let found = |args: &[&str]| provider_key(file, &args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>());
+        let key = |provider: &str, key: &str| Some((provider.to_owned(), key.to_owned()));
+
+        assert_eq!(found(&[]), key("gate", "GATE_KEY"));
+        assert_eq!(found(&["-c", "model_providers.gate.env_key=\"B\""]), key("gate", "B"));
+        assert_eq!(
+            found(&["--config=model_provider=mine", "-c", "model_providers.mine={ env_key = \"C\" }"]),
+            key("mine", "C")
+        );
+        assert_eq!(found(&["-p", "cheap"]), None, "it names no key");
+        assert_eq!(found(&["-c", "model_provider=\"openai\""]), None);
+        assert_eq!(provider_key(b"", &[]), None);
+    }
 
     const WRITTEN: &str = r#"
         # token = "canary"

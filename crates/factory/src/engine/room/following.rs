@@ -4,7 +4,7 @@ use domain::Insights;
 use serde_json::Value;
 
 use super::carrying::Carried;
-use crate::engine::{EngineEvent, Exit, Judgement, Reply, Session};
+use crate::engine::{EngineEvent, Exit, Judgement, Pending, Reply, Session};
 use crate::process::Line;
 
 impl Carried {
@@ -54,6 +54,10 @@ impl Session for Carrying {
 
     fn insights(&self) -> Insights {
         self.session.insights()
+    }
+
+    fn pending(&self) -> Pending {
+        self.session.pending()
     }
 }
 

@@ -47,7 +47,7 @@ impl Station {
         // Whatever goes wrong from here on, this much was spent.
         run.activity.lock().insights = end.insights.clone();
         run.record.insights = end.insights.clone();
-        if !matches!(end.judgement, Judgement::SignedOut { .. } | Judgement::Stopped) {
+        if !matches!(end.judgement, Judgement::SignedOut { .. } | Judgement::Outage { .. } | Judgement::Stopped) {
             self.logins.trust(engine.name());
         }
         if let Some(question) = asking::question(&place.dir).filter(|_| end.judgement.is_the_engines_own()) {
@@ -58,6 +58,9 @@ impl Station {
         }
         match end.judgement {
             Judgement::EndedWell => {}
+            Judgement::EndedWithRefusals { refused } => {
+                run.refused = refused.iter().map(|call| self.scrubber.text(call)).collect();
+            }
             Judgement::Stopped => return Ok(Verdict::Stopped),
             Judgement::Failed { reason, again, message } => {
                 let (insights, evidence) = (end.insights, Vec::new());
@@ -69,10 +72,20 @@ impl Station {
                 let message = format!("engine `{}` is not signed in here: {message}", engine.name());
                 return Ok(Verdict::NotHere { message, insights: spent_nothing_more(end.insights) });
             }
+            Judgement::Outage { message } => {
+                self.pause_for_outage(&*engine, &message).await;
+                let message = format!("the provider of engine `{}` is not available: {message}", engine.name());
+                return Ok(Verdict::NotHere { message, insights: end.insights });
+            }
+            Judgement::CreditExhausted { message } => {
+                let (engine, credential) = (engine.name().clone(), engine.credential().unwrap_or_default().to_owned());
+                let window = UsedUp { window: None, resets_at: None, is_exhausted: true, message };
+                return Ok(Verdict::Quota { engine, credential, window, insights: end.insights });
+            }
             Judgement::QuotaWindow { window, resets_at, message } => {
                 self.close_window(engine.window_key(), resets_at);
                 let (engine, credential) = (engine.name().clone(), engine.credential().unwrap_or_default().to_owned());
-                let window = UsedUp { window, resets_at, message };
+                let window = UsedUp { window, resets_at, is_exhausted: false, message };
                 return Ok(Verdict::Quota { engine, credential, window, insights: end.insights });
             }
         }
@@ -86,6 +99,7 @@ impl Station {
             CommandsVerdict::Cancelled(_) => return Ok(Verdict::Stopped),
             CommandsVerdict::Failed(evidence) => {
                 let last = evidence.last().map(|last| format!("`{}` failed", last.command)).unwrap_or_default();
+                let last = run.with_refusals(last);
                 let (reason, again) = (FailureReason::VerifyFailed, Again::Worthwhile);
                 return Ok(Verdict::Failed { reason, again, message: last, insights: end.insights, evidence });
             }
@@ -223,7 +237,7 @@ impl Station {
             attempt: attempts + 1,
             title: spec.title.clone(),
             prompt: prompt_of(&run.assignment),
-            model: spec.model.clone(),
+            model: spec.model_for(engine).map(str::to_owned),
             session: session.and_then(|session| own_session(engine, session)),
             worktree: place.dir.clone(),
             beginning: if checkpoint.is_some() { Beginning::SavedWork } else { Beginning::Fresh },

@@ -24,7 +24,7 @@ impl Station {
                     sha,
                     insights,
                     evidence,
-                    message: run.activity.lock().ending.clone(),
+                    message: run.with_left_branches(run.activity.lock().ending.clone()),
                     checkpoint: handover.checkpoint,
                     request_text: handover.request_text,
                 };
@@ -38,8 +38,9 @@ impl Station {
             }
             Verdict::Failed { reason, again, message, insights, evidence } => {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
+                self.note_left_branches(&mut run, place.as_ref(), checkpoint.as_ref()).await;
                 self.gather_unfinished(&mut run, place.as_ref(), checkpoint.as_ref()).await;
-                let (lease_epoch, message) = (run.key.epoch, Some(message));
+                let (lease_epoch, message) = (run.key.epoch, run.with_left_branches(Some(message)));
                 let request = FailWork { lease_epoch, reason, again, message, checkpoint, insights, evidence };
                 self.report_end(&mut run, reports::fail(job, request)).await
             }
@@ -62,6 +63,7 @@ impl Station {
                     credential,
                     window: window.window,
                     resets_at: window.resets_at,
+                    exhausted: window.is_exhausted,
                     message: Some(window.message),
                     checkpoint,
                     insights,
@@ -136,6 +138,13 @@ impl Station {
                 None
             }
         }
+    }
+
+    /// Notes what the agent left on other branches of work that was saved.
+    async fn note_left_branches(&self, run: &mut Run, place: Option<&Place>, saved: Option<&Checkpoint>) {
+        let Some((mirror, _, worktree)) = place.and_then(|place| place.repo.as_ref()) else { return };
+        let Some(saved) = saved else { return };
+        run.left_branches = self.left_branches(mirror.stray_branches(worktree).await, &saved.git_ref);
     }
 
     pub(super) async fn save(&self, run: &Run, place: &Place) -> Result<Saved, Error> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{Again, Checkpoint, CommitSha, Evidence, FailureReason, Insights};
 use fail::fail_point;
-use protocol::{Assignment, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork};
+use protocol::{Assignment, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, LeftBranch};
 use tracing::warn;
 
 use super::super::Station;
@@ -18,6 +18,7 @@ use crate::process::Bounds;
 use crate::publish::Committed;
 use crate::refs::RefName;
 use crate::runs::LocalStage;
+use crate::stray_branches::StrayBranch;
 use crate::verify::{Commands, CommandsVerdict};
 use crate::workspace::Worktree;
 
@@ -57,6 +58,13 @@ impl Station {
         evidence: Vec<Evidence>,
     ) -> Result<Verdict, Trouble> {
         let Some((mirror, _, worktree)) = &place.repo else {
+            // Without a repository only a verify command can show that the work was done in spite of a refusal.
+            if !run.refused.is_empty() && evidence.is_empty() {
+                return Ok(refused_without_changes(run, insights, evidence));
+            }
+            if !run.refused.is_empty() {
+                self.gather_unfinished(run, None, None).await;
+            }
             return Ok(Verdict::Done { sha: None, insights, evidence, handover: Handover::default() });
         };
         let title = run.assignment.spec.title.clone();
@@ -69,13 +77,14 @@ impl Station {
                 run.keep_what_is_left_out(&left_out);
                 sha
             }
-            Committed::InPart { made: None, left_out } if run.assignment.spec.allow_empty => {
+            Committed::InPart { made: None, left_out } if run.assignment.spec.allow_empty && run.refused.is_empty() => {
                 run.keep_what_is_left_out(&left_out);
                 return Ok(self.end_without_changes(run, insights, evidence).await);
             }
             Committed::InPart { made: None, left_out } => {
                 let only = LeftOut::named(&left_out);
                 let message = format!("the engine ended well but changed nothing that can be committed: {only}");
+                let message = run.with_refusals(message);
                 let (reason, again) = (FailureReason::EngineError, Again::Pointless);
                 return Ok(Verdict::Failed { reason, again, message, insights, evidence });
             }
@@ -90,12 +99,39 @@ impl Station {
         fail_point!("factory::committed", |_| Err(Trouble::Stopped));
         let pushed = self.patiently(run, mirror, || async { Ok(mirror.push_run(worktree, &sha).await?) }).await?;
         fail_point!("factory::run_pushed", |_| Err(Trouble::Stopped));
+        self.keep_strays(run, mirror, worktree, &sha).await;
         let ending = run.activity.lock().ending.clone();
         run.evidence = Some(self.evidence(run, mirror, worktree, &sha).await);
         let evidenced = Evidenced { run: run.key, insights: &insights, verified: &evidence, ending: ending.as_deref() };
         let request_text = self.request_text(mirror, worktree, &title, &evidenced).await;
         let handover = Handover { checkpoint: Some(completed(run, &pushed, &sha)), request_text };
         Ok(Verdict::Done { sha: Some(sha), insights, evidence, handover })
+    }
+
+    /// Keeps what the agent committed on other branches. A remote that refuses it does not hold the work up.
+    async fn keep_strays(&self, run: &mut Run, mirror: &Mirror, worktree: &Worktree, work: &CommitSha) {
+        let strays = mirror.stray_branches(worktree).await;
+        if strays.is_empty() {
+            return;
+        }
+        match mirror.keep_strays(worktree, work, &strays).await {
+            Ok(kept) => run.left_branches = self.left_branches(strays, kept.as_str()),
+            Err(error) => {
+                let job = run.key.job;
+                warn!(job.id = %job, %error, "Commits on other branches of job `{job}` could not be kept: its worktree is");
+                run.is_unsaved = true;
+            }
+        }
+    }
+
+    /// Stray branches as people are shown them.
+    pub(super) fn left_branches(&self, strays: Vec<StrayBranch>, git_ref: &str) -> Vec<LeftBranch> {
+        let shown = |stray: StrayBranch| LeftBranch {
+            name: self.scrubber.text(&stray.name),
+            sha: stray.sha,
+            git_ref: git_ref.strip_prefix("refs/heads/").unwrap_or(git_ref).to_owned(),
+        };
+        strays.into_iter().map(shown).collect()
     }
 
     async fn end_without_changes(&self, run: &mut Run, insights: Insights, evidence: Vec<Evidence>) -> Verdict {
@@ -115,8 +151,9 @@ impl Station {
             return;
         }
         let ending = run.activity.lock().ending.clone();
-        if ending.is_some() {
-            let work = EvidenceWork { lease_epoch: run.key.epoch, ending, ..EvidenceWork::default() };
+        if ending.is_some() || !run.refused.is_empty() {
+            let refused = run.refused.clone();
+            let work = EvidenceWork { lease_epoch: run.key.epoch, ending, refused, ..EvidenceWork::default() };
             run.evidence = Some(self.without_secrets(work));
         }
     }
@@ -138,6 +175,8 @@ impl Station {
             diff_cut: patch.is_cut,
             commits,
             ending: run.activity.lock().ending.clone(),
+            refused: run.refused.clone(),
+            left_branches: run.left_branches.clone(),
         })
     }
 
@@ -192,8 +231,19 @@ impl Station {
     }
 }
 
+/// A run that changed nothing because its agent was refused a tool. The next run would be refused it too.
+fn refused_without_changes(run: &Run, insights: Insights, evidence: Vec<Evidence>) -> Verdict {
+    let message = run.with_refusals("the agent finished without changing any file".to_owned());
+    let message =
+        format!("{message}: allow it in the engine's configuration, or change the job so that it is not needed");
+    Verdict::Failed { reason: FailureReason::EngineError, again: Again::Pointless, message, insights, evidence }
+}
+
 /// What a run comes to that changed nothing. Work that was sent back has a branch already, which nothing would not replace.
 fn without_changes(run: &Run, mut insights: Insights, evidence: Vec<Evidence>) -> Verdict {
+    if !run.refused.is_empty() {
+        return refused_without_changes(run, insights, evidence);
+    }
     let Assignment { spec, changes, checkpoint, attempts, .. } = &run.assignment;
     let has_branch = changes.is_some() && checkpoint.is_some();
     if spec.allow_empty && !has_branch {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
 use factory::{EnvironmentConfig, StationSettings};
+use protocol::AlertCode;
 
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
@@ -36,12 +37,17 @@ fn login_with(token: &str) -> String {
 
 /// An engine that takes a login only if it is `good`.
 fn with_login(forge: &Forge, name: &str) -> StationSettings {
+    with_login_or(forge, name, "real-bad-key")
+}
+
+/// The same, with what it prints for any other login.
+fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> StationSettings {
     let home = forge.path("home");
     fs::create_dir_all(home.join(".claude")).unwrap();
     let script = format!(
         "if grep -q good \"$HOME/.claude/.credentials.json\"; then echo made > out.txt; {}; else {}; exit 1; fi",
         stream("real-ok"),
-        stream("real-bad-key")
+        stream(otherwise)
     );
     let mut settings = playing(name, forge, &script);
     for engine in settings.engines.values_mut() {
@@ -74,6 +80,100 @@ async fn a_refused_login_rests_its_engine_counts_nothing_and_a_new_one_is_used_a
     until_promoted(&fleet, job).await;
     until_promoted(&fleet, other).await;
     assert_eq!((fleet.job(job).await.runs, fleet.job(other).await.runs), (2, 1), "nobody tried the bad login again");
+}
+
+#[tokio::test]
+async fn an_outage_counts_no_attempt_and_another_factory_takes_the_job() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let script = format!("echo half > half.txt; {}; exit 1", stream("real-overloaded"));
+    let _cut_off = Plant::start(playing("cut-off", &forge, &script), fleet.enrol("cut-off", &line).await);
+    let job = fleet.submit("retry: { max: 1 }\n").await;
+
+    let run = fleet.first_run(job).await;
+    let engine = fleet.engine("cut-off").await.unwrap();
+
+    assert_eq!(run.outcome, Some(RunOutcome::Released));
+    let message = run.message.unwrap();
+    assert!(message.starts_with("the provider of engine `claude` is not available: the API answered 529"), "{message}");
+    let problem = engine.problem.unwrap();
+    assert!(problem.starts_with("its provider is not available: the API answered 529"), "{problem}");
+    let view = fleet.until_stage(job, StageName::Queued).await;
+    assert_eq!((view.attempts, view.reason), (0, None));
+    let script = format!("echo made > out.txt; {}", stream("real-ok"));
+    let _well = Plant::start(playing("well", &forge, &script), fleet.enrol("well", &line).await);
+    until_promoted(&fleet, job).await;
+    let sha = forge.shows(&pr_branch(job)).unwrap();
+    assert!(forge.file_at(&sha, "half.txt").is_some(), "the work before the outage was saved");
+}
+
+#[tokio::test]
+async fn an_account_without_credit_is_suspended_until_its_login_changes() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let settings = with_login_or(&forge, "unpaid", "real-credit-too-low");
+    let login = forge.path("home/.claude/.credentials.json");
+    fs::write(&login, login_with("bad")).unwrap();
+    let _plant = Plant::start(settings, fleet.enrol("unpaid", &line).await);
+    let job = fleet.submit("retry: { max: 1 }\n").await;
+
+    let run = fleet.first_run(job).await;
+    let alert = fleet.until_alert(AlertCode::CredentialExhausted, true).await.unwrap();
+
+    assert_eq!(run.outcome, Some(RunOutcome::QuotaWindow));
+    assert!(alert.contains("`unpaid/claude`") && alert.contains("giga factories --reopen unpaid/claude"), "{alert}");
+    let view = fleet.until_stage(job, StageName::Queued).await;
+    assert_eq!((view.attempts, view.reason), (0, None));
+    let waits = "waiting for credit of claude: add some, then resume it with `giga factories --reopen`";
+    assert_eq!(view.message.as_deref(), Some(waits));
+    fs::write(&login, login_with("good, with another key")).unwrap();
+    until_promoted(&fleet, job).await;
+    fleet.until_alert(AlertCode::CredentialExhausted, false).await;
+}
+
+#[tokio::test]
+async fn a_missing_base_branch_fails_the_job_at_once() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let _plant = Plant::start(settings("plain", &forge, "echo made > out.txt"), fleet.enrol("plain", &line).await);
+    let job = fleet.submit("base: release/9\nretry: { max: 9, backoff: 1s }\n").await;
+
+    let view = fleet.until_stage(job, StageName::Failed).await;
+
+    assert_eq!((view.attempts, view.runs), (0, 1));
+    let message = view.message.unwrap();
+    assert!(message.contains("has no branch `release/9`: create it, or name another one by `base`"), "{message}");
+}
+
+#[tokio::test]
+async fn commits_on_other_branches_are_kept_and_reported() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let commit = |file: &str| format!("echo {file} > {file}; git add {file}; git commit -qm {file}");
+    let script = format!(
+        "git checkout -q -b aside; {}; git checkout -q -; git checkout -q -b main-line; {}",
+        commit("aside.txt"),
+        commit("out.txt")
+    );
+    let _plant = Plant::start(settings("branchy", &forge, &script), fleet.enrol("branchy", &line).await);
+    let job = fleet.submit("").await;
+
+    until_promoted(&fleet, job).await;
+
+    let sha = forge.shows(&pr_branch(job)).unwrap();
+    assert!(forge.file_at(&sha, "out.txt").is_some(), "the branch that it ended on is the work");
+    assert!(forge.file_at(&sha, "aside.txt").is_none());
+    let evidence = fleet.evidence(job, 1).await;
+    let [left] = evidence.left_branches.as_slice() else { panic!("{evidence:?}") };
+    assert_eq!(left.name, "aside");
+    assert!(left.git_ref.starts_with("aq/wip/"), "{left:?}");
+    assert!(forge.file_at(&left.sha, "aside.txt").is_some());
+    assert!(forge.shows(&format!("refs/heads/{}", left.git_ref)).is_some());
+    let message = fleet.first_run(job).await.message.unwrap();
+    assert!(
+        message.contains("commits on other branches are kept in `aq/wip/") && message.contains("`aside`"),
+        "{message}"
+    );
 }
 
 #[tokio::test]
@@ -162,7 +262,7 @@ async fn a_sign_in_while_the_factory_waits_for_its_coordinator_is_not_missed() {
 }
 
 #[tokio::test]
-async fn a_refused_tool_fails_the_job_at_once() {
+async fn a_refused_tool_that_leaves_no_change_fails_the_job_at_once() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant =
@@ -172,7 +272,23 @@ async fn a_refused_tool_fails_the_job_at_once() {
     let view = fleet.until_stage(job, StageName::Failed).await;
 
     assert_eq!((view.reason, view.attempts, view.runs), (Some(FailureReason::EngineError), 0, 1));
-    assert!(view.message.unwrap().starts_with("it was not allowed to use"));
+    let message = view.message.unwrap();
+    assert!(message.contains("the agent was not allowed to use"), "{message}");
+}
+
+#[tokio::test]
+async fn a_change_after_a_refused_tool_is_done_and_the_refusal_is_evidence() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let script = format!("echo made > out.txt; {}", stream("real-denied"));
+    let _plant = Plant::start(playing("fenced-in", &forge, &script), fleet.enrol("fenced-in", &line).await);
+    let job = fleet.submit("verify: [test -f out.txt]\n").await;
+
+    until_promoted(&fleet, job).await;
+
+    assert_eq!(fleet.first_run(job).await.outcome, Some(RunOutcome::Completed));
+    let refused = fleet.evidence(job, 1).await.refused;
+    assert!(refused.len() == 1 && refused[0].starts_with("Bash ("), "{refused:?}");
 }
 
 #[tokio::test]
