@@ -229,6 +229,7 @@ impl Coordinator {
             engines: engines_for(who, id, self.engines_shown(&desk, &known.value)),
             capabilities: known.value.capabilities,
             repos: known.value.repos,
+            repo_identities: known.value.repo_identities,
             seat_limit: known.value.seat_limit,
             seats,
             load: pulse.map_or(0.0, |pulse| pulse.load),

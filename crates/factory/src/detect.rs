@@ -12,16 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Capability, EngineHealth, RepoName};
+use domain::{Capability, EngineHealth, RepoIdentity, RepoName};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::RepoConfig;
+use crate::config::{RepoConfig, default_base};
 use crate::engine::{Engine, Login, Presence};
 use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
-use crate::remote::Remote;
+use crate::remote::{Remote, RemoteError};
+use crate::repository::Repository;
 pub(crate) use memory::ToolMemory;
 use memory::{Answer, Probed};
 use tools::{Reading, TOOLS, Tool};
@@ -51,6 +52,10 @@ pub struct Detected {
     pub found_repos: BTreeMap<RepoName, PathBuf>,
     /// Those that are configured as folders of this machine and not there, with the folders: they are not offered.
     pub absent_repos: BTreeMap<RepoName, PathBuf>,
+    /// Those whose remote cannot be used as it is configured, with the reason: they are not offered.
+    pub unusable_repos: BTreeMap<RepoName, String>,
+    /// Which repository each of those is that are offered.
+    pub identities: BTreeMap<RepoName, RepoIdentity>,
     /// The engines that are there, each with what could be verified about it [B9].
     pub engines: Vec<EngineHealth>,
 }
@@ -79,8 +84,15 @@ pub(crate) async fn detect_again(
 ) -> Detected {
     let found_repos = config.repo_base.as_deref().map(repos_under).unwrap_or_default();
     let absent_repos = absent(&config.repos);
-    let known = config.repos.keys().chain(found_repos.keys());
-    let repos: BTreeSet<RepoName> = known.filter(|repo| !absent_repos.contains_key(*repo)).cloned().collect();
+    let (mut unusable_repos, mut identities) = (BTreeMap::new(), BTreeMap::new());
+    for (repo, result) in repositories(&config.repos, &found_repos) {
+        match result {
+            Ok(_) if absent_repos.contains_key(&repo) => {}
+            Ok(repository) => drop(identities.insert(repo, repository.identity().clone())),
+            Err(error) => drop(unusable_repos.insert(repo, error.to_string())),
+        }
+    }
+    let repos: BTreeSet<RepoName> = identities.keys().cloned().collect();
     let mut capabilities = config.custom.clone();
     capabilities.extend(platform());
     capabilities.extend(repos.iter().map(Capability::repo));
@@ -103,7 +115,18 @@ pub(crate) async fn detect_again(
     capabilities.extend(memory.lock().settle(probed));
     engines.sort_by(|one, other| one.name.cmp(&other.name));
     capabilities.extend(engines.iter().map(|engine| Capability::engine(&engine.name)));
-    Detected { capabilities, repos, found_repos, absent_repos, engines }
+    Detected { capabilities, repos, found_repos, absent_repos, unusable_repos, identities, engines }
+}
+
+/// What is behind every repository that is configured or was found. A configured one goes before a found one of its name.
+fn repositories(
+    configured: &BTreeMap<RepoName, RepoConfig>,
+    found: &BTreeMap<RepoName, PathBuf>,
+) -> BTreeMap<RepoName, Result<Repository, RemoteError>> {
+    // The base branch does not matter here.
+    let at = |path: &PathBuf| RepoConfig::at(path.to_string_lossy(), default_base());
+    let found = found.iter().map(|(repo, path)| (repo.clone(), Repository::of(&at(path))));
+    found.chain(configured.iter().map(|(repo, config)| (repo.clone(), Repository::of(config)))).collect()
 }
 
 /// The repositories that are configured as folders of this machine.

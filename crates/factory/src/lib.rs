@@ -29,6 +29,7 @@ mod promote;
 mod publish;
 mod refs;
 mod remote;
+mod repository;
 mod request_form;
 mod run_key;
 mod runs;
@@ -60,7 +61,7 @@ pub use forge::{
     GhConfig, MergeMethod, MergeOrder, Merging, Proposal, PullRequestConfig, Slug, SlugError, TokenSource,
 };
 pub use gc::{Gc, GcItem, GcKind, GcPlan, GcReport};
-pub use git::{Git, GitError};
+pub use git::{Git, GitError, OperatorAccess};
 pub use host::Host;
 pub use left_out::{LeftOut, WhyLeftOut};
 pub use mirror::Mirror;
@@ -73,6 +74,7 @@ pub use promote::{Acceptable, Promotion, SeenBranch};
 pub use publish::{Committed, DiffSummary, Saved};
 pub use refs::{RefName, RefNames};
 pub use remote::{Remote, RemoteError};
+pub use repository::Repository;
 pub use run_key::{RunKey, RunKeyError};
 pub use runs::{LocalStage, RunListing, RunRecord, Runs};
 pub use scrub::{ScrubStream, Scrubber, Secrets};

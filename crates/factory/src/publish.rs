@@ -109,7 +109,8 @@ impl Mirror {
         let name = self.host.refs.wip(run);
         let pushed = |sha| {
             let git_ref = name.as_str().to_owned();
-            Some(Checkpoint { git_ref, sha, session: None, epoch: run.epoch })
+            let repository = Some(self.identity().clone());
+            Some(Checkpoint { git_ref, sha, session: None, epoch: run.epoch, repository })
         };
         if let Some(last) = last.filter(|last| last.head == snapshot.head && last.tree == snapshot.tree) {
             return Ok(pushed(last.sha));

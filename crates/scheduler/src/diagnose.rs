@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use domain::{Capability, EngineName, FactoryId, RepoName};
+use domain::{Capability, EngineName, FactoryId, RepoIdentity, RepoName};
 
 use crate::draft::Draft;
 use crate::fleet::{Member, repo_of_token};
@@ -73,7 +73,7 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
         (Gate::Product, _) => Unplaced::ProductPaused { product: shape.product.clone() },
         (Gate::Capabilities, _) => no_factory_offers(draft, needs),
         (Gate::Engine, _) => Unplaced::NoFactoryRunsEngine { engines: shape.engines.clone() },
-        (Gate::Repo, Some(repo)) => no_factory_has(draft, repo),
+        (Gate::Repo, Some(repo)) => no_factory_has(draft, repo, shape.identity.as_ref()),
         (Gate::Scope, _) => Unplaced::OutOfScope { product: shape.product.clone() },
         (Gate::There, _) => Unplaced::Away { factory },
         (Gate::Heard, _) => Unplaced::Warming,
@@ -92,14 +92,17 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
 }
 
 /// No factory has the repository, or those that are configured with it cannot reach its remote.
-fn no_factory_has(draft: &Draft, repo: &RepoName) -> Unplaced {
+fn no_factory_has(draft: &Draft, repo: &RepoName, identity: Option<&RepoIdentity>) -> Unplaced {
     let unavailable = draft.view.fleet.iter().find_map(|state| {
         let found = state.factory.unavailable_repos.get(repo)?;
         Some((state.factory.id.clone(), found.message.clone()))
     });
     match unavailable {
         Some((factory, message)) => Unplaced::RemoteUnavailable { repo: repo.clone(), factory, message },
-        None => Unplaced::NoFactoryHasRepo { repo: repo.clone() },
+        None => match identity.filter(|_| draft.view.fleet.repo(repo, None).is_some()) {
+            Some(identity) => Unplaced::RepoDiffers { repo: repo.clone(), identity: identity.clone() },
+            None => Unplaced::NoFactoryHasRepo { repo: repo.clone() },
+        },
     }
 }
 
@@ -139,7 +142,7 @@ fn no_factory_offers(draft: &Draft, needs: &Needs) -> Unplaced {
     let nearest = nearest(draft, needs);
     let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
     let offered = |token: &Capability| match repo_of_token(token) {
-        Some(repo) => draft.view.fleet.repo(&repo).is_some(),
+        Some(repo) => draft.view.fleet.repo(&repo, None).is_some(),
         None => draft.view.fleet.kinds().token(token).is_some(),
     };
     let mut nowhere: Vec<Capability> = needed.filter(|token| !offered(token)).collect();

@@ -163,7 +163,7 @@ pub(super) enum Trouble {
 impl Trouble {
     fn reason(&self) -> FailureReason {
         match self {
-            Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
+            Self::Repo(NoRepo::NotHere(_) | NoRepo::Other { .. }) => FailureReason::CapabilityMismatch,
             Self::NoEngine(_) | Self::Engine(EngineError::Gone { .. }) => FailureReason::NoEngine,
             Self::Budget(_) | Self::UnknownSpending { .. } => FailureReason::BudgetExceeded,
             Self::Setup(_) | Self::Engine(_) | Self::Host(Error::TooLarge { .. }) => FailureReason::EngineError,
@@ -229,6 +229,9 @@ impl Station {
             // No attempt failed: another factory may reach the remote, or this one later.
             Trouble::Host(_) if let Some(message) = unavailable => {
                 Verdict::NotHere { message, insights: run.record.insights.clone() }
+            }
+            trouble @ Trouble::Repo(NoRepo::Other { .. }) => {
+                Verdict::NotHere { message: chain(&trouble), insights: run.record.insights.clone() }
             }
             trouble @ Trouble::NotReady { .. } => Verdict::NotHere {
                 message: chain(&trouble),

@@ -2,6 +2,7 @@
 
 mod agents;
 mod cleaning;
+mod clones;
 mod confining;
 mod declining;
 pub(crate) mod fleet;

@@ -35,6 +35,7 @@ impl Station {
             return Ok(Place { dir, launcher, repo: None });
         };
         let (mirror, config) = self.mirror(&repo)?;
+        self.check_repository(&mirror, run.assignment.checkpoint.as_ref())?;
         run.log_writer = Some(self.take_log(run));
         let worktree = self.patiently(run, &mirror, || self.check_out(run, &repo, &mirror, &config)).await?;
         run.record.worktree = Some(worktree.path().to_owned());
