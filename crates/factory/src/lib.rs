@@ -39,6 +39,7 @@ mod snapshot;
 mod state;
 mod station;
 mod submodules;
+mod toolchains;
 mod touched;
 mod verify;
 mod watch;
@@ -48,7 +49,7 @@ pub use config::{
     CacheError, EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, Read,
     Reads, RepoConfig,
 };
-pub use detect::{DetectConfig, Detected, detect};
+pub use detect::{BrokenTool, DetectConfig, Detected, detect};
 pub use engine::{
     AcpEngine, Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine,
     DiskAllowance, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit,

@@ -13,6 +13,7 @@ mod lookout;
 mod nonce;
 mod pace;
 mod polling;
+mod probing;
 mod promoting;
 mod recovery;
 mod remotes;
@@ -329,6 +330,11 @@ impl Station {
             tools: declared.tools,
         };
         let found = detect_again(&config, &self.engines, &self.environment, &self.launcher, &self.tools).await;
+        let told = self.detected.lock().broken_tools.clone();
+        for (tool, broken) in found.broken_tools.iter().filter(|(tool, broken)| told.get(*tool) != Some(*broken)) {
+            let (program, message, remedy) = (broken.program.display(), &broken.message, &broken.remedy);
+            info!("Tool `{tool}` is not advertised: {program} fails as agents would run it: {message} ({remedy})");
+        }
         let known = self.detected.lock().absent_repos.clone();
         for (repo, folder) in found.absent_repos.iter().filter(|(repo, _)| !known.contains_key(*repo)) {
             warn!("Repository `{repo}` is not offered until its folder {} is there", folder.display());

@@ -333,3 +333,20 @@ fn agent_config(identity: &Identity, large_files: bool) -> String {
         quoted(identity.email())
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_without_an_identity_lead_to_a_mirror_by_name() {
+        let sha = "0123456789012345678901234567890123456789";
+        let notes = format!(r#"{{"v":1,"repo":"acme/notes","base":"main","fork":"{sha}","start":"{sha}"}}"#);
+        let run = RunKey { job: "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap(), epoch: domain::Epoch(1) };
+        let notes = serde_json::from_str(&notes).unwrap();
+
+        let worktree = Worktree { run, path: PathBuf::new(), desk: PathBuf::new(), notes };
+
+        assert_eq!(worktree.mirror().to_string(), "acme+notes");
+    }
+}

@@ -17,6 +17,8 @@ use crate::state::MirrorName;
 #[derive(Debug)]
 pub(super) struct IdleMirror {
     name: MirrorName,
+    /// What people are shown: the repository's name while it is configured.
+    shown: String,
     bytes: u64,
     fate: Fate,
 }
@@ -38,7 +40,7 @@ impl IdleMirror {
             Fate::Remove => (self.bytes, "its repository is not configured here any more"),
             Fate::Pack => (0, "it was packed"),
         };
-        GcItem { kind: GcKind::Mirror, name: self.name.to_string(), bytes, why: why.to_owned() }
+        GcItem { kind: GcKind::Mirror, name: self.shown.clone(), bytes, why: why.to_owned() }
     }
 }
 
@@ -46,9 +48,10 @@ impl Gc {
     pub(super) fn plan_mirrors(&self, plan: &mut GcPlan) -> Result<(), Error> {
         for name in self.mirrored()? {
             let bytes = folder_bytes(&self.host.state.mirror(&name));
+            let shown = self.configured(&name).map_or_else(|| name.to_string(), |mirror| mirror.repo().to_string());
             match self.fate_of(&name)? {
-                Ok(fate) => plan.mirrors.push(IdleMirror { name, bytes, fate }),
-                Err(why) => plan.kept.push(Kept { kind: GcKind::Mirror, name: name.to_string(), bytes, why }),
+                Ok(fate) => plan.mirrors.push(IdleMirror { name, shown, bytes, fate }),
+                Err(why) => plan.kept.push(Kept { kind: GcKind::Mirror, name: shown, bytes, why }),
             }
         }
         Ok(())

@@ -29,6 +29,7 @@ use super::{NoRepo, Station};
 use crate::config::RepoConfig;
 use crate::engine::{Activity, EngineError};
 use crate::error::Error;
+pub(super) use crate::error::chain;
 use crate::left_out::LeftOut;
 use crate::mirror::Mirror;
 use crate::process::{Launcher, LeaseWatch};
@@ -287,19 +288,4 @@ fn is_disk_full(trouble: &Trouble) -> bool {
         cause = error.source();
     }
     chain(trouble).contains("No space left on device")
-}
-
-/// An error with everything that caused it, in one line.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        let more = deeper.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = deeper.source();
-    }
-    text
 }

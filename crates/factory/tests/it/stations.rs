@@ -22,6 +22,7 @@ mod promoting;
 mod remotes;
 mod sandboxing;
 mod seeing;
+mod toolchains;
 
 use std::fs;
 use std::time::Duration;
