@@ -119,12 +119,14 @@ impl Coordinator {
         let mut alerts = Vec::new();
         for id in desk.errands.ready(LOOKED_AT_MAX) {
             let Some(job) = desk.job(id).filter(|job| who.sees(job.value.product())) else { continue };
-            let (Some(errand), Some(repo)) = (job.value.errand(), &job.value.spec().repo) else { continue };
-            if scheduler::errand(&view, repo, job.value.product(), None).is_some() {
+            let shape = job.value.shape();
+            let (Some(errand), Some(repo)) = (job.value.errand(), &shape.repo) else { continue };
+            if scheduler::errand(&view, &shape, None).is_some() {
                 continue;
             }
+            let whose = shape.identity.as_ref().map_or_else(String::new, |identity| format!(" ({identity})"));
             let message = format!(
-                "job `{id}` is done and waits to {}: no live factory has `{repo}`, bring one back or let one clone it",
+                "job `{id}` is done and waits to {}: no live factory has `{repo}`{whose}, bring one back or let one clone it",
                 errand.kind.name()
             );
             alerts.push(alert(AlertCode::Unplaceable, message, job.value.updated_at(), Some(id)));

@@ -123,10 +123,10 @@ impl Coordinator {
         let mut planned: HashMap<FactoryId, usize> = HashMap::new();
         for id in desk.errands.ready(ROUND_MAX) {
             let Some(job) = desk.job(id) else { continue };
-            let Some(repo) = &job.value.spec().repo else { continue };
+            let shape = job.value.shape();
             let on_their_way = |factory: &FactoryId| planned.get(factory).copied().unwrap_or(0);
             let has_room = |factory: &FactoryId| desk.errands.has_room(factory, on_their_way(factory));
-            let ask = |avoid: Option<&FactoryId>| scheduler::errand(&view, repo, job.value.product(), avoid);
+            let ask = |avoid: Option<&FactoryId>| scheduler::errand(&view, &shape, avoid);
             // The least loaded one may have its hands full of errands: then another is asked.
             let target =
                 ask(job.value.avoid()).and_then(|best| if has_room(&best) { Some(best) } else { ask(Some(&best)) });

@@ -1,6 +1,6 @@
 //! Why a job is where it is, and where it could go [S4][I9].
 
-use domain::{ErrandKind, EventKind, Job, JobEvent, JobId, Mode, Obstacle, Position, Scope, Stage};
+use domain::{ErrandKind, ErrandState, EventKind, Job, JobEvent, JobId, Mode, Obstacle, Position, Scope, Stage};
 use protocol::{Explained, JobView};
 use scheduler::{Answer, Demand, Explanation, FleetView};
 
@@ -89,6 +89,19 @@ impl Coordinator {
         words.collect::<Vec<_>>().join(", ")
     }
 
+    /// Why no factory can take a job's promotion or merge that waits for one.
+    fn lacks_factory(&self, job: &Job) -> Option<String> {
+        let shape = job.shape();
+        let is_waiting = matches!(job.errand()?.state, ErrandState::Waiting { .. });
+        let desk = self.desk.lock();
+        let view = desk.view(self.steady(), &self.settings.weights, 1);
+        if !is_waiting || scheduler::errand(&view, &shape, None).is_some() {
+            return None;
+        }
+        let which = shape.identity.as_ref().map_or_else(String::new, |identity| format!(" ({identity})"));
+        Some(format!("no live factory has `{}`{which}", shape.repo.as_ref()?))
+    }
+
     async fn summary(&self, job: &Job, now: &Explanation) -> Result<String, Error> {
         Ok(match job.stage() {
             Stage::Queued { dispatch: Some(offer), .. } => {
@@ -117,9 +130,10 @@ impl Coordinator {
                 format!("runs on factory `{}` since {started_at}", lease.factory)
             }
             Stage::Review { .. } => "waits for its reviewers".to_owned(),
-            Stage::Testing { errand: Some(errand), .. } => match errand.kind {
-                ErrandKind::Promote => "its commit is being promoted to its branch".to_owned(),
-                ErrandKind::Ship => "its commit is being merged".to_owned(),
+            Stage::Testing { errand: Some(errand), .. } => match (self.lacks_factory(job), errand.kind) {
+                (Some(why), kind) => format!("its commit waits for a factory to {}: {why}", kind.name()),
+                (None, ErrandKind::Promote) => "its commit is being promoted to its branch".to_owned(),
+                (None, ErrandKind::Ship) => "its commit is being merged".to_owned(),
             },
             Stage::Testing { errand: None, .. } => match job.message() {
                 Some(message) => format!("done; {message}"),

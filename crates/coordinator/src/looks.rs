@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use domain::{CommitSha, FactoryId, Job, JobId, PullRequest, Stage};
+use domain::{CommitSha, Factory, FactoryId, Job, JobId, PullRequest, RepoIdentity, RepoName, Stage};
 use foldhash::{HashMap, HashSet, HashSetExt as _};
 use parking_lot::Mutex;
 use protocol::{Directive, LookOrder};
@@ -112,7 +112,7 @@ impl Coordinator {
         let can_look = |id: &&FactoryId| {
             desk.fleet.get(id).is_some_and(|state| {
                 let covers = state.products.is_empty() || state.products.contains(job.product());
-                covers && state.presence == Presence::Live && state.factory.repos.contains(repo)
+                covers && state.presence == Presence::Live && has_repository(&state.factory, job, repo)
             }) && self.inboxes.is_open(id)
         };
         let able: Vec<&FactoryId> = desk.factories.keys().filter(can_look).collect();
@@ -145,6 +145,12 @@ impl Look {
 fn open_requests(desk: &Desk) -> impl Iterator<Item = &Job> {
     let is_done = |job: &&Job| matches!(job.stage(), Stage::Review { .. } | Stage::Testing { .. });
     desk.jobs().map(|job| &*job.value).filter(is_done).filter(|job| job.pull_request().is_some())
+}
+
+/// Whether a factory has the repository that a job's work was pushed to.
+fn has_repository(factory: &Factory, job: &Job, repo: &RepoName) -> bool {
+    let is_the_one = |pushed: &RepoIdentity| factory.repo_identities.get(repo) == Some(pushed);
+    factory.repos.contains(repo) && job.repository().is_none_or(is_the_one)
 }
 
 fn is_meant(hint: &ForgeHint, job: &Job) -> bool {

@@ -1,9 +1,10 @@
 //! Everything about a submit that can be checked before the write.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Body, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, Severity, Spec, StageName, Strictness, Submission,
+    Body, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, RepoName, Severity, Spec, StageName, Strictness,
+    Submission,
 };
 use foldhash::{HashMap, HashMapExt as _};
 use protocol::Submit;
@@ -82,7 +83,8 @@ impl Coordinator {
     /// What a request says, if it may say so.
     fn draft(&self, who: &Principal, request: Submit) -> Result<Draft, Error> {
         let strictness = if request.strict { Strictness::Strict } else { Strictness::Lenient };
-        let manifest = Manifest::parse(&request.body_md, strictness).map_err(Error::Manifest)?;
+        let mut manifest = Manifest::parse(&request.body_md, strictness).map_err(Error::Manifest)?;
+        manifest.spec.repo = manifest.spec.repo.map(|repo| self.name_of(repo));
         let product = self.product_of(who, &request, &manifest.spec)?;
         who.steer(&product)?;
         self.check_repo(&product, &manifest.spec)?;
@@ -161,6 +163,24 @@ impl Coordinator {
         }
         let known = desk.products.keys().filter(|known| who.sees(known)).cloned().collect();
         Err(Error::UnknownProduct { given: product, known })
+    }
+
+    /// The name under which factories have a repository that a manifest names by its identity, `github.com/acme/notes`: the
+    /// one that most of them use. A name that some factory uses is that name.
+    fn name_of(&self, given: RepoName) -> RepoName {
+        let desk = self.desk.lock();
+        let factories = || desk.factories.values().map(|known| &known.value);
+        if factories().any(|factory| factory.repos.contains(&given)) {
+            return given;
+        }
+        let mut names: BTreeMap<&RepoName, usize> = BTreeMap::new();
+        for (name, identity) in factories().flat_map(|factory| &factory.repo_identities) {
+            if identity.as_str() == given.as_str() {
+                *names.entry(name).or_default() += 1;
+            }
+        }
+        let most = names.into_iter().max_by_key(|(name, count)| (*count, std::cmp::Reverse(*name)));
+        most.map_or_else(|| given.clone(), |(name, _)| name.clone())
     }
 
     fn check_repo(&self, product: &ProductId, spec: &Spec) -> Result<(), Error> {

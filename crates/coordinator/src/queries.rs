@@ -232,6 +232,10 @@ impl Coordinator {
             engines: engines_for(who, id, self.engines_shown(&desk, &known.value)),
             capabilities: known.value.capabilities.into_iter().filter(|one| desk.shows_capability(who, one)).collect(),
             repos: known.value.repos.into_iter().filter(|repo| desk.shows_repo(who, repo)).collect(),
+            repo_identities: {
+                let identities = known.value.repo_identities.into_iter();
+                identities.filter(|(repo, _)| desk.shows_repo(who, repo)).collect()
+            },
             seat_limit: known.value.seat_limit,
             seats,
             load: pulse.map_or(0.0, |pulse| pulse.load),

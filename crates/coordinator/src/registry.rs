@@ -200,6 +200,7 @@ impl Coordinator {
         let allowed = who.capabilities();
         let is_allowed = |token: &Capability| allowed.is_empty() || allowed.contains(token);
         let repos: BTreeSet<_> = beat.repos.into_iter().filter(|repo| is_allowed(&Capability::repo(repo))).collect();
+        let repo_identities = beat.repo_identities.into_iter().filter(|(repo, _)| repos.contains(repo)).collect();
         let offered = beat.capabilities.into_iter().map(Capability::canonical);
         let mut capabilities: BTreeSet<_> = offered.filter(is_allowed).collect();
         capabilities.extend(repos.iter().map(Capability::repo));
@@ -219,6 +220,7 @@ impl Coordinator {
             version: short(&beat.version, VERSION_CHARS_MAX),
             joined_at: known.map_or_else(|| self.now(), |known| known.joined_at),
             unavailable_repos: unavailable(beat.unavailable_repos, known),
+            repo_identities,
         }
     }
 
@@ -342,6 +344,9 @@ fn check(beat: &Heartbeat) -> Result<(), Error> {
     }
     if beat.unavailable_repos.len() > CAPABILITIES_MAX {
         return Err(invalid("unavailableRepos", format!("{CAPABILITIES_MAX} at most")));
+    }
+    if beat.repo_identities.len() > CAPABILITIES_MAX {
+        return Err(invalid("repoIdentities", format!("{CAPABILITIES_MAX} at most")));
     }
     if beat.engines.len() > ENGINES_MAX {
         return Err(invalid("engines", format!("{ENGINES_MAX} at most, found {}", beat.engines.len())));

@@ -133,6 +133,7 @@ mod tests {
             sha: "0".repeat(40).parse().unwrap(),
             session: session.map(str::to_owned),
             epoch: domain::Epoch(1),
+            repository: None,
         };
 
         assert!(check(&checkpoint("aq/wip/1", Some("a-session"))).is_ok());

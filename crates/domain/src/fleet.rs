@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::engine_health::EngineHealth;
 use crate::ids::{InstanceId, TokenId};
-use crate::names::{Capability, EngineName, FactoryId, ProductId, RepoName};
+use crate::names::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName};
 use crate::time::Timestamp;
 
 /// What a factory *is*. Its pulse, load and free space are kept in memory, not here [I14].
@@ -50,6 +50,9 @@ pub struct Factory {
     /// Repositories that it is configured with and cannot use for now: it gets none of their jobs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable_repos: BTreeMap<RepoName, UnavailableRepo>,
+    /// Which repository each of `repos` is. Two factories may use one name for different repositories.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub repo_identities: BTreeMap<RepoName, RepoIdentity>,
 }
 
 /// A repository whose remote a factory cannot reach.

@@ -246,7 +246,11 @@ impl Job {
         };
         self.state.stage = self.state.stage.apply(&event, &around)?;
         self.raise_epoch(before.lease.as_ref());
+        let repository = self.repository().cloned();
         self.follow(&event, &before, at);
+        if self.repository() != repository.as_ref() {
+            self.shape = self.shape().key();
+        }
         let (kind, data) = self.describe(&event, &before);
         self.record(kind, at, by, data);
         Ok(self)
@@ -283,6 +287,7 @@ impl Job {
     #[must_use]
     pub fn without_checkpoint(mut self) -> Self {
         self.state.checkpoint = None;
+        self.shape = self.shape().key();
         self
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ids::{ClaimNonce, DispatchSeq, Epoch, InstanceId, JobId};
-use crate::names::{CommitSha, FactoryId};
+use crate::names::{CommitSha, FactoryId, RepoIdentity};
 use crate::time::Timestamp;
 
 /// The right to work on a job: one holder and the epoch that every write of that holder must show.
@@ -124,4 +124,8 @@ pub struct Checkpoint {
     pub session: Option<String>,
     /// The epoch of the run that saved it.
     pub epoch: Epoch,
+    /// The repository it was pushed to, as far as its factory reported one: only a factory with the same repository can
+    /// resume from it, promote or merge it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub repository: Option<RepoIdentity>,
 }

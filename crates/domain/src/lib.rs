@@ -16,6 +16,7 @@ mod ports;
 mod pull_request;
 mod reason;
 mod refusal;
+mod repo_identity;
 mod retry;
 mod run;
 mod shape;
@@ -38,8 +39,8 @@ pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Le
 pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema, suggest};
 pub use mode::{Flags, Mode, UnknownMode};
 pub use names::{
-    BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoName, Tag, counted,
-    is_harmless, printable,
+    BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
+    counted, is_harmless, printable,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,

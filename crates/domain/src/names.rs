@@ -88,6 +88,12 @@ name! {
     "^(?!.*[^/]{65})(?!.*\\.lock(/|$))[A-Za-z0-9](\\.?[A-Za-z0-9_-])*(/[A-Za-z0-9](\\.?[A-Za-z0-9_-])*)*$", "acme/notes"
 }
 name! {
+    /// Which repository a name stands for: the normalised URL of its remote, `github.com/acme/notes`, or `file://` with a
+    /// machine and a path for one that no other machine has.
+    RepoIdentity, "repository identity", check_identity, 300,
+    "^[A-Za-z0-9._~:/+%\\[\\]-]+$", "github.com/acme/notes"
+}
+name! {
     /// A branch that work starts from and merges into.
     BranchName, "branch", check_path, 200,
     "^(?!.*[^/]{65})(?!.*\\.lock(/|$))[A-Za-z0-9](\\.?[A-Za-z0-9_-])*(/[A-Za-z0-9](\\.?[A-Za-z0-9_-])*)*$", "main"
@@ -153,6 +159,15 @@ impl Capability {
 const WORD_LEN_MAX: usize = 64;
 /// A few words with slashes between them.
 const PATH_LEN_MAX: usize = 200;
+
+fn check_identity(text: &str) -> Result<(), &'static str> {
+    check_length(text, 300, "it is longer than 300 characters")?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._~:/+%[]-".contains(c);
+    if !text.chars().all(is_plain) {
+        return Err("only letters, digits and `._~:/+%[]-` are allowed");
+    }
+    Ok(())
+}
 
 fn check_word(text: &str) -> Result<(), &'static str> {
     check_length(text, WORD_LEN_MAX, "it is longer than 64 characters")?;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use crate::names::{Capability, EngineName, FactoryId, ProductId, RepoName};
+use crate::names::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName};
 
 /// Everything about a job that decides where it can run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
@@ -20,6 +20,9 @@ pub struct Shape {
     pub engines: Vec<EngineName>,
     /// The one factory that may run it.
     pub pin: Option<FactoryId>,
+    /// Which repository `repo` has to be, because work of the job is saved there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<RepoIdentity>,
 }
 
 /// A short stable name of a shape, for columns and logs.
@@ -46,6 +49,11 @@ impl Shape {
         field("");
         for engine in &self.engines {
             field(engine.as_str());
+        }
+        // Jobs without saved work keep the key that they had before identities were known.
+        if let Some(identity) = &self.identity {
+            field("");
+            field(identity.as_str());
         }
         let digest = hash.finalize();
         let mut bytes = [0_u8; 8];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use domain::{BranchName, EngineName};
+use domain::{BranchName, EngineName, RepoIdentity};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -15,8 +15,13 @@ use crate::engine::Permissions;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub struct RepoConfig {
-    /// Where it is: `https://…`, `ssh://…`, `user@host:path`, or an absolute path on this machine.
+    /// Where it is: `https://…`, `ssh://…`, `user@host:path`, or an absolute path on this machine. A working clone stands
+    /// for its `origin`.
     pub url: String,
+    /// Which repository it is, where the URL of its remote does not say: behind a host alias of ssh, or shared by several
+    /// machines over a file system. A URL, or `github.com/acme/notes`.
+    #[serde(default, deserialize_with = "identity")]
+    pub identity: Option<RepoIdentity>,
     /// The branch that work starts from and merges into, when the job names none.
     #[serde(default = "default_base")]
     pub base: BranchName,
@@ -67,6 +72,7 @@ impl RepoConfig {
     pub fn at(url: impl Into<String>, base: BranchName) -> Self {
         Self {
             url: url.into(),
+            identity: None,
             base,
             setup: Vec::new(),
             partial: None,
@@ -262,9 +268,10 @@ pub struct EnvironmentConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct GitConfig {
-    /// The home folder that ssh finds its keys and known hosts in; an empty one when absent.
+    /// The home directory in which git, its credential helpers and ssh find their settings and keys when they talk to a
+    /// remote; that of the account that runs the factory when absent.
     pub home: Option<PathBuf>,
-    /// The socket of the ssh agent, given to fetch and push only.
+    /// The socket of the ssh agent, given to fetch and push only; that of the factory's environment when absent.
     pub ssh_auth_sock: Option<PathBuf>,
     /// A program that answers git's question for a user name or password, given to fetch and push only.
     pub askpass: Option<PathBuf>,
@@ -386,11 +393,18 @@ impl Default for Limits {
     }
 }
 
+/// The identity that a URL stands for, or one that is written as such.
+fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RepoIdentity>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let found = RepoIdentity::of_url(&text).map_or_else(|| text.parse(), Ok);
+    found.map(Some).map_err(serde::de::Error::custom)
+}
+
 fn yes() -> bool {
     true
 }
 
-fn default_base() -> BranchName {
+pub(crate) fn default_base() -> BranchName {
     match "main".parse() {
         Ok(branch) => branch,
         Err(_) => unreachable!("`main` is a branch name"),

@@ -12,16 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Capability, EngineHealth, RepoName};
+use domain::{Capability, EngineHealth, RepoIdentity, RepoName};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::RepoConfig;
+use crate::config::{RepoConfig, default_base};
 use crate::engine::{Engine, Login, Presence};
 use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
-use crate::remote::Remote;
+use crate::remote::{Remote, RemoteError};
+use crate::repository::Repository;
 pub(crate) use memory::ToolMemory;
 use memory::{Answer, Probed};
 use tools::{Reading, TOOLS, Tool};
@@ -51,8 +52,25 @@ pub struct Detected {
     pub found_repos: BTreeMap<RepoName, PathBuf>,
     /// Those that are configured as folders of this machine and not there, with the folders: they are not offered.
     pub absent_repos: BTreeMap<RepoName, PathBuf>,
+    /// Those whose remote cannot be used as it is configured, with the reason: they are not offered.
+    pub unusable_repos: BTreeMap<RepoName, String>,
+    /// Which repository each of those is that are offered.
+    pub identities: BTreeMap<RepoName, RepoIdentity>,
+    /// Tools whose program is there and does not work as agents would run it: they are not offered.
+    pub broken_tools: BTreeMap<String, BrokenTool>,
     /// The engines that are there, each with what could be verified about it [B9].
     pub engines: Vec<EngineHealth>,
+}
+
+/// A tool whose program is on the `PATH` and fails in the sandbox and the environment of agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenTool {
+    /// The program.
+    pub program: PathBuf,
+    /// What it printed last, or how it ended.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
 }
 
 /// As long as engines have: on a busy machine a program that is asked for its version starts slowly.
@@ -79,8 +97,15 @@ pub(crate) async fn detect_again(
 ) -> Detected {
     let found_repos = config.repo_base.as_deref().map(repos_under).unwrap_or_default();
     let absent_repos = absent(&config.repos);
-    let known = config.repos.keys().chain(found_repos.keys());
-    let repos: BTreeSet<RepoName> = known.filter(|repo| !absent_repos.contains_key(*repo)).cloned().collect();
+    let (mut unusable_repos, mut identities) = (BTreeMap::new(), BTreeMap::new());
+    for (repo, result) in repositories(&config.repos, &found_repos) {
+        match result {
+            Ok(_) if absent_repos.contains_key(&repo) => {}
+            Ok(repository) => drop(identities.insert(repo, repository.identity().clone())),
+            Err(error) => drop(unusable_repos.insert(repo, error.to_string())),
+        }
+    }
+    let repos: BTreeSet<RepoName> = identities.keys().cloned().collect();
     let mut capabilities = config.custom.clone();
     capabilities.extend(platform());
     capabilities.extend(repos.iter().map(Capability::repo));
@@ -98,12 +123,24 @@ pub(crate) async fn detect_again(
     for engine in engines.iter().cloned() {
         talks.spawn(async move { probe_engine(&*engine).await });
     }
-    let probed: Vec<Probed> = probes.join_all().await;
+    let (probed, broken): (Vec<Probed>, Vec<_>) = probes.join_all().await.into_iter().unzip();
+    let broken_tools = broken.into_iter().flatten().collect();
     let mut engines: Vec<EngineHealth> = talks.join_all().await.into_iter().flatten().collect();
     capabilities.extend(memory.lock().settle(probed));
     engines.sort_by(|one, other| one.name.cmp(&other.name));
     capabilities.extend(engines.iter().map(|engine| Capability::engine(&engine.name)));
-    Detected { capabilities, repos, found_repos, absent_repos, engines }
+    Detected { capabilities, repos, found_repos, absent_repos, unusable_repos, identities, broken_tools, engines }
+}
+
+/// What is behind every repository that is configured or was found. A configured one goes before a found one of its name.
+fn repositories(
+    configured: &BTreeMap<RepoName, RepoConfig>,
+    found: &BTreeMap<RepoName, PathBuf>,
+) -> BTreeMap<RepoName, Result<Repository, RemoteError>> {
+    // The base branch does not matter here.
+    let at = |path: &PathBuf| RepoConfig::at(path.to_string_lossy(), default_base());
+    let found = found.iter().map(|(repo, path)| (repo.clone(), Repository::of(&at(path))));
+    found.chain(configured.iter().map(|(repo, config)| (repo.clone(), Repository::of(config)))).collect()
 }
 
 /// The repositories that are configured as folders of this machine.
@@ -209,12 +246,12 @@ async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     }
 }
 
-async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher) -> Probed {
-    let mut answer = Answer::No;
+async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher) -> (Probed, Broken) {
+    let (mut answer, mut broken) = (Answer::No, None);
     for command_line in tool.command_lines {
         match ask(command_line, environment, launcher).await {
             Asked::Said(output) => {
-                answer = Answer::Yes(tools::tokens(tool.name, tool.reading, &output));
+                (answer, broken) = (Answer::Yes(tools::tokens(tool.name, tool.reading, &output)), None);
                 break;
             }
             // Whatever holds up this one holds up the next as well.
@@ -222,14 +259,23 @@ async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher)
                 answer = Answer::Late;
                 break;
             }
+            Asked::Failed(found) => drop(broken.get_or_insert((tool.name.to_owned(), found))),
             Asked::Nothing => {}
         }
     }
-    Probed { tool: tool.name.to_owned(), answer }
+    (Probed { tool: tool.name.to_owned(), answer }, broken)
 }
 
+/// A tool that does not work, by its name.
+type Broken = Option<(String, BrokenTool)>;
+
 /// A tool that an operator named, with the command line that shows it works; its name alone when there is none.
-async fn probe_named(name: &str, command_line: &[String], environment: &Environment, launcher: &Launcher) -> Probed {
+async fn probe_named(
+    name: &str,
+    command_line: &[String],
+    environment: &Environment,
+    launcher: &Launcher,
+) -> (Probed, Broken) {
     let asked = match command_line {
         [] => match find_program(name, environment.variable("PATH")) {
             Some(_) => Asked::Said(String::new()),
@@ -240,12 +286,13 @@ async fn probe_named(name: &str, command_line: &[String], environment: &Environm
             ask(&command_line, environment, launcher).await
         }
     };
-    let answer = match asked {
-        Asked::Said(_) => Answer::Yes(tools::tokens(name, Reading::Nothing, "")),
-        Asked::TooLate => Answer::Late,
-        Asked::Nothing => Answer::No,
+    let (answer, broken) = match asked {
+        Asked::Said(_) => (Answer::Yes(tools::tokens(name, Reading::Nothing, "")), None),
+        Asked::TooLate => (Answer::Late, None),
+        Asked::Failed(found) => (Answer::No, Some((name.to_owned(), found))),
+        Asked::Nothing => (Answer::No, None),
     };
-    Probed { tool: name.to_owned(), answer }
+    (Probed { tool: name.to_owned(), answer }, broken)
 }
 
 /// What a program said about itself.
@@ -254,18 +301,23 @@ enum Asked {
     Said(String),
     /// It is there and did not end in time.
     TooLate,
-    /// It is not there, or did not end well.
+    /// It is there and did not end well.
+    Failed(BrokenTool),
+    /// It is not there.
     Nothing,
 }
 
 async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launcher) -> Asked {
     let Some((name, args)) = command_line.split_first() else { return Asked::Nothing };
     let Some(file) = find_program(name, environment.variable("PATH")) else { return Asked::Nothing };
-    let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();
+    let argv = std::iter::once(file.clone().into_os_string()).chain(args.iter().map(Into::into)).collect();
     let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
     let (grace, output_bytes_max) = (Duration::ZERO, PROBE_OUTPUT_BYTES_MAX);
     let bounds = Bounds { wall: PROBE_MAX, idle: None, tool_idle: None, grace, output_bytes_max };
-    let Ok(running) = launcher.start(program, bounds) else { return Asked::Nothing };
+    let running = match launcher.start(program, bounds) {
+        Ok(running) => running,
+        Err(error) => return Asked::Failed(broken(file, &crate::error::chain(&error), launcher)),
+    };
     let (sender, mut lines) = mpsc::channel::<Line>(8);
     let collect = async {
         let mut output = String::new();
@@ -280,8 +332,37 @@ async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launch
     match finished.end {
         End::Exited(0) => Asked::Said(output),
         End::TimedOut => Asked::TooLate,
-        End::Exited(_) | End::FellSilent | End::Cancelled => Asked::Nothing,
+        End::Exited(_) | End::FellSilent | End::Cancelled => Asked::Failed(broken(file, &output, launcher)),
     }
+}
+
+/// The last line that a failed program printed is what is shown of it.
+const BROKEN_CHARS_MAX: usize = 300;
+
+/// What is known about a program that does not work as agents would run it.
+fn broken(program: PathBuf, output: &str, launcher: &Launcher) -> BrokenTool {
+    let last = output.lines().rev().find(|line| !line.trim().is_empty());
+    let message: String = last.map_or_else(|| "it ended with an error".to_owned(), domain::printable);
+    let message: String = message.chars().take(BROKEN_CHARS_MAX).collect();
+    let real = program.canonicalize().unwrap_or_else(|_| program.clone());
+    let closed = [&program, &real].into_iter().find(|path| !launcher.reaches(path));
+    let denied = ["ermission denied", "EACCES", "peration not permitted"].iter().any(|words| output.contains(words));
+    let remedy = match (closed, launcher.account()) {
+        (Some(path), _) => {
+            format!("agents cannot read {}: add its directory to `read` under [factory]", path.display())
+        }
+        (None, Some(account)) if denied => {
+            let name = account.name();
+            format!("make the program and what it names readable for account `{name}` (`chmod -R o+rX`)")
+        }
+        (None, None) if denied && launcher.is_enclosed() => {
+            "agents cannot read what it names: add the directory to `read` under [factory]".to_owned()
+        }
+        (None, _) => "run it in a shell with an empty HOME: if it needs a variable, name that in `pass` under \
+                      [factory.environment]"
+            .to_owned(),
+    };
+    BrokenTool { program, message, remedy }
 }
 
 #[cfg(test)]
@@ -299,5 +380,15 @@ mod tests {
 
         assert_eq!(find_program("tool", Some(folder.path().as_os_str())), Some(file));
         assert_eq!(find_program("tool", Some(OsStr::new("."))), None);
+    }
+
+    #[test]
+    fn a_broken_tool_says_what_it_printed_and_what_helps() {
+        let launcher = Launcher::unguarded(Arc::new(ambient::SystemClock::new()));
+
+        let found = broken(PathBuf::from("/bin/tool"), "first\nerror: RUSTUP_HOME is not set\n\n", &launcher);
+
+        assert_eq!(found.message, "error: RUSTUP_HOME is not set");
+        assert!(found.remedy.contains("`pass` under [factory.environment]"), "{}", found.remedy);
     }
 }

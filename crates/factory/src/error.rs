@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use domain::{BranchName, CommitSha, RepoName};
+use domain::{BranchName, CommitSha, RepoIdentity, RepoName};
 
 use crate::git::GitError;
 use crate::left_out::LeftOut;
@@ -65,6 +65,27 @@ pub enum Error {
         /// The branch.
         branch: BranchName,
     },
+    /// The branch is checked out where the operator works, so it is not pushed to.
+    #[error(
+        "`{branch}` is checked out in {}, which has no remote: the factory does not change a branch that is checked out",
+        .path.display()
+    )]
+    CheckedOut {
+        /// The branch.
+        branch: String,
+        /// The worktree that has it checked out.
+        path: PathBuf,
+    },
+    /// A worktree is of another repository than the one that its name stands for now.
+    #[error("the worktree is of {worktree}, and `{repo}` is {configured} now")]
+    OtherRepository {
+        /// The repository's name.
+        repo: RepoName,
+        /// What the worktree is of.
+        worktree: String,
+        /// What the name stands for.
+        configured: RepoIdentity,
+    },
     /// A submodule lies where none may lie, or comes from where nothing may come from.
     #[error("submodule `{path}` of repository `{repo}` is refused: its path or its address is not one that we follow")]
     Submodule {
@@ -88,6 +109,21 @@ pub enum Error {
         /// Where it should be.
         path: PathBuf,
     },
+}
+
+/// An error with everything that caused it, in one line.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        let more = deeper.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = deeper.source();
+    }
+    text
 }
 
 impl Error {

@@ -29,6 +29,7 @@ use crate::host::Host;
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::state::StateDir;
+use crate::workspace::Worktree;
 use leftovers::Leftover;
 use mirrors::IdleMirror;
 use remote_refs::DoomedRef;
@@ -83,7 +84,10 @@ impl Gc {
         let mut plan = GcPlan::default();
         self.plan_worktrees(&mut plan).await?;
         for (repo, config) in &self.repos {
-            let mirror = self.named(self.host.mirror(repo, config)?);
+            let Some(mirror) = self.mirror(repo) else {
+                plan.keep(GcKind::Ref, format!("{repo}: all refs"), "the repository has no usable address");
+                continue;
+            };
             if !mirror.path().is_dir() {
                 continue;
             }
@@ -134,6 +138,11 @@ impl Gc {
     fn mirror(&self, repo: &RepoName) -> Option<Mirror> {
         let config = self.repos.get(repo)?;
         self.host.mirror(repo, config).ok().map(|mirror| self.named(mirror))
+    }
+
+    /// The mirror of a worktree whose repository is configured here, and is still the same.
+    fn mirror_of(&self, worktree: &Worktree) -> Option<Mirror> {
+        self.mirror(worktree.repo())?.of_worktree(worktree)
     }
 
     fn named(&self, mirror: Mirror) -> Mirror {

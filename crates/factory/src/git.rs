@@ -5,6 +5,7 @@ mod call;
 mod error;
 mod hardening;
 mod leftovers;
+mod operator;
 mod outlook;
 
 use std::ffi::{OsStr, OsString};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use error::GitError;
+pub use operator::OperatorAccess;
 
 pub(crate) use call::Call;
 pub(crate) use hardening::PROMISOR;
@@ -28,6 +30,7 @@ pub struct Git {
     path: OsString,
     home: PathBuf,
     access: GitConfig,
+    operator: OperatorAccess,
     identity: Identity,
     local: Duration,
     network: Duration,
@@ -58,10 +61,18 @@ impl Git {
             path: absolute_entries(path),
             home: access.home.clone().unwrap_or_else(|| empty_home.to_owned()),
             access,
+            operator: OperatorAccess::default(),
             identity,
             local: Duration::from_millis(limits.git_local_ms),
             network: Duration::from_millis(limits.git_network_ms),
         }
+    }
+
+    /// The same git, reaching remotes as the operator's own git does.
+    #[must_use]
+    pub fn with_access_of(mut self, operator: OperatorAccess) -> Self {
+        self.operator = operator;
+        self
     }
 
     /// The same git with commits by somebody else.

@@ -16,9 +16,9 @@ use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::process::{Account, AccountError, Confinement, Enclosure, Reach};
 use crate::refs::RefNames;
-use crate::remote::Remote;
+use crate::repository::Repository;
 use crate::run_key::RunKey;
-use crate::state::StateDir;
+use crate::state::{MirrorName, StateDir};
 use crate::workspace::Worktree;
 
 /// The folder for temporary files in a home.
@@ -59,7 +59,7 @@ impl Host {
 
     /// What git reaches while it takes in a worktree.
     pub(crate) fn enclosure(&self, worktree: &Worktree) -> Option<Enclosure> {
-        let mirror = self.state.mirror(worktree.repo());
+        let mirror = self.state.mirror(&worktree.mirror());
         let own = [(worktree.path(), Reach::Read), (worktree.desk(), Reach::Everything), (&mirror, Reach::Everything)];
         let all = || own.iter().fold(self.git.enclosure(), |enclosure, (path, reach)| enclosure.with(path, *reach));
         self.encloses.then(all)
@@ -67,8 +67,8 @@ impl Host {
 
     /// The local mirror of a repository. Nothing is fetched yet.
     pub fn mirror(&self, repo: &RepoName, config: &RepoConfig) -> Result<Mirror, Error> {
-        let remote = Remote::parse(&config.url).map_err(|source| Error::Remote { repo: repo.clone(), source })?;
-        Ok(Mirror::new(self.clone(), repo.clone(), remote, config))
+        let repository = Repository::of(config).map_err(|source| Error::Remote { repo: repo.clone(), source })?;
+        Ok(Mirror::new(self.clone(), repo.clone(), repository, config))
     }
 
     /// The worktree of a run, or `None` if there is none or it was never finished.
@@ -149,31 +149,31 @@ impl Host {
     }
 
     async fn forget_head(&self, worktree: &Worktree) -> Result<(), Error> {
-        let mirror = self.state.mirror(worktree.repo());
+        let mirror = self.state.mirror(&worktree.mirror());
         if !mirror.is_dir() {
             return Ok(());
         }
-        let lock = self.lock_mirror(worktree.repo()).await?;
+        let lock = self.lock_mirror(&worktree.mirror()).await?;
         let forget = self.git.call(&mirror, "update-ref").under(&lock);
         Ok(forget.arg("-d").arg(worktree.head_ref()).done().await?)
     }
 
     /// Takes the lock around what all worktrees of a repository share, and clears what a killed git left there.
-    pub(crate) async fn lock_mirror(&self, repo: &RepoName) -> Result<FileLock, Error> {
-        let path = self.state.mirror_lock(repo);
+    pub(crate) async fn lock_mirror(&self, name: &MirrorName) -> Result<FileLock, Error> {
+        let path = self.state.mirror_lock(name);
         let lock = FileLock::take(&path, &*self.clock, LOCK_PATIENCE).await?;
         // When a mirror was last in use is when its lock was last taken.
         lock.sign().map_err(Error::disk("write", &path))?;
-        self.clear_mirror(repo, &lock)?;
+        self.clear_mirror(name, &lock)?;
         Ok(lock)
     }
 
     /// Clears what a killed git left in a mirror; holding its lock is what makes that safe.
-    pub(crate) fn clear_mirror(&self, repo: &RepoName, _lock: &FileLock) -> Result<(), Error> {
-        let mirror = self.state.mirror(repo);
+    pub(crate) fn clear_mirror(&self, name: &MirrorName, _lock: &FileLock) -> Result<(), Error> {
+        let mirror = self.state.mirror(name);
         let cleared = clear_locks(&mirror).map_err(Error::disk("clear", &mirror))?;
         if cleared > 0 {
-            tracing::warn!("Removed {cleared} lock files that a killed git had left in the mirror of `{repo}`");
+            tracing::warn!("Removed {cleared} lock files that a killed git had left in the mirror `{name}`");
         }
         Ok(())
     }

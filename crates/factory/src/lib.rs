@@ -29,6 +29,7 @@ mod promote;
 mod publish;
 mod refs;
 mod remote;
+mod repository;
 mod request_form;
 mod run_key;
 mod runs;
@@ -39,6 +40,7 @@ mod state;
 mod station;
 mod stray_branches;
 mod submodules;
+mod toolchains;
 mod touched;
 mod verify;
 mod watch;
@@ -48,7 +50,7 @@ pub use config::{
     CacheError, EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, Read,
     Reads, RepoConfig,
 };
-pub use detect::{DetectConfig, Detected, detect};
+pub use detect::{BrokenTool, DetectConfig, Detected, detect};
 pub use engine::{
     AcpEngine, Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine,
     DiskAllowance, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit,
@@ -61,7 +63,7 @@ pub use forge::{
     GhConfig, MergeMethod, MergeOrder, Merging, Proposal, PullRequestConfig, Slug, SlugError, TokenSource,
 };
 pub use gc::{Gc, GcItem, GcKind, GcPlan, GcReport};
-pub use git::{Git, GitError};
+pub use git::{Git, GitError, OperatorAccess};
 pub use host::Host;
 pub use left_out::{LeftOut, WhyLeftOut};
 pub use mirror::Mirror;
@@ -74,6 +76,7 @@ pub use promote::{Acceptable, Promotion, SeenBranch};
 pub use publish::{Committed, DiffSummary, Saved};
 pub use refs::{RefName, RefNames};
 pub use remote::{Remote, RemoteError};
+pub use repository::Repository;
 pub use run_key::{RunKey, RunKeyError};
 pub use runs::{LocalStage, RunListing, RunRecord, Runs};
 pub use scrub::{ScrubStream, Scrubber, Secrets};

@@ -6,7 +6,7 @@ mod remote_refs;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{JobId, RepoName};
+use domain::{JobId, RepoIdentity, RepoName};
 
 use crate::config::{Identity, RepoConfig};
 use crate::disk::{make_private_folder, remove_file, remove_folder, replace_shared_file};
@@ -17,6 +17,9 @@ use crate::host::Host;
 use crate::lock::FileLock;
 use crate::refs::RefName;
 use crate::remote::Remote;
+use crate::repository::{GitDir, Repository};
+use crate::state::MirrorName;
+use crate::workspace::Worktree;
 
 pub(crate) use fetching::quiet;
 
@@ -25,8 +28,12 @@ pub(crate) use fetching::quiet;
 pub struct Mirror {
     pub(crate) host: Host,
     pub(crate) repo: RepoName,
+    name: MirrorName,
     path: PathBuf,
     remote: Remote,
+    identity: RepoIdentity,
+    /// The clone without a remote in which the operator works, if that is the remote.
+    checkout: Option<GitDir>,
     /// What the branches of its pull requests are called, where not as usual.
     branch: Option<BranchTemplate>,
     /// Whether contents of files are fetched when they are needed, where that is configured.
@@ -51,13 +58,17 @@ const FOREIGN: [&str; 7] =
     ["config.worktree", "commondir", "gitdir", "hooks", "info", "shallow", "objects/info/alternates"];
 
 impl Mirror {
-    pub(crate) fn new(host: Host, repo: RepoName, remote: Remote, config: &RepoConfig) -> Self {
-        let path = host.state.mirror(&repo);
+    pub(crate) fn new(host: Host, repo: RepoName, repository: Repository, config: &RepoConfig) -> Self {
+        let (remote, identity, checkout) = repository.into_parts();
+        let name = MirrorName::of(&identity);
         Self {
+            path: host.state.mirror(&name),
             host,
             repo,
-            path,
+            name,
             remote,
+            identity,
+            checkout,
             branch: None,
             partial: config.partial,
             size_bytes: None,
@@ -87,6 +98,34 @@ impl Mirror {
     /// The repository it mirrors.
     pub fn repo(&self) -> &RepoName {
         &self.repo
+    }
+
+    /// Which repository that is.
+    pub fn identity(&self) -> &RepoIdentity {
+        &self.identity
+    }
+
+    /// The same repository's mirror that a worktree borrows its objects from, which may be one that an earlier version made.
+    /// `None` if the worktree is of another repository.
+    pub(crate) fn of_worktree(&self, worktree: &Worktree) -> Option<Self> {
+        let is_same = worktree.identity().is_none_or(|identity| *identity == self.identity);
+        let name = worktree.mirror();
+        is_same.then(|| Self { path: self.host.state.mirror(&name), name, ..self.clone() })
+    }
+
+    /// The error of a worktree that is of another repository.
+    pub(crate) fn is_not_of(&self, worktree: &Worktree) -> Error {
+        let of = worktree.identity().map_or_else(|| worktree.repo().to_string(), ToString::to_string);
+        Error::OtherRepository { repo: self.repo.clone(), worktree: of, configured: self.identity.clone() }
+    }
+
+    pub(crate) fn name(&self) -> &MirrorName {
+        &self.name
+    }
+
+    /// Where the operator has a branch of the remote checked out, if the remote is a clone in which the operator works.
+    pub(crate) fn checked_out(&self, branch: &RefName) -> Option<PathBuf> {
+        self.checkout.as_ref()?.worktree_on(&branch.short().parse().ok()?)
     }
 
     /// Where it is.
@@ -140,6 +179,6 @@ impl Mirror {
     }
 
     pub(crate) async fn lock(&self) -> Result<FileLock, Error> {
-        self.host.lock_mirror(&self.repo).await
+        self.host.lock_mirror(&self.name).await
     }
 }

@@ -225,6 +225,11 @@ impl Launcher {
         self.enclosure.is_some()
     }
 
+    /// Whether its programs can read a path at all, as far as the enclosure goes.
+    pub(crate) fn reaches(&self, path: &Path) -> bool {
+        self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != Reach::Nothing)
+    }
+
     /// Whether its programs cannot put anything into a folder that they otherwise could.
     pub(crate) fn narrows(&self, folder: &Path) -> bool {
         self.enclosure.as_ref().is_some_and(|enclosure| enclosure.narrows(folder))

@@ -92,6 +92,9 @@ impl Mirror {
         let shown = |sha: Option<&CommitSha>| sha.map_or("", |sha| sha.as_str()).to_owned();
         let lease = format!("--force-with-lease={name}:{}", shown(old));
         let refspec = format!("{}:{name}", shown(new));
+        if let Some(path) = self.checked_out(name) {
+            return Err(Error::CheckedOut { branch: name.short().to_owned(), path });
+        }
         let pushed = self.push().arg(lease).args(["--end-of-options", self.url(), &refspec]).done().await;
         let Err(error) = pushed else { return Ok(Leased::Done) };
         // The remote knows whether we lost a race, had our answer cut off, or met some other fault.

@@ -111,7 +111,8 @@ impl Mirror {
         let name = self.host.refs.wip(run);
         let pushed = |sha| {
             let git_ref = name.as_str().to_owned();
-            Some(Checkpoint { git_ref, sha, session: None, epoch: run.epoch })
+            let repository = Some(self.identity().clone());
+            Some(Checkpoint { git_ref, sha, session: None, epoch: run.epoch, repository })
         };
         let is_saved =
             |last: &LastSaved| last.head == snapshot.head && last.tree == snapshot.tree && last.strays == strays;

@@ -72,6 +72,17 @@ impl Remote {
         &self.url
     }
 
+    /// The address for people: without a user of https, which may be a token.
+    pub(crate) fn shown(&self) -> String {
+        let shown = || {
+            let rest = self.url.strip_prefix("https://")?;
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let (_, host) = authority.rsplit_once('@')?;
+            Some(format!("https://{host}{path}"))
+        };
+        shown().unwrap_or_else(|| self.url.clone())
+    }
+
     /// The remote at a relative address, `../other.git`, with the same login.
     pub(crate) fn beside(&self, relative: &str) -> Option<Self> {
         let mut base = self.url.trim_end_matches('/').to_owned();
@@ -196,6 +207,9 @@ mod tests {
         assert_eq!((secret.url(), secret.login()), ("https://forge.example/a.git", Some(("me", "hunter/2"))));
         assert!(!format!("{secret:?}").contains("hunter"), "{secret:?}");
         assert_eq!((open.url(), open.login()), ("ssh://git@forge.example/a.git", None));
+        assert_eq!(open.shown(), "ssh://git@forge.example/a.git");
+        let token = Remote::parse("https://ghp_hunter2@forge.example/a.git").unwrap();
+        assert_eq!(token.shown(), "https://forge.example/a.git");
     }
 
     #[test]

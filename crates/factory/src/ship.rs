@@ -1,5 +1,7 @@
 //! Merging a recorded commit into its base branch, without a working copy [F5].
 
+use std::path::PathBuf;
+
 use domain::{BranchName, CommitSha, JobId};
 
 use crate::error::Error;
@@ -41,6 +43,11 @@ pub enum Shipped {
         merge: CommitSha,
         /// What became of the pull request's branch.
         branch: BranchEnd,
+    },
+    /// The base branch is checked out in a clone without a remote, in which the operator works. Nothing was changed.
+    CheckedOut {
+        /// The worktree that has it checked out.
+        path: PathBuf,
     },
     /// The commit and the base branch changed the same lines. Nothing was changed.
     Conflict {
@@ -86,6 +93,9 @@ impl Mirror {
                     merge,
                     branch: self.end_branch(order.job, &order.sha, order.after).await?,
                 });
+            }
+            if let Some(path) = self.checked_out(&base) {
+                return Ok(Shipped::CheckedOut { path });
             }
             let merge = match self.merge(&onto, order).await? {
                 Merge::Made(merge) => merge,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::{EngineName, JobId, ProductId, RepoName};
+use domain::{EngineName, JobId, ProductId, RepoIdentity, RepoName};
 
 use crate::disk::make_private_folder;
 use crate::error::Error;
@@ -123,21 +123,21 @@ impl StateDir {
         self.root.join("gc.lock")
     }
 
-    /// The repository whose mirror has this folder name.
-    pub(crate) fn mirrored(name: &str) -> Option<RepoName> {
-        name.strip_suffix(".git")?.replace('+', "/").parse().ok()
+    /// The repository whose caches have this directory name.
+    pub(crate) fn cached(name: &str) -> Option<RepoName> {
+        name.replace('+', "/").parse().ok()
     }
 
     pub(crate) fn mirrors(&self) -> PathBuf {
         self.root.join("mirrors")
     }
 
-    pub(crate) fn mirror(&self, repo: &RepoName) -> PathBuf {
-        self.mirrors().join(format!("{}.git", flat(repo)))
+    pub(crate) fn mirror(&self, name: &MirrorName) -> PathBuf {
+        self.mirrors().join(format!("{}.git", name.0))
     }
 
-    pub(crate) fn mirror_lock(&self, repo: &RepoName) -> PathBuf {
-        self.mirrors().join(format!("{}.lock", flat(repo)))
+    pub(crate) fn mirror_lock(&self, name: &MirrorName) -> PathBuf {
+        self.mirrors().join(format!("{}.lock", name.0))
     }
 
     pub(crate) fn worktree(&self, run: RunKey) -> PathBuf {
@@ -172,6 +172,33 @@ impl StateDir {
     }
 }
 
+/// The name of a mirror's directory. Mirrors are kept by the identity of their repository: two repositories of one name
+/// share nothing, and one repository with two names is mirrored once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MirrorName(String);
+
+impl MirrorName {
+    pub(crate) fn of(identity: &RepoIdentity) -> Self {
+        Self(identity.file_name())
+    }
+
+    /// A mirror that is kept by the name of its repository: worktrees that record no identity borrow from such a one.
+    pub(crate) fn by_repo(repo: &RepoName) -> Self {
+        Self(flat(repo))
+    }
+
+    /// The mirror that is kept in a directory of this name.
+    pub(crate) fn in_directory(name: &str) -> Option<Self> {
+        name.strip_suffix(".git").map(|name| Self(name.to_owned()))
+    }
+}
+
+impl std::fmt::Display for MirrorName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// `acme/notes` as one file name. `+` is in no repository's name, so two names never meet.
 fn flat(repo: &RepoName) -> String {
     repo.as_str().replace('/', "+")
@@ -186,8 +213,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let state = StateDir::new(root.path()).unwrap();
 
-        let outer = state.mirror(&"acme".parse().unwrap());
-        let inner = state.mirror(&"acme.git/notes".parse().unwrap());
+        let outer = state.mirror(&MirrorName::by_repo(&"acme".parse().unwrap()));
+        let inner = state.mirror(&MirrorName::by_repo(&"acme.git/notes".parse().unwrap()));
 
         assert!(!inner.starts_with(&outer), "{inner:?} is inside {outer:?}");
     }

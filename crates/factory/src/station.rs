@@ -13,6 +13,7 @@ mod lookout;
 mod nonce;
 mod pace;
 mod polling;
+mod probing;
 mod promoting;
 mod recovery;
 mod remotes;
@@ -26,13 +27,12 @@ mod upkeep;
 mod vicinity;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Capability, Clock, DispatchSeq, EngineHealth, Entropy, Flags, InstanceId, JobId, RepoName, Timestamp,
-    UnavailableRepo,
+    Capability, Checkpoint, Clock, DispatchSeq, EngineHealth, Entropy, Flags, InstanceId, JobId, RepoIdentity,
+    RepoName, Timestamp, UnavailableRepo,
 };
 use protocol::{Client, ClientError, Heartbeat, HeartbeatAnswer};
 use tokio::sync::{Notify, watch};
@@ -53,6 +53,7 @@ use crate::host::Host;
 use crate::mirror::Mirror;
 use crate::outbox::Outbox;
 use crate::process::{AccountError, Environment, Launcher};
+use crate::repository::Repository;
 use crate::runs::Runs;
 use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
@@ -279,14 +280,15 @@ impl Station {
     async fn heartbeat(&self) -> Result<HeartbeatAnswer, ClientError> {
         let _turn = self.speaking.lock().await;
         let detected = self.detected.lock().clone();
+        let unavailable_repos = self.unavailable_repos(&detected);
         let engines = self.engine_health(detected.engines);
-        let unavailable_repos = self.unavailable_repos(&detected.absent_repos);
         let is_usable = |repo: &RepoName| !unavailable_repos.contains_key(repo);
         let closed: BTreeSet<Capability> = unavailable_repos.keys().map(Capability::repo).collect();
         let beat = Heartbeat {
             instance: self.instance,
             capabilities: detected.capabilities.difference(&closed).cloned().collect(),
             repos: detected.repos.into_iter().filter(is_usable).collect(),
+            repo_identities: detected.identities,
             clones: false,
             unavailable_repos,
             seat_limit: self.seats_offered(),
@@ -307,11 +309,13 @@ impl Station {
     }
 
     /// The repositories that are configured and cannot be used: their remotes are not there, or do not let this machine in.
-    fn unavailable_repos(&self, absent: &BTreeMap<RepoName, PathBuf>) -> BTreeMap<RepoName, UnavailableRepo> {
+    fn unavailable_repos(&self, detected: &Detected) -> BTreeMap<RepoName, UnavailableRepo> {
         let since = self.clock.now();
         let mut unavailable = self.remotes.listed();
-        for (repo, directory) in absent {
-            let message = format!("{} does not exist", directory.display());
+        let absent = detected.absent_repos.iter();
+        let absent = absent.map(|(repo, directory)| (repo, format!("{} does not exist", directory.display())));
+        let unusable = detected.unusable_repos.iter().map(|(repo, why)| (repo, why.clone()));
+        for (repo, message) in absent.chain(unusable) {
             unavailable.entry(repo.clone()).or_insert(UnavailableRepo { message, since });
         }
         unavailable
@@ -326,6 +330,11 @@ impl Station {
             tools: declared.tools,
         };
         let found = detect_again(&config, &self.engines, &self.environment, &self.launcher, &self.tools).await;
+        let told = self.detected.lock().broken_tools.clone();
+        for (tool, broken) in found.broken_tools.iter().filter(|(tool, broken)| told.get(*tool) != Some(*broken)) {
+            let (program, message, remedy) = (broken.program.display(), &broken.message, &broken.remedy);
+            info!("Tool `{tool}` is not advertised: {program} fails as agents would run it: {message} ({remedy})");
+        }
         let known = self.detected.lock().absent_repos.clone();
         for (repo, folder) in found.absent_repos.iter().filter(|(repo, _)| !known.contains_key(*repo)) {
             warn!("Repository `{repo}` is not offered until its folder {} is there", folder.display());
@@ -347,9 +356,25 @@ impl Station {
                 RepoConfig::at(path.to_string_lossy(), base)
             }
         };
-        let mirror = self.host.mirror(repo, &config).map_err(NoRepo::Unusable)?;
+        let unusable = |source| NoRepo::Unusable(Error::Remote { repo: repo.clone(), source });
+        let repository = Repository::of(&config).map_err(unusable)?;
+        // The forge is asked about the remote, not about a clone of it.
+        let config = RepoConfig { url: repository.url().to_owned(), ..config };
+        let mirror = Mirror::new(self.host.clone(), repo.clone(), repository, &config);
         let named = self.forges.config();
         Ok((mirror.named(named.branch(repo).cloned(), named.author(repo).cloned()), config))
+    }
+
+    /// Whether work that was pushed to one repository can be continued with this mirror: only if it is the same one.
+    fn check_repository(&self, mirror: &Mirror, pushed: Option<&Checkpoint>) -> Result<(), NoRepo> {
+        match pushed.and_then(|pushed| pushed.repository.as_ref()) {
+            Some(wanted) if wanted != mirror.identity() => Err(NoRepo::Other {
+                repo: mirror.repo().clone(),
+                wanted: wanted.clone(),
+                found: mirror.identity().clone(),
+            }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Brings a mirror up to date. When it is first made, the forge is asked how large the repository is.
@@ -393,6 +418,8 @@ impl Station {
 enum NoRepo {
     #[error("this factory does not have repository `{0}`")]
     NotHere(RepoName),
+    #[error("the saved work of this job is in {wanted}, and `{repo}` is {found} on this factory")]
+    Other { repo: RepoName, wanted: RepoIdentity, found: RepoIdentity },
     #[error(transparent)]
     Unusable(Error),
 }

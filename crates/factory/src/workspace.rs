@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::{BranchName, Checkpoint, Clock, CommitSha, RepoName};
+use domain::{BranchName, Checkpoint, Clock, CommitSha, RepoIdentity, RepoName};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Identity;
@@ -19,7 +19,7 @@ use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
 use crate::run_key::RunKey;
-use crate::state::StateDir;
+use crate::state::{MirrorName, StateDir};
 
 /// The file that an agent may leave the pull request's text in. It is never committed.
 pub(crate) const PR_BODY: &str = ".aq_pr.md";
@@ -63,6 +63,9 @@ struct Notes {
     /// Whether some of its files are in large file storage.
     #[serde(default)]
     large_files: bool,
+    /// Which repository it is of; `None` in notes of versions that kept mirrors by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    identity: Option<RepoIdentity>,
 }
 
 /// What was saved of a worktree last, so that nothing is pushed twice.
@@ -102,6 +105,16 @@ impl Worktree {
     /// The repository it is of.
     pub fn repo(&self) -> &RepoName {
         &self.notes.repo
+    }
+
+    /// Which repository that is, if it was recorded.
+    pub(crate) fn identity(&self) -> Option<&RepoIdentity> {
+        self.notes.identity.as_ref()
+    }
+
+    /// The mirror whose objects it borrows.
+    pub(crate) fn mirror(&self) -> MirrorName {
+        self.identity().map_or_else(|| MirrorName::by_repo(self.repo()), MirrorName::of)
     }
 
     /// The branch that the work started from.
@@ -201,7 +214,8 @@ impl Mirror {
         let layout = self.layout(run, base, start).await?;
         let large_files = self.needs_large_files(&layout.content).await?;
         let (repo, base) = (self.repo.clone(), base.clone());
-        let notes = Notes { v: 1, repo, base, fork: layout.fork, start: layout.head, large_files };
+        let identity = Some(self.identity().clone());
+        let notes = Notes { v: 1, repo, base, fork: layout.fork, start: layout.head, large_files, identity };
         let state = &self.host.state;
         let worktree = Worktree { run, path: state.worktree(run), desk: state.desk(run), notes };
         for folder in [&worktree.path, &worktree.desk] {
@@ -321,4 +335,21 @@ fn agent_config(identity: &Identity, large_files: bool) -> String {
         quoted(identity.name()),
         quoted(identity.email())
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_without_an_identity_lead_to_a_mirror_by_name() {
+        let sha = "0123456789012345678901234567890123456789";
+        let notes = format!(r#"{{"v":1,"repo":"acme/notes","base":"main","fork":"{sha}","start":"{sha}"}}"#);
+        let run = RunKey { job: "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap(), epoch: domain::Epoch(1) };
+        let notes = serde_json::from_str(&notes).unwrap();
+
+        let worktree = Worktree { run, path: PathBuf::new(), desk: PathBuf::new(), notes };
+
+        assert_eq!(worktree.mirror().to_string(), "acme+notes");
+    }
 }

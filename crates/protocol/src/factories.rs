@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Capability, ClaimNonce, EngineHealth, EngineName, FactoryId, Flags, InstanceId, JobId, RepoName, Timestamp,
-    UnavailableRepo,
+    Capability, ClaimNonce, EngineHealth, EngineName, FactoryId, Flags, InstanceId, JobId, RepoIdentity, RepoName,
+    Timestamp, UnavailableRepo,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -61,6 +61,10 @@ pub struct Heartbeat {
     /// Repositories that it is configured with and cannot use for now. None of them is among `repos`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable_repos: BTreeMap<RepoName, UnavailableRepo>,
+    /// Which repository each of `repos` is: the normalised URL of its remote. Work that was saved in one repository goes
+    /// only to factories that have the same one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub repo_identities: BTreeMap<RepoName, RepoIdentity>,
     /// Jobs at one time.
     pub seat_limit: u32,
     /// By engine, where fewer.
@@ -129,6 +133,9 @@ pub struct FactoryView {
     pub engines: Vec<EngineHealth>,
     /// Repositories that are there.
     pub repos: BTreeSet<RepoName>,
+    /// Which repository each of them is: the normalised URL of its remote.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub repo_identities: BTreeMap<RepoName, RepoIdentity>,
     /// Jobs at one time.
     pub seat_limit: u32,
     /// What its seats are used for.

@@ -130,7 +130,7 @@ impl Draft<'_> {
             None => Some(&cohort.by_load),
         };
         let holders = needs.repo.and_then(|repo| first(cohort.holders.get(&repo)));
-        let any_will_do = kind.clones() || needs.shape.repo.is_none();
+        let any_will_do = needs.may_be_cloned(kind) || needs.shape.repo.is_none();
         [holders, if any_will_do { first(all) } else { None }]
     }
 

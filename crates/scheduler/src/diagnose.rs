@@ -93,7 +93,7 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
 
 /// No factory has the repository, or those that are configured with it cannot reach its remote.
 fn no_factory_has(draft: &Draft, needs: &Needs, repo: &RepoName) -> Unplaced {
-    let product = &needs.shape.product;
+    let (product, identity) = (&needs.shape.product, needs.shape.identity.as_ref());
     let serving = draft.view.fleet.iter().filter(|state| state.products.is_empty() || state.products.contains(product));
     let unavailable = serving.into_iter().find_map(|state| {
         let found = state.factory.unavailable_repos.get(repo)?;
@@ -101,7 +101,10 @@ fn no_factory_has(draft: &Draft, needs: &Needs, repo: &RepoName) -> Unplaced {
     });
     match unavailable {
         Some((factory, message)) => Unplaced::RemoteUnavailable { repo: repo.clone(), factory, message },
-        None => Unplaced::NoFactoryHasRepo { repo: repo.clone() },
+        None => match identity.filter(|_| draft.view.fleet.repo(repo, None).is_some()) {
+            Some(identity) => Unplaced::RepoDiffers { repo: repo.clone(), identity: identity.clone() },
+            None => Unplaced::NoFactoryHasRepo { repo: repo.clone() },
+        },
     }
 }
 
@@ -141,7 +144,7 @@ fn no_factory_offers(draft: &Draft, needs: &Needs) -> Unplaced {
     let nearest = nearest(draft, needs);
     let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
     let offered = |token: &Capability| match repo_of_token(token) {
-        Some(repo) => draft.view.fleet.repo(&repo).is_some(),
+        Some(repo) => draft.view.fleet.repo(&repo, None).is_some(),
         None => draft.view.fleet.kinds().token(token).is_some(),
     };
     let mut nowhere: Vec<Capability> = needed.filter(|token| !offered(token)).collect();

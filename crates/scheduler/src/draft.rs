@@ -139,7 +139,7 @@ impl<'a> Draft<'a> {
         let repo = needs.shape.repo.as_ref();
         RepoFit {
             tokens: needs.held.iter().copied().all(&has),
-            there: kind.clones() || repo.is_none() || needs.repo.is_some_and(&has),
+            there: needs.may_be_cloned(kind) || repo.is_none() || needs.repo.is_some_and(&has),
             free: repo.is_none_or(|repo| !self.is_saturated(factory, repo)),
         }
     }

@@ -1,6 +1,6 @@
 //! Who does short work that takes no seat.
 
-use domain::{FactoryId, ProductId, RepoName};
+use domain::{FactoryId, ProductId, Shape};
 
 use crate::fleet::{Cohort, Kind, Presence, Rank, RepoId, Standing};
 use crate::view::FleetView;
@@ -8,11 +8,14 @@ use crate::view::FleetView;
 /// A live factory for a short piece of work on a repository, such as moving a branch [F5].
 ///
 /// It takes no seat, so a full factory will do. One that has the repository is preferred to one that would have to
-/// clone it, then the least loaded; `avoid` is taken only if there is nobody else.
-pub fn errand(view: &FleetView, repo: &RepoName, product: &ProductId, avoid: Option<&FactoryId>) -> Option<FactoryId> {
-    let repo = view.fleet.repo(repo);
+/// clone it, then the least loaded; `avoid` is taken only if no other factory can do it. Work that was pushed to one
+/// repository goes only to factories whose repository of that name is the same. `None` also for a job without a
+/// repository.
+pub fn errand(view: &FleetView, shape: &Shape, avoid: Option<&FactoryId>) -> Option<FactoryId> {
+    let repo = view.fleet.repo(shape.repo.as_ref()?, shape.identity.as_ref());
     let least = |allowed: &dyn Fn(&Rank) -> bool| {
-        let offers = groups(view, product).flat_map(|group| group.offers(repo, allowed));
+        let offers =
+            groups(view, &shape.product).flat_map(|group| group.offers(repo, shape.identity.is_none(), allowed));
         offers.min().map(|(_, rank)| rank.factory.clone())
     };
     least(&|rank| Some(&rank.factory) != avoid).or_else(|| least(&|_| true))
@@ -45,11 +48,12 @@ impl<'a> Group<'a> {
     fn offers(
         &self,
         repo: Option<RepoId>,
+        any_clone: bool,
         allowed: &dyn Fn(&Rank) -> bool,
     ) -> impl Iterator<Item = (Effort, &'a Rank)> + use<'a> {
         let first = |mut ranks: std::collections::btree_set::Iter<'a, Rank>| ranks.find(|rank| allowed(rank));
         let holder = repo.and_then(|repo| self.cohort.holders.get(&repo)).and_then(|ranks| first(ranks.iter()));
-        let clones = self.kind.clones() && !self.standing.disk_low;
+        let clones = any_clone && self.kind.clones() && !self.standing.disk_low;
         let cloner = if clones { first(self.cohort.by_load.iter()) } else { None };
         let holder = holder.map(|rank| (Effort::Nothing, rank));
         holder.into_iter().chain(cloner.map(|rank| (Effort::Clone, rank)))

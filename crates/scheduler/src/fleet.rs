@@ -7,7 +7,7 @@ mod ledger;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Capability, EngineName, Factory, FactoryId, JobId, ProductId, RepoName};
+use domain::{Capability, EngineName, Factory, FactoryId, JobId, ProductId, RepoIdentity, RepoName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -78,7 +78,7 @@ pub struct Seat {
 pub struct Fleet {
     members: BTreeMap<FactoryId, Member>,
     index: Index,
-    repo_ids: Interner<RepoName>,
+    repo_ids: Interner<RepoKey>,
     ledger: Ledger,
 }
 
@@ -99,6 +99,9 @@ pub(crate) struct Member {
     pub(crate) standing: Standing,
     pub(crate) rank: Rank,
 }
+
+/// A repository by its name, whichever it is, or by its name and identity.
+pub(crate) type RepoKey = (RepoName, Option<RepoIdentity>);
 
 /// Names a repository while some factory has it. Decisions never depend on its value.
 pub(crate) type RepoId = usize;
@@ -218,9 +221,9 @@ impl Fleet {
         &self.index.kinds
     }
 
-    /// A repository that some factory has.
-    pub(crate) fn repo(&self, repo: &RepoName) -> Option<RepoId> {
-        self.repo_ids.id(repo)
+    /// A repository that some factory has; only the one of that identity, where one is named.
+    pub(crate) fn repo(&self, repo: &RepoName, identity: Option<&RepoIdentity>) -> Option<RepoId> {
+        self.repo_ids.id(&(repo.clone(), identity.cloned()))
     }
 
     pub(crate) fn used_at(&self, factory: &FactoryId) -> &Used {
@@ -275,10 +278,15 @@ pub(crate) fn saturated_repos<'a>(factory: &'a Factory, used: &'a Used) -> impl 
     factory.repo_seats.iter().filter(|(repo, limit)| used.repos.of(repo) >= **limit).map(|(repo, _)| repo)
 }
 
-/// A repository is there if the factory lists it or advertises its token.
-fn repos_of(state: &FactoryState) -> BTreeSet<RepoName> {
-    let advertised = state.factory.capabilities.iter().filter_map(repo_of_token);
-    state.factory.repos.iter().cloned().chain(advertised).collect()
+/// A repository is there if the factory lists it or advertises its token: by its name, and by its name with the identity
+/// that the factory reports.
+fn repos_of(state: &FactoryState) -> BTreeSet<RepoKey> {
+    let factory = &state.factory;
+    let advertised = factory.capabilities.iter().filter_map(repo_of_token);
+    let names: BTreeSet<RepoName> = factory.repos.iter().cloned().chain(advertised).collect();
+    let identified = |repo: &RepoName| Some((repo.clone(), Some(factory.repo_identities.get(repo)?.clone())));
+    let identified: Vec<RepoKey> = names.iter().filter_map(identified).collect();
+    names.into_iter().map(|repo| (repo, None)).chain(identified).collect()
 }
 
 /// The repository that a token of the family `repo` names.

@@ -58,7 +58,7 @@ impl<'a> Needs<'a> {
             tokens: Vec::with_capacity(shape.capabilities.len()),
             unknown: false,
             held: Vec::new(),
-            repo: shape.repo.as_ref().and_then(|repo| view.fleet.repo(repo)),
+            repo: shape.repo.as_ref().and_then(|repo| view.fleet.repo(repo, shape.identity.as_ref())),
             asked: Vec::with_capacity(shape.capabilities.len() + shape.engines.len()),
         };
         needs.look_up(view.fleet);
@@ -103,10 +103,16 @@ impl<'a> Needs<'a> {
         resting
     }
 
+    /// Whether a factory that may clone will do without having the repository: what it would clone is not known, so not
+    /// for work that is saved in a certain one.
+    pub(crate) fn may_be_cloned(&self, kind: &Kind) -> bool {
+        kind.clones() && self.shape.identity.is_none()
+    }
+
     fn look_up(&mut self, fleet: &Fleet) {
         for capability in &self.shape.capabilities {
             let known = match repo_of_token(capability) {
-                Some(repo) => fleet.repo(&repo).map(|repo| self.held.push(repo)),
+                Some(repo) => fleet.repo(&repo, None).map(|repo| self.held.push(repo)),
                 None => fleet.kinds().token(&capability.clone().canonical()).map(|token| self.tokens.push(token)),
             };
             self.unknown |= known.is_none();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use domain::{Capability, EngineName, FactoryId, ProductId, RepoName, UsageWindow};
+use domain::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName, UsageWindow};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -40,6 +40,15 @@ pub enum Unfit {
     NoRepo {
         /// The repository.
         repo: RepoName,
+    },
+    /// Work of the job is saved in another repository of that name.
+    RepoDiffers {
+        /// The repository's name.
+        repo: RepoName,
+        /// The repository that the work is saved in.
+        wanted: RepoIdentity,
+        /// The one that the factory has, as far as it reports that.
+        found: Option<RepoIdentity>,
     },
     /// It has the repository and cannot reach its remote.
     RemoteUnavailable {
@@ -121,7 +130,12 @@ impl Unfit {
                 missing.into_iter().map(|capability| Self::Lacks { capability }).collect()
             }
             Gate::Engine => vec![Self::RunsNoEngine { engines: shape.engines.clone() }],
-            Gate::Repo => shape.repo.clone().map(|repo| Self::without_repo(member, repo)).into_iter().collect(),
+            Gate::Repo => shape
+                .repo
+                .clone()
+                .map(|repo| Self::without_repo(member, repo, shape.identity.as_ref()))
+                .into_iter()
+                .collect(),
             Gate::Scope => vec![Self::OutOfScope { product: shape.product.clone() }],
             Gate::There => vec![Self::Away { presence: candidate.standing.presence }],
             Gate::Heard => vec![Self::Warming],
@@ -142,9 +156,16 @@ impl Unfit {
         }
     }
 
-    fn without_repo(member: &Member, repo: RepoName) -> Self {
-        match member.state.factory.unavailable_repos.get(&repo) {
-            Some(unavailable) => Self::RemoteUnavailable { repo, message: unavailable.message.clone() },
+    fn without_repo(member: &Member, repo: RepoName, identity: Option<&RepoIdentity>) -> Self {
+        let factory = &member.state.factory;
+        if let Some(unavailable) = factory.unavailable_repos.get(&repo) {
+            return Self::RemoteUnavailable { repo, message: unavailable.message.clone() };
+        }
+        match identity.filter(|_| member.has_repo(&repo)) {
+            Some(wanted) => {
+                let found = factory.repo_identities.get(&repo).cloned();
+                Self::RepoDiffers { repo, wanted: wanted.clone(), found }
+            }
             None => Self::NoRepo { repo },
         }
     }
@@ -175,6 +196,15 @@ impl fmt::Display for Unfit {
             Self::Lacks { capability } => write!(f, "lacks `{capability}`"),
             Self::RunsNoEngine { engines } => write!(f, "does not run {}", Names::any(engines)),
             Self::NoRepo { repo } => write!(f, "does not have `{repo}` and may not clone it"),
+            Self::RepoDiffers { repo, wanted, found: Some(found) } => {
+                write!(f, "has {found} as `{repo}`, and the saved work of this job is in {wanted}")
+            }
+            Self::RepoDiffers { repo, wanted, found: None } => {
+                write!(
+                    f,
+                    "does not report which repository its `{repo}` is, and the saved work of this job is in {wanted}"
+                )
+            }
             Self::RemoteUnavailable { repo, message } => write!(f, "cannot reach the remote of `{repo}`: {message}"),
             Self::OutOfScope { product } => write!(f, "may not work for `{product}`"),
             Self::Away { presence: Presence::Down } => f.write_str("is down"),

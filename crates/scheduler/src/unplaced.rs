@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use domain::{Capability, EngineName, FactoryId, ProductId, RepoName, UsageWindow};
+use domain::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName, UsageWindow};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -31,6 +31,13 @@ pub enum Unplaced {
     NoFactoryHasRepo {
         /// The repository.
         repo: RepoName,
+    },
+    /// Work of the job is saved in one repository, and the factories that would fit have another one of that name.
+    RepoDiffers {
+        /// The repository's name.
+        repo: RepoName,
+        /// The repository that the work is saved in.
+        identity: RepoIdentity,
     },
     /// Of those that would fit, none can reach the repository's remote.
     RemoteUnavailable {
@@ -133,6 +140,7 @@ impl Unplaced {
             Self::NoFactoryOffers { .. } => "no_factory_offers",
             Self::NoFactoryRunsEngine { .. } => "no_factory_runs_engine",
             Self::NoFactoryHasRepo { .. } => "no_factory_has_repo",
+            Self::RepoDiffers { .. } => "repo_differs",
             Self::RemoteUnavailable { .. } => "remote_unavailable",
             Self::OutOfScope { .. } => "out_of_scope",
             Self::Away { .. } => "away",
@@ -158,6 +166,7 @@ impl Unplaced {
             | Self::NoFactoryOffers { .. }
             | Self::NoFactoryRunsEngine { .. }
             | Self::NoFactoryHasRepo { .. }
+            | Self::RepoDiffers { .. }
             | Self::RemoteUnavailable { .. }
             | Self::OutOfScope { .. }
             | Self::Away { .. }
@@ -190,6 +199,11 @@ impl fmt::Display for Unplaced {
             Self::NoFactoryHasRepo { repo } => write!(
                 f,
                 "no factory that fits has `{repo}` or may clone it: add it to one, by `[factory.repos]` in its giga.toml or as a clone in its `repo_base`"
+            ),
+            Self::RepoDiffers { repo, identity } => write!(
+                f,
+                "the saved work of this job is in {identity}, and the `{repo}` of every eligible factory is another \
+                 repository: connect a factory whose `{repo}` is {identity}, or start over with `giga requeue --fresh`"
             ),
             Self::RemoteUnavailable { repo, factory, message } => write!(
                 f,

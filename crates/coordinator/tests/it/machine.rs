@@ -102,6 +102,7 @@ impl Machine {
             repos: self.offers.repos.clone(),
             clones: false,
             unavailable_repos: Default::default(),
+            repo_identities: Default::default(),
             seat_limit: self.offers.seats,
             engine_seats: self.offers.engine_seats.clone(),
             repo_seats: BTreeMap::new(),
@@ -301,7 +302,8 @@ impl Machine {
 }
 
 pub(crate) fn checkpoint(grip: Grip, sha: &CommitSha) -> Checkpoint {
-    Checkpoint { git_ref: format!("aq/wip/{}", grip.job), sha: sha.clone(), session: None, epoch: grip.epoch }
+    let git_ref = format!("aq/wip/{}", grip.job);
+    Checkpoint { git_ref, sha: sha.clone(), session: None, epoch: grip.epoch, repository: None }
 }
 
 pub(crate) fn sha(n: u32) -> CommitSha {

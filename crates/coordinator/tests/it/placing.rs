@@ -164,3 +164,22 @@ async fn a_factory_that_says_goodbye_is_offered_nothing_more() {
     fleet.dispatch().await;
     assert_eq!(fleet.job(job).await.target_factory_id, Some(leaver.id.clone()));
 }
+
+#[tokio::test]
+async fn a_manifest_names_a_repository_by_its_identity() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let tracker: domain::RepoName = "tracker".parse().unwrap();
+    let identity: domain::RepoIdentity = "github.com/acme/notes".parse().unwrap();
+    let beat = mac.heartbeat(protocol::PROTOCOL_VERSION);
+    let repo_identities = [(tracker.clone(), identity)].into();
+    let beat = protocol::Heartbeat { repos: [tracker.clone()].into(), repo_identities, ..beat };
+    fleet.coordinator.heartbeat(&mac.who, beat).await.unwrap();
+    let body = |repo: &str| format!("---\ntitle: Work\nrepo: {repo}\n---\nPlease.\n");
+
+    let named = fleet.submit(&body("github.com/acme/notes")).await;
+    let unknown = fleet.submit(&body("github.com/acme/other")).await;
+
+    assert_eq!(fleet.job(named).await.repo, Some(tracker));
+    assert_eq!(fleet.job(unknown).await.repo, Some("github.com/acme/other".parse().unwrap()));
+}

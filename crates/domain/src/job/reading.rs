@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Job, Submission};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
-use crate::names::{CommitSha, FactoryId, ProductId};
+use crate::names::{CommitSha, FactoryId, ProductId, RepoIdentity};
 use crate::pull_request::PullRequest;
 use crate::run::{Run, Spent};
 use crate::shape::{Shape, ShapeKey};
@@ -211,7 +211,13 @@ impl Job {
             capabilities,
             engines: self.submission.spec.engines.clone(),
             pin: self.state.pin.clone(),
+            identity: self.repository().cloned(),
         }
+    }
+
+    /// The repository that its saved or completed work was pushed to.
+    pub fn repository(&self) -> Option<&RepoIdentity> {
+        self.state.checkpoint.as_ref()?.repository.as_ref()
     }
 
     /// The short name of its shape.

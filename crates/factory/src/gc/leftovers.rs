@@ -59,8 +59,7 @@ impl Gc {
         }
         for product in entries(&caches)? {
             for path in entries(&product)? {
-                let name = path.file_name().map(|name| format!("{}.git", name.to_string_lossy()));
-                let repo = name.as_deref().and_then(StateDir::mirrored);
+                let repo = path.file_name().and_then(|name| StateDir::cached(&name.to_string_lossy()));
                 let is_configured = repo.is_none_or(|repo| self.repos.contains_key(&repo));
                 if !is_configured && self.is_idle(GcKind::Cache, &path) {
                     plan.leftovers.push(self.leftover(GcKind::Cache, path));

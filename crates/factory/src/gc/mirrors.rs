@@ -4,20 +4,21 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use domain::RepoName;
-
 use super::report::{GcItem, GcKind, GcReport, Kept};
 use super::worktrees::modified;
 use super::{Gc, GcPlan};
 use crate::disk::{folder_bytes, remove_file, remove_folder};
 use crate::error::Error;
 use crate::lock::FileLock;
-use crate::state::StateDir;
+use crate::mirror::Mirror;
+use crate::state::MirrorName;
 
 /// A mirror that can go, or be packed.
 #[derive(Debug)]
 pub(super) struct IdleMirror {
-    repo: RepoName,
+    name: MirrorName,
+    /// What people are shown: the repository's name while it is configured.
+    shown: String,
     bytes: u64,
     fate: Fate,
 }
@@ -39,17 +40,18 @@ impl IdleMirror {
             Fate::Remove => (self.bytes, "its repository is not configured here any more"),
             Fate::Pack => (0, "it was packed"),
         };
-        GcItem { kind: GcKind::Mirror, name: self.repo.to_string(), bytes, why: why.to_owned() }
+        GcItem { kind: GcKind::Mirror, name: self.shown.clone(), bytes, why: why.to_owned() }
     }
 }
 
 impl Gc {
     pub(super) fn plan_mirrors(&self, plan: &mut GcPlan) -> Result<(), Error> {
-        for repo in self.mirrored()? {
-            let bytes = folder_bytes(&self.host.state.mirror(&repo));
-            match self.fate_of(&repo)? {
-                Ok(fate) => plan.mirrors.push(IdleMirror { repo, bytes, fate }),
-                Err(why) => plan.kept.push(Kept { kind: GcKind::Mirror, name: repo.to_string(), bytes, why }),
+        for name in self.mirrored()? {
+            let bytes = folder_bytes(&self.host.state.mirror(&name));
+            let shown = self.configured(&name).map_or_else(|| name.to_string(), |mirror| mirror.repo().to_string());
+            match self.fate_of(&name)? {
+                Ok(fate) => plan.mirrors.push(IdleMirror { name, shown, bytes, fate }),
+                Err(why) => plan.kept.push(Kept { kind: GcKind::Mirror, name: shown, bytes, why }),
             }
         }
         Ok(())
@@ -57,20 +59,20 @@ impl Gc {
 
     /// Removes or packs a mirror, while nobody else uses it.
     pub(super) async fn tidy_mirror(&self, idle: IdleMirror, report: &mut GcReport) {
-        let (item, repo) = (idle.item(), &idle.repo);
+        let (item, name) = (idle.item(), &idle.name);
         let state = &self.host.state;
-        let lock = match FileLock::try_take(&state.mirror_lock(repo)) {
+        let lock = match FileLock::try_take(&state.mirror_lock(name)) {
             Ok(Some(lock)) => lock,
             Ok(None) => return report.spared(item, "it is in use"),
             Err(error) => return report.spared(item, error.to_string()),
         };
-        if !matches!(self.fate_of(repo), Ok(Ok(fate)) if fate == idle.fate) {
+        if !matches!(self.fate_of(name), Ok(Ok(fate)) if fate == idle.fate) {
             return report.spared(item, "it came into use while it was looked at");
         }
-        let path = state.mirror(repo);
+        let path = state.mirror(name);
         let done = match idle.fate {
             Fate::Remove => remove_folder(&path).map_err(Error::disk("remove", &path)),
-            Fate::Pack => self.pack(repo, &lock).await,
+            Fate::Pack => self.pack(name, &lock).await,
         };
         drop(lock);
         if let Err(error) = done {
@@ -78,28 +80,28 @@ impl Gc {
         }
         if idle.fate == Fate::Remove {
             // Whoever waits for it holds it open, and makes the mirror again.
-            let _ = remove_file(&state.mirror_lock(repo));
+            let _ = remove_file(&state.mirror_lock(name));
         }
         let bytes = idle.bytes.saturating_sub(folder_bytes(&path));
         report.removed(GcItem { bytes, ..item });
     }
 
     /// Packs what refs lead to; what no ref leads to is left for two weeks, as git has it.
-    async fn pack(&self, repo: &RepoName, lock: &FileLock) -> Result<(), Error> {
-        let Some(mirror) = self.mirror(repo) else { return Ok(()) };
-        self.host.clear_mirror(repo, lock)?;
+    async fn pack(&self, name: &MirrorName, lock: &FileLock) -> Result<(), Error> {
+        let Some(mirror) = self.configured(name) else { return Ok(()) };
+        self.host.clear_mirror(name, lock)?;
         // Its settings could name a program that is asked what to keep.
         mirror.seal()?;
         Ok(mirror.call("gc").under(lock).args(["--quiet"]).done().await?)
     }
 
     /// What can be done about a mirror, or why nothing.
-    fn fate_of(&self, repo: &RepoName) -> Result<Result<Fate, String>, Error> {
-        if self.borrowed()?.contains(repo) {
+    fn fate_of(&self, name: &MirrorName) -> Result<Result<Fate, String>, Error> {
+        if self.borrowed()?.contains(name) {
             return Ok(Err("worktrees borrow from it".to_owned()));
         }
-        let path = self.host.state.mirror(repo);
-        if self.repos.contains_key(repo) {
+        let path = self.host.state.mirror(name);
+        if self.configured(name).is_some() {
             let loose = fs::read_dir(path.join("objects")).map_or(0, |fans| {
                 fans.flatten()
                     .filter(|fan| fan.file_name().len() == 2)
@@ -109,31 +111,36 @@ impl Gc {
             return Ok(if loose > LOOSE_MAX { Ok(Fate::Pack) } else { Err("its repository is configured".to_owned()) });
         }
         let now = Duration::from_millis(u64::try_from(self.host.clock.now().as_millis()).unwrap_or(0));
-        let used = [self.host.state.mirror_lock(repo), path].iter().filter_map(|path| modified(path)).max();
+        let used = [self.host.state.mirror_lock(name), path].iter().filter_map(|path| modified(path)).max();
         let idle_for = used.map_or(Duration::ZERO, |used| now.saturating_sub(used));
         Ok(if idle_for >= self.retention { Ok(Fate::Remove) } else { Err("it was in use not long ago".to_owned()) })
     }
 
-    /// Repositories of which a worktree is here. A folder that does not say which keeps them all.
-    fn borrowed(&self) -> Result<BTreeSet<RepoName>, Error> {
+    /// The mirror of a configured repository that has this name.
+    fn configured(&self, name: &MirrorName) -> Option<Mirror> {
+        self.repos.keys().filter_map(|repo| self.mirror(repo)).find(|mirror| mirror.name() == name)
+    }
+
+    /// Mirrors that a worktree borrows from. A directory that does not say which keeps them all.
+    fn borrowed(&self) -> Result<BTreeSet<MirrorName>, Error> {
         let mut borrowed = BTreeSet::new();
         for run in self.host.worktrees()? {
             match self.host.worktree(run)? {
-                Some(worktree) => drop(borrowed.insert(worktree.repo().clone())),
+                Some(worktree) => drop(borrowed.insert(worktree.mirror())),
                 None => borrowed.extend(self.mirrored()?),
             }
         }
         Ok(borrowed)
     }
 
-    fn mirrored(&self) -> Result<Vec<RepoName>, Error> {
+    fn mirrored(&self) -> Result<Vec<MirrorName>, Error> {
         let folder = self.host.state.mirrors();
-        let mut repos = Vec::new();
+        let mut names = Vec::new();
         for entry in fs::read_dir(&folder).map_err(Error::disk("list", &folder))? {
             let name = entry.map_err(Error::disk("list", &folder))?.file_name();
-            repos.extend(name.to_str().and_then(StateDir::mirrored));
+            names.extend(name.to_str().and_then(MirrorName::in_directory));
         }
-        repos.sort();
-        Ok(repos)
+        names.sort();
+        Ok(names)
     }
 }

@@ -146,7 +146,7 @@ impl Gc {
             // Without notes nothing ran in it but a job that has no repository, whose files nobody asked for.
             return Ok(Holdings::Nothing);
         };
-        let Some(mirror) = self.mirror(worktree.repo()) else { return Ok(Holdings::Unknown) };
+        let Some(mirror) = self.mirror_of(&worktree) else { return Ok(Holdings::Unknown) };
         let snapshot = mirror.snapshot(&worktree).await?;
         if let Some(left) = snapshot.left_out.into_iter().next() {
             return Ok(Holdings::Unsavable(left));
@@ -166,7 +166,7 @@ impl Gc {
     /// Saves what a folder holds where the next one finds it: under the run's own ref, which nothing ships from.
     async fn rescue(&self, run: RunKey) -> Result<(), Error> {
         let Some(worktree) = self.host.worktree(run)? else { return Ok(()) };
-        let Some(mirror) = self.mirror(worktree.repo()) else {
+        let Some(mirror) = self.mirror_of(&worktree) else {
             return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
         };
         match mirror.checkpoint_anew(&worktree).await? {

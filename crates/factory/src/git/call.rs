@@ -293,6 +293,35 @@ mod tests {
     }
 
     #[test]
+    fn the_operators_helpers_are_asked_by_commands_that_talk_to_a_network() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(".gitconfig"), "[credential]\n\thelper = mine\n").unwrap();
+        let path = std::env::var_os("PATH").unwrap();
+        let operator = crate::git::OperatorAccess::read(&path, Some(home.path().to_owned()));
+        let empty = Path::new("/empty");
+        let git = Git::new(&path, empty, GitConfig::default(), Identity::default(), &Limits::default());
+        let git = git.with_access_of(operator);
+        let network = Remote::parse("https://forge.example/a.git").unwrap();
+        let login = Remote::parse("https://me:hunter2@forge.example/a.git").unwrap();
+        let local = Remote::parse("/srv/a.git").unwrap();
+        let asks = |call: Call<'_>| {
+            let command = call.command().unwrap();
+            let args: Vec<String> = command.as_std().get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+            let variables: Vec<_> = command.as_std().get_envs().filter_map(|(_, value)| value).collect();
+            let is_at_home = variables.contains(&home.path().as_os_str());
+            let is_told =
+                variables.contains(&OsStr::new("credential.helper")) && variables.contains(&OsStr::new("mine"));
+            is_at_home && is_told && !args.iter().any(|arg| arg == "credential.helper=")
+        };
+
+        let call = || git.call(Path::new("/mirror"), "fetch");
+        assert!(asks(call().talking_to(&network)));
+        assert!(!asks(call().talking_to(&login)), "a login in the address goes first");
+        assert!(!asks(call().talking_to(&local)) && !asks(call()));
+        assert!(!asks(call().lazily(&network).on_agents_files(None)));
+    }
+
+    #[test]
     fn a_command_on_an_agents_files_has_no_login_and_fetches_nothing_by_itself() {
         let access = GitConfig { ssh_auth_sock: Some("/agent.sock".into()), ..GitConfig::default() };
         let git = Git::new(OsStr::new("/bin"), Path::new("/empty"), access, Identity::default(), &Limits::default());

@@ -3,16 +3,15 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::Call;
+use super::{Call, OperatorAccess};
 use crate::large_files;
 use crate::remote::{Remote, Transport};
 
 /// Whatever a configuration file says, these win. Most of them could otherwise name a program. A remote that has fallen
 /// silent is given up after a minute, also by a git that nobody waits for any more: it may hold a lock.
-const HARDENING: [&str; 20] = [
+const HARDENING: [&str; 18] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
-    "core.sshCommand=ssh -oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=15 -oServerAliveCountMax=4",
     "core.pager=cat",
     "core.editor=false",
     "core.attributesFile=/dev/null",
@@ -20,7 +19,6 @@ const HARDENING: [&str; 20] = [
     "core.alternateRefsCommand=true",
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=60",
-    "credential.helper=",
     "commit.gpgSign=false",
     "push.gpgSign=false",
     "submodule.recurse=false",
@@ -31,6 +29,12 @@ const HARDENING: [&str; 20] = [
     "advice.detachedHead=false",
     "protocol.allow=never",
 ];
+
+/// An ssh that asks no questions and gives up a remote that has fallen silent.
+const SSH: &str = "-oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=15 -oServerAliveCountMax=4";
+
+/// No helper is asked but those that are named after this.
+const NO_HELPERS: &str = "credential.helper=";
 
 /// The name that a partial mirror knows its remote by.
 pub(crate) const PROMISOR: &str = "origin";
@@ -46,6 +50,13 @@ impl Call<'_> {
     /// Every setting of this command, the last word on each.
     pub(super) fn settings(&self) -> Vec<String> {
         let mut settings: Vec<String> = HARDENING.map(str::to_owned).to_vec();
+        let operator = self.operator();
+        let ssh = operator.and_then(OperatorAccess::ssh_command).unwrap_or("ssh");
+        settings.push(format!("core.sshCommand={ssh} {SSH}"));
+        // A login in the address goes before whatever the operator's helpers know.
+        if operator.is_none() || self.login().is_some() {
+            settings.push(NO_HELPERS.to_owned());
+        }
         let asked = self.asked().map(Remote::transport).filter(|asked| *asked != self.transport);
         for transport in std::iter::once(self.transport).chain(asked) {
             settings.extend(allowed(transport).iter().map(|&setting| setting.to_owned()));
@@ -60,11 +71,12 @@ impl Call<'_> {
     }
 
     /// Every variable of this command's environment.
-    pub(super) fn environment(&self) -> Vec<(&'static str, OsString)> {
+    pub(super) fn environment(&self) -> Vec<(String, OsString)> {
         let git = self.git;
+        let home = self.operator().and_then(OperatorAccess::home).unwrap_or(&git.home);
         let mut variables: Vec<(&'static str, OsString)> = vec![
             ("PATH", git.path.clone()),
-            ("HOME", git.home.clone().into()),
+            ("HOME", home.into()),
             ("LC_ALL", "C".into()),
             ("GIT_CONFIG_NOSYSTEM", "1".into()),
             ("GIT_CONFIG_GLOBAL", self.trusted.unwrap_or(Path::new("/dev/null")).into()),
@@ -90,7 +102,14 @@ impl Call<'_> {
         if let Some((user, password)) = self.login() {
             variables.extend([(LOGIN_USER, user.into()), (LOGIN_PASSWORD, password.into())]);
         }
-        variables
+        let operator = self.operator().into_iter().flat_map(OperatorAccess::variables);
+        // What is configured for this factory goes before what its operator has, so it comes later.
+        operator.chain(variables.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
+    }
+
+    /// How the operator's git reaches remotes, for a command that talks to one behind a network.
+    fn operator(&self) -> Option<&OperatorAccess> {
+        (self.transport == Transport::Network && !self.is_alone).then_some(&self.git.operator)
     }
 
     /// Whom git may ask for contents that are not here. It knows whose they are in any case: they are not lost.

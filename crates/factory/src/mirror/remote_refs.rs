@@ -9,6 +9,10 @@ use crate::error::Error;
 use crate::git::{Call, GitError};
 use crate::refs::{OurRef, RefName};
 
+/// The receiving end of a push into a clone in which the operator works.
+const RECEIVE_INTO_CLONE: &str = "--receive-pack=git -c receive.denyCurrentBranch=refuse \
+    -c receive.denyDeleteCurrent=refuse receive-pack";
+
 impl Mirror {
     /// What the remote shows for a ref at this moment.
     pub async fn remote_ref(&self, name: &RefName) -> Result<Option<CommitSha>, Error> {
@@ -103,7 +107,9 @@ impl Mirror {
 
     /// A push to the remote; the caller adds options, then calls [`Mirror::url`] for the address.
     pub(crate) fn push(&self) -> Call<'_> {
-        self.remote_call("push").args(["--quiet", "--no-verify", "--no-signed", "--no-recurse-submodules"])
+        let push = self.remote_call("push").args(["--quiet", "--no-verify", "--no-signed", "--no-recurse-submodules"]);
+        // Whatever the clone's own settings allow, and whatever its operator checks out at this moment.
+        if self.checkout.is_some() { push.arg(RECEIVE_INTO_CLONE) } else { push }
     }
 
     /// The branch of a job whose name is as the repository wants it.

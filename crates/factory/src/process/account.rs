@@ -70,6 +70,11 @@ impl Account {
         Ok(Self { name: name.to_owned(), uid, gid })
     }
 
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its number.
     pub fn uid(&self) -> u32 {
         self.uid

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::config::EnvironmentConfig;
 use crate::run_key::RunKey;
+use crate::toolchains;
 
 /// The whole environment of a program.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
 }
 
-/// Variables that say where and how, never who.
+/// Variables that say where and how, never who. Those that lead to toolchains are passed too.
 const PASSED: [&str; 5] = ["PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR"];
 const PASSED_PREFIX: &str = "LC_";
 /// The factory's own settings, its token among them. Not even an operator passes these on.
@@ -32,7 +33,9 @@ impl Environment {
                 PASSED.contains(&name) || name.starts_with(PASSED_PREFIX) || asked_for
             })
         };
-        let mut kept: BTreeMap<OsString, OsString> = variables.into_iter().filter(|(name, _)| passed(name)).collect();
+        let given: BTreeMap<OsString, OsString> = variables.into_iter().collect();
+        let mut kept: BTreeMap<OsString, OsString> = toolchains::variables(&given, config.home.as_deref()).collect();
+        kept.extend(given.into_iter().filter(|(name, _)| passed(name)));
         kept.insert("TERM".into(), "dumb".into());
         kept.insert("HOME".into(), config.home.as_deref().unwrap_or(empty_home).into());
         let set = config.set.iter().filter(|(name, _)| !is_ours(name));
@@ -85,7 +88,9 @@ mod tests {
         let variables = [
             ("PATH", "/bin"),
             ("LC_ALL", "C"),
-            ("HOME", "/root"),
+            ("HOME", "/nonexistent"),
+            ("RUSTUP_HOME", "/opt/rustup"),
+            ("CARGO_HOME", "/opt/cargo"),
             ("TERM", "xterm"),
             ("AQ_FLEET_TOKEN", "secret"),
             ("SSH_AUTH_SOCK", "/agent"),
@@ -112,6 +117,7 @@ mod tests {
             ("HOME", "/empty"),
             ("LC_ALL", "C"),
             ("PATH", "/bin"),
+            ("RUSTUP_HOME", "/opt/rustup"),
             ("TERM", "dumb"),
         ];
         assert_eq!(shown, expected);

@@ -16,7 +16,6 @@ use super::{StationError, StationSettings};
 use crate::config::{EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
 use crate::process::{Confine, Confinement, Enclosure, Reach, own_homes};
-use crate::remote::Remote;
 use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
@@ -140,13 +139,17 @@ impl StationSettings {
         let credentials = shared.flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
         let credentials = credentials.chain(self.git.askpass.clone()).filter(|path| path.exists());
         let socket = self.git.ssh_auth_sock.clone().filter(|_| Enclosure::keeps_from_sockets());
-        let files = self.hidden.iter().cloned().chain(self.forge.token_file.clone());
+        // The URL of a clone's origin may hold a password or a token.
+        let clones = self.repositories();
+        let clones: Vec<PathBuf> = clones.iter().flat_map(|repository| repository.files_with_login()).collect();
+        let files = self.hidden.iter().cloned().chain(self.forge.token_file.clone()).chain(clones);
         files.chain(credentials).chain(socket).collect()
     }
 
     fn local_remotes(&self) -> impl Iterator<Item = PathBuf> {
-        let remotes = self.repos.values().filter_map(|repo| Remote::parse(&repo.url).ok());
-        remotes.filter_map(|remote| remote.folder().map(Path::to_owned)).chain(self.repo_base.clone())
+        let repositories = self.repositories().into_iter();
+        let folders = repositories.flat_map(|repository| repository.folders().map(Path::to_owned).collect::<Vec<_>>());
+        folders.chain(self.repo_base.clone())
     }
 
     /// The folders that programs are looked for in, by the factory and by what it runs.

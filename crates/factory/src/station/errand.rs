@@ -68,6 +68,9 @@ impl Station {
         let Some(repo) = repo else { return };
         let Ok((mirror, config)) = self.mirror(&repo) else { return };
         let Ok(job) = self.job(run.job).await else { return };
+        if self.check_repository(&mirror, job.checkpoint.as_ref()).is_err() {
+            return;
+        }
         let base = job.base.unwrap_or_else(|| config.base.clone());
         let subject = Subject { job: run.job, product: job.product_id, title: job.title, base, mirror, config };
         self.promote_and_report(&subject, order).await;
@@ -97,6 +100,9 @@ impl Station {
             Err(error) => return failed(&error).into(),
         };
         let mirror = &subject.mirror;
+        if let Err(error) = self.check_repository(mirror, assignment.checkpoint.as_ref()) {
+            return failed(&error).into();
+        }
         if let Err(error) = self.refresh(mirror, &subject.config).await {
             return failed(&error).into();
         }
@@ -190,6 +196,15 @@ pub(super) fn is_restored(order: &PromoteOrder) -> bool {
 async fn ship(mirror: &Mirror, order: &ShipOrder) -> ErrandOutcome {
     match mirror.ship(order).await {
         Ok(Shipped::Merged { .. }) => ErrandOutcome::Done,
+        Ok(Shipped::CheckedOut { path }) => {
+            let (base, branch, path) = (&order.base, mirror.pr_branch(order.job), path.display());
+            let (branch, job) = (branch.short(), order.job);
+            let message = format!(
+                "`{base}` is checked out in {path}, which has no remote, and a factory does not change a branch that is \
+                 checked out: merge it there with `git -C {path} merge {branch}`, then run `giga ship {job}` again"
+            );
+            ErrandOutcome::Impossible { message }
+        }
         Ok(Shipped::Conflict { files }) => ErrandOutcome::Impossible {
             message: format!("merging into `{}` conflicts in {}", order.base, files.join(", ")),
         },

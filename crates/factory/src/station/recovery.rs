@@ -92,6 +92,7 @@ impl Station {
         let Some(repo) = &record.repo else { return Ok(Saved::NothingToSave) };
         let Some(worktree) = self.host.worktree(run)? else { return Ok(Saved::NothingToSave) };
         let (mirror, _) = self.mirror(repo)?;
+        let mirror = mirror.of_worktree(&worktree).ok_or_else(|| mirror.is_not_of(&worktree))?;
         let saved = mirror.checkpoint_anew(&worktree).await;
         match &saved {
             Ok(Saved::Pushed(_) | Saved::NothingToSave) => {}

@@ -93,7 +93,7 @@ impl Station {
     ) -> Option<String> {
         let error = mirror.probe(&name, &config.base).await.err()?;
         let (repo, now) = (mirror.repo().clone(), self.clock.monotonic());
-        let why = self.scrubber.text(&format!("{}: {}", mirror.url(), chain(&error)));
+        let why = self.scrubber.text(&format!("{}: {}", mirror.remote().shown(), chain(&error)));
         warn!("The remote of `{repo}` cannot be used: {why}");
         let found = Unavailable {
             why: why.clone(),
@@ -151,9 +151,10 @@ impl Station {
 
     async fn probe_again(&self, repo: &RepoName, name: &RefName, base: &BranchName) {
         let probed = match self.mirror(repo) {
-            Ok((mirror, _)) => {
-                mirror.probe(name, base).await.map_err(|error| format!("{}: {}", mirror.url(), chain(&error)))
-            }
+            Ok((mirror, _)) => mirror
+                .probe(name, base)
+                .await
+                .map_err(|error| format!("{}: {}", mirror.remote().shown(), chain(&error))),
             Err(error) => Err(error.to_string()),
         };
         let now = self.clock.monotonic();

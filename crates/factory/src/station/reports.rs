@@ -242,7 +242,10 @@ impl Station {
     async fn is_only_copy(&self, run: RunKey) -> bool {
         let Ok(Some(worktree)) = self.host.worktree(run) else { return false };
         match self.mirror(&worktree.repo().clone()) {
-            Ok((mirror, _)) => !mirror.checkpoint(&worktree).await.is_ok_and(|saved| saved.is_whole()),
+            Ok((mirror, _)) => match mirror.of_worktree(&worktree) {
+                Some(mirror) => !mirror.checkpoint(&worktree).await.is_ok_and(|saved| saved.is_whole()),
+                None => true,
+            },
             Err(_) => true,
         }
     }

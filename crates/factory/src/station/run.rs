@@ -29,6 +29,7 @@ use super::{NoRepo, Station};
 use crate::config::RepoConfig;
 use crate::engine::{Activity, EngineError};
 use crate::error::Error;
+pub(super) use crate::error::chain;
 use crate::left_out::LeftOut;
 use crate::mirror::Mirror;
 use crate::process::{Launcher, LeaseWatch};
@@ -187,7 +188,7 @@ pub(super) enum Trouble {
 impl Trouble {
     fn reason(&self) -> FailureReason {
         match self {
-            Self::Repo(NoRepo::NotHere(_)) => FailureReason::CapabilityMismatch,
+            Self::Repo(NoRepo::NotHere(_) | NoRepo::Other { .. }) => FailureReason::CapabilityMismatch,
             Self::NoEngine(_) | Self::Engine(EngineError::Gone { .. }) => FailureReason::NoEngine,
             Self::Budget(_) | Self::UnknownSpending { .. } => FailureReason::BudgetExceeded,
             Self::Setup(_) | Self::Engine(_) | Self::Host(Error::TooLarge { .. } | Error::NoSuchBranch { .. }) => {
@@ -260,6 +261,9 @@ impl Station {
             Trouble::Host(_) if let Some(message) = unavailable => {
                 Verdict::NotHere { message, insights: run.record.insights.clone() }
             }
+            trouble @ Trouble::Repo(NoRepo::Other { .. }) => {
+                Verdict::NotHere { message: chain(&trouble), insights: run.record.insights.clone() }
+            }
             trouble @ Trouble::NotReady { .. } => Verdict::NotHere {
                 message: chain(&trouble),
                 insights: building::spent_nothing_more(run.record.insights.clone()),
@@ -316,19 +320,4 @@ fn is_disk_full(trouble: &Trouble) -> bool {
     let text = chain(trouble);
     // The second is what git itself says of a failed write.
     text.contains("No space left on device") || text.contains("Out of diskspace")
-}
-
-/// An error with everything that caused it, in one line.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        let more = deeper.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = deeper.source();
-    }
-    text
 }

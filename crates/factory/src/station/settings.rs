@@ -11,12 +11,13 @@ use domain::{BranchName, Capability, Clock, EngineName, FactoryId, RepoName};
 use super::StationError;
 use super::confining::settle;
 use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, Price, RepoConfig};
+use crate::detect::repos_under;
 use crate::forge::ForgeConfig;
-use crate::git::Git;
+use crate::git::{Git, OperatorAccess};
 use crate::host::Host;
 use crate::process::{Account, Confine};
 use crate::refs::RefNames;
-use crate::remote::Remote;
+use crate::repository::Repository;
 use crate::scrub::{Secrets, secret_variables};
 use crate::ship::AfterShip;
 use crate::state::StateDir;
@@ -104,6 +105,7 @@ impl StationSettings {
         let confinement = settle(self.confine, self.confine.in_force())?;
         let path = std::env::var_os("PATH").unwrap_or_default();
         let git = Git::new(&path, &state.empty_home(), self.git.clone(), self.identity.clone(), &self.limits);
+        let git = git.with_access_of(OperatorAccess::read(&path, self.git.home.clone().or_else(std::env::home_dir)));
         let host = Host::new(state.clone(), git, RefNames::under(self.ref_prefix.clone()), clock, &confinement);
         Ok(host.for_account(self.run_as.as_deref().map(Account::named).transpose()?)?)
     }
@@ -138,9 +140,16 @@ impl StationSettings {
         secrets.extend(passed.filter(|(name, value)| is_passed(name) && is_secret(value)).map(|(_, value)| value));
         secrets.extend(self.secrets.values().iter().cloned());
         secrets.extend(self.forge.known_token());
-        let remotes = self.repos.values().filter_map(|repo| Remote::parse(&repo.url).ok());
-        secrets.extend(remotes.filter_map(|remote| remote.login().map(|(_, password)| password.to_owned())));
+        let repositories = self.repositories();
+        let logins = repositories.iter().filter_map(|repository| repository.remote().login());
+        secrets.extend(logins.map(|(_, password)| password.to_owned()));
         secrets
+    }
+
+    /// What is behind the repositories that are configured and those that are in the base directory now.
+    pub(super) fn repositories(&self) -> Vec<Repository> {
+        let found = self.repo_base.as_deref().map(repos_under).unwrap_or_default();
+        self.all_repos(&found).values().filter_map(|config| Repository::of(config).ok()).collect()
     }
 }
 

@@ -116,7 +116,7 @@ async fn a_refresh_leaves_the_lock_file_of_a_run_alone() {
 #[tokio::test]
 async fn a_fetch_that_was_killed_in_the_midst_is_followed_by_one_that_works() {
     let forge = Forge::new();
-    let (killed, mirror) = (forge.path("killed"), forge.path("host/mirrors/notes.git"));
+    let (killed, mirror) = (forge.path("killed"), forge.mirror_unfetched(&forge.host("host")).path().to_owned());
     let die = format!(
         "if [ ! -e '{killed}' ]; then touch '{killed}' '{mirror}/packed-refs.lock'; mkdir -p '{mirror}/refs/remotes/origin'; \
          touch '{mirror}/refs/remotes/origin/main.lock'; kill -9 $$; fi",

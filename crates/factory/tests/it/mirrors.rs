@@ -68,7 +68,7 @@ async fn many_refreshes_at_once_all_succeed() {
 async fn a_mirrors_lock_excludes_other_processes_and_is_freed_by_death() {
     let forge = Forge::new();
     let mirror = forge.mirror_unfetched(&forge.host("host"));
-    let lock = forge.path("host/mirrors/notes.lock");
+    let lock = mirror.path().with_extension("lock");
     let held = forge.path("held");
     let myself = myself_as("mirrors::plays_the_holder_of_a_lock");
     let mut holder =

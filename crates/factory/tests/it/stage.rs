@@ -130,6 +130,14 @@ impl Forge {
     }
 }
 
+/// The only mirror under a factory's state directory.
+pub(crate) fn mirror_in(state: &Path) -> PathBuf {
+    let entries = fs::read_dir(state.join("mirrors")).unwrap().map(|entry| entry.unwrap().path());
+    let mirrors: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "git")).collect();
+    assert_eq!(mirrors.len(), 1, "{mirrors:?}");
+    mirrors[0].clone()
+}
+
 pub(crate) fn notes() -> RepoName {
     "notes".parse().unwrap()
 }

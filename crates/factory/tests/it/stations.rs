@@ -2,6 +2,7 @@
 
 mod agents;
 mod cleaning;
+mod clones;
 mod confining;
 mod declining;
 pub(crate) mod fleet;
@@ -21,6 +22,7 @@ mod promoting;
 mod remotes;
 mod sandboxing;
 mod seeing;
+mod toolchains;
 
 use std::fs;
 use std::time::Duration;

@@ -106,10 +106,8 @@ async fn a_checkpoint_keeps_dirty_untracked_and_committed_work_and_resumes_on_an
     let resumed = elsewhere.create(run(3), &main(), &Start::Checkpoint(saved.clone())).await.unwrap();
 
     let wip = format!("refs/heads/aq/wip/{}", run(1));
-    assert_eq!(
-        saved,
-        Checkpoint { git_ref: wip.clone(), sha: forge.shows(&wip).unwrap(), session: None, epoch: run(1).epoch }
-    );
+    let (sha, repository) = (forge.shows(&wip).unwrap(), Some(mirror.identity().clone()));
+    assert_eq!(saved, Checkpoint { git_ref: wip, sha, session: None, epoch: run(1).epoch, repository });
     let agent = resumed.path();
     assert_eq!(git(agent, &["rev-parse", "HEAD"]), step);
     assert_eq!(git(agent, &["log", "-1", "--format=%s"]), "A step");

@@ -131,6 +131,7 @@ impl World {
             capabilities: vec![named(wanted)?],
             engines: Vec::new(),
             pin: None,
+            identity: None,
         };
         let seats_max = usize::try_from(eligible * SEATS / 2).unwrap_or(usize::MAX);
         Ok(Self { fleet, shape: Arc::new(shape), seated: VecDeque::new(), seats_max, jobs: 0, now })
@@ -195,6 +196,7 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
         version: String::new(),
         joined_at: now,
         unavailable_repos: BTreeMap::new(),
+        repo_identities: BTreeMap::new(),
     };
     let load = f64::from(n * 37 % 50) / 100.0;
     let health = if n.is_multiple_of(10) { 0.9 } else { 1.0 };

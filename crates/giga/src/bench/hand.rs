@@ -41,6 +41,7 @@ impl Hand {
             repos: BTreeSet::new(),
             clones: false,
             unavailable_repos: Default::default(),
+            repo_identities: Default::default(),
             seat_limit: self.seats,
             engine_seats: BTreeMap::new(),
             repo_seats: BTreeMap::new(),

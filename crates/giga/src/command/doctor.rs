@@ -63,7 +63,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     checks.extend(tools::repositories(&config.factory));
     checks.push(agents::confinement(&config.factory));
     checks.extend(agents::opened(&config.factory));
-    checks.push(tools::capabilities(&config.factory).await);
+    checks.extend(tools::capabilities(&config).await);
     Findings { checks, settings: config.listing }
 }
 

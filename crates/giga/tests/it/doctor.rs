@@ -248,3 +248,47 @@ fn a_factorys_state_directory_is_examined() {
     assert!(after.stdout.contains("1 open, 0 kept"), "{}", after.stdout);
     assert_eq!((verdict(&broken, "factory state"), broken.code), (json!("fail"), Some(1)), "{}", broken.stdout);
 }
+
+/// A program in the home of a machine.
+fn program(machine: &Machine, name: &str, script: &str) {
+    let file = machine.path().join("home").join(name);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn tools_are_probed_as_agents_would_run_them() {
+    let machine = Machine::new();
+    let home = machine.path().join("home");
+    // As pyenv, nvm and sdkman lay them out, without a variable that says where they are.
+    program(&machine, ".pyenv/shims/python3", "exec \"$PYENV_ROOT/versions/3.9/bin/python3\" \"$@\"");
+    program(&machine, ".pyenv/versions/3.9/bin/python3", "echo Python 3.9.7");
+    program(&machine, ".nvm/versions/node/v17/bin/node", "test -d \"$NVM_DIR/versions\" && echo v17.3.0");
+    program(&machine, ".sdkman/candidates/java/9/bin/java", "test -n \"$SDKMAN_DIR\" && echo openjdk 9.0.4");
+    std::os::unix::fs::symlink("9", home.join(".sdkman/candidates/java/current")).unwrap();
+    // Its version is in a place that agents cannot read.
+    std::fs::create_dir(home.join("private")).unwrap();
+    std::fs::write(home.join("private/version"), "go version go1.3").unwrap();
+    program(&machine, ".local/bin/go", &format!("cat '{}'", home.join("private/version").display()));
+    let bins = [".pyenv/shims", ".nvm/versions/node/v17/bin", ".sdkman/candidates/java/current/bin", ".local/bin"];
+    let bins = bins.map(|bin| home.join(bin).display().to_string()).join(":");
+    let path = format!("{bins}:{}", std::env::var("PATH").unwrap());
+
+    let ran = machine.giga_with(&["doctor", "--json"], &[("PATH", &path)], "");
+
+    let found: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+    let of = |name: &str| {
+        let checks = found["checks"].as_array().unwrap().iter().filter(|check| check["name"] == name);
+        checks.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let (capabilities, broken) = (of("capabilities"), of("tool"));
+    for token in ["python:3.9", "node:17", "java:9"] {
+        assert!(capabilities.contains(token), "{token}: {capabilities} {broken}");
+    }
+    if let factory::Confinement::Kernel(_) = factory::Confine::Required.in_force() {
+        assert!(!capabilities.contains("go:1.3"), "{capabilities}");
+        assert!(broken.contains("`go` is not advertised") && broken.contains("ermission denied"), "{broken}");
+        assert!(broken.contains("`read` under [factory]"), "{broken}");
+    }
+}

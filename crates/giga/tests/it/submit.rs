@@ -80,6 +80,7 @@ fn submitted() -> Value {
         capabilities: Default::default(),
         engines: Default::default(),
         pin: None,
+        identity: None,
     };
     let forecast = Explanation {
         shape,

@@ -1,8 +1,8 @@
 //! Which of several factories gets a job.
 
-use scheduler::{FactoryState, PassedOver, Presence, Seat, Unfit, Waiting, claim, errand, passed_over};
+use scheduler::{FactoryState, PassedOver, Presence, Seat, Unfit, Waiting, claim, errand, explain, passed_over};
 
-use crate::scenario::{Scenario, factory, id, job, name, with_shape};
+use crate::scenario::{Scenario, factory, id, job, name, shape_on, with_shape};
 
 /// The factory that the only job goes to.
 fn goes_to(factories: Vec<FactoryState>, waiting: Waiting) -> Option<String> {
@@ -137,9 +137,58 @@ fn an_errand_needs_no_seat_and_prefers_who_has_the_repository() {
     let world = scenario.world();
 
     let runs = |avoid: Option<&str>| {
-        errand(&world.view(), &name("notes"), &name("default"), avoid.map(name).as_ref()).map(|id| id.to_string())
+        errand(&world.view(), &shape_on(&name("notes"), &name("default")), avoid.map(name).as_ref())
+            .map(|id| id.to_string())
     };
 
     assert_eq!(runs(None).as_deref(), Some("b"));
     assert_eq!(runs(Some("b")).as_deref(), Some("a"));
+}
+
+#[test]
+fn saved_work_goes_only_to_the_repository_that_it_was_saved_in() {
+    let holding = |id: &str, identity: Option<&str>| {
+        let mut state = factory(id, &["repo:notes"]);
+        state.factory.repo_identities = identity.map(|identity| (name("notes"), name(identity))).into_iter().collect();
+        state
+    };
+    let ours = "github.com/acme/notes";
+    let factories = || vec![holding("a", Some("github.com/other/notes")), holding("b", None), holding("c", Some(ours))];
+    let saved =
+        || with_shape(job(1, &[]), |shape| (shape.repo, shape.identity) = (Some(name("notes")), Some(name(ours))));
+    let without_c = || factories().into_iter().take(2).collect::<Vec<_>>();
+    let errand_of = |factories| {
+        let scenario = Scenario { factories, ..Scenario::default() };
+        errand(&scenario.world().view(), &saved().shape, None).map(|id| id.to_string())
+    };
+
+    assert_eq!(goes_to(factories(), saved()).as_deref(), Some("c"));
+    assert_eq!(goes_to(without_c(), saved()), None);
+    assert_eq!(errand_of(factories()).as_deref(), Some("c"));
+    assert_eq!(errand_of(without_c()), None);
+    // Work that is saved nowhere yet goes anywhere.
+    let fresh = with_shape(job(1, &[]), |shape| shape.repo = Some(name("notes")));
+    assert_eq!(goes_to(without_c(), fresh).as_deref(), Some("a"));
+}
+
+#[test]
+fn explain_names_both_repositories() {
+    let mut other = factory("a", &["repo:notes"]);
+    other.factory.repo_identities = [(name("notes"), name("github.com/other/notes"))].into();
+    let scenario = Scenario { factories: vec![other], ..Scenario::default() };
+    let ours = "github.com/acme/notes";
+    let saved = with_shape(job(1, &[]), |shape| (shape.repo, shape.identity) = (Some(name("notes")), Some(name(ours))));
+
+    let explained = explain(&scenario.world().view(), saved.demand());
+
+    assert_eq!(
+        explained.text,
+        "the saved work of this job is in github.com/acme/notes, and the `notes` of every eligible factory is another \
+         repository: connect a factory whose `notes` is github.com/acme/notes, or start over with `giga requeue --fresh`"
+    );
+    let unfit: Vec<String> = explained.factories[0].unfit.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        unfit,
+        ["has github.com/other/notes as `notes`, and the saved work of this job is in github.com/acme/notes"]
+    );
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use domain::{Capability, EngineName, FactoryId, JobId, Product, ProductId, RepoName};
+use domain::{Capability, EngineName, FactoryId, JobId, Product, ProductId, RepoName, Shape};
 use scheduler::{FactoryState, Presence, Rest, Seat, Waiting};
 
 use crate::scenario::{NOW, Scenario};
@@ -131,6 +131,14 @@ impl<'a> Naive<'a> {
         gates
     }
 
+    fn without_repo(&self, shape: &Shape) -> &'static str {
+        let is_named = |state: &FactoryState| shape.repo.as_ref().is_some_and(|repo| has(state, repo));
+        match shape.identity.is_some() && self.scenario.factories.iter().any(is_named) {
+            true => "repo_differs",
+            false => "no_factory_has_repo",
+        }
+    }
+
     /// What is in the way rather than that an engine rests.
     fn graver_gates(&self, state: &FactoryState, waiting: &Waiting) -> Vec<(bool, &'static str)> {
         let (factory, shape) = (&state.factory, &waiting.shape);
@@ -141,7 +149,7 @@ impl<'a> Naive<'a> {
             (shape.pin.as_ref().is_none_or(|pin| *pin == factory.id), "pinned_elsewhere"),
             (needed.into_iter().all(|token| offered.contains(&token)), "no_factory_offers"),
             (shape.engines.is_empty() || engines(state).any(|e| shape.engines.contains(&e)), "no_factory_runs_engine"),
-            (factory.clones || shape.repo.as_ref().is_none_or(|repo| has(state, repo)), "no_factory_has_repo"),
+            (is_there(state, shape), self.without_repo(shape)),
             (state.products.is_empty() || state.products.contains(&shape.product), "out_of_scope"),
             (!matches!(state.presence, Presence::Stale | Presence::Down), "away"),
             (state.presence == Presence::Live, "warming"),
@@ -192,7 +200,7 @@ impl<'a> Naive<'a> {
         let weigh = |weight: f64, term: f64| weight.max(0.0) * term;
         let age = NOW.since(waiting.since);
         let starved = (1.0 - age.as_secs_f64() / Duration::from_secs(1_800).as_secs_f64()).max(0.0);
-        let affinity = waiting.shape.repo.as_ref().is_some_and(|repo| has(state, repo));
+        let affinity = waiting.shape.repo.as_ref().is_some_and(|repo| is_the_one(state, repo, &waiting.shape));
         weigh(weights.capability_fit, 1.0 / (1.0 + self.spare(state, waiting)))
             + weigh(weights.affinity, if affinity { 1.0 } else { 0.0 })
             + weigh(weights.idleness, 1.0 / (1.0 + self.load(state)))
@@ -232,6 +240,16 @@ impl<'a> Naive<'a> {
 fn advertised(state: &FactoryState) -> BTreeSet<Capability> {
     let tokens = state.factory.capabilities.iter().cloned().map(Capability::canonical);
     tokens.chain(state.factory.repos.iter().map(Capability::repo)).collect()
+}
+
+/// Whether the repository of a shape is there or can be cloned.
+fn is_there(state: &FactoryState, shape: &Shape) -> bool {
+    let may_be_cloned = state.factory.clones && shape.identity.is_none();
+    may_be_cloned || shape.repo.as_ref().is_none_or(|repo| is_the_one(state, repo, shape))
+}
+
+fn is_the_one(state: &FactoryState, repo: &RepoName, shape: &Shape) -> bool {
+    has(state, repo) && (shape.identity.is_none() || state.factory.repo_identities.get(repo) == shape.identity.as_ref())
 }
 
 fn has(state: &FactoryState, repo: &RepoName) -> bool {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use scheduler::{Answer, Plan, Unplaced, Waiting, claim, errand, explain, plan};
 
 use crate::naive::{Naive, NaivePlan};
-use crate::scenario::{Scenario, World, ago, factory, id, job, name, scenarios, seat_of, with_shape};
+use crate::scenario::{Scenario, World, ago, factory, id, job, name, scenarios, seat_of, shape_on, with_shape};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
@@ -207,7 +207,7 @@ proptest! {
         let world = scenario.world();
         let (repo, product, avoid) = (name("web"), name("alpha"), name("f1"));
 
-        let chosen = errand(&world.view(), &repo, &product, Some(&avoid));
+        let chosen = errand(&world.view(), &shape_on(&repo, &product), Some(&avoid));
         let has = |state: &scheduler::FactoryState| {
             state.factory.repos.contains(&repo) || state.factory.capabilities.contains(&domain::Capability::repo(&repo))
         };

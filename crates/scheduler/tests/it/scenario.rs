@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    EngineName, Factory, FactoryId, Flags, InstanceId, JobId, Priority, Product, ProductId, Shape, Timestamp,
+    EngineName, Factory, FactoryId, Flags, InstanceId, JobId, Priority, Product, ProductId, RepoName, Shape, Timestamp,
     UsageWindow,
 };
 use proptest::prelude::*;
@@ -120,6 +120,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
         version: String::new(),
         joined_at: NOW,
         unavailable_repos: BTreeMap::new(),
+        repo_identities: BTreeMap::new(),
     };
     FactoryState {
         factory,
@@ -133,6 +134,18 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
     }
 }
 
+/// What a job of a product asks for that needs a repository and nothing else.
+pub(crate) fn shape_on(repo: &RepoName, product: &ProductId) -> Shape {
+    Shape {
+        product: product.clone(),
+        repo: Some(repo.clone()),
+        capabilities: Vec::new(),
+        engines: Vec::new(),
+        pin: None,
+        identity: None,
+    }
+}
+
 /// A job of the default product that has only just begun to wait and needs these tokens.
 pub(crate) fn job(number: u8, capabilities: &[&str]) -> Waiting {
     let shape = Shape {
@@ -141,6 +154,7 @@ pub(crate) fn job(number: u8, capabilities: &[&str]) -> Waiting {
         capabilities: capabilities.iter().copied().map(name).collect(),
         engines: Vec::new(),
         pin: None,
+        identity: None,
     };
     Waiting { job: id(number), shape: Arc::new(shape), priority: Priority::Normal, since: NOW, avoid: None }
 }
@@ -168,6 +182,8 @@ pub(crate) fn ago(minutes: u64) -> Timestamp {
 
 const PRODUCTS: [&str; 3] = ["alpha", "beta", "gamma"];
 const REPOS: [&str; 3] = ["notes", "tracker", "web"];
+/// Which repository a name stands for on a factory.
+const IDENTITIES: [&str; 2] = ["github.com/acme/one", "github.com/acme/two"];
 const ENGINES: [&str; 2] = ["claude", "codex"];
 const TOKENS: [&str; 8] =
     ["os:linux", "os:mac", "os:ubuntu", "has:docker", "has:xcode", "engine:claude", "engine:codex", "repo:web"];
@@ -225,11 +241,14 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
         prop::bool::weighted(0.1),
         prop::bool::weighted(0.1),
         resting(),
+        prop::sample::select(vec![None, Some(IDENTITIES[0]), Some(IDENTITIES[0]), Some(IDENTITIES[1])]),
     );
-    (what, how).prop_map(move |(what, (products, presence, load, health, disk_low, silent, resting))| {
+    (what, how).prop_map(move |(what, (products, presence, load, health, disk_low, silent, resting, identity))| {
         let (tokens, repos, clones, seat_limit, engine_seats, repo_seats, cost, draining) = what;
         let mut state = factory(id, &tokens);
         state.factory.repos = repos.into_iter().map(name).collect();
+        let identified = REPOS.into_iter().filter_map(|repo| Some((name(repo), name(identity?))));
+        state.factory.repo_identities = identified.collect();
         state.factory.clones = clones;
         state.factory.seat_limit = seat_limit;
         state.factory.engine_seats = engine_seats.into_iter().map(|(engine, limit)| (name(engine), limit)).collect();
@@ -288,9 +307,11 @@ fn shapes() -> impl Strategy<Value = Shape> {
         ],
         prop_oneof![2 => Just(vec![]), 1 => Just(vec!["codex", "claude"]), 1 => Just(vec!["claude"])],
         prop::option::weighted(0.1, prop::sample::select(FACTORIES.to_vec())),
+        prop::option::weighted(0.3, prop::sample::select(IDENTITIES.to_vec())),
     )
-        .prop_map(|(product, repo, capabilities, engines, pin)| Shape {
+        .prop_map(|(product, repo, capabilities, engines, pin, identity)| Shape {
             product: name(product),
+            identity: identity.filter(|_| repo.is_some()).map(name),
             repo: repo.map(name),
             capabilities: capabilities.into_iter().map(name).collect(),
             engines: engines.into_iter().map(name).collect(),

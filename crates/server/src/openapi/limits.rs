@@ -110,6 +110,7 @@ fn limits() -> Vec<(&'static str, Value)> {
         ("Enroll.joinToken", json!({ "minLength": 1, "maxLength": 200 })),
         ("Heartbeat.capabilities", names()),
         ("Heartbeat.repos", names()),
+        ("Heartbeat.repoIdentities", map()),
         ("Heartbeat.seatLimit", json!({ "minimum": 0, "maximum": SEATS_MAX, "example": 2 })),
         ("Heartbeat.engineSeats", json!({ "maxProperties": 100 })),
         ("Heartbeat.engineSeats{}", seats()),

@@ -29,7 +29,13 @@ fn sha() -> domain::CommitSha {
 }
 
 fn checkpoint() -> Checkpoint {
-    Checkpoint { git_ref: "aq/wip/1".to_owned(), sha: sha(), session: Some("s".to_owned()), epoch: domain::Epoch(1) }
+    Checkpoint {
+        git_ref: "aq/wip/1".to_owned(),
+        sha: sha(),
+        session: Some("s".to_owned()),
+        epoch: domain::Epoch(1),
+        repository: Some("github.com/acme/notes".parse().unwrap()),
+    }
 }
 
 fn insights() -> Insights {

@@ -245,6 +245,7 @@ impl Worker {
             repos: ["notes".parse().unwrap()].into(),
             clones: false,
             unavailable_repos: Default::default(),
+            repo_identities: Default::default(),
             seat_limit: 8,
             engine_seats: Default::default(),
             repo_seats: Default::default(),

@@ -11,8 +11,8 @@ fn request() -> PullRequest {
 #[test]
 fn work_that_is_sent_back_says_what_for_and_goes_on_from_the_completed_commit() {
     let job = building(queued());
-    let checkpoint =
-        Checkpoint { git_ref: "run".to_owned(), sha: sha(1), session: Some("s".to_owned()), epoch: job.epoch() };
+    let (git_ref, session) = ("run".to_owned(), Some("s".to_owned()));
+    let checkpoint = Checkpoint { git_ref, sha: sha(1), session, epoch: job.epoch(), repository: None };
     let completion = Completion { sha: Some(sha(1)), checkpoint: Some(checkpoint.clone()), ..Completion::default() };
     let event = StageEvent::Completed { holder: holder(&job), completion, promote_until: later() };
     let job = then(job, event);

@@ -132,7 +132,8 @@ pub(super) fn lease(job: &Job) -> Lease {
 }
 
 pub(super) fn checkpoint(epoch: Epoch) -> Checkpoint {
-    Checkpoint { git_ref: "aq/wip/x-e1".to_owned(), sha: sha(9), session: Some("s-1".to_owned()), epoch }
+    let (git_ref, session) = ("aq/wip/x-e1".to_owned(), Some("s-1".to_owned()));
+    Checkpoint { git_ref, sha: sha(9), session, epoch, repository: None }
 }
 
 pub(super) fn dispatched(job: &Job) -> StageEvent {

@@ -6,6 +6,7 @@ use super::{is_place, real, surroundings, tools};
 use crate::engine::login_folders;
 use crate::process::{Enclosure, Reach};
 use crate::station::StationSettings;
+use crate::toolchains;
 
 impl StationSettings {
     /// The same, with a home that one engine alone is given. What was marked because the home was closed is open with it.
@@ -57,7 +58,10 @@ impl StationSettings {
     pub(super) fn tools_in_homes(&self) -> Vec<PathBuf> {
         let (homes, path) = (self.homes(), self.path());
         let tools = homes.iter().flat_map(|home| tools::in_home(home, &path));
-        tools.filter(|path| path.exists()).collect()
+        let named =
+            toolchains::directories(&std::env::vars_os().collect()).into_iter().map(|directory| real(&directory));
+        let named = named.filter(|directory| homes.iter().any(|home| directory != home && directory.starts_with(home)));
+        tools.chain(named).filter(|path| path.exists()).collect()
     }
 
     /// What runs later outside, and so must not be an agent's work, whatever is open around it.

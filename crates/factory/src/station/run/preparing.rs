@@ -10,11 +10,12 @@ use tracing::warn;
 
 use super::super::Station;
 use super::{Place, Run, Trouble};
-use crate::config::RepoConfig;
+use crate::config::{EnvironmentConfig, RepoConfig};
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::process::{Bounds, Launcher, Reach};
 use crate::run_key::RunKey;
+use crate::toolchains;
 use crate::verify::{Commands, CommandsVerdict};
 use crate::workspace::{Start, Worktree};
 
@@ -35,6 +36,7 @@ impl Station {
             return Ok(Place { dir, launcher, repo: None });
         };
         let (mirror, config) = self.mirror(&repo)?;
+        self.check_repository(&mirror, run.assignment.checkpoint.as_ref())?;
         run.log_writer = Some(self.take_log(run));
         let worktree = self.patiently(run, &mirror, || self.check_out(run, &repo, &mirror, &config)).await?;
         run.record.worktree = Some(worktree.path().to_owned());
@@ -95,10 +97,23 @@ impl Station {
         Ok(launcher.at_home(self.host.state.empty_home(), own))
     }
 
-    /// The folders that outlive worktrees, by the variables that name them.
+    /// The folders that outlive worktrees, by the variables that name them: those that are configured, and those of tools
+    /// that would otherwise download everything again in each run.
     fn caches(&self, run: &Run, repo: &RepoName, config: &RepoConfig) -> Result<Vec<(String, OsString)>, Trouble> {
         let product = &run.assignment.product_id;
-        let caches = config.caches.iter();
+        let mut caches = config.caches.clone();
+        let is_given = |variable: &str| {
+            let is_named = |environment: &EnvironmentConfig| {
+                environment.set.contains_key(variable) || environment.pass.iter().any(|pass| pass == variable)
+            };
+            self.settings.environments().any(is_named)
+        };
+        for (variable, name) in toolchains::caches(self.environment.variable("PATH")) {
+            if !is_given(variable) {
+                caches.entry(variable.to_owned()).or_insert_with(|| name.to_owned());
+            }
+        }
+        let caches = caches.iter();
         let found = caches.map(|(variable, name)| {
             let folder = self.host.cache(product, repo, name)?;
             Ok((variable.clone(), folder.into_os_string()))

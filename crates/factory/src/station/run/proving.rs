@@ -104,7 +104,7 @@ impl Station {
         run.evidence = Some(self.evidence(run, mirror, worktree, &sha).await);
         let evidenced = Evidenced { run: run.key, insights: &insights, verified: &evidence, ending: ending.as_deref() };
         let request_text = self.request_text(mirror, worktree, &title, &evidenced).await;
-        let handover = Handover { checkpoint: Some(completed(run, &pushed, &sha)), request_text };
+        let handover = Handover { checkpoint: Some(completed(run, mirror, &pushed, &sha)), request_text };
         Ok(Verdict::Done { sha: Some(sha), insights, evidence, handover })
     }
 
@@ -260,7 +260,7 @@ fn without_changes(run: &Run, mut insights: Insights, evidence: Vec<Evidence>) -
 }
 
 /// Where a run goes on that is sent back: at the completed commit, in the same session.
-fn completed(run: &Run, pushed: &RefName, sha: &CommitSha) -> Checkpoint {
-    let git_ref = pushed.as_str().to_owned();
-    Checkpoint { git_ref, sha: sha.clone(), session: run.session(), epoch: run.key.epoch }
+fn completed(run: &Run, mirror: &Mirror, pushed: &RefName, sha: &CommitSha) -> Checkpoint {
+    let (git_ref, repository) = (pushed.as_str().to_owned(), Some(mirror.identity().clone()));
+    Checkpoint { git_ref, sha: sha.clone(), session: run.session(), epoch: run.key.epoch, repository }
 }

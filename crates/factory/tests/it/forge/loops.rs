@@ -10,7 +10,7 @@ use protocol::JobView;
 
 use super::standin::{Fault, GitHub, TOKEN};
 use super::{branch, config};
-use crate::stage::{Forge, eventually, git, notes};
+use crate::stage::{Forge, eventually, git, mirror_in, notes};
 use crate::stations::fleet::{Fleet, Line};
 use crate::stations::plant::{Plant, settings};
 
@@ -274,7 +274,7 @@ async fn a_repository_that_its_forge_says_is_big_is_mirrored_without_old_content
         let sha = town.until_requested(job).await.promoted_sha.unwrap();
 
         assert_eq!(town.remote.file_at(&sha, &format!("{name}.txt")).as_deref(), Some("new\n"));
-        let mirror = town.remote.path(name).join("mirrors/notes.git");
+        let mirror = mirror_in(&town.remote.path(name));
         let missing = git(&mirror, &["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count();
         assert_eq!(missing, left_out, "{name}: what nobody checked out");
         plant.stop().await;

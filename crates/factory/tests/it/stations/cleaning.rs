@@ -14,7 +14,7 @@ use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 use crate::hostile::{no_canary, plant_hooks, trap, trapped_config};
-use crate::stage::{Forge, clock, eventually, git, main, notes, run};
+use crate::stage::{Forge, clock, eventually, git, main, mirror_in, notes, run};
 
 const NO_TIME: Duration = Duration::ZERO;
 const LONG_TIME: Duration = Duration::from_hours(14 * 24);
@@ -348,7 +348,7 @@ async fn cleaning_up_after_an_agent_that_planted_traps_sets_none_of_them_off() {
     fleet.act(job, "cancel").await;
     let worktree = plant.quarantined().await.worktree.unwrap();
     plant.stop().await;
-    let repositories = [worktree.join(".git"), forge.path("mined/mirrors/notes.git")];
+    let repositories = [worktree.join(".git"), mirror_in(&forge.path("mined"))];
     for repository in &repositories {
         let config = repository.join("config");
         fs::write(&config, fs::read_to_string(&config).unwrap() + &trapped_config(&trap)).unwrap();
@@ -413,7 +413,8 @@ async fn mirrors_and_caches_of_repositories_that_nobody_configured_go_once_they_
     fs::write(state.join("runs/torn.json.unfinished"), "{").unwrap();
 
     let configured = gc(&own, &client, NO_TIME).run().await.unwrap();
-    let is_kept = cache.join("warm").exists() && state.join("mirrors/notes.git").exists();
+    let mirror = mirror_in(&state);
+    let is_kept = cache.join("warm").exists() && mirror.exists();
     own.repos = [("other".parse().unwrap(), RepoConfig::at("/nowhere", main()))].into();
     let young = gc(&own, &client, LONG_TIME).run().await.unwrap();
     let moved = gc(&own, &client, NO_TIME).run().await.unwrap();
@@ -421,7 +422,7 @@ async fn mirrors_and_caches_of_repositories_that_nobody_configured_go_once_they_
     assert_eq!((is_kept, configured.removed, young.removed), (true, vec![], vec![]));
     let kinds: Vec<GcKind> = moved.removed.iter().map(|item| item.kind).collect();
     assert_eq!(kinds, [GcKind::Mirror, GcKind::Cache], "{moved:#?}");
-    assert_eq!((state.join("mirrors/notes.git").exists(), cache.exists()), (false, false));
+    assert_eq!((mirror.exists(), cache.exists()), (false, false));
     assert!(state.join("runs/torn.json.unfinished").exists(), "it may still be being written");
 }
 

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ambient::SystemEntropy;
-use factory::{Confine, Confinement, ForgeConfig, Station, StationError, StationSettings};
+use factory::{Confine, Confinement, ForgeConfig, RepoConfig, Repository, Station, StationError, StationSettings};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
-use crate::stage::{Forge, clock, closed_place, git, myself_as};
+use crate::stage::{Forge, clock, closed_place, git, main, myself_as};
 
 const CANARY: &str = "canary-3b9e07";
 
@@ -58,6 +58,8 @@ fn with_plants(forge: &Forge, elsewhere: &Path, mut settings: StationSettings) -
 
 /// An engine that reads whatever it can, breaks whatever it can, and then does its work.
 fn attacker(forge: &Forge, state: &Path, elsewhere: &Path) -> String {
+    let repository = Repository::of(&RepoConfig::at(forge.remote().to_str().unwrap(), main())).unwrap();
+    let mirror = state.join("mirrors").join(format!("{}.git", repository.identity().file_name()));
     format!(
         "top='{}'; state='{}'; elsewhere='{}'; station=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PPID/status)\n\
          {{ find \"$top\" -type f -size -64k ! -name .dump -exec cat {{}} +\n\
@@ -76,7 +78,7 @@ fn attacker(forge: &Forge, state: &Path, elsewhere: &Path) -> String {
          mv $state/outbox $state/elsewhere && broke outbox-moved\n\
          echo x > $state/worktrees/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a-e1/x && broke other-work\n\
          (echo x > $top/remote.git/refs/heads/forged) && broke remote\n\
-         (echo x > $state/mirrors/notes.git/config) && broke mirror\n\
+         (echo x > '{}/config') && broke mirror\n\
          kill -0 $PPID && broke signals\n\
          for place in \"$elsewhere\" $top/bin /etc /usr/local/bin /var/lib /run /dev ~root; do\n\
          planted=$place/planted-$GIGA_JOB_ID; (: > $planted) && broke $place && rm $planted\n\
@@ -90,7 +92,8 @@ fn attacker(forge: &Forge, state: &Path, elsewhere: &Path) -> String {
          git log --oneline > log.txt; git add -A; git commit -qm Work; echo later > later.txt\n",
         forge.path("").display(),
         state.display(),
-        elsewhere.display()
+        elsewhere.display(),
+        mirror.display()
     )
 }
 

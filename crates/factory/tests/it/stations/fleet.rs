@@ -9,8 +9,8 @@ use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
-    AlertCode, AlertList, Client, Endpoint, Enroll, FactoryView, JobDetail, JobView, Network, Progress, RunEvidence,
-    RunList, Submit, Submitted, Trust,
+    AlertCode, AlertList, Client, Endpoint, Enroll, Explained, FactoryView, JobDetail, JobView, Network, Progress,
+    RunEvidence, RunList, Submit, Submitted, Trust,
 };
 use server::{Options, Server};
 use store::{DirectoryLogs, Sqlite};
@@ -152,6 +152,10 @@ impl Fleet {
     }
 
     /// What a job's agent is doing.
+    pub(crate) async fn explain(&self, job: JobId) -> Explained {
+        self.admin.get(&format!("/jobs/{job}/explain")).await.unwrap()
+    }
+
     pub(crate) async fn progress(&self, job: JobId) -> Option<Progress> {
         let detail: JobDetail = self.admin.get(&format!("/jobs/{job}")).await.unwrap();
         detail.progress

@@ -1,13 +1,12 @@
 //! Programs that a factory on this machine needs.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use ambient::SystemClock;
-use factory::{DetectConfig, Environment, Launcher, Remote, detect};
+use factory::{Remote, Repository};
 
-use crate::config::FactoryConfig;
+use crate::config::{Config, FactoryConfig};
 use crate::programs;
 
 use super::check::Check;
@@ -69,7 +68,15 @@ pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
         let found = format!("`{name}` is not offered: {} is not there", folder.display());
         Some(Check::warn("repository", found, format!("mend factory.repos.{name}.url, or make the repository")))
     };
-    factory.repos.value.iter().filter_map(missing).chain(folder_of_repositories(factory)).collect()
+    let alone = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
+        let repository = Repository::of(repo).ok()?;
+        let found = format!("`{name}` is {}, which has no remote", repository.checkout()?.display());
+        let remedy = "add a remote `origin`, or merge finished jobs yourself where their base branch is checked out";
+        Some(Check::warn("repository", found, remedy))
+    };
+    let configured = factory.repos.value.iter();
+    let found = configured.clone().filter_map(missing).chain(configured.filter_map(alone));
+    found.chain(folder_of_repositories(factory)).collect()
 }
 
 fn folder_of_repositories(factory: &FactoryConfig) -> Option<Check> {
@@ -83,19 +90,31 @@ fn folder_of_repositories(factory: &FactoryConfig) -> Option<Check> {
     })
 }
 
-/// What would a factory here offer, engines aside?
-pub(super) async fn capabilities(factory: &FactoryConfig) -> Check {
-    let config = DetectConfig {
-        repos: factory.repos.value.clone(),
-        repo_base: factory.repo_base.value.clone(),
-        custom: factory.capabilities.value.iter().cloned().collect(),
-        tools: factory.tools.value.clone(),
+/// What would a factory here offer, engines aside? Probed as agents would run it.
+pub(super) async fn capabilities(config: &Config) -> Vec<Check> {
+    let probed = match crate::fleet::station_settings(config) {
+        Ok(settings) => settings.probe(Arc::new(SystemClock::new())).await.map_err(anyhow::Error::from),
+        Err(error) => Err(error),
     };
-    let environment = Environment::cleared(std::env::vars_os(), Path::new("/"), &factory.environment.value);
-    let launcher = Launcher::unguarded(Arc::new(SystemClock::new()));
-    let found = detect(&config, &[], &environment, &launcher).await;
+    let found = match probed {
+        Ok(found) => found,
+        Err(error) => {
+            let text = format!("cannot be probed: {error:#}");
+            return vec![Check::warn("capabilities", text, "fix the other findings first")];
+        }
+    };
     let tokens: Vec<&str> = found.capabilities.iter().map(domain::Capability::as_str).collect();
-    Check::ok("capabilities", tokens.join(" "))
+    let mut checks = vec![Check::ok("capabilities", tokens.join(" "))];
+    checks.extend(found.broken_tools.iter().map(|(tool, broken)| {
+        let (program, message) = (broken.program.display(), &broken.message);
+        let text = format!("`{tool}` is not advertised: {program} fails as agents would run it: {message}");
+        Check::warn("tool", text, broken.remedy.clone())
+    }));
+    checks.extend(found.unusable_repos.iter().map(|(repo, why)| {
+        let remedy = format!("fix its `origin`, or set factory.repos.{repo}.url to the URL of its remote");
+        Check::warn("repository", format!("`{repo}` is not offered: {why}"), remedy)
+    }));
+    checks
 }
 
 #[cfg(test)]
