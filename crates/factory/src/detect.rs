@@ -358,6 +358,9 @@ fn broken(program: PathBuf, output: &str, launcher: &Launcher) -> BrokenTool {
         (None, None) if denied && launcher.is_enclosed() => {
             "agents cannot read what it names: add the directory to `read` under [factory]".to_owned()
         }
+        (None, _) if program.file_name() == Some(OsStr::new("docker")) => {
+            "start the Docker daemon, and let the factory's account use it".to_owned()
+        }
         (None, _) => "run it in a shell with an empty HOME: if it needs a variable, name that in `pass` under \
                       [factory.environment]"
             .to_owned(),

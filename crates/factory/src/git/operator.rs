@@ -59,7 +59,7 @@ impl std::fmt::Debug for OperatorAccess {
 }
 
 impl OperatorAccess {
-    /// Reads the configuration of the system and of whoever has `home`, with the git on `path`.
+    /// Reads the configuration of the system and of the account whose home is `home`, with the git on `path`.
     pub fn read(path: &OsStr, home: Option<PathBuf>) -> Self {
         let found = std::env::vars_os();
         let own = |name: &OsStr| VARIABLES.into_iter().find(|known| OsStr::new(known) == name);

@@ -328,3 +328,21 @@ fn an_event_names_who_did_it() {
 
     assert_eq!(by, Some(Actor::Person("ada".to_owned())));
 }
+
+#[test]
+fn saved_work_ties_a_job_to_its_repository() {
+    let job = building(queued());
+    let untied = job.shape_key();
+    let identity: domain::RepoIdentity = "github.com/acme/notes".parse().unwrap();
+    let saved = domain::Checkpoint { repository: Some(identity.clone()), ..checkpoint(job.epoch()) };
+
+    let tied = then(job.clone(), StageEvent::Checkpointed { holder: holder(&job), checkpoint: saved });
+    let stored = tied.state_json().unwrap();
+    let loaded = Job::from_stored(tied.submission().clone(), &stored).unwrap();
+    let fresh = tied.clone().without_checkpoint();
+
+    assert_eq!((tied.repository(), tied.shape().identity.as_ref()), (Some(&identity), Some(&identity)));
+    assert_eq!((tied.shape_key(), loaded.shape_key()), (tied.shape().key(), tied.shape().key()));
+    assert_ne!(tied.shape_key(), untied);
+    assert_eq!((fresh.repository(), fresh.shape_key()), (None, untied));
+}

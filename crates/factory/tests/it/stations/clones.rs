@@ -55,7 +55,7 @@ async fn clones_on_two_machines_share_checkpoints_and_ship_to_their_origin() {
     assert!(saved.repository.unwrap().as_str().ends_with("/remote.git"), "it stands for its origin");
     let tip = forge.shows("refs/heads/main").unwrap();
     assert_eq!(forge.file_at(&tip, "whole.md").as_deref(), Some("half\n"), "the work went on where it was saved");
-    assert_eq!(clones.each_ref().map(|clone| seen_in(clone)), before, "nobody touched the clones");
+    assert_eq!(clones.each_ref().map(|clone| seen_in(clone)), before, "the clones were not changed");
     assert_eq!(git(&clones[0], &["for-each-ref", "refs/heads/aq"]), "");
 }
 
