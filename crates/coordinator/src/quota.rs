@@ -84,11 +84,17 @@ impl Coordinator {
             exhausted: window.exhausted,
             hits: window.hits,
             job_id: Some(window.job).filter(|_| sees_all),
-            factories: users_of(&desk, credential),
+            factories: {
+                let users = users_of(&desk, credential).into_iter();
+                users.filter(|id| self.shows_factory(who, &desk, id)).collect()
+            },
             message: window.message.clone().filter(|_| sees_all),
         };
-        // A factory is shown its own only: see `engines_for`.
-        let is_shown = |one: &CredentialView| who.factory().map_or(true, |caller| one.factories.contains(caller));
+        // A factory is shown its own only (see `engines_for`), a person those that a factory of their products uses.
+        let is_shown = |one: &CredentialView| match who.factory() {
+            Ok(caller) => one.factories.contains(caller),
+            Err(_) => sees_all || !one.factories.is_empty(),
+        };
         Ok(CredentialList { items: desk.windows.all_resting(at).map(view).filter(is_shown).collect() })
     }
 
