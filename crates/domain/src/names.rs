@@ -315,4 +315,11 @@ mod tests {
         assert_eq!(canonical("os:ubuntu"), "os:linux");
         assert_eq!(canonical("has:docker"), "has:docker");
     }
+
+    #[test]
+    fn a_number_agrees_with_its_noun() {
+        let told = [0_u32, 1, 2].map(|count| counted(count, "seat"));
+
+        assert_eq!(told, ["0 seats", "1 seat", "2 seats"]);
+    }
 }

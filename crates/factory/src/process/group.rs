@@ -181,4 +181,19 @@ mod tests {
         assert!(mine.is_running());
         assert!(!reused.is_running());
     }
+
+    #[test]
+    fn a_signal_is_told_by_its_name() {
+        let told = [3, 137, 143, 139, 255].map(exit_words);
+
+        let expected = [
+            "exit code 3",
+            "SIGKILL (exit code 137)",
+            "SIGTERM (exit code 143)",
+            "SIGSEGV (exit code 139)",
+            "exit code 255",
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(signal_name(64), "signal 64");
+    }
 }
