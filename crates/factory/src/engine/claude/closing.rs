@@ -161,7 +161,7 @@ mod tests {
         Tokens { input, cached: 0, output }
     }
 
-    fn closed(usd: f64, all: (u64, u64), usage: Value) -> Closing {
+    fn closed(usd: f64, all: (u64, u64), usage: &Value) -> Closing {
         let before = CostState { usd: 4.0, tokens: tokens(400_000, 4_000) };
         let models = json!({ "m": { "inputTokens": all.0, "outputTokens": all.1 } });
         let word = json!({ "subtype": "success", "total_cost_usd": usd, "usage": usage, "modelUsage": models });
@@ -176,9 +176,9 @@ mod tests {
     fn a_resumed_run_pays_its_own_share_whether_or_not_the_total_covers_the_session() {
         let usage = json!({ "input_tokens": 80_000, "output_tokens": 800 });
 
-        let covering = closed(4.8, (480_000, 4_800), usage.clone());
-        let own = closed(0.8, (80_000, 800), usage.clone());
-        let dear = closed(6.0, (80_000, 800), usage);
+        let covering = closed(4.8, (480_000, 4_800), &usage);
+        let own = closed(0.8, (80_000, 800), &usage);
+        let dear = closed(6.0, (80_000, 800), &usage);
 
         assert_eq!((cost(&covering), covering.tokens), (0.8, Some(tokens(80_000, 800))));
         assert_eq!((cost(&own), own.tokens), (0.8, Some(tokens(80_000, 800))));
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn without_usage_the_tokens_of_earlier_runs_are_subtracted_too() {
-        assert_eq!(closed(4.8, (480_000, 4_800), Value::Null).tokens, Some(tokens(80_000, 800)));
-        assert_eq!(closed(0.8, (80_000, 800), Value::Null).tokens, Some(tokens(80_000, 800)));
+        assert_eq!(closed(4.8, (480_000, 4_800), &Value::Null).tokens, Some(tokens(80_000, 800)));
+        assert_eq!(closed(0.8, (80_000, 800), &Value::Null).tokens, Some(tokens(80_000, 800)));
     }
 }
