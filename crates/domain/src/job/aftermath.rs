@@ -7,6 +7,7 @@ use crate::event::EventKind;
 use crate::ids::Generation;
 use crate::lease::Lease;
 use crate::merge_conflict::MergeConflict;
+use crate::merge_failure::FailedErrand;
 use crate::names::EngineName;
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
@@ -69,6 +70,8 @@ impl Job {
             E::ErrandDone { .. } => self.errand_done(at),
             E::ErrandFailed { message, retry_at, conflict, .. } => {
                 self.state.avoid = before.holder().cloned();
+                self.state.failed_errand =
+                    before.errand.map(|errand| FailedErrand { errand, message: message.clone(), conflicts_with: None });
                 self.errand_failed(message, *retry_at, conflict.as_ref(), at);
             }
             E::ErrandPutOff { message, .. } => self.state.message = Some(message.clone()),
@@ -86,10 +89,14 @@ impl Job {
             }
             E::Requeued { checkpoint } => self.start_over(*checkpoint),
             // Nobody waits for an answer to what the message asked.
-            E::Unblocked => self.state.message = None,
+            E::Unblocked => {
+                self.state.message = None;
+                self.state.failed_dependency = None;
+            }
             E::ShipRequested => {
                 self.state.merge_failed = false;
                 self.state.conflict = None;
+                self.state.failed_errand = None;
             }
             E::DepFailed { .. } | E::ErrandGranted { .. } | E::Approved | E::Restored { .. } => {}
         }
@@ -192,6 +199,8 @@ impl Job {
         self.state.answer = None;
         self.state.merge_failed = false;
         self.state.conflict = None;
+        self.state.failed_errand = None;
+        self.state.verified = Some(!self.submission.spec.verify.is_empty() && !completion.evidence.is_empty());
         if let Some(checkpoint) = &completion.checkpoint {
             self.state.checkpoint = Some(checkpoint.clone());
         }
@@ -221,6 +230,7 @@ impl Job {
     }
 
     fn errand_done(&mut self, at: Timestamp) {
+        self.state.failed_errand = None;
         if self.state.stage.name() != StageName::Shipped && self.state.promoted != self.state.completed {
             self.state.promoted.clone_from(&self.state.completed);
         }
@@ -263,6 +273,8 @@ impl Job {
         self.state.avoid = None;
         // Its branch may have been tidied away by whoever looked at the failure.
         self.state.promoted = None;
+        self.state.failed_errand = None;
+        self.state.dismissed = false;
         self.state.feedback.begin_again();
         if checkpoint == KeepCheckpoint::Drop {
             self.state.checkpoint = None;
@@ -301,7 +313,11 @@ impl Job {
             E::Started { engine, .. } => (EventKind::Started, json!({ "engine": engine })),
             E::Checkpointed { checkpoint, .. } => (EventKind::Checkpointed, json!(checkpoint)),
             E::Completed { completion, .. } => {
-                (EventKind::Completed, json!({ "sha": completion.sha, "insights": completion.insights }))
+                let verified = self.state.verified;
+                (
+                    EventKind::Completed,
+                    json!({ "sha": completion.sha, "insights": completion.insights, "verified": verified }),
+                )
             }
             E::Asked { question, .. } => (EventKind::Asked, json!({ "question": question })),
             E::QuotaHit { window, account, .. } => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Job, Submission};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
+use crate::job_label::JobLabel;
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
 use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, FactoryId, ProductId};
@@ -18,6 +19,11 @@ impl Job {
     /// Its id.
     pub fn id(&self) -> JobId {
         self.submission.id
+    }
+
+    /// Its short id and its title, for messages.
+    pub fn label(&self) -> JobLabel<'_> {
+        self.submission.id.titled(&self.submission.spec.title)
     }
 
     /// Whose it is.

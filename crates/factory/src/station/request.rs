@@ -115,7 +115,7 @@ impl Station {
         text: &str,
     ) {
         if let Err(error) = forge.say(number, job, &status(job, stage.as_str(), text)).await {
-            warn!(job.id = %job, %error, "Could not say on pull request {number} how job `{job}` stands");
+            warn!(job.id = %job, %error, "Could not comment on pull request {number} of job {}", self.titles.label(job));
         }
     }
 
@@ -124,7 +124,7 @@ impl Station {
         let Ok((mirror, _)) = self.mirror(&order.repo) else { return };
         let after = self.after_ship(&order.repo, &order.product_id);
         if let Err(error) = mirror.end_branch(order.job_id, &order.sha, after).await {
-            warn!(job.id = %order.job_id, %error, "The branch of job `{}` stays, although it is merged", order.job_id);
+            warn!(job.id = %order.job_id, %error, "Could not delete the merged branch of job {}", self.titles.label(order.job_id));
         }
     }
 
@@ -132,7 +132,7 @@ impl Station {
     async fn end_branch(&self, subject: &Subject, order: &PromoteOrder) {
         let after = self.after_ship(subject.mirror.repo(), &subject.product);
         if let Err(error) = subject.mirror.end_branch(subject.job, &order.sha, after).await {
-            warn!(job.id = %subject.job, %error, "The branch of job `{}` stays, although it is merged", subject.job);
+            warn!(job.id = %subject.job, %error, "Could not delete the merged branch of job {}", subject.job.titled(&subject.title));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What a holder says about its run, and what it hears.
 
 use domain::{
-    Again, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, Insights, MergeConflict, PullRequest,
-    StageName, Timestamp,
+    Again, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, Insights, JobId, MergeConflict,
+    PullRequest, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -67,6 +67,9 @@ pub struct ErrandReport {
     /// The pull request that is open for the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<PullRequest>,
+    /// The shipped job whose merge changed the files in conflict last, if the base branch names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflicts_with: Option<JobId>,
 }
 
 /// How a promotion or a merge went.

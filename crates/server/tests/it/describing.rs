@@ -91,6 +91,7 @@ async fn every_variant_is_written_as_its_schema_says() {
         lease_epoch: epoch,
         outcome,
         pull_request: Some(PullRequest { number: 7, url: "https://example.org/7".to_owned() }),
+        conflicts_with: Some(domain::JobId::from_bytes([7; 16])),
     };
     let complete = CompleteWork {
         lease_epoch: epoch,
