@@ -62,7 +62,7 @@ impl Coordinator {
         let epoch = granted.value.epoch();
         self.note_accepted(factory);
         self.count_from_now(&process, request.job_id, epoch);
-        info!(job.id = %request.job_id, lease.epoch = %epoch, factory.id = %factory, "Granted job `{}` to factory `{factory}`", request.job_id);
+        info!(job.id = %request.job_id, lease.epoch = %epoch, factory.id = %factory, "Granted job {} to factory `{factory}`", granted.value.label());
         let assignment = self.assignment(&granted.value).await?;
         let lease_ttl_ms = u64::try_from(self.settings.lease_ttl.as_millis()).unwrap_or(u64::MAX);
         Ok(Accepted { lease_ttl_ms, lease_epoch: epoch, assignment })

@@ -1,6 +1,8 @@
 //! What a person should know, computed from what is: an alert ends by itself when its cause does [I9].
 
-use domain::{Flags, JobFilter, Mode, Obstacle, Stage, StageName, Timestamp};
+use std::sync::Arc;
+
+use domain::{Flags, Job, Mode, Obstacle, Stage, StageName, Timestamp};
 use protocol::{Alert, AlertCode, AlertList};
 use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
 
@@ -12,6 +14,9 @@ use crate::words::short;
 
 /// More alerts of one kind than this are not read one by one.
 const LOOKED_AT_MAX: usize = 100;
+
+/// Dead letters that are counted: whoever has more than these has had them for long.
+const DEAD_LETTERS_MAX: u16 = 1_000;
 
 /// So much of a question fits into a line; the job has the rest.
 const QUESTION_CHARS_MAX: usize = 200;
@@ -33,6 +38,7 @@ impl Coordinator {
         }
         items.extend(self.credit_alerts());
         items.extend(self.merge_alerts(who));
+        items.extend(self.dependency_alerts(who).await);
         items.extend(self.request_alerts(who));
         items.extend(self.question_alerts(who));
         items.extend(self.dead_letter_alert(who).await?);
@@ -41,7 +47,8 @@ impl Coordinator {
                 continue;
             }
             let message = format!(
-                "the broker called a new dispatch of job `{job}` a duplicate: its duplicate detection is at fault"
+                "the broker called a new dispatch of job {} a duplicate: its duplicate detection is at fault",
+                self.label(job)
             );
             items.push(alert(AlertCode::DuplicateDispatch, message, since, Some(job)));
         }
@@ -51,6 +58,11 @@ impl Coordinator {
                 Some(factory) => self.shows_factory(who, &desk, factory),
                 None => alert.code != AlertCode::UnreadableDocument,
             });
+        }
+        for alert in &mut items {
+            if let Some(id) = alert.job_id {
+                alert.job_title = self.look_up(id).await.ok().map(|job| job.value.spec().title.clone());
+            }
         }
         items.sort_by_key(|alert| (alert.code, alert.since));
         Ok(AlertList { items })
@@ -126,7 +138,8 @@ impl Coordinator {
             }
             let whose = shape.identity.as_ref().map_or_else(String::new, |identity| format!(" ({identity})"));
             let message = format!(
-                "job `{id}` is done and waits to {}: no live factory has `{repo}`{whose}, bring one back or let one clone it",
+                "job {} is done and waits to {}: no live factory has `{repo}`{whose}, bring one back or let one clone it",
+                job.value.label(),
                 errand.kind.name()
             );
             alerts.push(alert(AlertCode::Unplaceable, message, job.value.updated_at(), Some(id)));
@@ -141,7 +154,7 @@ impl Coordinator {
         let told = stuck.take(LOOKED_AT_MAX).map(|job| {
             let (id, message) = (job.id(), job.message().unwrap_or("a person has to look"));
             let place = job.pull_request().map_or_else(String::new, |request| format!(" at {}", request.url));
-            let message = format!("the pull request of job `{id}`{place} is not satisfied: {message}");
+            let message = format!("the pull request of job {}{place} is not satisfied: {message}", job.label());
             alert(AlertCode::ChangesExhausted, message, job.updated_at(), Some(id))
         });
         told.collect()
@@ -157,7 +170,8 @@ impl Coordinator {
         let told = asked.take(LOOKED_AT_MAX).map(|(job, question)| {
             let id = job.id();
             let asked = short(&question.split_whitespace().collect::<Vec<_>>().join(" "), QUESTION_CHARS_MAX);
-            let message = format!("job `{id}` asks: {asked} (answer with `giga requeue {id} -m \"…\"`)");
+            let (label, short) = (job.label(), id.short());
+            let message = format!("job {label} asks: {asked} (answer with `giga requeue {short} -m \"…\"`)");
             alert(AlertCode::Question, message, job.updated_at(), Some(id))
         });
         told.collect()
@@ -256,14 +270,37 @@ impl Coordinator {
         let desk = self.desk.lock();
         let failed = desk.jobs().map(|job| &job.value).filter(|job| job.is_merge_failed() && who.sees(job.product()));
         let told = failed.take(LOOKED_AT_MAX).map(|job| {
-            let (id, why) = (job.id(), job.message().unwrap_or("no reason was reported"));
-            let what = if job.promoted() == job.completed() { "merge" } else { "promotion" };
+            let (label, short) = (job.label(), job.id().short());
+            let failure = job.merge_failure().map_or_else(|| "merge failed".to_owned(), |failure| failure.to_string());
             let message = format!(
-                "the {what} of job `{id}` failed: {why} (retry with `giga ship {id}`, requeue it with `giga requeue {id}`, or cancel it)"
+                "job {label}: {failure} (retry with `giga ship {short}`, requeue it with `giga requeue {short}`, or cancel it)"
             );
-            alert(AlertCode::MergeFailed, message, job.updated_at(), Some(id))
+            alert(AlertCode::MergeFailed, message, job.updated_at(), Some(job.id()))
         });
         told.collect()
+    }
+
+    /// Jobs that are blocked on a dependency that failed.
+    async fn dependency_alerts(&self, who: &Principal) -> Vec<Alert> {
+        let blocked: Vec<_> = {
+            let desk = self.desk.lock();
+            let is_stuck = |job: &&Job| job.failed_dependency().is_some() && who.sees(job.product());
+            let stuck = desk.jobs().filter(|job| is_stuck(&&*job.value)).take(LOOKED_AT_MAX);
+            stuck.map(|job| Arc::clone(&job.value)).collect()
+        };
+        let mut alerts = Vec::new();
+        for job in blocked {
+            let Some(dep) = job.failed_dependency() else { continue };
+            let message = format!(
+                "job {} is blocked: {} (requeue it with `giga requeue {}`, or cancel the blocked job with `giga cancel {}`)",
+                job.label(),
+                self.failed_dependency_text(&job, dep).await,
+                dep.short(),
+                job.id().short()
+            );
+            alerts.push(alert(AlertCode::DependencyFailed, message, job.updated_at(), Some(job.id())));
+        }
+        alerts
     }
 
     async fn dead_letter_alert(&self, who: &Principal) -> Result<Option<Alert>, Error> {
@@ -271,18 +308,20 @@ impl Coordinator {
         let is_dead = |(product, stage, _): &&(domain::ProductId, StageName, u64)| {
             *stage == StageName::DeadLetter && who.sees(product)
         };
-        let count: u64 = census.iter().filter(is_dead).map(|(_, _, count)| count).sum();
+        if !census.iter().filter(is_dead).any(|(_, _, count)| *count > 0) {
+            return Ok(None);
+        }
+        let letters = self.dead_letters(who, None, DEAD_LETTERS_MAX).await?.items;
+        let count = letters.len() as u64;
         if count == 0 {
             return Ok(None);
         }
         let message = format!(
-            "{} in the dead letters: look with `giga dead-letters`, send one round again with `giga requeue ID`",
+            "{} dead-lettered: list them with `giga dead-letters`, requeue one with `giga requeue ID`, or dismiss it with \
+             `giga dead-letters dismiss ID`",
             counted(count, "is", "are")
         );
-        // The newest ones; whoever has more than these has had them for long.
-        let filter = JobFilter { stages: vec![StageName::DeadLetter], ..JobFilter::default() };
-        let letters = self.jobs(who, filter, None, LOOKED_AT_MAX as u16).await?.items;
-        let since = letters.iter().map(|job| job.updated_at).min().unwrap_or_else(|| self.now());
+        let since = letters.iter().map(|letter| letter.job.updated_at).min().unwrap_or_else(|| self.now());
         let mut alert = alert(AlertCode::DeadLetter, message, since, None);
         alert.jobs = Some(count);
         Ok(Some(alert))
@@ -311,5 +350,5 @@ pub(crate) fn alert(
     since: domain::Timestamp,
     job_id: Option<domain::JobId>,
 ) -> Alert {
-    Alert { code, message, since, job_id, factory_id: None, jobs: None }
+    Alert { code, message, since, job_id, job_title: None, factory_id: None, jobs: None }
 }

@@ -50,6 +50,7 @@ impl Coordinator {
             return Err(Refusal::AlreadyGranted.into());
         }
         self.check_claimant(factory, request)?;
+        self.note_connected(factory);
         for _ in 0..ROUNDS_MAX {
             if self.desk.lock().queue.is_empty() {
                 break;
@@ -124,7 +125,7 @@ impl Coordinator {
             Ok(granted) => Some(granted.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {
                 let id = job.value.id();
-                debug!(job.id = %id, %refusal, "Job `{id}` cannot be claimed any more");
+                debug!(job.id = %id, %refusal, "Job {} cannot be claimed any more", job.value.label());
                 None
             }
         }
@@ -156,7 +157,7 @@ impl Coordinator {
         for job in jobs {
             let (id, epoch) = (job.value.id(), job.value.epoch());
             let Some(seq) = job.value.lease().map(|lease| lease.seq) else { continue };
-            info!(job.id = %id, lease.epoch = %epoch, instance = %request.instance, "Granted job `{id}` to `{}`, which asked", who.name);
+            info!(job.id = %id, lease.epoch = %epoch, instance = %request.instance, "Granted job {} to `{}`, which asked", job.value.label(), who.name);
             let assignment = self.assignment(&job.value).await?;
             let lease_ttl_ms = millis(self.settings.lease_ttl);
             granted.push(Granted {

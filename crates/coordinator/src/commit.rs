@@ -98,7 +98,7 @@ impl Coordinator {
                 Ok(written) => return Ok(Amended::Written(written)),
                 Err(CommitError::Stale) => {}
                 Err(CommitError::Unknown) => {
-                    warn!(job.id = %id, "Outcome of a commit of job `{id}` is unknown, reading again");
+                    warn!(job.id = %id, "Outcome of a commit of job {} is unknown, reading again", before.value.label());
                 }
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }

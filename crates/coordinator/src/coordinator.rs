@@ -97,6 +97,14 @@ impl Coordinator {
         self.ports.clock.now()
     }
 
+    /// A job by its short id, and by its title while it is open. Takes the desk's lock.
+    pub(crate) fn label(&self, id: JobId) -> String {
+        match self.desk.lock().job(id) {
+            Some(job) => job.value.label().to_string(),
+            None => id.short().to_string(),
+        }
+    }
+
     /// Time that never jumps: the wall clock of the start, and what has passed since by the monotonic clock. Waiting times
     /// and deadlines are kept on it; what is stored and shown is by the wall clock (row 36).
     pub(crate) fn steady(&self) -> Timestamp {

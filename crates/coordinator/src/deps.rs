@@ -1,6 +1,7 @@
 //! Jobs that wait for other jobs. What is still unmet is asked, never counted down (row 19).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use domain::{DepsMode, FailureReason, Job, JobId, Obstacle, OnDepFailure, Spec, Stage, StageEvent, StageName};
 use futures_util::{StreamExt as _, future, stream};
@@ -12,6 +13,13 @@ use crate::error::Error;
 
 /// Changes under way at once: enough for one flush to carry many, few enough to let others in between.
 pub(crate) const AT_ONCE_MAX: usize = 256;
+
+/// Whether jobs that wait for a settled one have to be looked at too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    ForWaiters,
+    Quietly,
+}
 
 /// What a job's dependencies come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +35,20 @@ pub(crate) enum DepsVerdict {
 impl Coordinator {
     /// What a job's dependencies come to, as things are now.
     pub(crate) async fn weigh(&self, spec: &Spec, deps: &[JobId]) -> Result<DepsVerdict, Error> {
-        let mut stages = Vec::with_capacity(deps.len());
+        Ok(verdict(spec, &stages(&self.dependencies(deps).await?)))
+    }
+
+    /// The jobs that another one waits for; `None` for one that does not exist.
+    async fn dependencies(&self, deps: &[JobId]) -> Result<Vec<(JobId, Option<Arc<Job>>)>, Error> {
+        let mut found = Vec::with_capacity(deps.len());
         for dep in deps {
-            stages.push((*dep, self.stage_of(*dep).await?));
+            match self.look_up(*dep).await {
+                Ok(job) => found.push((*dep, Some(job.value))),
+                Err(Error::NoSuchJob(_)) => found.push((*dep, None)),
+                Err(error) => return Err(error),
+            }
         }
-        Ok(verdict(spec, &stages))
+        Ok(found)
     }
 
     /// Whether a job that was offered could not have been accepted, because a dependency is not met any more (row 20).
@@ -71,10 +88,10 @@ impl Coordinator {
     /// Moves one blocked job on; the job again, if that means that it has failed.
     async fn settle_one(&self, id: JobId) -> Option<JobId> {
         match self.try_settle(id).await {
-            Ok(Stage::Failed { reason: FailureReason::DepFailed }) => Some(id),
-            Ok(_) => None,
+            Ok(Settled::ForWaiters) => Some(id),
+            Ok(Settled::Quietly) => None,
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not look at the dependencies of job `{id}`, the sweep will");
+                warn!(job.id = %id, %error, "Could not look at the dependencies of job {}, the sweep will", self.label(id));
                 None
             }
         }
@@ -90,14 +107,17 @@ impl Coordinator {
         }
     }
 
-    async fn try_settle(&self, id: JobId) -> Result<Stage, Error> {
+    async fn try_settle(&self, id: JobId) -> Result<Settled, Error> {
         let job = self.look_up(id).await?;
         if !is_blocked(&job.value) {
             self.recall(id);
-            return Ok(job.value.stage().clone());
+            return Ok(Settled::Quietly);
         }
-        let event = match self.weigh(job.value.spec(), &job.value.submission().deps).await? {
-            DepsVerdict::Unmet(_) => return Ok(job.value.stage().clone()),
+        let deps = self.dependencies(&job.value.submission().deps).await?;
+        let event = match verdict(job.value.spec(), &stages(&deps)) {
+            DepsVerdict::Unmet(_) => {
+                return self.note_failed_dependency(&job.value, failed_dependency(job.value.spec(), &deps)).await;
+            }
             DepsVerdict::Met => StageEvent::Unblocked,
             DepsVerdict::Failed(dep) => StageEvent::DepFailed { dep },
         };
@@ -110,13 +130,57 @@ impl Coordinator {
                 job.apply(event.clone(), now, COORDINATOR).map(Decision::Write)
             })
             .await?;
-        info!(job.id = %id, job.stage = %settled.value.stage().name(), "Dependencies of job `{id}` were weighed");
-        Ok(settled.value.stage().clone())
+        info!(job.id = %id, job.stage = %settled.value.stage().name(), "Dependencies of job {} were weighed", settled.value.label());
+        Ok(match settled.value.stage() {
+            Stage::Failed { reason: FailureReason::DepFailed } => Settled::ForWaiters,
+            _ => Settled::Quietly,
+        })
+    }
+
+    /// Records which failed dependency a blocked job cannot go on without, so that lists, alerts and `wait` show it.
+    async fn note_failed_dependency(&self, job: &Job, failed: Option<JobId>) -> Result<Settled, Error> {
+        if failed == job.failed_dependency() {
+            return Ok(Settled::Quietly);
+        }
+        let now = self.now();
+        let noted = self.amend(job.id(), |job| {
+            if !is_blocked(&job) || job.failed_dependency() == failed {
+                return Ok(Decision::Keep);
+            }
+            Ok(Decision::Write(job.with_failed_dependency(failed, now, COORDINATOR)))
+        });
+        let noted = noted.await?;
+        if let Some(dep) = noted.value.failed_dependency() {
+            let (id, label) = (job.id(), noted.value.label());
+            warn!(job.id = %id, "Job {label} is blocked: its dependency {} failed", self.label(dep));
+        }
+        Ok(Settled::ForWaiters)
     }
 }
 
 fn is_blocked(job: &Job) -> bool {
     matches!(job.stage(), Stage::Blocked { on: Obstacle::Deps })
+}
+
+fn stages(deps: &[(JobId, Option<Arc<Job>>)]) -> Vec<(JobId, Option<StageName>)> {
+    deps.iter().map(|(id, job)| (*id, job.as_ref().map(|job| job.stage().name()))).collect()
+}
+
+/// The failed job that a blocked one waits for, perhaps through others that wait for it.
+fn failed_dependency(spec: &Spec, deps: &[(JobId, Option<Arc<Job>>)]) -> Option<JobId> {
+    let failed = |(id, job): &(JobId, Option<Arc<Job>>)| {
+        let job = job.as_ref()?;
+        match job.stage() {
+            Stage::Failed { .. } | Stage::DeadLetter { .. } if spec.on_dep_failure != OnDepFailure::Ignore => Some(*id),
+            _ => job.failed_dependency(),
+        }
+    };
+    let failed: Vec<JobId> = deps.iter().filter_map(failed).collect();
+    let is_stuck = match spec.deps_mode {
+        DepsMode::All => true,
+        DepsMode::Any => failed.len() == deps.len(),
+    };
+    failed.first().copied().filter(|_| is_stuck)
 }
 
 /// What dependencies in these stages come to.

@@ -68,7 +68,7 @@ impl Coordinator {
                     self.look_again_soon(id);
                 }
                 Err(CommitError::Store(error)) => {
-                    warn!(job.id = %id, %error, "Could not stamp a dispatch of job `{id}`, trying again soon");
+                    warn!(job.id = %id, %error, "Could not stamp a dispatch of job {}, trying again soon", self.label(id));
                     self.mark_suspect();
                     self.look_again_soon(id);
                 }
@@ -146,7 +146,7 @@ impl Coordinator {
         match self.offered(current, target, score) {
             Ok(stamped) => Some(stamped.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {
-                debug!(job.id = %id, %refusal, "Job `{id}` cannot be dispatched any more");
+                debug!(job.id = %id, %refusal, "Job {} cannot be dispatched any more", job.value.label());
                 None
             }
         }
@@ -166,17 +166,17 @@ impl Coordinator {
         let (id, seq, target) = (job.id(), dispatch.seq, &dispatch.target);
         match self.ports.broker.publish(message(job, dispatch)).await {
             Ok(Published::Accepted) => {
-                info!(job.id = %id, dispatch.seq = %seq, factory.id = %target, "Dispatched job `{id}` to factory `{target}`");
+                info!(job.id = %id, dispatch.seq = %seq, factory.id = %target, "Dispatched job {} to factory `{target}`", job.label());
             }
             Ok(Published::Duplicate) if time == Publish::Again => {
-                debug!(job.id = %id, dispatch.seq = %seq, "The broker still has dispatch {seq} of job `{id}`");
+                debug!(job.id = %id, dispatch.seq = %seq, "The broker still has dispatch {seq} of job {}", job.label());
             }
             Ok(Published::Duplicate) => {
                 self.counters.duplicate_dispatch(id, self.now());
-                error!(job.id = %id, dispatch.seq = %seq, "The broker calls new dispatch {seq} of job `{id}` a duplicate");
+                error!(job.id = %id, dispatch.seq = %seq, "The broker calls new dispatch {seq} of job {} a duplicate", job.label());
             }
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not publish dispatch {seq} of job `{id}`, the sweep will take it back");
+                warn!(job.id = %id, %error, "Could not publish dispatch {seq} of job {}, the sweep will take it back", job.label());
             }
         }
     }
@@ -186,7 +186,7 @@ impl Coordinator {
         match self.read(id).await {
             Ok(job) => self.announce(std::iter::once(&job)),
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not read job `{id}` again, the sweep will");
+                warn!(job.id = %id, %error, "Could not read job {} again, the sweep will", self.label(id));
                 self.mark_suspect();
             }
         }

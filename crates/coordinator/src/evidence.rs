@@ -74,7 +74,7 @@ impl Coordinator {
     async fn shown_for(&self, id: JobId, epoch: Epoch) -> Result<EvidenceWork, Error> {
         let Some(document) = self.ports.logs.evidence(id, epoch).await? else { return Ok(EvidenceWork::default()) };
         Ok(serde_json::from_slice(&document).unwrap_or_else(|_| {
-            warn!(job.id = %id, lease.epoch = %epoch, "What backs a run of job `{id}` cannot be read");
+            warn!(job.id = %id, lease.epoch = %epoch, "What backs a run of job {} cannot be read", self.label(id));
             EvidenceWork::default()
         }))
     }

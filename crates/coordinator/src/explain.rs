@@ -1,13 +1,17 @@
 //! Why a job is where it is, and where it could go [S4][I9].
 
-use domain::{ErrandKind, ErrandState, EventKind, Job, JobEvent, JobId, Mode, Obstacle, Position, Scope, Stage};
+use domain::{
+    ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, Obstacle, Position,
+    Scope, Stage,
+};
 use protocol::{Explained, JobView};
-use scheduler::{Answer, Demand, Explanation, FleetView};
+use scheduler::{Answer, Demand, Explanation, FleetView, Presence};
 
 use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
 use crate::error::Error;
 use crate::principal::Principal;
+use crate::queries::shown;
 
 impl Coordinator {
     /// Every factory and why, in words and in figures.
@@ -16,7 +20,9 @@ impl Coordinator {
         let now = self.explanation_for(who, self.full_forecast(&job.value));
         let then = self.last_dispatch(&job.value).await?;
         let summary = self.summary(&job.value, &now).await?;
-        Ok(Explained { job: JobView::of(&job.value, job.revision), summary, now, then })
+        let holder = job.value.seat().map(|lease| &lease.factory);
+        let holder_presence = holder.map(|holder| shown(self.presence(self.desk.lock().pulses.get(holder))));
+        Ok(Explained { job: JobView::of(&job.value, job.revision), summary, now, then, holder_presence })
     }
 
     /// Where a job would go as things are.
@@ -80,10 +86,14 @@ impl Coordinator {
         let words = deps.iter().map(|dep| {
             // Who may see this job may see those of its product.
             let known = desk.job(*dep).filter(|known| known.value.product() == job.product());
-            match known.as_ref().map(|known| known.value.stage()) {
-                Some(Stage::Testing { errand: None, .. }) => format!("`{dep}` (done: ship it with `giga ship {dep}`)"),
-                Some(stage) => format!("`{dep}` ({})", stage.name()),
-                None => format!("`{dep}`"),
+            let Some(known) = known else { return dep.short().to_string() };
+            let (label, stage) = (known.value.label(), known.value.stage());
+            match (known.value.merge_failure(), stage) {
+                (Some(failure), _) => format!("{label} ({failure})"),
+                (None, Stage::Testing { errand: None, .. }) => {
+                    format!("{label} (done: ship it with `giga ship {}`)", dep.short())
+                }
+                (None, stage) => format!("{label} ({})", stage.name()),
             }
         });
         words.collect::<Vec<_>>().join(", ")
@@ -118,27 +128,45 @@ impl Coordinator {
                 }
             },
             Stage::Blocked { on: Obstacle::Question(question) } => {
-                format!("waits for an answer: {question} (give it with `giga requeue {} -m \"…\"`)", job.id())
+                format!("waits for an answer: {question} (give it with `giga requeue {} -m \"…\"`)", job.id().short())
+            }
+            Stage::Blocked { on: Obstacle::Deps } if let Some(dep) = job.failed_dependency() => {
+                let failed = self.failed_dependency_text(job, dep).await;
+                let (dep, id) = (dep.short(), job.id().short());
+                format!("{failed}: requeue it with `giga requeue {dep}`, or cancel this job with `giga cancel {id}`")
             }
             Stage::Blocked { on: Obstacle::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
                 DepsVerdict::Unmet(deps) => format!("waits for {}", self.awaited(job, &deps)),
                 DepsVerdict::Met => "its dependencies are met, it is about to be queued".to_owned(),
-                DepsVerdict::Failed(dep) => format!("its dependency `{dep}` failed"),
+                DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
             },
-            Stage::Assigned { lease } => format!("factory `{}` has taken it and prepares", lease.factory),
+            Stage::Assigned { lease } => {
+                format!("factory `{}` has taken it and prepares{}", lease.factory, self.connection_of(&lease.factory))
+            }
             Stage::Building { lease, started_at } => {
-                format!("runs on factory `{}` since {started_at}", lease.factory)
+                let connection = self.connection_of(&lease.factory);
+                format!("runs on factory `{}` since {started_at}{connection}", lease.factory)
             }
             Stage::Review { .. } => "waits for its reviewers".to_owned(),
-            Stage::Testing { errand: Some(errand), .. } => match (self.lacks_factory(job), errand.kind) {
-                (Some(why), kind) => format!("its commit waits for a factory to {}: {why}", kind.name()),
-                (None, ErrandKind::Promote) => "its commit is being promoted to its branch".to_owned(),
-                (None, ErrandKind::Ship) => "its commit is being merged".to_owned(),
-            },
-            Stage::Testing { errand: None, .. } => match job.message() {
-                Some(message) => format!("done; {message}"),
-                None => format!("done: ship it with `giga ship {}`", job.id()),
-            },
+            Stage::Testing { errand: Some(errand), .. } => {
+                match (job.merge_failure(), self.lacks_factory(job), errand.kind) {
+                    (_, Some(why), kind) => format!("its commit waits for a factory to {}: {why}", kind.name()),
+                    (Some(failure), None, _) => format!("{failure}; the coordinator tries again"),
+                    (None, None, ErrandKind::Promote) => "its commit is being promoted to its branch".to_owned(),
+                    (None, None, ErrandKind::Ship) => "its commit is being merged".to_owned(),
+                }
+            }
+            Stage::Testing { errand: None, .. } => {
+                let (done, short) = (done(job), job.id().short());
+                match (job.merge_failure(), job.message()) {
+                    (Some(failure), _) => format!(
+                        "{failure}: retry with `giga ship {short}`, requeue it with `giga requeue {short}`, or cancel it"
+                    ),
+                    (None, Some(message)) => format!("{done}; {message}"),
+                    (None, None) => format!("{done}: ship it with `giga ship {short}`"),
+                }
+            }
+            Stage::Shipped if job.spec().repo.is_none() => format!("{}; it has no repository", done(job)),
             Stage::Shipped => "shipped".to_owned(),
             Stage::Failed { reason } | Stage::DeadLetter { reason } => match job.message() {
                 Some(message) => format!("{reason}: {message}"),
@@ -146,4 +174,37 @@ impl Coordinator {
             },
         })
     }
+
+    /// What is wrong with the connection to a job's holder; empty when nothing is.
+    fn connection_of(&self, factory: &FactoryId) -> String {
+        let pulse = self.desk.lock().pulses.get(factory).cloned();
+        let since = pulse.as_ref().and_then(|pulse| pulse.disconnected_since);
+        match (self.presence(pulse.as_ref()), since) {
+            (Presence::Disconnected, Some(since)) => {
+                format!(", which is disconnected since {since}; the lease continues until it expires")
+            }
+            (Presence::Stale | Presence::Down, _) => {
+                ", which is stale; the lease continues until it expires".to_owned()
+            }
+            (Presence::Live | Presence::Warming | Presence::Disconnected, _) => String::new(),
+        }
+    }
+
+    /// What became of a dependency that failed. The title is for those who may see the job that waits: the same product.
+    pub(crate) async fn failed_dependency_text(&self, job: &Job, dep: JobId) -> String {
+        let Ok(failed) = self.look_up(dep).await else { return format!("its dependency {} failed", dep.short()) };
+        let is_same_product = failed.value.product() == job.product();
+        let title = is_same_product.then_some(failed.value.spec().title.as_str());
+        let label = dep.perhaps_titled(title);
+        match failed.value.stage() {
+            Stage::DeadLetter { reason } => format!("its dependency {label} is dead-lettered ({reason})"),
+            Stage::Failed { reason: FailureReason::Cancelled } => format!("its dependency {label} was cancelled"),
+            Stage::Failed { reason } => format!("its dependency {label} failed ({reason})"),
+            _ => format!("its dependency {label} failed"),
+        }
+    }
+}
+
+fn done(job: &Job) -> &'static str {
+    if job.is_verified() { "done and verified" } else { "done, not verified" }
 }

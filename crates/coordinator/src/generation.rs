@@ -77,7 +77,7 @@ impl Coordinator {
                     Ok(_) => lifted += 1,
                     Err(CommitError::Stale | CommitError::Unknown) => self.refresh(id).await,
                     Err(CommitError::Store(error)) => {
-                        warn!(job.id = %id, %error, "Could not lift job `{id}` into this generation, the sweep will");
+                        warn!(job.id = %id, %error, "Could not lift job {} into this generation, the sweep will", self.label(id));
                         self.mark_suspect();
                     }
                 }

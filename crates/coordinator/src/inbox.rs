@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use protocol::{Directive, InboxEvent};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -89,6 +89,7 @@ impl Coordinator {
             former.closed.cancel();
         }
         info!(factory.id = %factory, "Factory `{factory}` opened its inbox");
+        self.note_connected(factory);
         Ok(Inbox {
             factory: factory.clone(),
             desk,
@@ -227,11 +228,17 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        let mut open = self.coordinator.inboxes.open.lock();
-        let is_ours = open.get(&self.factory).is_some_and(|desk| Arc::ptr_eq(desk, &self.desk));
-        if is_ours {
-            info!(factory.id = %self.factory, instance = %self.desk.instance, "Factory `{}` closed its inbox", self.factory);
-            open.remove(&self.factory);
+        let is_replaced = {
+            let mut open = self.coordinator.inboxes.open.lock();
+            let is_ours = open.get(&self.factory).is_some_and(|desk| Arc::ptr_eq(desk, &self.desk));
+            if is_ours {
+                open.remove(&self.factory);
+            }
+            open.contains_key(&self.factory)
+        };
+        if !is_replaced {
+            debug!(factory.id = %self.factory, instance = %self.desk.instance, "The inbox of factory `{}` is closed", self.factory);
+            self.coordinator.note_disconnected(&self.factory);
         }
     }
 }

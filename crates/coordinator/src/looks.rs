@@ -124,7 +124,7 @@ impl Coordinator {
             number: request.number,
             sha: sha.clone(),
         };
-        debug!(job.id = %job.id(), factory.id = %chosen, "Asking factory `{chosen}` to look at the pull request of job `{}`", job.id());
+        debug!(job.id = %job.id(), factory.id = %chosen, "Asking factory `{chosen}` to look at the pull request of job {}", job.label());
         self.inboxes.direct(chosen, Directive::Look(order));
         Some(chosen.clone())
     }

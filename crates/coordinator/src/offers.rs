@@ -140,7 +140,7 @@ impl Coordinator {
             Some(message) => format!("{}: {}", request.reason.text(), cut(message)),
             None => request.reason.text().to_owned(),
         };
-        info!(job.id = %request.job_id, factory.id = %factory, "Factory `{factory}` declined job `{}`: it {reason}", request.job_id);
+        info!(job.id = %request.job_id, factory.id = %factory, "Factory `{factory}` declined job {}: it {reason}", job.value.label());
         self.note_decline(&factory, request.reason, &reason);
         self.end_offer(request, &job.value, reason).await?;
         let job = self.look_up(request.job_id).await?;
@@ -167,7 +167,7 @@ impl Coordinator {
     /// A connected factory left an offer unanswered. After several its stream is closed, so that it opens a new one.
     pub(crate) fn note_unanswered(&self, factory: &FactoryId, job: JobId) {
         let streak = self.note_missed_offer(factory, Missed::Unanswered, "leaves offers unanswered".to_owned());
-        warn!(job.id = %job, factory.id = %factory, "Factory `{factory}` is connected and did not answer the offer of job `{job}`");
+        warn!(job.id = %job, factory.id = %factory, "Factory `{factory}` is connected and did not answer the offer of job {}", self.label(job));
         if streak.count.is_multiple_of(RESET_EVERY) {
             warn!(factory.id = %factory, "Closing the inbox of factory `{factory}`: it left {} offers unanswered", streak.count);
             self.inboxes.close(factory);

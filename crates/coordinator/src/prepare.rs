@@ -241,7 +241,7 @@ fn digest(body: &str) -> String {
 /// A job without a repository is allowed, and seldom meant.
 fn without_repo(job: &Job) -> Option<Finding> {
     let message =
-        "no repository is named: the job runs in an empty folder, and nothing that it writes is kept".to_owned();
+        "no repository is named: the job runs in an empty directory, its files are deleted afterwards, and there is nothing to ship".to_owned();
     let finding = Finding { line: 1, key: Some("repo".to_owned()), message, severity: Severity::Warning };
     job.spec().repo.is_none().then_some(finding)
 }

@@ -59,6 +59,9 @@ impl Coordinator {
         self.write_product(product.clone(), known.map_or(Expected::Absent, |known| Expected::At(known.revision)))
             .await?;
         info!(product = %id, by = %who.name, "`{}` set product `{id}`", who.name);
+        if product.auto_ship {
+            self.ship_ready().await;
+        }
         self.work.notify_one();
         Ok(product)
     }

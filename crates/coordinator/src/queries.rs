@@ -20,6 +20,9 @@ use crate::principal::Principal;
 /// A list is read by people, or by programs that page.
 const PAGE_MAX: u16 = 1_000;
 
+/// Pages of dead letters that one answer passes over because they were dismissed; `next` goes on from there.
+const DEAD_LETTER_PAGES_MAX: usize = 20;
+
 /// A graph that is larger is not looked at as a picture.
 const DAG_NODES_MAX: usize = 2_000;
 
@@ -161,22 +164,28 @@ impl Coordinator {
         Ok(Dag { nodes, truncated: false, limit: DAG_NODES_MAX as u32 })
     }
 
-    /// Jobs that are out of the running.
+    /// Dead-lettered jobs that were not dismissed.
     pub async fn dead_letters(
         &self,
         who: &Principal,
         after: Option<String>,
         limit: u16,
     ) -> Result<DeadLetterList, Error> {
-        let filter = JobFilter { stages: vec![StageName::DeadLetter], ..JobFilter::default() };
-        let page = self.jobs(who, filter, after, limit).await?;
-        let items = page.items.into_iter().filter_map(|job| {
-            let reason = job.reason?;
-            Some(DeadLetter { job, reason })
-        });
+        let limit = usize::from(limit.clamp(1, PAGE_MAX));
+        let (mut items, mut next) = (Vec::new(), after);
+        for _ in 0..DEAD_LETTER_PAGES_MAX {
+            let filter = JobFilter { stages: vec![StageName::DeadLetter], ..JobFilter::default() };
+            let wanted = u16::try_from(limit - items.len()).unwrap_or(PAGE_MAX);
+            let page = self.jobs(who, filter, next, wanted).await?;
+            items.extend(page.items.into_iter().filter(|job| !job.dismissed).filter_map(dead_letter));
+            next = page.next;
+            if next.is_none() || items.len() >= limit {
+                break;
+            }
+        }
         let mirrored = self.ports.broker.dead_letters(100).await?;
         let mirrored = mirrored.into_iter().map(|(message, _)| message).filter(|m| who.sees(&m.product_id)).collect();
-        Ok(DeadLetterList { items: items.collect(), next: page.next, mirrored })
+        Ok(DeadLetterList { items, next, mirrored })
     }
 
     /// How much has changed and how much waits, by product; no store operation.
@@ -223,11 +232,7 @@ impl Coordinator {
         let seats = desk.seated(id).filter_map(|job| seat_in_use(who, &job.value, id)).collect();
         Ok(FactoryView {
             id: id.clone(),
-            presence: match self.presence(pulse) {
-                scheduler::Presence::Live => protocol::Presence::Live,
-                scheduler::Presence::Warming => protocol::Presence::Warming,
-                scheduler::Presence::Stale | scheduler::Presence::Down => protocol::Presence::Stale,
-            },
+            presence: shown(self.presence(pulse)),
             last_heartbeat_at: pulse.map(|pulse| pulse.last),
             engines: engines_for(who, id, self.engines_shown(&desk, &known.value)),
             capabilities: known.value.capabilities.into_iter().filter(|one| desk.shows_capability(who, one)).collect(),
@@ -247,6 +252,21 @@ impl Coordinator {
             joined_at: known.value.joined_at,
         })
     }
+}
+
+/// A factory's presence as people see it.
+pub(crate) fn shown(presence: scheduler::Presence) -> protocol::Presence {
+    match presence {
+        scheduler::Presence::Live => protocol::Presence::Live,
+        scheduler::Presence::Warming => protocol::Presence::Warming,
+        scheduler::Presence::Disconnected => protocol::Presence::Disconnected,
+        scheduler::Presence::Stale | scheduler::Presence::Down => protocol::Presence::Stale,
+    }
+}
+
+fn dead_letter(job: JobView) -> Option<DeadLetter> {
+    let reason = job.reason?;
+    Some(DeadLetter { job, reason })
 }
 
 /// The engines of a factory. Their credentials are shown to the factory itself and to callers of all products: another

@@ -65,7 +65,7 @@ impl Coordinator {
             })
             .await?;
         fail_point!("quota::committed");
-        info!(job.id = %id, factory.id = %holder.factory, engine = %request.engine, "Job `{id}` is {shown}");
+        info!(job.id = %id, factory.id = %holder.factory, engine = %request.engine, "Job {} is {shown}", self.label(id));
         Ok(QuotaAnswer { stage: job.value.stage().name(), until: window.until })
     }
 

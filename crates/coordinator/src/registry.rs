@@ -10,7 +10,7 @@ use domain::{
 use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Pruned};
 use scheduler::FactoryState;
 use serde::{Deserialize, Serialize};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::coordinator::Coordinator;
 use crate::documents::{Put, somebody_was_faster};
@@ -45,6 +45,8 @@ pub(crate) struct Pulse {
     /// Since when its disk has had too little free space.
     pub(crate) disk_low_since: Option<Timestamp>,
     pub(crate) products: BTreeSet<ProductId>,
+    /// Since when its inbox stream has been closed; none for one that has none.
+    pub(crate) disconnected_since: Option<Timestamp>,
 }
 
 /// A factory as it is written down.
@@ -110,7 +112,7 @@ impl Coordinator {
     fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
         let desk = self.desk.lock();
         let presence = self.presence(desk.pulses.get(&known.id));
-        let may_be_alive = matches!(presence, scheduler::Presence::Live | scheduler::Presence::Warming);
+        let may_be_alive = !matches!(presence, scheduler::Presence::Stale | scheduler::Presence::Down);
         desk.instances.is_former(&known.id, instance) && may_be_alive
     }
 
@@ -263,12 +265,42 @@ impl Coordinator {
             let disk_low_since = desk.pulses.get(id).and_then(|pulse| pulse.disk_low_since).unwrap_or(now);
             let disk_low_since = self.is_disk_low(disk).then_some(disk_low_since);
             let products = who.products();
-            let pulse = Pulse { last: now, heard, load, disk_free_bytes: disk, disk_low_since, products };
+            let disconnected_since = desk.pulses.get(id).and_then(|pulse| pulse.disconnected_since);
+            let pulse =
+                Pulse { last: now, heard, load, disk_free_bytes: disk, disk_low_since, products, disconnected_since };
             desk.pulses.insert(id.clone(), pulse);
             self.show_to_scheduler(&mut desk, id);
         }
         self.work.notify_one();
         self.timer.notify_one();
+    }
+
+    /// A factory's inbox stream closed: it is offered nothing until it connects again. One that left is not disconnected.
+    pub(crate) fn note_disconnected(&self, id: &FactoryId) {
+        let now = self.now();
+        let mut desk = self.desk.lock();
+        let Some(pulse) = desk.pulses.get_mut(id).filter(|pulse| pulse.disconnected_since.is_none()) else { return };
+        pulse.disconnected_since = Some(now);
+        self.show_to_scheduler(&mut desk, id);
+        if !self.stopping.is_cancelled() {
+            warn!(factory.id = %id, "Factory `{id}` is disconnected: its inbox stream closed, its leases continue");
+        }
+    }
+
+    /// A factory opened its inbox, or asks for work by itself.
+    pub(crate) fn note_connected(&self, id: &FactoryId) {
+        let was_away = {
+            let mut desk = self.desk.lock();
+            let pulse = desk.pulses.get_mut(id);
+            let was_away = pulse.is_some_and(|pulse| pulse.disconnected_since.take().is_some());
+            if was_away {
+                self.show_to_scheduler(&mut desk, id);
+            }
+            was_away
+        };
+        if was_away {
+            self.work.notify_one();
+        }
     }
 
     /// Shows a factory to the scheduler as it is now.
@@ -304,7 +336,12 @@ impl Coordinator {
     pub(crate) fn presence(&self, pulse: Option<&Pulse>) -> scheduler::Presence {
         let now = self.ports.clock.monotonic();
         match pulse {
-            Some(pulse) if now.saturating_sub(pulse.heard) <= self.settings.stale_after => scheduler::Presence::Live,
+            Some(pulse) if now.saturating_sub(pulse.heard) <= self.settings.stale_after => {
+                match pulse.disconnected_since {
+                    Some(_) => scheduler::Presence::Disconnected,
+                    None => scheduler::Presence::Live,
+                }
+            }
             None if self.is_warming() => scheduler::Presence::Warming,
             Some(_) | None => scheduler::Presence::Stale,
         }

@@ -4,7 +4,7 @@ use domain::{Epoch, Factory, FactoryId, InstanceId, JobId, Refusal, StageEvent};
 use fail::fail_point;
 use foldhash::HashSet;
 use protocol::{Directive, Held, Holding, LeaseView, Progress, Renew, Renewed};
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::commit::{Amended, Decision};
 use crate::coordinator::{COORDINATOR, Coordinator};
@@ -49,7 +49,7 @@ impl Coordinator {
             self.heard(who, id, request.load, request.disk_free_bytes, self.now());
         }
         for (job, epoch) in abandoned {
-            warn!(job.id = %job, factory.id = %id, "Factory `{id}` no longer lists job `{job}`, taking it back");
+            warn!(job.id = %job, factory.id = %id, "Factory `{id}` no longer lists job {}, taking it back", self.label(job));
             self.reap(job, epoch).await;
         }
         lost.extend(self.really_lost(who, &process, unknown).await);
@@ -122,12 +122,13 @@ impl Coordinator {
                     self.counters.failed(factory, true);
                     self.inboxes.direct(factory, Directive::Cancel { job_id: id, lease_epoch: epoch });
                 }
-                info!(job.id = %id, lease.epoch = %epoch, job.stage = %stage, "Took job `{id}` back from a silent holder");
+                let holder = job.value.avoid().map_or_else(String::new, |factory| format!(" from `{factory}`"));
+                warn!(job.id = %id, lease.epoch = %epoch, job.stage = %stage, "Lease of job {} expired: no heartbeat{holder}, now {stage}", job.value.label());
                 self.after_report(&job.value).await;
             }
             Ok(Amended::Kept(_)) => {}
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not take job `{id}` back, the sweep will try again");
+                warn!(job.id = %id, %error, "Could not take job {} back, the sweep will try again", self.label(id));
             }
         }
     }

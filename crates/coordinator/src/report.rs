@@ -3,23 +3,24 @@
 use std::time::Duration;
 
 use domain::{
-    Account, Checkpoint, Completion, EngineName, FailureReason, Holder, Job, JobId, Refusal, RunOutcome, Stage,
-    StageEvent, StageName, Timestamp,
+    Account, Checkpoint, Completion, ConflictingJob, ERRAND_TRIES_MAX, EngineName, FailureReason, Holder, Job, JobId,
+    Refusal, RunOutcome, Stage, StageEvent, StageName, Timestamp,
 };
 use fail::fail_point;
 use protocol::{
     AskWork, CompleteWork, Completed, ErrandOutcome, ErrandReport, FailWork, Failed, Patch, ReleaseWork, StageAnswer,
     StartWork,
 };
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::accept::promote_order;
 use crate::commit::Decision;
 use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
-use crate::words::{bounded, check, check_insights, cut, readable, short};
+use crate::words::{bounded, bounded_conflict, check, check_insights, cut, readable, short};
 
 /// The text of a pull request: a few pages, which is less than any forge takes.
 const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
@@ -27,9 +28,6 @@ const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
 /// How long a promotion or a merge that has to wait is left alone.
 const PUT_OFF_MIN: Duration = Duration::from_secs(1);
 const PUT_OFF_MAX: Duration = Duration::from_secs(3_600);
-
-/// Tries of one promotion or merge before it is given up and a person has to look.
-const ERRAND_TRIES_MAX: u32 = 8;
 
 impl Coordinator {
     /// A factory says that its engine is up.
@@ -105,7 +103,7 @@ impl Coordinator {
             })
             .await?;
         fail_point!("complete::committed");
-        info!(job.id = %id, factory.id = %holder.factory, "Completed job `{id}` on factory `{}`", holder.factory);
+        info!(job.id = %id, factory.id = %holder.factory, "Completed job {} on factory `{}`", job.value.label(), holder.factory);
         self.counters.completed(&holder.factory);
         self.after_report(&job.value).await;
         Ok(Completed { stage: job.value.stage().name(), promote: promote_order(&job.value) })
@@ -115,6 +113,7 @@ impl Coordinator {
     pub async fn promote(&self, who: &Principal, id: JobId, request: &ErrandReport) -> Result<StageAnswer, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         let found = request.pull_request.as_ref().map(readable).transpose()?;
+        let conflicting = self.conflicting_job(who, request.conflicts_with).await;
         fail_point!("promote::before_commit");
         let answer = self
             .move_on(id, |job, now| {
@@ -124,7 +123,7 @@ impl Coordinator {
                     Some(found) => job.with_pull_request(found.clone()),
                     None => job,
                 };
-                let job = job.apply(event, now, who.actor())?;
+                let job = job.apply(event, now, who.actor())?.conflicting_with(conflicting.clone());
                 // A merge that cannot work is not asked for again by itself: a person has to look.
                 match request.outcome {
                     ErrandOutcome::Done => self.ship_if_wanted(job, now).map(Decision::Write),
@@ -137,6 +136,12 @@ impl Coordinator {
         fail_point!("promote::committed");
         self.looks.bell.notify_one();
         Ok(answer)
+    }
+
+    /// The shipped job that a merge conflicts with, if the reporting factory may see it.
+    async fn conflicting_job(&self, who: &Principal, id: Option<JobId>) -> Option<ConflictingJob> {
+        let job = self.visible(who, id?).await.ok()?;
+        Some(ConflictingJob { job_id: job.value.id(), title: Some(job.value.spec().title.clone()) })
     }
 
     /// A holder's attempt failed: the coordinator alone decides what follows.
@@ -171,7 +176,7 @@ impl Coordinator {
             .await?;
         fail_point!("fail::committed");
         let (reason, stage) = (request.reason, job.value.stage().name());
-        info!(job.id = %id, reason = %reason, job.stage = %stage, "Job `{id}` failed on factory `{}`: {reason}", holder.factory);
+        warn!(job.id = %id, reason = %reason, job.stage = %stage, "Attempt of job {} failed on factory `{}` ({reason}), now {stage}", job.value.label(), holder.factory);
         self.counters.failed(&holder.factory, is_the_factorys_fault(reason));
         self.after_report(&job.value).await;
         Ok(Failed { stage, not_before: job.value.not_before() })
@@ -252,18 +257,39 @@ impl Coordinator {
     fn is_where_completion_put_it(&self, job: &Job) -> bool {
         match job.stage() {
             Stage::Review { .. } | Stage::Testing { .. } => true,
-            Stage::Shipped => self.ships_by_itself(job),
+            Stage::Shipped => self.ships_by_itself(job) || job.spec().repo.is_none(),
             _ => false,
         }
     }
 
     fn ships_by_itself(&self, job: &Job) -> bool {
-        self.desk.lock().products.get(job.product()).is_some_and(|product| product.value.auto_ship)
+        ships_by_itself(&self.desk.lock(), job)
     }
 
-    /// A product that ships by itself asks for the merge as soon as the branch shows the work.
+    /// Ships what is ready in products that ship by themselves: jobs that were done before the product did, too. A job
+    /// without a repository that an earlier version left in `testing` ends here as well. Idempotent; the sweep does the same.
+    pub(crate) async fn ship_ready(&self) {
+        let ready: Vec<JobId> = {
+            let desk = self.desk.lock();
+            let is_ready = |job: &&Job| is_ready(job) && (ships_by_itself(&desk, job) || job.spec().repo.is_none());
+            desk.jobs().map(|job| &*job.value).filter(is_ready).map(Job::id).collect()
+        };
+        for id in ready {
+            let shipping = self.amend(id, |job| match is_ready(&job) {
+                true => job.apply(StageEvent::ShipRequested, self.now(), COORDINATOR).map(Decision::Write),
+                false => Ok(Decision::Keep),
+            });
+            match shipping.await {
+                Ok(job) => self.after_report(&job.value).await,
+                Err(error) => warn!(job.id = %id, %error, "Could not ship job {}, the sweep will", self.label(id)),
+            }
+        }
+    }
+
+    /// A product that ships by itself asks for the merge as soon as the branch shows the work. A job without a repository has
+    /// nothing to merge: it is done at once.
     pub(crate) fn ship_if_wanted(&self, job: Job, now: Timestamp) -> Result<Job, Refusal> {
-        let ships = self.ships_by_itself(&job);
+        let ships = self.ships_by_itself(&job) || job.spec().repo.is_none();
         match job.stage() {
             Stage::Testing { errand: None, .. } if ships && job.promoted() == job.completed() => {
                 job.apply(StageEvent::ShipRequested, now, COORDINATOR)
@@ -292,14 +318,15 @@ impl Coordinator {
             ErrandOutcome::Done => StageEvent::ErrandDone { holder },
             ErrandOutcome::Failed { message } => {
                 let retry_at = (tries + 1 < ERRAND_TRIES_MAX).then(|| now.after(self.settings.retry.backoff));
-                StageEvent::ErrandFailed { holder, message: cut(message), retry_at }
+                StageEvent::ErrandFailed { holder, message: cut(message), retry_at, conflict: None }
             }
             ErrandOutcome::PutOff { message, retry_after_ms } => {
                 let pause = Duration::from_millis(*retry_after_ms).clamp(PUT_OFF_MIN, PUT_OFF_MAX);
                 StageEvent::ErrandPutOff { holder, message: cut(message), retry_at: now.after(pause) }
             }
-            ErrandOutcome::Impossible { message } => {
-                StageEvent::ErrandFailed { holder, message: cut(message), retry_at: None }
+            ErrandOutcome::Impossible { message, conflict } => {
+                let conflict = conflict.as_ref().map(bounded_conflict);
+                StageEvent::ErrandFailed { holder, message: cut(message), retry_at: None, conflict }
             }
         }
     }
@@ -314,6 +341,16 @@ impl Coordinator {
 fn saved(holder: &Holder, checkpoint: &Checkpoint) -> StageEvent {
     let checkpoint = Checkpoint { epoch: holder.epoch, ..checkpoint.clone() };
     StageEvent::Checkpointed { holder: holder.clone(), checkpoint }
+}
+
+fn ships_by_itself(desk: &Desk, job: &Job) -> bool {
+    desk.products.get(job.product()).is_some_and(|product| product.value.auto_ship)
+}
+
+/// Whether a job is done, its branch shows the work, and its merge was not given up.
+fn is_ready(job: &Job) -> bool {
+    let is_at_rest = matches!(job.stage(), Stage::Testing { errand: None, .. });
+    is_at_rest && job.promoted() == job.completed() && !job.is_merge_failed() && !job.is_escalated()
 }
 
 /// A start whose answer was lost is asked for again.

@@ -124,7 +124,7 @@ impl Coordinator {
 
 fn say(job: &Job, factory: &FactoryId) {
     let (id, stage, message) = (job.id(), job.stage().name(), job.message().unwrap_or_default());
-    info!(job.id = %id, job.stage = %stage, factory.id = %factory, "The pull request of job `{id}` says: {message}");
+    info!(job.id = %id, job.stage = %stage, factory.id = %factory, "The pull request of job {} says: {message}", job.label());
 }
 
 /// Remarks within bounds, and without anything that could harm a terminal.

@@ -63,6 +63,7 @@ impl Coordinator {
         coordinator.restore_order();
         coordinator.lift_open(&lineage).await;
         coordinator.settle_blocked().await;
+        coordinator.ship_ready().await;
         coordinator.republish().await;
         let open = coordinator.desk.lock().open_count();
         info!(jobs.open = open, "The coordinator knows {open} open jobs");

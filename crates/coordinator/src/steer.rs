@@ -46,6 +46,7 @@ impl Coordinator {
         who.steer(before.value.product())?;
         let after = match action {
             Action::Cancel => self.cancel(who, target, &before, request).await?,
+            Action::Ship if before.value.spec().repo.is_none() => return Err(Refusal::NothingToShip.into()),
             Action::Ship => self.ship(who, target).await?,
             Action::Priority => {
                 let priority = request.priority.ok_or_else(|| invalid("priority", "which one?".to_owned()))?;
@@ -69,8 +70,35 @@ impl Coordinator {
             }
         };
         let stage = after.value.stage().name();
-        info!(job.id = %id, job.stage = %stage, by = %who.name, "`{}` did {action:?} to job `{id}`", who.name);
+        info!(job.id = %id, job.stage = %stage, by = %who.name, "`{}` requested {} of job {}", who.name, action.name(), after.value.label());
+        if before.value.stage().name().is_terminal() {
+            // Blocked jobs that it had failed wait for it again.
+            self.settle_waiters(id).await;
+        }
         self.after_report(&after.value).await;
+        Ok(JobView::of(&after.value, after.revision))
+    }
+
+    /// Takes a dead-lettered job off the list of dead letters, and out of the alert.
+    pub async fn dismiss(
+        &self,
+        who: &Principal,
+        id: JobId,
+        expected: Option<Revision>,
+        message: Option<String>,
+    ) -> Result<JobView, Error> {
+        let before = self.look_up(id).await?;
+        if !who.sees(before.value.product()) {
+            return Err(Error::NoSuchJob(id));
+        }
+        who.steer(before.value.product())?;
+        let message = message.as_deref().map(cut);
+        let dismissed = self.amend(Target { id, expected }, |job| match job.is_dismissed() {
+            true => Ok(Decision::Keep),
+            false => job.dismiss(message.as_deref(), self.now(), who.actor()).map(Decision::Write),
+        });
+        let after = dismissed.await?;
+        info!(job.id = %id, by = %who.name, "`{}` dismissed job {}", who.name, after.value.label());
         Ok(JobView::of(&after.value, after.revision))
     }
 
@@ -154,7 +182,7 @@ impl Coordinator {
         let last = Dispatch { seq: job.dispatch_seq(), target, accept_by: job.updated_at(), score: 0.0 };
         let message = message(job, &last);
         if let Err(error) = self.ports.broker.mirror_dead_letter(message, reason.name()).await {
-            warn!(job.id = %job.id(), %error, "Could not mirror the dead letter of job `{}`", job.id());
+            warn!(job.id = %job.id(), %error, "Could not mirror the dead letter of job {}", job.label());
         }
     }
 }

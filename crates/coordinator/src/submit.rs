@@ -103,7 +103,7 @@ impl Coordinator {
             outcomes.push(match outcome {
                 Ok(job) => {
                     let (id, product) = (submission.id, &submission.product);
-                    info!(job.id = %id, product = %product, "Submitted job `{id}`");
+                    info!(job.id = %id, product = %product, "Submitted job {}", job.value.label());
                     self.counters.submitted();
                     if job.value.dispatch().is_some() {
                         self.counters.dispatched(Duration::ZERO);

@@ -66,7 +66,7 @@ impl Coordinator {
 
     async fn try_deadline(&self, id: JobId, now: Timestamp) {
         if let Err(error) = self.act_on_deadline(id, now).await {
-            warn!(job.id = %id, %error, "Could not act on the deadline of job `{id}`, trying again soon");
+            warn!(job.id = %id, %error, "Could not act on the deadline of job {}, trying again soon", self.label(id));
             self.desk.lock().put_off(id, now.after(TRY_AGAIN_AFTER));
         }
         self.still_looking();
@@ -86,6 +86,7 @@ impl Coordinator {
         }
         self.lift_the_rest().await;
         self.settle_blocked().await;
+        self.ship_ready().await;
         self.purge_windows().await;
         self.wake_engines();
         self.work.notify_one();
@@ -198,7 +199,7 @@ impl Coordinator {
             })
             .await?;
         if let Amended::Written(job) = amended {
-            info!(job.id = %id, dispatch.seq = %seq, "Dispatch {seq} of job `{id}` was not accepted, requeued");
+            info!(job.id = %id, dispatch.seq = %seq, "Dispatch {seq} of job {} was not accepted, requeued", job.value.label());
             self.after_report(&job.value).await;
         }
         Ok(())
@@ -220,7 +221,7 @@ impl Coordinator {
             job.apply(StageEvent::ErrandExpired { epoch, seq, message }, self.now(), COORDINATOR).map(Decision::Write)
         })
         .await?;
-        info!(job.id = %id, "The promotion or merge of job `{id}` was not finished, giving it to another factory: {message}");
+        warn!(job.id = %id, "The promotion or merge of job {} was not finished, giving it to another factory: {message}", self.label(id));
         Ok(())
     }
 
@@ -287,8 +288,8 @@ impl Coordinator {
         }
         let monotonic = self.ports.clock.monotonic();
         for (id, pulse) in &desk.pulses {
-            let is_live = desk.fleet.get(id).is_some_and(|state| state.presence == scheduler::Presence::Live);
-            if is_live {
+            let is_heard = |presence| matches!(presence, scheduler::Presence::Live | scheduler::Presence::Disconnected);
+            if desk.fleet.get(id).is_some_and(|state| is_heard(state.presence)) {
                 let silent_at = pulse.heard + self.settings.stale_after;
                 pause = pause.min(silent_at.saturating_sub(monotonic) + Duration::from_millis(1));
             }

@@ -114,6 +114,12 @@ pub enum EventKind {
     PriorityChanged,
     /// Somebody tied it to a factory, or let it go.
     Pinned,
+    /// A dependency failed, and the job waits for it all the same.
+    DependencyFailed,
+    /// A failed dependency was requeued: the job waits for it as before.
+    DependencyRecovered,
+    /// A person took a dead-lettered job off the list of dead letters.
+    Dismissed,
     /// The store was put back from a backup: whoever held the job or was offered it has lost it.
     Restored,
 }

@@ -8,12 +8,15 @@ use serde_json::json;
 mod aftermath;
 mod feedback;
 mod reading;
+mod stuck;
 
 use crate::event::{Actor, EventKind, JobEvent};
 use crate::facts::{Facts, facts_of};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
 use crate::json::json_text;
-use crate::lease::{Checkpoint, Dispatch, Lease};
+use crate::lease::{Checkpoint, Dispatch, ErrandKind, Lease};
+use crate::merge_conflict::MergeConflict;
+use crate::merge_failure::FailedErrand;
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
 use crate::pull_request::{Feedback, PullRequest};
@@ -125,6 +128,21 @@ struct State {
     /// Its promotion or merge was given up.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     merge_failed: bool,
+    /// The conflict that the last merge ended with, until the work is completed anew or starts over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    conflict: Option<MergeConflict>,
+    /// The promotion or merge that failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed_errand: Option<FailedErrand>,
+    /// The dependency that failed and that the job waits for all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed_dependency: Option<JobId>,
+    /// Whether verify commands ran on the completed work; absent in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    verified: Option<bool>,
+    /// A dead letter that an operator took off the list.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    dismissed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,6 +157,7 @@ struct State {
 struct Before {
     lease: Option<Lease>,
     dispatch: Option<Dispatch>,
+    errand: Option<ErrandKind>,
 }
 
 impl Before {
@@ -212,6 +231,11 @@ impl Job {
             feedback: Feedback::default(),
             avoid: None,
             merge_failed: false,
+            conflict: None,
+            failed_errand: None,
+            failed_dependency: None,
+            verified: None,
+            dismissed: false,
             message: None,
             answer: None,
             updated_at: at,
@@ -237,7 +261,11 @@ impl Job {
     #[expect(clippy::needless_pass_by_value, reason = "an event happens once: it is handed over, not lent")]
     pub fn apply(mut self, event: StageEvent, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
         self.check_fence(&event)?;
-        let before = Before { lease: self.lease().cloned(), dispatch: self.dispatch().cloned() };
+        let before = Before {
+            lease: self.lease().cloned(),
+            dispatch: self.dispatch().cloned(),
+            errand: self.errand().map(|errand| errand.kind),
+        };
         let around = Circumstances {
             at,
             review: self.submission.spec.review.as_ref(),

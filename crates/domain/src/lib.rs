@@ -7,9 +7,12 @@ mod fleet;
 mod generation;
 mod ids;
 mod job;
+mod job_label;
 mod json;
 mod lease;
 mod manifest;
+mod merge_conflict;
+mod merge_failure;
 mod mode;
 mod names;
 mod ports;
@@ -34,9 +37,12 @@ pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,
 };
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
+pub use job_label::{JobLabel, ShortJobId};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema, suggest};
+pub use merge_conflict::{CONFLICT_FILES_MAX, MergeConflict};
+pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{Flags, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,

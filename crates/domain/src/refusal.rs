@@ -52,6 +52,9 @@ pub enum Refusal {
     /// A dependency is not met (any more).
     #[error("a dependency is not met: {0}")]
     DepsUnmet(crate::ids::JobId),
+    /// The job has no repository.
+    #[error("the job has no repository: there is nothing to ship")]
+    NothingToShip,
     /// A reason that only the coordinator may give.
     #[error("`{0}` is not a reason that a worker can give")]
     NotAWorkersReason(FailureReason),

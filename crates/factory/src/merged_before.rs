@@ -28,4 +28,17 @@ impl Mirror {
             .await?;
         Ok(String::from_utf8_lossy(&found).trim().parse().ok())
     }
+
+    /// The job whose merge changed files of the base branch last, if that change came with a job: the one that another
+    /// conflicts with.
+    pub(crate) async fn last_job_to_change(&self, tip: &CommitSha, files: &[String]) -> Result<Option<JobId>, Error> {
+        let call = self.call("rev-list").args(["--max-count=1", "--first-parent", "--no-commit-header"]).args([
+            "--format=%(trailers:key=Gigafactory-Job,valueonly)",
+            tip.as_str(),
+            "--",
+        ]);
+        let found = files.iter().fold(call, |call, file| call.arg(file)).output().await?;
+        let found = String::from_utf8_lossy(&found);
+        Ok(found.lines().map(str::trim).find(|line| !line.is_empty()).and_then(|line| line.parse().ok()))
+    }
 }

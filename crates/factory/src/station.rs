@@ -2,6 +2,7 @@
 
 mod backlog;
 mod confining;
+mod connection;
 mod errand;
 mod holding;
 mod inbox;
@@ -23,6 +24,7 @@ mod request;
 mod run;
 mod settings;
 mod sign_watch;
+mod titles;
 mod upkeep;
 mod vicinity;
 
@@ -57,12 +59,14 @@ use crate::repository::Repository;
 use crate::runs::Runs;
 use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
+use connection::Connection;
 use holding::Holdings;
 use ledger::Ledger;
 use logins::Logins;
 use lookout::Declared;
 use nonce::Nonce;
 use remotes::Remotes;
+use titles::Titles;
 use upkeep::Upkeep;
 
 /// A coordinator that is away is asked again after this; doubled each time up to the maximum.
@@ -112,6 +116,8 @@ pub struct Station {
     /// How work reaches this factory, as the coordinator said last.
     modes: watch::Sender<Flags>,
     nonce: Nonce,
+    connection: Connection,
+    titles: Titles,
     upkeep: Upkeep,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -210,6 +216,8 @@ impl Station {
             freed: Notify::new(),
             modes: watch::Sender::default(),
             nonce: Nonce::at(state.claim_note()),
+            connection: Connection::default(),
+            titles: Titles::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             host,
@@ -265,10 +273,13 @@ impl Station {
         loop {
             match self.heartbeat().await {
                 Ok(answer) if answer.superseded => return Err(StationError::Superseded(self.settings.name.clone())),
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.connection.restored();
+                    return Ok(answer);
+                }
                 Err(error) if error.is_final() => return Err(StationError::Refused(error)),
                 Err(error) => {
-                    warn!(%error, "The coordinator is not there, asking again in {pause:?}");
+                    self.connection.lost(&error);
                     self.clock.sleep(pause).await;
                     pause = (pause * 2).min(RECONNECT_MAX);
                 }

@@ -21,7 +21,8 @@ pub(crate) use bench::{
 pub(crate) use fleet::{FactoriesArgs, ModeArgs, ProductSetArgs, RoleName, TokenCreateArgs};
 pub(crate) use foreign::meant;
 pub(crate) use jobs::{
-    CancelArgs, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs, SubmitArgs, Until, WaitArgs,
+    CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs, SubmitArgs, Until,
+    WaitArgs,
 };
 pub(crate) use serving::{FactoryArgs, LocalArgs, ServeArgs, UpArgs};
 pub(crate) use upkeep::{BackupArgs, GcArgs, RestoreArgs};
@@ -112,7 +113,7 @@ pub(crate) enum Command {
     Jobs(JobsArgs),
     /// Show one job
     Job {
-        /// The job's id, or its first characters (at least 8)
+        /// The job's id, or its last characters (at least 4)
         id: String,
     },
     /// List a job's runs, or show what backs one of them
@@ -121,7 +122,7 @@ pub(crate) enum Command {
     Logs(LogsArgs),
     /// Say why a job is where it is, and which factories could run it
     Explain {
-        /// The job's id, or its first characters (at least 8)
+        /// The job's id, or its last characters (at least 4)
         id: String,
     },
     /// List factories, or take one out of service
@@ -134,8 +135,11 @@ pub(crate) enum Command {
     Ship(ShipArgs),
     /// List what needs a person
     Alerts,
-    /// List jobs that are out of the running
-    DeadLetters,
+    /// List dead-lettered jobs, or dismiss some
+    DeadLetters {
+        #[command(subcommand)]
+        command: Option<DeadLettersCommand>,
+    },
     /// List products, or change one
     Products {
         #[command(subcommand)]

@@ -24,7 +24,9 @@ mod products;
 mod query;
 mod restore;
 mod runs;
+mod status;
 mod submit;
+mod titles;
 mod token;
 mod wait;
 mod whereabouts;
@@ -102,7 +104,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Requeue(args) => act::requeue(context, args).await,
         Command::Ship(args) => act::ship(context, args).await,
         Command::Alerts => alerts::alerts(context).await,
-        Command::DeadLetters => dead_letters::dead_letters(context).await,
+        Command::DeadLetters { command } => dead_letters::dead_letters(context, command).await,
         Command::Products { command } => products::products(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,

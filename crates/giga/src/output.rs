@@ -30,6 +30,7 @@ pub(crate) struct Output {
     data: Palette,
     words: Palette,
     width: Option<usize>,
+    is_terminal: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +66,7 @@ impl Output {
             data: coloured(is_terminal),
             words: coloured(io::stderr().is_terminal()),
             width: terminal_size::terminal_size().filter(|_| is_terminal).map(|(width, _)| usize::from(width.0)),
+            is_terminal,
         }
     }
 
@@ -99,6 +101,14 @@ impl Output {
         let mut stdout = io::stdout().lock();
         writeln!(stdout, "{text}")?;
         Ok(stdout.flush()?)
+    }
+
+    /// The id of a job on a line of its own: short for a person at a terminal, whole for a program that keeps it.
+    pub(crate) fn id(&self, id: domain::JobId) -> Result<(), Failure> {
+        match self.is_terminal {
+            true => self.line(&id.short().to_string()),
+            false => self.line(&id.to_string()),
+        }
     }
 
     /// Data as it is.

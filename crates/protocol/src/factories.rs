@@ -165,6 +165,8 @@ pub enum Presence {
     Warming,
     /// It gave a sign of life.
     Live,
+    /// Its inbox stream closed: it gets no offers until it connects again. Its leases continue until they expire.
+    Disconnected,
     /// It has been silent for too long.
     Stale,
 }

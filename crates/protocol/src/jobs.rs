@@ -2,13 +2,14 @@
 
 use domain::{
     BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq, FactoryId,
-    FailureReason, Job, JobEvent, JobId, Kind, Obstacle, Priority, ProductId, PullRequest, RepoName, Revision, Run,
-    Spec, Spent, Stage, StageName, Tag, Timestamp,
+    FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Obstacle, Priority, ProductId, PullRequest,
+    RepoName, Revision, Run, Spec, Spent, Stage, StageName, Tag, Timestamp,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::factories::Presence;
 use crate::problem::Problem;
 use crate::progress::Progress;
 
@@ -146,6 +147,18 @@ pub struct JobView {
     /// The commit that was completed and verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_sha: Option<CommitSha>,
+    /// Whether verify commands ran on the completed work, and passed.
+    #[serde(default)]
+    pub verified: bool,
+    /// The promotion or merge that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge_failure: Option<MergeFailure>,
+    /// The dependency that failed and that a blocked job waits for all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_dependency: Option<JobId>,
+    /// A dead letter that a person took off the list.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dismissed: bool,
     /// The commit that the pull request's branch shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted_sha: Option<CommitSha>,
@@ -180,6 +193,11 @@ pub struct JobView {
 }
 
 impl JobView {
+    /// Its short id and its title, for messages.
+    pub fn label(&self) -> JobLabel<'_> {
+        self.id.titled(&self.title)
+    }
+
     /// The view of a job at a revision.
     pub fn of(job: &Job, rev: Revision) -> Self {
         let spec = job.spec();
@@ -215,6 +233,10 @@ impl JobView {
             not_before: job.not_before(),
             checkpoint: job.checkpoint().cloned(),
             completed_sha: job.completed().cloned(),
+            verified: job.is_verified(),
+            merge_failure: job.merge_failure(),
+            failed_dependency: job.failed_dependency(),
+            dismissed: job.is_dismissed(),
             promoted_sha: job.promoted().cloned(),
             pull_request: job.pull_request().cloned(),
             errand: job.errand().map(|errand| errand.kind),
@@ -293,6 +315,9 @@ pub struct Explained {
     pub summary: String,
     /// Every factory, as things are now.
     pub now: Explanation,
+    /// Whether the factory that holds it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder_presence: Option<Presence>,
     /// The decision as it was taken, for a job that was dispatched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<JobEvent>,
@@ -332,6 +357,22 @@ pub enum Action {
     Priority,
     /// Tie it to a factory, or let it go.
     Pin,
+}
+
+impl Action {
+    /// The word in paths and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ship => "ship",
+            Self::Requeue => "requeue",
+            Self::Reject => "reject",
+            Self::Cancel => "cancel",
+            Self::RetryFromCheckpoint => "retry-from-checkpoint",
+            Self::RequestChanges => "request-changes",
+            Self::Priority => "priority",
+            Self::Pin => "pin",
+        }
+    }
 }
 
 /// The particulars of an action.

@@ -23,6 +23,9 @@ pub struct Alert {
     /// The job it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
+    /// The title of that job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_title: Option<String>,
     /// The factory it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factory_id: Option<FactoryId>,
@@ -59,6 +62,8 @@ pub enum AlertCode {
     RemoteUnavailable,
     /// A job is done and its promotion or merge was given up.
     MergeFailed,
+    /// A job is blocked on a dependency that failed.
+    DependencyFailed,
     /// The state disk of a factory is too full for work, or the coordinator's disk has no space left.
     DiskFull,
     /// The account behind a credential has no credit left.
@@ -81,7 +86,7 @@ pub struct AlertList {
     pub items: Vec<Alert>,
 }
 
-/// A job that is out of the running.
+/// A dead-lettered job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
@@ -91,7 +96,7 @@ pub struct DeadLetter {
     pub reason: FailureReason,
 }
 
-/// Jobs that are out of the running.
+/// Dead-lettered jobs that were not dismissed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetterList {

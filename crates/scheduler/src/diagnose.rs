@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use domain::{Capability, EngineName, FactoryId, RepoName};
 
 use crate::draft::Draft;
-use crate::fleet::{Member, repo_of_token};
+use crate::fleet::{Member, Presence, repo_of_token};
 use crate::gate::{Candidate, Gate, RepoFit};
 use crate::needs::{Needs, soonest};
 use crate::rest::Rest;
@@ -75,7 +75,10 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
         (Gate::Engine, _) => Unplaced::NoFactoryRunsEngine { engines: shape.engines.clone() },
         (Gate::Repo, Some(repo)) => no_factory_has(draft, needs, repo),
         (Gate::Scope, _) => Unplaced::OutOfScope { product: shape.product.clone() },
-        (Gate::There, _) => Unplaced::Away { factory },
+        (Gate::There, _) => {
+            let presence = draft.view.fleet.member(&factory).map_or(Presence::Down, |member| member.state.presence);
+            Unplaced::Away { factory, presence }
+        }
         (Gate::Heard, _) => Unplaced::Warming,
         (Gate::Open, _) => Unplaced::Draining { factory },
         (Gate::Disk, _) => Unplaced::DiskLow { factory },

@@ -30,6 +30,8 @@ pub enum Presence {
     Live,
     /// The coordinator has just started and not heard of it yet: it gets no work, and is not called missing [I14].
     Warming,
+    /// Its stream closed: it gets no offers until it connects again. What it holds stays with it until its leases expire.
+    Disconnected,
     /// It has been silent for too long.
     Stale,
     /// It said goodbye, or its process is known to be gone.

@@ -6,6 +6,7 @@ use domain::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoNam
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::fleet::Presence;
 use crate::names::Names;
 use crate::unfit::Unfit;
 
@@ -53,10 +54,12 @@ pub enum Unplaced {
         /// The product.
         product: ProductId,
     },
-    /// Those that would fit are stale or down.
+    /// Those that would fit are disconnected, stale or down.
     Away {
         /// One of them.
         factory: FactoryId,
+        /// How it is away.
+        presence: Presence,
     },
     /// Those that would fit take nothing new.
     Draining {
@@ -212,7 +215,11 @@ impl fmt::Display for Unplaced {
             Self::OutOfScope { product } => {
                 write!(f, "no factory that fits may work for `{product}`: add the product to the token of one")
             }
-            Self::Away { factory } => {
+            Self::Away { factory, presence: Presence::Disconnected } => write!(
+                f,
+                "every eligible factory is disconnected, such as `{factory}`: it reconnects by itself unless its process or its network is down"
+            ),
+            Self::Away { factory, .. } => {
                 write!(f, "every factory that fits is away, such as `{factory}`: bring it back, or enrol another")
             }
             Self::Draining { factory } => write!(

@@ -91,6 +91,7 @@ struct Description;
         modes::put_flags,
         operations::alerts,
         operations::dead_letters,
+        operations::dismiss,
         operations::redrive,
         archive::back_up,
         archive::restore,

@@ -301,6 +301,7 @@ fn refused(refusal: Refusal, detail: String) -> Problem {
         Refusal::NotTarget { .. } => Problem::new(S::CONFLICT, "not_target", detail),
         Refusal::AlreadyGranted => Problem::new(S::CONFLICT, "already_granted", detail),
         Refusal::DepsUnmet(dep) => Problem::new(S::CONFLICT, "deps_unmet", detail).with(json!({ "jobId": dep })),
+        Refusal::NothingToShip => Problem::new(S::CONFLICT, "nothing_to_ship", detail),
         Refusal::NotAWorkersReason(_) => Problem::new(S::UNPROCESSABLE_ENTITY, "not_a_workers_reason", detail),
     }
 }

@@ -90,6 +90,7 @@ fn under_the_prefix() -> Routes {
         .put("/flags", modes::put_flags)
         .get("/alerts", operations::alerts)
         .get("/dead-letters", operations::dead_letters)
+        .post("/dead-letters/{id}/dismiss", operations::dismiss)
         .post("/dead-letters/{id}/redrive", operations::redrive)
         .get("/backup", archive::back_up)
         .post("/restore", archive::restore)

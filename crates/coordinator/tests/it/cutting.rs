@@ -109,7 +109,7 @@ async fn a_submit_that_is_repeated_after_a_hang_up_is_the_same_job_and_runs() {
 
     assert!(!again.created);
     mac.run(&fleet, again.job.id).await;
-    assert_eq!(fleet.stage(again.job.id).await, StageName::Testing);
+    assert_eq!(fleet.stage(again.job.id).await, StageName::Shipped);
 }
 
 #[tokio::test]

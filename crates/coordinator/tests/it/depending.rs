@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{EventKind, FailureReason, JobId, StageName};
-use protocol::{Action, Submit};
+use protocol::{Action, AlertCode, Submit};
 
 use super::{lasting, quick, share_of};
-use crate::fleet::{Fleet, PLAIN, submit};
+use crate::fleet::{Fleet, IN_REPO, PLAIN, submit};
 use crate::machine::{Grip, Machine, Offers, drain};
 
 const DIAMONDS_AT_ONCE: usize = 50;
@@ -293,7 +293,7 @@ async fn a_dependency_that_ships_while_its_child_is_being_written_does_not_stran
 async fn what_a_job_waits_for_is_named_with_where_it_is_and_what_it_takes() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
-    let walls = fleet.submit_as("walls", PLAIN).await;
+    let walls = fleet.submit_as("walls", IN_REPO).await;
     let roof = fleet.submit(&waiting_for(&["walls"], "")).await;
 
     let before = fleet.coordinator.explain(&fleet.admin, roof).await.unwrap().summary;
@@ -301,8 +301,9 @@ async fn what_a_job_waits_for_is_named_with_where_it_is_and_what_it_takes() {
     mac.complete(&fleet, grip, None).await.unwrap();
     let after = fleet.coordinator.explain(&fleet.admin, roof).await.unwrap().summary;
 
-    assert_eq!(before, format!("waits for `{walls}` (queued)"));
-    assert_eq!(after, format!("waits for `{walls}` (done: ship it with `giga ship {walls}`)"));
+    let (label, short) = (walls.titled("Mend the gate"), walls.short());
+    assert_eq!(before, format!("waits for {label} (queued)"));
+    assert_eq!(after, format!("waits for {label} (done: ship it with `giga ship {short}`)"));
 }
 
 #[tokio::test]
@@ -402,4 +403,52 @@ async fn a_graph_that_is_cut_says_so_and_keeps_what_is_near() {
     assert_eq!((dag.nodes.len(), dag.truncated, dag.limit), (2_000, true, 2_000));
     let shown: std::collections::BTreeSet<JobId> = dag.nodes.iter().map(|node| node.id).collect();
     assert!(ids[..2_000].iter().all(|id| shown.contains(id)), "those nearest to the job are there");
+}
+
+/// [I9]: a chain whose first job failed says so at every link, until the job is requeued.
+#[tokio::test]
+async fn a_job_blocked_on_a_failed_dependency_says_so_until_it_is_requeued() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let first = fleet.submit_as("first", PLAIN).await;
+    let second = fleet.submit_as("second", &waiting_for(&["first"], "")).await;
+    let third = fleet.submit_as("third", &waiting_for(&["second"], "")).await;
+    let grip = mac.build(&fleet, first).await;
+    mac.fail(&fleet, grip, FailureReason::BudgetExceeded).await.unwrap();
+
+    let blocked = async || [fleet.job(second).await, fleet.job(third).await].map(|job| job.failed_dependency);
+    let alerts = async || {
+        let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+        items.into_iter().filter(|alert| alert.code == AlertCode::DependencyFailed).collect::<Vec<_>>()
+    };
+    let found = alerts().await;
+    let summary = fleet.coordinator.explain(&fleet.admin, second).await.unwrap().summary;
+
+    assert_eq!(blocked().await, [Some(first), Some(first)]);
+    assert_eq!(fleet.count(second, EventKind::DependencyFailed).await, 1);
+    let mut about: Vec<_> = found.iter().filter_map(|alert| alert.job_id).collect();
+    about.sort();
+    let mut expected = vec![second, third];
+    expected.sort();
+    assert_eq!(about, expected);
+    let why = format!("its dependency {} \"Mend the gate\" failed (budget_exceeded)", first.short());
+    assert!(summary.starts_with(&why), "{summary}");
+    assert!(found[0].message.contains(&why), "{}", found[0].message);
+
+    fleet.act(first, Action::Requeue).await.unwrap();
+
+    assert_eq!((blocked().await, alerts().await.len()), ([None, None], 0));
+}
+
+#[tokio::test]
+async fn a_job_that_is_submitted_behind_a_failed_one_says_so_at_once() {
+    let fleet = Fleet::warm(lasting()).await;
+    let first = fleet.submit_as("first", PLAIN).await;
+    fleet.act(first, Action::Cancel).await.unwrap();
+
+    let blocked = fleet.submit(&waiting_for(&["first"], "")).await;
+    let hopeful = fleet.submit(&waiting_for(&["first"], "onDepFailure: ignore\n")).await;
+
+    assert_eq!(fleet.job(blocked).await.failed_dependency, Some(first));
+    assert_eq!(fleet.stage(hopeful).await, StageName::Queued);
 }

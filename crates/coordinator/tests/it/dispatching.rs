@@ -110,7 +110,7 @@ async fn row_03_a_job_that_nobody_was_told_of_is_found_by_the_sweep() {
     fleet.coordinator.sweep().await;
 
     mac.run(&fleet, job).await;
-    assert_eq!(fleet.stage(job).await, StageName::Testing);
+    assert_eq!(fleet.stage(job).await, StageName::Shipped);
 }
 
 #[tokio::test]
@@ -272,7 +272,7 @@ async fn a_broker_that_calls_a_new_dispatch_a_duplicate_is_an_alarm_and_the_job_
     assert_eq!(alert_codes(&fleet).await, vec![AlertCode::DuplicateDispatch]);
     fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
     mac.run(&fleet, job).await;
-    assert_eq!(fleet.stage(job).await, StageName::Testing);
+    assert_eq!(fleet.stage(job).await, StageName::Shipped);
 }
 
 #[tokio::test]
@@ -310,7 +310,7 @@ async fn a_job_that_nobody_accepts_is_undeliverable_in_the_end_and_says_so() {
     let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
     let told: Vec<_> = alerts.iter().map(|alert| (alert.code, alert.since, alert.jobs)).collect();
     assert_eq!(told, vec![(AlertCode::DeadLetter, view.updated_at, Some(1))]);
-    assert!(alerts[0].message.starts_with("1 job is in the dead letters: "), "{}", alerts[0].message);
+    assert!(alerts[0].message.starts_with("1 job is dead-lettered: "), "{}", alerts[0].message);
     let letters = fleet.coordinator.dead_letters(&fleet.admin, None, 10).await.unwrap();
     assert_eq!((letters.items.len(), letters.mirrored.len()), (1, 1));
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{ErrandKind, EventKind, JobId, Refusal, StageName};
-use protocol::{Action, AlertCode, ErrandOutcome, PromoteOrder};
+use domain::{ErrandKind, EventKind, Evidence, JobId, MergeConflict, Refusal, StageName};
+use protocol::{Action, AlertCode, CompleteWork, ErrandOutcome, ErrandReport, PromoteOrder};
 
 use super::{lasting, quick};
-use crate::fleet::{Fleet, IN_REPO};
+use crate::fleet::{Fleet, IN_REPO, PLAIN};
 use crate::machine::{Grip, Machine, sha};
 
 const ERRAND_WITHIN: Duration = Duration::from_secs(120);
@@ -144,7 +144,7 @@ async fn a_promotion_that_is_impossible_is_given_up_and_says_why() {
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
-    let impossible = ErrandOutcome::Impossible { message: "somebody else moved the branch".to_owned() };
+    let impossible = ErrandOutcome::Impossible { message: "somebody else moved the branch".to_owned(), conflict: None };
 
     mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, impossible).await.unwrap();
 
@@ -277,7 +277,7 @@ async fn a_merge_that_cannot_work_is_not_asked_for_again_by_itself() {
     fleet.dispatch().await;
     let (grip, _) = take_errand(&fleet, &mac, job).await;
 
-    let conflict = ErrandOutcome::Impossible { message: "it conflicts".to_owned() };
+    let conflict = ErrandOutcome::Impossible { message: "it conflicts".to_owned(), conflict: None };
     let answer = mac.promote(&fleet, grip, conflict).await.unwrap();
     fleet.dispatch().await;
 
@@ -303,15 +303,11 @@ async fn a_merge_that_was_given_up_is_an_alert() {
     fleet.dispatch().await;
     let (grip, _) = take_errand(&fleet, &mac, job).await;
     let message = "merging into `main` conflicts in a.md".to_owned();
-    mac.promote(&fleet, grip, ErrandOutcome::Impossible { message: message.clone() }).await.unwrap();
+    mac.promote(&fleet, grip, ErrandOutcome::Impossible { message: message.clone(), conflict: None }).await.unwrap();
 
     assert_eq!(codes().await, [(AlertCode::MergeFailed, Some(job))]);
     let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
-    assert!(
-        items[0].message.contains(&message) && items[0].message.contains("the merge of job"),
-        "{}",
-        items[0].message
-    );
+    assert!(items[0].message.contains(&message) && items[0].message.contains("merge failed"), "{}", items[0].message);
     fleet.act(job, Action::Ship).await.unwrap();
     assert_eq!(codes().await, [], "it is tried again");
 }
@@ -322,7 +318,7 @@ async fn a_promotion_that_was_given_up_is_an_alert() {
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
 
-    let outcome = ErrandOutcome::Impossible { message: "the branch was moved".to_owned() };
+    let outcome = ErrandOutcome::Impossible { message: "the branch was moved".to_owned(), conflict: None };
     mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, outcome).await.unwrap();
 
     let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
@@ -330,5 +326,96 @@ async fn a_promotion_that_was_given_up_is_an_alert() {
         items.iter().map(|alert| (alert.code, alert.job_id)).collect::<Vec<_>>(),
         [(AlertCode::MergeFailed, Some(job))]
     );
-    assert!(items[0].message.contains("the promotion of job"), "{}", items[0].message);
+    assert!(items[0].message.contains("push failed: the branch was moved"), "{}", items[0].message);
+}
+
+/// [I9]: the job shows what failed, with whom it conflicts, and how often it is tried again.
+#[tokio::test]
+async fn a_failed_merge_is_shown_on_the_job_until_it_is_tried_anew() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let other = promoted(&fleet, &mac).await;
+    let job = promoted(&fleet, &mac).await;
+    fleet.act(job, Action::Ship).await.unwrap();
+    fleet.dispatch().await;
+    let (grip, _) = take_errand(&fleet, &mac, job).await;
+
+    mac.promote(&fleet, grip, ErrandOutcome::Failed { message: "the remote is down".to_owned() }).await.unwrap();
+    let retrying = fleet.job(job).await.merge_failure.unwrap();
+    let explained = fleet.coordinator.explain(&fleet.admin, job).await.unwrap().summary;
+
+    assert_eq!(retrying.to_string(), "merge failed: the remote is down, 7 tries left");
+    assert_eq!((retrying.given_up, explained), (false, format!("{retrying}; the coordinator tries again")));
+
+    fleet.pass(Duration::from_secs(600), &[&mac]).await;
+    fleet.dispatch().await;
+    let (grip, _) = take_errand(&fleet, &mac, job).await;
+    assert_eq!(fleet.job(job).await.merge_failure, Some(retrying), "until the next try has ended");
+    let conflict = MergeConflict { base: "main".parse().unwrap(), base_sha: sha(9), files: vec!["a.txt".to_owned()] };
+    let outcome = ErrandOutcome::Impossible { message: "it conflicts".to_owned(), conflict: Some(conflict) };
+    let conflicts_with = Some(other);
+    let report = ErrandReport { lease_epoch: grip.epoch, outcome, pull_request: None, conflicts_with };
+    fleet.coordinator.promote(&mac.who, job, &report).await.unwrap();
+
+    let given_up = fleet.job(job).await.merge_failure.unwrap();
+    let sentence = format!("merge failed: conflict in a.txt with job {} \"Mend the gate\"", other.short());
+    assert_eq!((given_up.to_string(), given_up.given_up, given_up.tries_left), (sentence.clone(), true, 0));
+    let explained = fleet.coordinator.explain(&fleet.admin, job).await.unwrap().summary;
+    assert!(explained.starts_with(&sentence), "{explained}");
+    fleet.act(job, Action::Ship).await.unwrap();
+    assert_eq!(fleet.job(job).await.merge_failure, None, "it is tried anew");
+}
+
+#[tokio::test]
+async fn a_product_that_begins_to_ship_ships_what_is_ready_and_not_what_failed() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let ready = promoted(&fleet, &mac).await;
+    let failed = promoted(&fleet, &mac).await;
+    fleet.act(failed, Action::Ship).await.unwrap();
+    fleet.dispatch().await;
+    let (grip, _) = take_errand(&fleet, &mac, failed).await;
+    let impossible = ErrandOutcome::Impossible { message: "it conflicts".to_owned(), conflict: None };
+    mac.promote(&fleet, grip, impossible).await.unwrap();
+
+    fleet.ship_everything().await;
+
+    assert_eq!(fleet.job(ready).await.errand, Some(ErrandKind::Ship));
+    assert_eq!(fleet.job(failed).await.errand, None);
+}
+
+#[tokio::test]
+async fn a_job_without_a_repository_is_done_at_once_and_cannot_be_shipped() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let submitted = fleet.coordinator.submit(&fleet.admin, crate::fleet::submit(PLAIN, None)).await.unwrap();
+    let job = submitted.job.id;
+    let grip = mac.build(&fleet, job).await;
+
+    let completed = mac.complete(&fleet, grip, None).await.unwrap();
+    let refused = fleet.act(job, Action::Ship).await.unwrap_err();
+
+    assert!(submitted.warnings[0].message.contains("its files are deleted afterwards"), "{:?}", submitted.warnings);
+    assert_eq!(completed.stage, StageName::Shipped);
+    assert!(matches!(refused, Error::Refused(Refusal::NothingToShip)), "{refused}");
+    let explained = fleet.coordinator.explain(&fleet.admin, job).await.unwrap().summary;
+    assert_eq!(explained, "done, not verified; it has no repository");
+}
+
+#[tokio::test]
+async fn work_is_verified_only_if_verify_commands_ran() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let with_verify = "---\ntitle: Mend the gate\nrepo: notes\nverify: [make test]\n---\nIt squeaks.\n";
+    let proof = Evidence { command: "make test".to_owned(), exit: Some(0), output: String::new(), took_ms: 1 };
+    let mut verified = Vec::new();
+    for (body, evidence) in [(IN_REPO, vec![]), (with_verify, vec![]), (with_verify, vec![proof])] {
+        let job = fleet.submit(body).await;
+        let grip = mac.build(&fleet, job).await;
+        let request = CompleteWork { lease_epoch: grip.epoch, sha: Some(sha(1)), evidence, ..CompleteWork::default() };
+        fleet.coordinator.complete(&mac.who, job, &request).await.unwrap();
+        verified.push(fleet.job(job).await.verified);
+    }
+
+    assert_eq!(verified, [false, false, true]);
 }

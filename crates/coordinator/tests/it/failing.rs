@@ -7,7 +7,7 @@ use domain::{FailureReason, JobId, Refusal, StageName};
 use protocol::Action;
 
 use super::quick;
-use crate::fleet::{Fleet, PLAIN};
+use crate::fleet::{Fleet, IN_REPO, PLAIN};
 use crate::machine::Machine;
 
 /// What a first failure for a reason leads to, when the policy allows three attempts.
@@ -100,7 +100,7 @@ async fn what_is_not_a_workers_word_is_reached_in_other_ways() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
-    let rejected = fleet.submit(PLAIN).await;
+    let rejected = fleet.submit(IN_REPO).await;
     mac.run(&fleet, rejected).await;
     fleet.act(rejected, Action::Reject).await.unwrap();
     let cancelled = fleet.submit(PLAIN).await;

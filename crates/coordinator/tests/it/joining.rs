@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use coordinator::{Error, Principal};
-use domain::{Clock, FactoryId, FailureReason, Grant, Refusal, StageName, UnavailableRepo};
-use protocol::{Directive, Enroll, ErrandOutcome, Heartbeat, Held, NewToken, Presence, ProductSettings};
+use domain::{Clock, EventKind, FactoryId, FailureReason, Grant, Refusal, StageName, UnavailableRepo};
+use protocol::{
+    Action, AlertCode, Directive, Enroll, ErrandOutcome, Heartbeat, Held, NewToken, Presence, ProductSettings,
+};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, IN_REPO, PLAIN};
@@ -130,7 +132,7 @@ async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fe
     let refused = old.accept(&fleet, &claim).await.unwrap_err();
     assert!(matches!(refused, Error::Refused(Refusal::NotHolder { .. })), "{refused}");
     new.run(&fleet, job).await;
-    assert_eq!(fleet.stage(job).await, StageName::Testing);
+    assert_eq!(fleet.stage(job).await, StageName::Shipped);
 }
 
 #[tokio::test]
@@ -386,4 +388,57 @@ async fn an_alert_about_another_products_repository_is_not_shown() {
     }
 
     assert_eq!(codes, vec![vec![protocol::AlertCode::RemoteUnavailable], vec![]]);
+}
+
+/// A closed stream is noticed at once: nothing is offered to the factory, and what it holds stays with it.
+#[tokio::test]
+async fn a_factory_whose_stream_closed_is_disconnected_and_gets_no_offers() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let inbox = mac.open_inbox(&fleet, 4).await;
+    let held = fleet.submit(PLAIN).await;
+    let grip = mac.build(&fleet, held).await;
+    let presence = || fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().presence;
+    assert_eq!(presence(), Presence::Live);
+
+    drop(inbox);
+    let waiting = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    mac.beat(&fleet).await;
+    let (view, explained) = (fleet.job(waiting).await, fleet.coordinator.explain(&fleet.admin, held).await.unwrap());
+
+    assert_eq!((presence(), view.target_factory_id), (Presence::Disconnected, None));
+    assert!(explained.summary.contains("which is disconnected since"), "{}", explained.summary);
+    assert_eq!(explained.holder_presence, Some(Presence::Disconnected));
+    assert_eq!(mac.renew_only(&fleet, mac.held()).await.lost, []);
+
+    let _inbox = mac.open_inbox(&fleet, 4).await;
+    fleet.dispatch().await;
+
+    assert_eq!((presence(), fleet.job(waiting).await.target_factory_id), (Presence::Live, Some(mac.id.clone())));
+    mac.complete(&fleet, grip, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dismissed_dead_letter_leaves_the_list_and_the_alert_and_can_be_requeued() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = fleet.submit("---\ntitle: Hopeless\nretry: { max: 1 }\n---\nTry.\n").await;
+    let too_early = fleet.coordinator.dismiss(&fleet.admin, job, None, None).await;
+    let grip = mac.build(&fleet, job).await;
+    mac.fail(&fleet, grip, FailureReason::VerifyFailed).await.unwrap();
+    let shown = async || {
+        let letters = fleet.coordinator.dead_letters(&fleet.admin, None, 10).await.unwrap().items.len();
+        let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+        (letters, alerts.iter().filter(|alert| alert.code == AlertCode::DeadLetter).count())
+    };
+    assert!(too_early.is_err());
+    assert_eq!(shown().await, (1, 1));
+
+    let view = fleet.coordinator.dismiss(&fleet.admin, job, None, Some("known".to_owned())).await.unwrap();
+
+    assert_eq!((view.stage, view.dismissed, shown().await), (StageName::DeadLetter, true, (0, 0)));
+    assert_eq!(fleet.kinds(job).await.last(), Some(&EventKind::Dismissed));
+    fleet.act(job, Action::Requeue).await.unwrap();
+    assert_eq!((fleet.stage(job).await, fleet.job(job).await.dismissed), (StageName::Queued, false));
 }

@@ -83,8 +83,17 @@ async fn a_question_is_an_alert_until_it_is_answered_also_right_after_a_start() 
     let fleet = fleet.restarted().await;
 
     let asked = format!("Which [2Jgate? {}", "x".repeat(200 - 15));
-    let message = format!("job `{job}` asks: {asked} (answer with `giga requeue {job} -m \"…\"`)");
-    let alert = Alert { code: AlertCode::Question, message, since, job_id: Some(job), factory_id: None, jobs: None };
+    let short = job.short();
+    let message = format!("job {short} \"Mend the gate\" asks: {asked} (answer with `giga requeue {short} -m \"…\"`)");
+    let alert = Alert {
+        code: AlertCode::Question,
+        message,
+        since,
+        job_id: Some(job),
+        job_title: Some("Mend the gate".to_owned()),
+        factory_id: None,
+        jobs: None,
+    };
     assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![alert]);
     let nothing = ActionRequest { message: Some(String::new()), ..ActionRequest::default() };
     fleet.coordinator.act(&fleet.admin, job, Action::Requeue, nothing).await.unwrap();

@@ -267,7 +267,7 @@ impl Machine {
         grip: Grip,
         outcome: ErrandOutcome,
     ) -> Result<StageAnswer, Error> {
-        let request = ErrandReport { lease_epoch: grip.epoch, outcome, pull_request: None };
+        let request = ErrandReport { lease_epoch: grip.epoch, outcome, pull_request: None, conflicts_with: None };
         fleet.coordinator.promote(&self.who, grip.job, &request).await
     }
 

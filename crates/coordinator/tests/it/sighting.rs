@@ -45,8 +45,12 @@ impl Yard {
         };
         let completed = self.fleet.coordinator.complete(&self.mac.who, self.job, &request).await.unwrap();
         let epoch = completed.promote.unwrap().lease_epoch;
-        let report =
-            ErrandReport { lease_epoch: epoch, outcome: ErrandOutcome::Done, pull_request: Some(pull_request()) };
+        let report = ErrandReport {
+            lease_epoch: epoch,
+            outcome: ErrandOutcome::Done,
+            pull_request: Some(pull_request()),
+            conflicts_with: None,
+        };
         self.fleet.coordinator.promote(&self.mac.who, self.job, &report).await.unwrap();
     }
 

@@ -197,6 +197,6 @@ async fn a_job_without_a_repository_says_at_once_that_nothing_is_kept() {
     let plain = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, None)).await.unwrap();
     let in_repo = fleet.coordinator.submit(&fleet.admin, submit(crate::fleet::IN_REPO, None)).await.unwrap();
 
-    assert!(plain.warnings[0].message.contains("nothing that it writes is kept"), "{:?}", plain.warnings);
+    assert!(plain.warnings[0].message.contains("its files are deleted afterwards"), "{:?}", plain.warnings);
     assert_eq!(in_repo.warnings, vec![]);
 }

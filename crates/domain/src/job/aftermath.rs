@@ -6,6 +6,8 @@ use super::{Before, HEADS_MAX, Job};
 use crate::event::EventKind;
 use crate::ids::Generation;
 use crate::lease::Lease;
+use crate::merge_conflict::MergeConflict;
+use crate::merge_failure::FailedErrand;
 use crate::names::EngineName;
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
@@ -66,9 +68,11 @@ impl Job {
             }
             E::Preempted { .. } => self.end_run(RunOutcome::Preempted, None, at),
             E::ErrandDone { .. } => self.errand_done(at),
-            E::ErrandFailed { message, retry_at, .. } => {
+            E::ErrandFailed { message, retry_at, conflict, .. } => {
                 self.state.avoid = before.holder().cloned();
-                self.errand_failed(message, *retry_at, at);
+                self.state.failed_errand =
+                    before.errand.map(|errand| FailedErrand { errand, message: message.clone(), conflicts_with: None });
+                self.errand_failed(message, *retry_at, conflict.as_ref(), at);
             }
             E::ErrandPutOff { message, .. } => self.state.message = Some(message.clone()),
             E::ErrandExpired { .. } => self.state.avoid = before.asked().cloned(),
@@ -85,8 +89,16 @@ impl Job {
             }
             E::Requeued { checkpoint } => self.start_over(*checkpoint),
             // Nobody waits for an answer to what the message asked.
-            E::Unblocked => self.state.message = None,
-            E::DepFailed { .. } | E::ErrandGranted { .. } | E::ShipRequested | E::Approved | E::Restored { .. } => {}
+            E::Unblocked => {
+                self.state.message = None;
+                self.state.failed_dependency = None;
+            }
+            E::ShipRequested => {
+                self.state.merge_failed = false;
+                self.state.conflict = None;
+                self.state.failed_errand = None;
+            }
+            E::DepFailed { .. } | E::ErrandGranted { .. } | E::Approved | E::Restored { .. } => {}
         }
         if self.errand().is_none() {
             self.state.request_text = None;
@@ -186,6 +198,10 @@ impl Job {
         self.state.request_text.clone_from(&completion.request_text);
         self.state.changes = None;
         self.state.answer = None;
+        self.state.merge_failed = false;
+        self.state.conflict = None;
+        self.state.failed_errand = None;
+        self.state.verified = Some(!self.submission.spec.verify.is_empty() && !completion.evidence.is_empty());
         if let Some(checkpoint) = &completion.checkpoint {
             self.state.checkpoint = Some(checkpoint.clone());
         }
@@ -215,15 +231,23 @@ impl Job {
     }
 
     fn errand_done(&mut self, at: Timestamp) {
+        self.state.failed_errand = None;
         if self.state.stage.name() != StageName::Shipped && self.state.promoted != self.state.completed {
             self.state.promoted.clone_from(&self.state.completed);
         }
         self.end_run(RunOutcome::Completed, None, at);
     }
 
-    fn errand_failed(&mut self, message: &str, retry_at: Option<Timestamp>, at: Timestamp) {
+    fn errand_failed(
+        &mut self,
+        message: &str,
+        retry_at: Option<Timestamp>,
+        conflict: Option<&MergeConflict>,
+        at: Timestamp,
+    ) {
         self.state.message = Some(message.to_owned());
         self.state.merge_failed = retry_at.is_none();
+        self.state.conflict = conflict.cloned();
         if retry_at.is_none() {
             // Nothing goes on any more, although the branch does not show the work.
             self.end_run(RunOutcome::Completed, None, at);
@@ -250,6 +274,8 @@ impl Job {
         self.state.avoid = None;
         // Its branch may have been tidied away by whoever looked at the failure.
         self.state.promoted = None;
+        self.state.failed_errand = None;
+        self.state.dismissed = false;
         self.state.feedback.begin_again();
         if checkpoint == KeepCheckpoint::Drop {
             self.state.checkpoint = None;
@@ -288,7 +314,11 @@ impl Job {
             E::Started { engine, .. } => (EventKind::Started, json!({ "engine": engine })),
             E::Checkpointed { checkpoint, .. } => (EventKind::Checkpointed, json!(checkpoint)),
             E::Completed { completion, .. } => {
-                (EventKind::Completed, json!({ "sha": completion.sha, "insights": completion.insights }))
+                let verified = self.state.verified;
+                (
+                    EventKind::Completed,
+                    json!({ "sha": completion.sha, "insights": completion.insights, "verified": verified }),
+                )
             }
             E::Asked { question, .. } => (EventKind::Asked, json!({ "question": question })),
             E::QuotaHit { window, account, .. } => {
@@ -326,8 +356,11 @@ impl Job {
                 Some(request) => (EventKind::Promoted, json!({ "sha": self.state.promoted, "pullRequest": request })),
                 None => (EventKind::Promoted, json!({ "sha": self.state.promoted })),
             },
-            E::ErrandFailed { message, retry_at, .. } => {
+            E::ErrandFailed { message, retry_at, conflict: None, .. } => {
                 (EventKind::ErrandFailed, json!({ "message": message, "notBefore": retry_at }))
+            }
+            E::ErrandFailed { message, retry_at, conflict, .. } => {
+                (EventKind::ErrandFailed, json!({ "message": message, "notBefore": retry_at, "conflict": conflict }))
             }
             E::ErrandPutOff { message, retry_at, .. } => {
                 (EventKind::ErrandPutOff, json!({ "message": message, "notBefore": retry_at }))

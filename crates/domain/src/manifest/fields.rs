@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::names::{Capability, EngineName, NameError, printable};
-use crate::spec::{DepsMode, Kind, OnDepFailure, Priority, Review, Spec};
+use crate::names::{Capability, EngineName};
+use crate::spec::{DepsMode, Kind, OnDepFailure, Priority};
 
 use super::duration;
 use super::form::Form;
@@ -17,16 +17,12 @@ const LINE_CHARS_MAX: usize = 200;
 const ITEMS_MAX: usize = 100;
 /// One batch of jobs that a last one waits for.
 const DEPS_MAX: usize = 1_000;
-/// A pattern per file of a large change.
-const TOUCHES_MAX: usize = 1_000;
 /// A billion dollars in millionths fits a signed 64-bit sum many times over.
 const USD_MAX: f64 = 1e9;
 /// Exact in JSON for every reader, a browser included.
 const TOKENS_MAX: u64 = 1_000_000_000_000_000;
 /// An attempt costs money: somebody who needs more has another problem.
 const ATTEMPTS_MAX: u64 = 100;
-/// As many as can be named in `reviewers`.
-const QUORUM_MAX: u64 = ITEMS_MAX as u64;
 
 const PRIORITIES: [(&str, Priority); 4] =
     [("critical", Priority::Critical), ("high", Priority::High), ("normal", Priority::Normal), ("low", Priority::Low)];
@@ -40,15 +36,22 @@ pub(super) struct Field {
     pub(super) name: &'static str,
     /// What it is for, in the words of the schema.
     pub(super) about: &'static str,
-    /// A value as somebody would write it, in YAML; empty for a group, whose keys have their own.
+    /// A value as somebody would write it, in YAML; empty for a group, whose keys have their own, and for a key that is not supported yet.
     pub(super) example: &'static str,
     pub(super) shape: Shape,
 }
 
 /// What stands behind a known key.
 pub(super) enum Shape {
-    Value { read: fn(&mut Form, &Node), schema: fn() -> Json },
-    Group { open: fn(&mut Spec), fields: &'static [Field] },
+    Value {
+        read: fn(&mut Form, &Node),
+        schema: fn() -> Json,
+    },
+    Group {
+        fields: &'static [Field],
+    },
+    /// A key of the specification that has no effect yet: a job that relied on it would be run without it.
+    Unsupported,
 }
 
 /// Every key of the top level, in the order of the specification.
@@ -81,13 +84,7 @@ pub(super) static FIELDS: &[Field] = &[
         |form, node| form.spec.base = form.name(node),
         || line_schema(LINE_CHARS_MAX),
     ),
-    value(
-        "profile",
-        "The named persona with its defaults, optionally at a version.",
-        "ux-designer@3",
-        |form, node| form.spec.profile = profile(form, node),
-        || line_schema(LINE_CHARS_MAX),
-    ),
+    unsupported("profile", "The named persona with its defaults, optionally at a version."),
     value(
         "capabilities",
         "Tokens that a factory must advertise to be given the job.",
@@ -126,7 +123,7 @@ pub(super) static FIELDS: &[Field] = &[
         |form, node| form.spec.priority = form.word(node, &PRIORITIES).unwrap_or_default(),
         || word_schema(&PRIORITIES),
     ),
-    group("budget", "What the job may cost. The product's own limits when absent.", |_| {}, BUDGET),
+    group("budget", "What the job may cost. The product's own limits when absent.", BUDGET),
     value(
         "deps",
         "Jobs that must end well first: ids, or `key:` and the idempotency key that a job was submitted under.",
@@ -172,26 +169,12 @@ pub(super) static FIELDS: &[Field] = &[
         |form, node| form.spec.allow_empty = form.boolean(node).unwrap_or_default(),
         || json!({"type": "boolean"}),
     ),
-    group(
-        "review",
-        "Who must approve before the work is shipped; nobody when absent.",
-        |spec| _ = review(spec),
-        REVIEW,
-    ),
-    group("retry", "How a failure is tried again. The fleet's own policy when absent.", |_| {}, RETRY),
-    value(
-        "preemptible",
-        "Whether a critical job may take this one's seat; `false` when absent.",
-        "true",
-        |form, node| form.spec.preemptible = form.boolean(node).unwrap_or_default(),
-        || json!({"type": "boolean"}),
-    ),
-    value(
+    unsupported("review", "Who must approve before the work is shipped."),
+    group("retry", "How a failure is tried again. The fleet's own policy when absent.", RETRY),
+    unsupported("preemptible", "Whether a critical job may take this one's seat."),
+    unsupported(
         "touches",
         "Globs of the files that the job will change: jobs that touch the same files do not run at once.",
-        "[\"src/theme/**\"]",
-        |form, node| form.spec.touches = form.set(node, TOUCHES_MAX, |form, item| form.line(item, LINE_CHARS_MAX)),
-        || list_schema(TOUCHES_MAX, &line_schema(LINE_CHARS_MAX)),
     ),
     value(
         "tags",
@@ -231,29 +214,6 @@ static BUDGET: &[Field] = &[
     ),
 ];
 
-static REVIEW: &[Field] = &[
-    value(
-        "quorum",
-        "How many approvals are needed; 1 when absent.",
-        "2",
-        |form, node| {
-            let quorum = form.whole(node, 1, QUORUM_MAX).and_then(|quorum| quorum.try_into().ok());
-            review(&mut form.spec).quorum = quorum.unwrap_or(1);
-        },
-        || json!({"type": "integer", "minimum": 1, "maximum": QUORUM_MAX}),
-    ),
-    value(
-        "reviewers",
-        "Who may approve; anybody but the author when absent.",
-        "[ana, ben]",
-        |form, node| {
-            let reviewers = form.set(node, ITEMS_MAX, |form, item| form.line(item, LINE_CHARS_MAX));
-            review(&mut form.spec).reviewers = reviewers;
-        },
-        || list_schema(ITEMS_MAX, &line_schema(LINE_CHARS_MAX)),
-    ),
-];
-
 static RETRY: &[Field] = &[
     value(
         "max",
@@ -281,8 +241,12 @@ const fn value(
     Field { name, about, example, shape: Shape::Value { read, schema } }
 }
 
-const fn group(name: &'static str, about: &'static str, open: fn(&mut Spec), fields: &'static [Field]) -> Field {
-    Field { name, about, example: "", shape: Shape::Group { open, fields } }
+const fn group(name: &'static str, about: &'static str, fields: &'static [Field]) -> Field {
+    Field { name, about, example: "", shape: Shape::Group { fields } }
+}
+
+const fn unsupported(name: &'static str, about: &'static str) -> Field {
+    Field { name, about, example: "", shape: Shape::Unsupported }
 }
 
 fn models(form: &mut Form, node: &Node) {
@@ -319,23 +283,6 @@ fn verify(form: &mut Form, node: &Node) {
         Value::List(_) => form.list(node, ITEMS_MAX, Form::command),
         _ => form.command(node).into_iter().collect(),
     };
-}
-
-fn review(spec: &mut Spec) -> &mut Review {
-    spec.review.get_or_insert_with(|| Review { quorum: 1, reviewers: Vec::new() })
-}
-
-/// A name, alone or with `@` and a version.
-fn profile(form: &mut Form, node: &Node) -> Option<String> {
-    let text = form.text(node)?;
-    let (name, version) = text.split_once('@').unwrap_or((text, "1"));
-    let counted = version.parse::<u32>().is_ok() && version.starts_with(|c: char| matches!(c, '1'..='9'));
-    let why = match name.parse::<EngineName>() {
-        Err(error) => error.why,
-        Ok(_) if !counted => "the version after `@` must be a whole number from 1",
-        Ok(_) => return Some(text.to_owned()),
-    };
-    form.accept(node, Err(NameError { what: "profile", shown: printable(text), why }))
 }
 
 fn line_schema(chars_max: usize) -> Json {

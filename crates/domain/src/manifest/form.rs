@@ -28,7 +28,6 @@ impl Form {
         form.require_title(entries, prompt);
         form.require_one_engine_key(entries);
         form.require_engines_of_models(entries);
-        form.require_reachable_quorum(entries);
         form
     }
 
@@ -48,14 +47,12 @@ impl Form {
     fn read_field(&mut self, field: &Field, node: &Node) {
         match (&field.shape, &node.value) {
             (Shape::Value { read, .. }, _) => read(self, node),
-            (Shape::Group { open, fields }, Value::Map(entries)) => {
-                open(&mut self.spec);
-                self.read_fields(entries, fields);
-            }
-            (Shape::Group { fields, .. }, _) => {
+            (Shape::Group { fields }, Value::Map(entries)) => self.read_fields(entries, fields),
+            (Shape::Group { fields }, _) => {
                 let keys: Vec<String> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
                 self.expected(&format!("a mapping with {}", keys.join(", ")), node);
             }
+            (Shape::Unsupported, _) => self.refuse(node.line, "not supported yet: remove this key"),
         }
     }
 
@@ -68,7 +65,8 @@ impl Form {
             Strictness::Lenient => Severity::Warning,
             Strictness::Strict => Severity::Error,
         };
-        let message = match nearest(key, fields.iter().map(|field| field.name)) {
+        let supported = fields.iter().filter(|field| !matches!(field.shape, Shape::Unsupported));
+        let message = match nearest(key, supported.map(|field| field.name)) {
             Some(known) => format!("unknown key; did you mean `{known}`?"),
             None => "unknown key".to_owned(),
         };
@@ -126,20 +124,6 @@ impl Form {
                 format!("`{engine}` is not one of the job's engines: add it to `engines`, or remove it here"),
             );
         }
-    }
-
-    fn require_reachable_quorum(&mut self, entries: &[Entry]) {
-        let Some(review) = &self.spec.review else { return };
-        let named = review.reviewers.len();
-        if named == 0 || usize::try_from(review.quorum).is_ok_and(|quorum| quorum <= named) {
-            return;
-        }
-        let line = match find(entries, "review").map(|node| (&node.value, node.line)) {
-            Some((Value::Map(entries), line)) => find(entries, "quorum").map_or(line, |quorum| quorum.line),
-            _ => 1,
-        };
-        let message = format!("{} approvals can never come from the {named} named in `reviewers`", review.quorum);
-        self.findings.push(Finding::error(line, Some("review.quorum".to_owned()), message));
     }
 }
 

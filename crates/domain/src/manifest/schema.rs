@@ -27,9 +27,13 @@ fn object_schema(fields: &[Field]) -> Json {
 fn field_schema(field: &Field) -> Json {
     let mut schema = match field.shape {
         Shape::Value { schema, .. } => schema(),
-        Shape::Group { fields, .. } => object_schema(fields),
+        Shape::Group { fields } => object_schema(fields),
+        Shape::Unsupported => json!({"not": {}}),
     };
-    schema["description"] = json!(field.about);
+    schema["description"] = match field.shape {
+        Shape::Unsupported => json!(format!("Not supported yet, rejected at submit. {}", field.about)),
+        Shape::Value { .. } | Shape::Group { .. } => json!(field.about),
+    };
     if !field.example.is_empty() {
         schema["examples"] = json!([example(field)]);
     }

@@ -38,14 +38,16 @@ impl From<ErrandOutcome> for Done {
 impl Station {
     /// Does an errand that was dispatched on its own, and reports it.
     pub(super) async fn run_errand(&self, assignment: &Assignment, order: &PromoteOrder) {
+        self.titles.keep(assignment);
         let done = match &assignment.repo {
             Some(repo) => {
                 let done = self.attempt(assignment, repo, order).await;
                 self.put_off_if_remote_is_away(repo, assignment.job_id, order, done).await
             }
-            None => ErrandOutcome::Impossible { message: "the job has no repository".to_owned() }.into(),
+            None => impossible("the job has no repository".to_owned()).into(),
         };
-        self.report_errand(assignment.job_id, order, done).await;
+        let conflicts_with = self.conflicting_job(assignment, &done.outcome).await;
+        self.report_errand_with(assignment.job_id, order, done, conflicts_with).await;
     }
 
     /// Moves the branch right after the completion of a run of this factory.
@@ -149,12 +151,10 @@ impl Station {
         let base = &subject.base;
         match subject.mirror.merged_before(subject.job, base, &order.sha).await {
             Ok(None) => None,
-            Ok(Some(merge)) => Some(ErrandOutcome::Impossible {
-                message: format!(
-                    "`{base}` holds another merge of this job, {merge}, from before the fleet was put back from a backup: \
-                     look at it, then cancel the job or send it round again"
-                ),
-            }),
+            Ok(Some(merge)) => Some(impossible(format!(
+                "`{base}` holds another merge of this job, {merge}, from before the fleet was put back from a backup: \
+                 look at it, then cancel the job or send it round again"
+            ))),
             Err(error) => Some(failed(&error)),
         }
     }
@@ -164,13 +164,40 @@ impl Station {
         Ok(found.job)
     }
 
+    /// The shipped job that a merge conflicts with, where the base branch names it.
+    async fn conflicting_job(&self, assignment: &Assignment, outcome: &ErrandOutcome) -> Option<JobId> {
+        let ErrandOutcome::Impossible { conflict: Some(conflict), .. } = outcome else { return None };
+        let (mirror, _) = self.mirror(assignment.repo.as_ref()?).ok()?;
+        let found = mirror.last_job_to_change(&conflict.base_sha, &conflict.files).await.ok()?;
+        found.filter(|other| *other != assignment.job_id && !conflict.files.is_empty())
+    }
+
     async fn report_errand(&self, job: JobId, order: &PromoteOrder, done: Done) {
+        self.report_errand_with(job, order, done, None).await;
+    }
+
+    async fn report_errand_with(&self, job: JobId, order: &PromoteOrder, done: Done, conflicts_with: Option<JobId>) {
         let Done { outcome, request } = done;
-        info!(job.id = %job, ?outcome, "Did {} of job `{job}`", order.kind.name());
-        let report = ErrandReport { lease_epoch: order.lease_epoch, outcome, pull_request: request };
+        self.log_outcome(job, order.kind, &outcome);
+        let report = ErrandReport { lease_epoch: order.lease_epoch, outcome, pull_request: request, conflicts_with };
         let answered = self.report(reports::promote(job, report)).await;
         if let reports::Answered::Refused(why) = answered {
-            warn!(job.id = %job, %why, "The report on job `{job}` was refused");
+            warn!(job.id = %job, %why, "The report on job {} was refused", self.titles.label(job));
+        }
+    }
+
+    fn log_outcome(&self, job: JobId, kind: ErrandKind, outcome: &ErrandOutcome) {
+        let label = self.titles.label(job);
+        let (done, doing) = match kind {
+            ErrandKind::Promote => ("Promoted", "Promoting"),
+            ErrandKind::Ship => ("Merged", "Merging"),
+        };
+        match outcome {
+            ErrandOutcome::Done => info!(job.id = %job, "{done} job {label}"),
+            ErrandOutcome::PutOff { message, .. } => info!(job.id = %job, "{doing} job {label} has to wait: {message}"),
+            ErrandOutcome::Failed { message } | ErrandOutcome::Impossible { message, .. } => {
+                warn!(job.id = %job, "{doing} job {label} failed: {message}");
+            }
         }
     }
 }
@@ -203,16 +230,19 @@ async fn ship(mirror: &Mirror, order: &ShipOrder) -> ErrandOutcome {
                 "`{base}` is checked out in {path}, which has no remote, and a factory does not change a branch that is \
                  checked out: merge it there with `git -C {path} merge {branch}`, then run `giga ship {job}` again"
             );
-            ErrandOutcome::Impossible { message }
+            impossible(message)
         }
-        Ok(Shipped::Conflict { files }) => ErrandOutcome::Impossible {
-            message: format!("merging into `{}` conflicts in {}", order.base, files.join(", ")),
-        },
-        Err(error @ (Error::NoSuchBranch { .. } | Error::NoSuchCommit { .. })) => {
-            ErrandOutcome::Impossible { message: error.to_string() }
+        Ok(Shipped::Conflict(conflict)) => {
+            ErrandOutcome::Impossible { message: conflict.to_string(), conflict: Some(conflict) }
         }
+        Err(error @ (Error::NoSuchBranch { .. } | Error::NoSuchCommit { .. })) => impossible(error.to_string()),
         Err(error) => failed(&error),
     }
+}
+
+/// An errand that no other try could do.
+fn impossible(message: String) -> ErrandOutcome {
+    ErrandOutcome::Impossible { message, conflict: None }
 }
 
 pub(super) fn failed(error: &(dyn std::error::Error + 'static)) -> ErrandOutcome {

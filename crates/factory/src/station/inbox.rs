@@ -31,8 +31,8 @@ impl Station {
                         Ok(answer) if answer.superseded => {
                             return Err(StationError::Superseded(self.settings.name.clone()));
                         }
-                        Ok(_) => {}
-                        Err(error) => debug!(%error, "No sign of life could be given"),
+                        Ok(_) => self.connection.restored(),
+                        Err(error) => self.connection.lost(&error),
                     }
                 }
             }
@@ -48,7 +48,7 @@ impl Station {
             let parsed = serde_json::from_str(&format!(r#"{{"event":"{}","data":{}}}"#, event.event, event.data));
             match parsed {
                 Ok(InboxEvent::Hello { modes }) => {
-                    info!(factory.id = %name, "The inbox is open");
+                    debug!(factory.id = %name, "The inbox is open");
                     self.told(&modes);
                 }
                 Ok(InboxEvent::Modes(modes)) => self.told(&modes),
@@ -93,7 +93,7 @@ impl Station {
     /// Declines an offer, so that the coordinator does not have to wait for its deadline. Tried once: an offer without an
     /// answer expires.
     async fn decline(&self, job: JobId, seq: DispatchSeq, reason: DeclineReason, message: Option<String>) {
-        info!(job.id = %job, dispatch.seq = %seq, "Declining job `{job}`: this factory {}", reason.text());
+        info!(job.id = %job, dispatch.seq = %seq, "Declining job {}: this factory {}", job.short(), reason.text());
         let request = Decline { job_id: job, dispatch_seq: seq, instance: self.instance, reason, message };
         if let Err(error) = self.client.post::<_, StageAnswer>("/decline", &request).await {
             debug!(job.id = %job, %error, "The decline was not taken; the offer expires");
@@ -122,7 +122,7 @@ impl Station {
             stage: LocalStage::Accepting,
         };
         if let Err(error) = self.ledger.save(&record).await {
-            warn!(job.id = %job, %error, "Cannot write the run record of job `{job}`");
+            warn!(job.id = %job, %error, "Cannot write the run record of job {}", job.short());
             let message = format!("it cannot write its state directory: {error}");
             return self.decline(job, seq, DeclineReason::Fault, Some(message)).await;
         }
@@ -145,7 +145,7 @@ impl Station {
                 }
             }
             Err(error) => {
-                info!(job.id = %job, dispatch.seq = %seq, %error, "Dispatch {seq} of job `{job}` is not ours to take");
+                info!(job.id = %job, dispatch.seq = %seq, %error, "Dispatch {seq} of job {} is not ours to take", job.short());
                 self.ledger.forget(&record).await;
             }
         }

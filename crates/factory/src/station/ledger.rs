@@ -58,7 +58,7 @@ impl Ledger {
                 true
             }
             Err(error) => {
-                warn!(job.id = %record.job, %error, "Cannot write the run record of job `{}`", record.job);
+                warn!(job.id = %record.job, %error, "Cannot write the run record of job {}", record.job.short());
                 self.unsettled.lock().insert(key, Some(record.clone()));
                 false
             }
@@ -70,7 +70,7 @@ impl Ledger {
         match self.remove(job, seq).await {
             Ok(()) => drop(self.unsettled.lock().remove(&(job, seq))),
             Err(error) => {
-                warn!(job.id = %job, %error, "Cannot remove the run record of job `{job}`");
+                warn!(job.id = %job, %error, "Cannot remove the run record of job {}", job.short());
                 self.unsettled.lock().insert((job, seq), None);
             }
         }
@@ -94,7 +94,7 @@ impl Ledger {
             // The run may have gone on meanwhile.
             if settled.is_ok() && unsettled.get(&(job, seq)) == Some(&record) {
                 unsettled.remove(&(job, seq));
-                info!(job.id = %job, "The run record of job `{job}` is written after all");
+                info!(job.id = %job, "The run record of job {} is written after all", job.short());
             }
         }
     }
@@ -114,7 +114,7 @@ impl Ledger {
     pub(super) async fn branch_is_settled(&self, note: &BranchNote) {
         let (branches, copy) = (self.branches.clone(), note.clone());
         if let Err(error) = off_thread(move || branches.remove(&copy)).await {
-            warn!(job.id = %note.job, %error, "Cannot remove the note on the branch of job `{}`", note.job);
+            warn!(job.id = %note.job, %error, "Cannot remove the note on the branch of job {}", note.job.short());
         }
     }
 

@@ -46,14 +46,14 @@ impl Station {
                     given_up_at = None;
                 }
                 Err(error) if error.is_final() => {
-                    debug!(job.id = %job, %error, "The coordinator does not want the log of job `{job}`");
+                    debug!(job.id = %job, %error, "The coordinator does not take the log of job {}", self.titles.label(job));
                     self.stop_if_not_ours(run, &error);
                     return;
                 }
                 Err(error) => {
                     let now = self.clock.monotonic();
                     if more == More::No && now >= *given_up_at.get_or_insert(now + LAST_LINES_MAX) {
-                        debug!(job.id = %job, %error, "The last lines of job `{job}` could not be delivered");
+                        debug!(job.id = %job, %error, "The last lines of job {} could not be delivered", self.titles.label(job));
                         return;
                     }
                     self.clock.sleep(RETRY_EVERY).await;

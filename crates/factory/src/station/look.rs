@@ -28,7 +28,7 @@ impl Station {
         let sighting = match forge.look(number).await {
             Ok(sighting) => sighting,
             Err(error) => {
-                warn!(job.id = %job, %error, "Could not look at pull request {number} of job `{job}`");
+                warn!(job.id = %job, %error, "Could not read pull request {number} of job {}", self.titles.label(job));
                 return;
             }
         };

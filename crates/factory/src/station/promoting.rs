@@ -60,7 +60,7 @@ impl Station {
                     false => "",
                 };
                 let message = format!("the branch was {how}{perhaps}");
-                ErrandOutcome::Impossible { message }.into()
+                ErrandOutcome::Impossible { message, conflict: None }.into()
             }
             Err(error) => failed(&error).into(),
         }
@@ -132,7 +132,9 @@ impl Station {
         };
         match settled {
             Ok(()) => self.ledger.branch_is_settled(note).await,
-            Err(why) => warn!(job.id = %job, %why, "Cannot tell whether the branch of job `{job}` was made too late"),
+            Err(why) => {
+                warn!(job.id = %job, %why, "Cannot tell whether the branch of job {} was made too late", self.titles.label(job));
+            }
         }
     }
 }
@@ -147,7 +149,7 @@ fn is_wanted(job: &JobView, note: &BranchNote) -> bool {
 
 async fn unmake(mirror: &Mirror, note: &BranchNote) -> Result<(), Error> {
     let job = note.job;
-    warn!(job.id = %job, "The branch of job `{job}` was made when nobody wanted it any more, and is deleted again");
+    warn!(job.id = %job, "The branch of job {} was made after the job had moved on, and is deleted again", job.short());
     mirror.unmake_branch(job, &note.sha).await
 }
 

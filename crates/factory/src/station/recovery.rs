@@ -79,7 +79,7 @@ impl Station {
             insights: record.insights.clone(),
         };
         let answered = self.report(reports::release(record.job, request)).await;
-        info!(job.id = %record.job, killed, ?answered, "Gave job `{}` back after a restart", record.job);
+        info!(job.id = %record.job, killed, ?answered, "Gave job {} back after a restart", record.job.short());
         if is_saved {
             self.clear(run).await;
             self.ledger.forget(&record).await;
@@ -98,7 +98,7 @@ impl Station {
             Ok(Saved::Pushed(_) | Saved::NothingToSave) => {}
             Ok(Saved::InPart { left_out, .. }) => say_what_is_left_out(run, left_out),
             Err(error) => {
-                warn!(job.id = %record.job, %error, "Cannot save what job `{}` left: it is kept for a person", record.job);
+                warn!(job.id = %record.job, %error, "Cannot save what job {} left: its worktree is kept", record.job.short());
             }
         }
         Ok(saved?)
@@ -107,7 +107,7 @@ impl Station {
     /// Removes a run's folder. What cannot be removed now is left for the next clean-up.
     pub(super) async fn clear(&self, run: RunKey) {
         if let Err(error) = self.host.remove_worktree(run).await {
-            warn!(job.id = %run.job, %error, "Cannot remove the worktree of job `{}`", run.job);
+            warn!(job.id = %run.job, %error, "Cannot remove the worktree of job {}", self.titles.label(run.job));
         }
     }
 }
@@ -115,7 +115,7 @@ impl Station {
 /// Says on this machine what only its worktree holds.
 pub(super) fn say_what_is_left_out(run: RunKey, left_out: &[LeftOut]) {
     let left = LeftOut::named(left_out);
-    warn!(job.id = %run.job, "The work of job `{}` is saved in part: {left}. Its worktree is kept", run.job);
+    warn!(job.id = %run.job, "The work of job {} is saved in part: {left}. Its worktree is kept", run.job.short());
 }
 
 /// The record of a run that is over, whose worktree stays.

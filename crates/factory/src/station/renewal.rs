@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::{ClientError, Directive, HeartbeatAnswer, Renew, Renewed};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::holding::{LeaseTerm, StopCause};
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Station, StationError};
@@ -31,7 +31,10 @@ impl Station {
             let every = Duration::from_millis(terms.renew_every_ms);
             self.until_next_renewal(trouble.unwrap_or(every)).await;
             trouble = match self.renew().await {
-                Ok(()) => None,
+                Ok(()) => {
+                    self.connection.restored();
+                    None
+                }
                 Err(ClientError::Refused(problem)) if problem.code == "no_such_factory" => {
                     terms = self.register().await?;
                     None
@@ -41,7 +44,7 @@ impl Station {
                     return Err(StationError::Refused(ClientError::Refused(problem)));
                 }
                 Err(error) => {
-                    warn!(%error, "Could not renew");
+                    self.connection.lost(&error);
                     let pause = trouble.map_or(RECONNECT_FIRST, |pause: Duration| pause * 2);
                     Some(pause.min(RECONNECT_MAX).min(every))
                 }

@@ -222,7 +222,7 @@ impl Station {
         let job = run.job;
         match answered {
             Answered::Refused(why) => {
-                info!(job.id = %job, %why, "A late report of job `{job}` came too late");
+                info!(job.id = %job, %why, "Ignored an outdated report for job {}", self.titles.label(job));
                 if !ends_a_run(operation) {
                     self.holdings.stop(job, epoch, StopCause::Lost);
                 }
@@ -232,7 +232,7 @@ impl Station {
             Answered::Completed(Completed { promote: Some(order), .. }) => self.promote_late(run, &order).await,
             Answered::Completed(_) | Answered::Taken | Answered::Waiting => {}
         }
-        info!(job.id = %job, "A late report of job `{job}` was delivered");
+        info!(job.id = %job, "A late report of job {} was delivered", self.titles.label(job));
         if ends_a_run(operation) {
             self.finish_late(run).await;
         }

@@ -6,7 +6,7 @@ use protocol::{ErrandOutcome, LookOrder, PromoteOrder};
 use tracing::warn;
 
 use super::Station;
-use super::errand::{Done, Subject};
+use super::errand::{Done, Subject, failed};
 use crate::forge::{AutoMerge, Forge, ForgeError, MergeOrder, Merging, Proposal, bare_text, status};
 use crate::ship::AfterShip;
 
@@ -71,12 +71,29 @@ impl Station {
                 message: format!("pull request {}: {message}", request.number),
                 retry_after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
             },
+            Ok(Merging::Conflicts) => self.conflict_of(subject, order, request.number).await,
             Ok(Merging::Refused { message }) => {
-                ErrandOutcome::Impossible { message: format!("pull request {}: {message}", request.number) }
+                let message = format!("pull request {}: {message}", request.number);
+                ErrandOutcome::Impossible { message, conflict: None }
             }
             Err(error) => outcome_of(&error),
         };
         Some(Done { outcome, request: Some(request) })
+    }
+
+    /// A forge says that there is a conflict, but not where: git does.
+    async fn conflict_of(&self, subject: &Subject, order: &PromoteOrder, number: u64) -> ErrandOutcome {
+        match subject.mirror.conflict(&subject.base, &order.sha).await {
+            Ok(Some(conflict)) => {
+                let message = format!("pull request {number}: {conflict}");
+                ErrandOutcome::Impossible { message, conflict: Some(conflict) }
+            }
+            Ok(None) => {
+                let message = format!("pull request {number}: the forge reports a conflict with `{}`", subject.base);
+                ErrandOutcome::Impossible { message, conflict: None }
+            }
+            Err(error) => failed(&error),
+        }
     }
 
     /// What becomes of a merged branch, by the repository's word or the factory's.
@@ -98,7 +115,7 @@ impl Station {
         text: &str,
     ) {
         if let Err(error) = forge.say(number, job, &status(job, stage.as_str(), text)).await {
-            warn!(job.id = %job, %error, "Could not say on pull request {number} how job `{job}` stands");
+            warn!(job.id = %job, %error, "Could not comment on pull request {number} of job {}", self.titles.label(job));
         }
     }
 
@@ -107,7 +124,7 @@ impl Station {
         let Ok((mirror, _)) = self.mirror(&order.repo) else { return };
         let after = self.after_ship(&order.repo, &order.product_id);
         if let Err(error) = mirror.end_branch(order.job_id, &order.sha, after).await {
-            warn!(job.id = %order.job_id, %error, "The branch of job `{}` stays, although it is merged", order.job_id);
+            warn!(job.id = %order.job_id, %error, "Could not delete the merged branch of job {}", self.titles.label(order.job_id));
         }
     }
 
@@ -115,7 +132,7 @@ impl Station {
     async fn end_branch(&self, subject: &Subject, order: &PromoteOrder) {
         let after = self.after_ship(subject.mirror.repo(), &subject.product);
         if let Err(error) = subject.mirror.end_branch(subject.job, &order.sha, after).await {
-            warn!(job.id = %subject.job, %error, "The branch of job `{}` stays, although it is merged", subject.job);
+            warn!(job.id = %subject.job, %error, "Could not delete the merged branch of job {}", subject.job.titled(&subject.title));
         }
     }
 }

@@ -232,8 +232,9 @@ impl Station {
             left_branches: Vec::new(),
             evidence: None,
         };
+        self.titles.keep(&run.assignment);
         let (job, epoch) = (key.job, key.epoch);
-        info!(job.id = %job, lease.epoch = %epoch, "Working on job `{job}`");
+        info!(job.id = %job, lease.epoch = %epoch, "Working on job {}", self.titles.label(job));
         let (place, verdict) = match self.prepare(&mut run).await {
             Ok(place) => {
                 let verdict = self.build(&mut run, &place).await;

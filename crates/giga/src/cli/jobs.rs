@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use domain::StageName;
 
 use crate::config::Span;
@@ -36,7 +36,7 @@ pub(crate) struct SubmitArgs {
 /// Arguments of `wait`.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// Ids, or their first characters (at least 8)
+    /// Ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// Give up after this long, such as 90s or 10m
@@ -50,7 +50,7 @@ pub(crate) struct WaitArgs {
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Until {
-    /// The work is done and verified
+    /// The work is done, and verified if the manifest has verify commands
     Testing,
     /// It is merged
     Shipped,
@@ -75,7 +75,7 @@ pub(crate) struct JobsArgs {
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// The job's id, or its first characters (at least 8)
+    /// The job's id, or its last characters (at least 4)
     pub(crate) id: String,
     /// Go on while the job runs, into its next run if there is one
     #[arg(short, long)]
@@ -94,7 +94,7 @@ pub(crate) struct LogsArgs {
 /// Arguments of `runs`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsArgs {
-    /// The job's id, or its first characters (at least 8)
+    /// The job's id, or its last characters (at least 4)
     pub(crate) id: String,
     /// Show what backs this run: verify output, commits, the engine's own ending
     #[arg(value_name = "RUN")]
@@ -107,7 +107,7 @@ pub(crate) struct RunsArgs {
 /// Arguments of `cancel`.
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
-    /// Ids, or their first characters (at least 8)
+    /// Ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// Why, for the record
@@ -118,7 +118,7 @@ pub(crate) struct CancelArgs {
 /// Arguments of `requeue`.
 #[derive(Debug, Args)]
 pub(crate) struct RequeueArgs {
-    /// Ids, or their first characters (at least 8)
+    /// Ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// Throw saved work away and begin again
@@ -132,7 +132,7 @@ pub(crate) struct RequeueArgs {
 /// Arguments of `ship`.
 #[derive(Debug, Args)]
 pub(crate) struct ShipArgs {
-    /// Ids, or their first characters (at least 8)
+    /// Ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// Wait until they are merged
@@ -140,10 +140,24 @@ pub(crate) struct ShipArgs {
     pub(crate) wait: bool,
 }
 
+/// What can be done with dead letters.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadLettersCommand {
+    /// Take jobs off the list of dead letters; they can still be requeued
+    Dismiss {
+        /// Ids, or their last characters (at least 4)
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        /// Why, for the record
+        #[arg(short, long, value_name = "WHY")]
+        message: Option<String>,
+    },
+}
+
 /// Arguments of `events`.
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
-    /// Only of this job: its id, or its first characters (at least 8)
+    /// Only of this job: its id, or its last characters (at least 4)
     pub(crate) id: Option<String>,
     /// Go on as things happen
     #[arg(short, long)]

@@ -126,8 +126,8 @@ A Markdown file in DIR/inbox is a job. It moves as its job does:
     inbox/     waits                    delete it to cancel the job, change it to submit it anew
     building/  an agent is at work      delete it to cancel the job
     review/    people look at the work
-    testing/   done and verified        move it to shipped/ to have it merged
-    shipped/   merged
+    testing/   done, can be merged      move it to shipped/ to have it merged
+    shipped/   merged, or done without a repository
     failed/    ended badly              move it to inbox/ to have it tried again
 
 Engines and repositories come from DIR/giga.toml, or the usual giga.toml. Everything else is kept in DIR/.giga;

@@ -7,7 +7,7 @@ use crate::cli::{CancelArgs, RequeueArgs, ShipArgs, Until};
 use crate::failure::Failure;
 use crate::output::clean;
 
-use super::{Context, job_id, wait};
+use super::{Context, job_id, status, wait};
 
 /// Stops jobs for good.
 pub(super) async fn cancel(context: &Context<'_>, args: CancelArgs) -> Result<(), Failure> {
@@ -32,8 +32,9 @@ async fn refuse_unanswered(client: &Client, ids: &[JobId]) -> Result<(), Failure
     for id in ids {
         let job = wait::read(client, *id).await?;
         if let Some(question) = job.question.as_deref().filter(|_| wait::asks(&job)) {
-            return Err(Failure::usage(format!("job `{id}` waits for an answer: {}", clean(question)))
-                .hint(format!("{}; `-m \"\"` has it decide by itself", wait::answering(id))));
+            let label = clean(&job.label().to_string());
+            return Err(Failure::usage(format!("job {label} waits for an answer: {}", clean(question)))
+                .hint(format!("{}; `-m \"\"` has it decide by itself", wait::answering(id.short()))));
         }
     }
     Ok(())
@@ -45,10 +46,11 @@ pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Fa
     let ids = job_id::find_all(&client, &args.ids).await?;
     let asked = act(context, &client, &ids, Action::Ship, &ActionRequest::default()).await?;
     if !args.wait {
-        let is_merged = asked.iter().all(|job| job.stage == StageName::Shipped);
-        context.out.note(match is_merged {
-            true => "merged already: there is nothing left to do",
-            false => "a factory merges it now: `giga wait ID` tells how that ends",
+        let merging: Vec<String> =
+            asked.iter().filter(|job| job.stage != StageName::Shipped).map(|job| job.id.short().to_string()).collect();
+        context.out.note(&match merging.is_empty() {
+            true => "already merged".to_owned(),
+            false => format!("merging now; follow it with `giga wait {}`", merging.join(" ")),
         });
         return Ok(());
     }
@@ -59,9 +61,10 @@ pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Fa
         None => Ok(()),
         Some(job) => {
             let why = job.message.as_deref().map_or_else(String::new, |why| format!(": {}", clean(why)));
-            Err(Failure::failed(format!("job `{}` is not merged{why}", job.id)).hint(format!(
+            let label = clean(&job.label().to_string());
+            Err(Failure::failed(format!("job {label} is not merged{why}")).hint(format!(
                 "`giga requeue {id}` sends it back to its agent with that, `giga ship {id}` tries again",
-                id = job.id
+                id = job.id.short()
             )))
         }
     }
@@ -74,23 +77,19 @@ async fn act(
     action: Action,
     request: &ActionRequest,
 ) -> Result<Vec<JobView>, Failure> {
-    let word = match action {
-        Action::Cancel => "cancel",
-        Action::Requeue => "requeue",
-        Action::Ship => "ship",
-        Action::Reject => "reject",
-        Action::RetryFromCheckpoint => "retry-from-checkpoint",
-        Action::RequestChanges => "request-changes",
-        Action::Priority => "priority",
-        Action::Pin => "pin",
-    };
+    let word = action.name();
     let mut jobs = Vec::new();
     for id in ids {
         let job: JobView = client.post(&format!("/jobs/{id}/actions/{word}"), request).await?;
         if context.out.is_json() {
             context.out.document(&job)?;
         } else {
-            context.out.line(&format!("{}  {}", job.id, job.stage))?;
+            context.out.line(&format!(
+                "{}  {:<11}  {}",
+                job.id.short(),
+                status::stage_word(&job),
+                clean(&job.title)
+            ))?;
         }
         jobs.push(job);
     }

@@ -36,7 +36,7 @@ fn code(alert: &Alert) -> String {
 
 fn about(alert: &Alert) -> String {
     match (alert.job_id, &alert.factory_id, alert.jobs) {
-        (Some(job), _, _) => job.to_string(),
+        (Some(job), _, _) => job.perhaps_titled(alert.job_title.as_deref()).to_string(),
         (None, Some(factory), _) => factory.to_string(),
         (None, None, Some(1)) => "1 job".to_owned(),
         (None, None, Some(jobs)) => format!("{jobs} jobs"),

@@ -1,18 +1,26 @@
 //! `giga dead-letters`
 
-use protocol::DeadLetterList;
+use protocol::{ActionRequest, DeadLetterList, JobView};
 
+use crate::cli::DeadLettersCommand;
 use crate::failure::Failure;
-use crate::output::{Cell, Table, Tint, age};
+use crate::output::{Cell, Table, Tint, age, clean};
 
-use super::Context;
 use super::query::Query;
+use super::{Context, job_id};
 
 /// A list that is read by a person.
 const SHOWN_MAX: &str = "200";
 
-/// Lists jobs that are out of the running.
-pub(super) async fn dead_letters(context: &Context<'_>) -> Result<(), Failure> {
+/// Lists dead-lettered jobs, or dismisses some.
+pub(super) async fn dead_letters(context: &Context<'_>, command: Option<DeadLettersCommand>) -> Result<(), Failure> {
+    match command {
+        Some(DeadLettersCommand::Dismiss { ids, message }) => dismiss(context, &ids, message).await,
+        None => list(context).await,
+    }
+}
+
+async fn list(context: &Context<'_>) -> Result<(), Failure> {
     let path = Query::new("/dead-letters").with("limit", SHOWN_MAX);
     let letters: DeadLetterList = context.client()?.get(path.as_str()).await?;
     if context.out.is_json() {
@@ -22,7 +30,7 @@ pub(super) async fn dead_letters(context: &Context<'_>) -> Result<(), Failure> {
     for letter in &letters.items {
         let job = &letter.job;
         table.row(vec![
-            job.id.to_string().into(),
+            job.id.short().to_string().into(),
             job.title.as_str().into(),
             Cell::tinted(letter.reason.name(), Tint::Bad),
             job.attempts.to_string().into(),
@@ -33,7 +41,21 @@ pub(super) async fn dead_letters(context: &Context<'_>) -> Result<(), Failure> {
     context.out.table(&table)?;
     context.out.note(match table.is_empty() {
         true => "no dead letters",
-        false => "send one round again with `giga requeue ID`",
+        false => "requeue one with `giga requeue ID`, or take it off this list with `giga dead-letters dismiss ID`",
     });
+    Ok(())
+}
+
+async fn dismiss(context: &Context<'_>, ids: &[String], message: Option<String>) -> Result<(), Failure> {
+    let client = context.client()?;
+    let ids = job_id::find_all(&client, ids).await?;
+    let request = ActionRequest { message, ..ActionRequest::default() };
+    for id in ids {
+        let job: JobView = client.post(&format!("/dead-letters/{id}/dismiss"), &request).await?;
+        match context.out.is_json() {
+            true => context.out.document(&job)?,
+            false => context.out.line(&format!("{}  dismissed  {}", job.id.short(), clean(&job.title)))?,
+        }
+    }
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::output::{Tint, clean};
 
 use super::follow::{Follower, News};
 use super::query::Query;
+use super::titles::Titles;
 use super::{Context, doing, job_id};
 
 /// The last events may be about jobs that we may not see: a replay is also over when nothing has come for this long.
@@ -33,7 +34,11 @@ pub(super) async fn events(context: &Context<'_>, args: EventsArgs) -> Result<()
         (Some(id), false) => {
             let events = all_of(&client, id).await?;
             let left_out = events.len().saturating_sub(args.limit);
-            events.iter().skip(left_out).try_for_each(|event| show(context, &serde_json::json!(event), Some(event)))
+            let mut titles = Titles::new(&client);
+            for event in events.iter().skip(left_out) {
+                show(context, &mut titles, &serde_json::json!(event), Some(event)).await?;
+            }
+            Ok(())
         }
         (None, false) => replay(context, &client, path, args.limit).await,
     }
@@ -41,10 +46,11 @@ pub(super) async fn events(context: &Context<'_>, args: EventsArgs) -> Result<()
 
 async fn follow(context: &Context<'_>, client: &Client, path: String) -> Result<(), Failure> {
     let mut stream = Follower::open(context, client, path, None).await?;
+    let mut titles = Titles::new(client);
     loop {
         match stream.next().await? {
-            News::Happened { json, event } => show(context, &json, event.as_deref())?,
-            News::Doing(news) => show_doing(context, &news)?,
+            News::Happened { json, event } => show(context, &mut titles, &json, event.as_deref()).await?,
+            News::Doing(news) => show_doing(context, &mut titles, &news).await?,
             News::Reset => context.out.note("reset: events may be missing here"),
         }
     }
@@ -55,13 +61,14 @@ async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usi
     let position = end.position.0.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
     let begin = Bookmark { position: Position(position), ..end };
     let mut stream = Follower::open(context, client, path, Some(begin.to_string())).await?;
+    let mut titles = Titles::new(client);
     let mut is_empty = true;
     while place(stream.position()).position < end.position {
         let Ok(news) = tokio::time::timeout(REPLAY_SILENCE, stream.next()).await else { break };
         match news? {
             News::Happened { json, event } => {
                 is_empty = false;
-                show(context, &json, event.as_deref())?;
+                show(context, &mut titles, &json, event.as_deref()).await?;
             }
             News::Doing(_) => {}
             News::Reset => break,
@@ -100,29 +107,38 @@ pub(super) async fn all_of(client: &Client, id: JobId) -> Result<Vec<JobEvent>, 
     }
 }
 
-fn show(context: &Context<'_>, json: &Value, event: Option<&JobEvent>) -> Result<(), Failure> {
+async fn show(
+    context: &Context<'_>,
+    titles: &mut Titles<'_>,
+    json: &Value,
+    event: Option<&JobEvent>,
+) -> Result<(), Failure> {
     if context.out.is_json() {
         return context.out.document(json);
     }
     match event {
-        Some(event) => context.out.line(&line(context, event)),
+        Some(event) => {
+            let label = titles.label(event.job_id).await;
+            context.out.line(&line(context, event, &label))
+        }
         None => context.out.line(&clean(&json.to_string())),
     }
 }
 
-fn show_doing(context: &Context<'_>, news: &ProgressEvent) -> Result<(), Failure> {
+async fn show_doing(context: &Context<'_>, titles: &mut Titles<'_>, news: &ProgressEvent) -> Result<(), Failure> {
     if context.out.is_json() {
         return context.out.document(news);
     }
     let stage = context.out.palette().paint(&format!("{:<11}", StageName::Building.as_str()), Tint::Faint);
     let words = clean(&doing::line(&news.progress));
-    context.out.line(&format!("{}  {}  {stage}  {words}", context.now(), news.job_id))
+    let label = clean(&titles.label(news.job_id).await);
+    context.out.line(&format!("{}  {label}  {stage}  {words}", context.now()))
 }
 
-fn line(context: &Context<'_>, event: &JobEvent) -> String {
+fn line(context: &Context<'_>, event: &JobEvent, label: &str) -> String {
     let stage = context.out.palette().paint(&format!("{:<11}", event.stage.as_str()), tint(event.kind));
     let words = format!("{} by {}", kind_name(event.kind), actor(&event.by));
-    format!("{}  {}  {stage}  {}", event.at, event.job_id, clean(&words))
+    format!("{}  {}  {stage}  {}", event.at, clean(label), clean(&words))
 }
 
 fn tint(kind: EventKind) -> Tint {
@@ -132,6 +148,7 @@ fn tint(kind: EventKind) -> Tint {
         EventKind::AttemptFailed
         | EventKind::ErrandFailed
         | EventKind::Escalated
+        | EventKind::DependencyFailed
         | EventKind::Reaped
         | EventKind::DispatchExpired
         | EventKind::DispatchDeclined

@@ -6,7 +6,7 @@ use protocol::Explained;
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
 
-use super::{Context, forecast, job_id, wait};
+use super::{Context, forecast, job_id, status, wait};
 
 /// Says why a job is where it is.
 pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failure> {
@@ -18,17 +18,18 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
         return out.document(&explained);
     }
     let (stage, summary) = (explained.job.stage, clean(&explained.summary));
+    let (label, word) = (clean(&explained.job.label().to_string()), status::stage_word(&explained.job));
     if stage.is_terminal() && summary == stage.as_str() {
-        return out.line(&format!("{id} is {stage}"));
+        return out.line(&format!("{label} is {word}"));
     }
-    out.line(&format!("{id} is {stage}: {summary}"))?;
+    out.line(&format!("{label} is {word}: {summary}"))?;
     if let Some(target) = explained.then.as_ref().and_then(|then| then.data.get("targetFactoryId")?.as_str()) {
         let at = explained.then.as_ref().map_or_else(String::new, |then| clock_time(then.at));
         out.line(&format!("last offered to `{}` at {at} UTC", clean(target)))?;
     }
     if stage.is_terminal() {
         if stage != StageName::Shipped {
-            out.note(&wait::after_failure(id));
+            out.note(&wait::after_failure(id.short()));
         }
         return Ok(());
     }

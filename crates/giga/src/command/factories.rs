@@ -116,6 +116,7 @@ fn presence(factory: &FactoryView) -> Cell {
     match factory.presence {
         Presence::Live if factory.draining => Cell::tinted("draining", Tint::Warn),
         Presence::Live => Cell::tinted("live", Tint::Good),
+        Presence::Disconnected => Cell::tinted("disconnected", Tint::Bad),
         Presence::Warming => Cell::tinted("warming", Tint::Warn),
         Presence::Stale => Cell::tinted("stale", Tint::Bad),
     }

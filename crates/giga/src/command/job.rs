@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{Table, Tint, age, clean, clock_time, span};
 
-use super::{Context, doing, events, job_id, wait};
+use super::{Context, doing, events, job_id, status, wait};
 
 /// The latest events, as many as fit below the facts.
 const EVENTS_SHOWN: usize = 10;
@@ -43,6 +43,10 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
     let (out, job, now) = (context.out, &detail.job, context.now());
     out.line(&out.palette().paint(&clean(&job.title), Tint::Strong))?;
     let reason = job.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    let done = match job.completed_sha.is_some() || matches!(job.stage, StageName::Review | StageName::Testing) {
+        true => format!(", {}", status::done(job)),
+        false => String::new(),
+    };
     let errand = job.errand.map_or_else(String::new, |errand| format!(", {} under way", errand.name()));
     let base = job.base.as_ref().map_or_else(String::new, |base| format!(" on `{base}`"));
     let run = job.run.as_ref().map_or_else(String::new, |run| format!(", run {}", run.n));
@@ -54,10 +58,12 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
     let spent = spent(&job.spent);
     let counts = format!("runs {}, failed attempts {}, lost leases {}{spent}", job.runs, job.attempts, job.lost_leases);
     let rows = [
-        ("id", Some(job.id.to_string())),
-        ("stage", Some(format!("{}{reason}{errand}", job.stage))),
+        ("id", Some(format!("{} ({})", job.id.short(), job.id))),
+        ("stage", Some(format!("{}{reason}{errand}{done}", status::stage_word(job)))),
+        ("failed", job.merge_failure.as_ref().map(ToString::to_string)),
+        ("blocked by", job.failed_dependency.map(|dependency| format!("{}, which failed", dependency.short()))),
         ("message", job.message.clone()),
-        ("waits for", some_list(&detail.waits_for)),
+        ("waits for", some_list(&detail.waits_for.iter().map(|dep| dep.short()).collect::<Vec<_>>())),
         ("not before", job.not_before.map(|at| at.to_string())),
         ("product", Some(job.product_id.to_string())),
         ("priority", Some(job.priority.name().to_owned())),
@@ -156,7 +162,7 @@ fn events_table(context: &Context<'_>, happened: &[JobEvent]) -> Result<(), Fail
 }
 
 fn next_steps(context: &Context<'_>, job: &JobView) -> Result<(), Failure> {
-    let id = job.id;
+    let id = job.id.short();
     let steps = match job.stage {
         StageName::Blocked if wait::asks(job) => {
             vec![format!("giga requeue {id} -m \"…\"   # the answer to its question"), format!("giga cancel {id}")]
@@ -166,7 +172,11 @@ fn next_steps(context: &Context<'_>, job: &JobView) -> Result<(), Failure> {
         }
         StageName::Assigned | StageName::Building => vec![format!("giga logs -f {id}"), format!("giga cancel {id}")],
         StageName::Review => vec![format!("giga logs {id}")],
-        StageName::Testing => vec![format!("giga ship {id}"), format!("giga logs {id}")],
+        StageName::Testing => {
+            let again = format!("giga requeue {id}   # back to its agent");
+            let steps = vec![format!("giga ship {id}"), format!("giga logs {id}")];
+            if status::is_merge_given_up(job) { [steps, vec![again]].concat() } else { steps }
+        }
         StageName::Shipped => vec![format!("giga logs {id}")],
         StageName::Failed | StageName::DeadLetter => vec![format!("giga logs {id}"), format!("giga requeue {id}")],
     };

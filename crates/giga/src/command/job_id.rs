@@ -1,35 +1,34 @@
-//! Ids as people give them: whole, or the first characters.
+//! Ids as people give them: whole, or the last characters.
 
 use domain::JobId;
 use protocol::{Client, JobList, JobView};
 
 use crate::failure::Failure;
+use crate::output::clean;
 
 use super::query::Query;
 
-/// Shorter beginnings are shared by too many: an id begins with the time it was made at.
-const PREFIX_LEN_MIN: usize = 8;
+/// Shorter endings are shared by too many jobs.
+const SUFFIX_LEN_MIN: usize = 4;
 
-/// How many jobs are looked at for a beginning.
-const NEWEST_MAX: u16 = 1_000;
+/// The largest page that a coordinator gives.
+const PAGE_MAX: u16 = 1_000;
+
+/// Pages that are searched, newest jobs first: an older job is found by its whole id.
+const PAGES_MAX: usize = 20;
 
 /// More candidates than this are counted, not listed.
 const LISTED_MAX: usize = 10;
 
 /// The job that each of these means.
 pub(super) async fn find_all(client: &Client, given: &[String]) -> Result<Vec<JobId>, Failure> {
-    let mut newest = None;
+    let mut known = Jobs { client, read: Vec::new(), next: Next::Page(None) };
     let mut found = Vec::with_capacity(given.len());
     for text in given {
-        if let Ok(id) = text.parse() {
-            found.push(id);
-            continue;
-        }
-        let prefix = prefix(text)?;
-        if newest.is_none() {
-            newest = Some(newest_jobs(client).await?);
-        }
-        found.push(the_one(&prefix, newest.as_deref().unwrap_or_default())?);
+        found.push(match text.parse() {
+            Ok(id) => id,
+            Err(_) => known.ending_with(&suffix(text)?).await?,
+        });
     }
     Ok(found)
 }
@@ -40,38 +39,80 @@ pub(super) async fn find(client: &Client, given: &str) -> Result<JobId, Failure>
     found.into_iter().next().ok_or_else(|| Failure::not_found(format!("no job `{given}`")))
 }
 
-fn prefix(text: &str) -> Result<String, Failure> {
-    let shown = domain::printable(text);
-    let prefix = text.to_ascii_lowercase();
-    if prefix.len() > 36 || !prefix.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
-        return Err(Failure::usage(format!("`{shown}` is not the id of a job"))
-            .hint("ids look like 0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a; `giga jobs` lists them"));
-    }
-    if prefix.len() < PREFIX_LEN_MIN {
-        return Err(Failure::usage(format!("`{shown}` is too short for an id"))
-            .hint(format!("give at least its first {PREFIX_LEN_MIN} characters")));
-    }
-    Ok(prefix)
+/// Jobs, read page by page as far as they are needed.
+struct Jobs<'c> {
+    client: &'c Client,
+    read: Vec<JobView>,
+    next: Next,
 }
 
-async fn newest_jobs(client: &Client) -> Result<Vec<JobView>, Failure> {
-    let page: JobList = client.get(Query::new("/jobs").with("limit", NEWEST_MAX.to_string()).as_str()).await?;
-    Ok(page.items)
+/// What is left to be read.
+enum Next {
+    /// The page behind this cursor; the first one without it.
+    Page(Option<String>),
+    Nothing,
 }
 
-fn the_one(prefix: &str, jobs: &[JobView]) -> Result<JobId, Failure> {
-    let fitting: Vec<&JobView> = jobs.iter().filter(|job| job.id.to_string().starts_with(prefix)).collect();
-    match fitting.as_slice() {
-        [job] => Ok(job.id),
-        [] => Err(Failure::not_found(format!("none of the newest {} jobs begins with `{prefix}`", jobs.len()))
-            .hint("give the whole id; `giga jobs` lists them")),
-        several => {
-            let listed = several.iter().take(LISTED_MAX).map(|job| format!("\n  {}  {}", job.id, job.title));
-            let more = several.len().saturating_sub(LISTED_MAX);
-            let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-            let listed: String = listed.collect();
-            Err(Failure::usage(format!("{} jobs begin with `{prefix}`:{listed}{more}", several.len()))
-                .hint("give more of the id"))
+impl Jobs<'_> {
+    /// The job whose id ends with `suffix`. A page is searched as a whole: two candidates of one page are ambiguous.
+    async fn ending_with(&mut self, suffix: &str) -> Result<JobId, Failure> {
+        loop {
+            let ends = |job: &&JobView| job.id.to_string().ends_with(suffix);
+            let candidates: Vec<&JobView> = self.read.iter().filter(ends).collect();
+            match candidates.as_slice() {
+                [job] => return Ok(job.id),
+                [] => {}
+                several => return Err(ambiguous(suffix, several)),
+            }
+            if !self.read_more().await? {
+                return Err(self.not_found(suffix));
+            }
         }
     }
+
+    fn not_found(&self, suffix: &str) -> Failure {
+        let message = match self.next {
+            Next::Nothing => format!("no job's id ends with `{suffix}`"),
+            Next::Page(_) => format!("none of the ids of the newest {} jobs ends with `{suffix}`", self.read.len()),
+        };
+        Failure::not_found(message).hint("`giga jobs` lists the jobs; a whole id always works")
+    }
+
+    /// Reads one more page, if there is one.
+    async fn read_more(&mut self) -> Result<bool, Failure> {
+        if self.read.len() >= PAGES_MAX * usize::from(PAGE_MAX) {
+            return Ok(false);
+        }
+        let Next::Page(cursor) = &self.next else { return Ok(false) };
+        let path = Query::new("/jobs").with("limit", PAGE_MAX.to_string()).maybe("cursor", cursor.clone());
+        let page: JobList = self.client.get(path.as_str()).await?;
+        self.read.extend(page.items);
+        self.next = page.next.map_or(Next::Nothing, |next| Next::Page(Some(next)));
+        Ok(true)
+    }
+}
+
+fn suffix(text: &str) -> Result<String, Failure> {
+    let shown = domain::printable(text);
+    let suffix = text.to_ascii_lowercase();
+    if suffix.len() > 36 || !suffix.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
+        return Err(Failure::usage(format!("`{shown}` is not the id of a job"))
+            .hint("ids look like 4f1c689, or 0190f3a4-7c1e-7b52-9d0a-1f2e34f1c689; `giga jobs` lists them"));
+    }
+    if suffix.len() < SUFFIX_LEN_MIN {
+        return Err(Failure::usage(format!("`{shown}` is too short for an id"))
+            .hint(format!("give at least its last {SUFFIX_LEN_MIN} characters")));
+    }
+    Ok(suffix)
+}
+
+fn ambiguous(suffix: &str, candidates: &[&JobView]) -> Failure {
+    let listed = candidates.iter().take(LISTED_MAX).map(|job| format!("\n  {}  {}", job.id, clean(&job.title)));
+    let listed: String = listed.collect();
+    let more = match candidates.len().saturating_sub(LISTED_MAX) {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    };
+    Failure::usage(format!("the ids of {} jobs end with `{suffix}`:{listed}{more}", candidates.len()))
+        .hint("give more of the id")
 }

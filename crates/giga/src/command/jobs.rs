@@ -7,8 +7,8 @@ use crate::cli::JobsArgs;
 use crate::failure::Failure;
 use crate::output::{Cell, Table, Tint, age};
 
-use super::Context;
 use super::query::Query;
+use super::{Context, status};
 
 /// The largest page that a coordinator gives.
 const PAGE_MAX: usize = 1_000;
@@ -28,17 +28,19 @@ pub(super) async fn jobs(context: &Context<'_>, args: JobsArgs) -> Result<(), Fa
             false => "no jobs yet: submit one with `giga submit job.md`",
         });
     }
-    let mut table = Table::new(&["ID", "TITLE", "STAGE", "PRODUCT", "PRIORITY", "FACTORY", "AGE"], "TITLE");
+    let columns = ["ID", "TITLE", "STAGE", "PRODUCT", "PRIORITY", "FACTORY", "AGE", "REASON"];
+    let mut table = Table::new(&columns, "REASON").then_flexible("TITLE");
     for job in &jobs.items {
         let factory = job.holder_factory_id.as_ref().or(job.target_factory_id.as_ref());
         table.row(vec![
-            job.id.to_string().into(),
+            job.id.short().to_string().into(),
             job.title.as_str().into(),
             stage(job),
             job.product_id.as_str().into(),
             job.priority.name().into(),
             factory.map_or("", domain::FactoryId::as_str).into(),
             age(context.now(), job.created_at).into(),
+            status::reason(job).into(),
         ]);
     }
     context.out.table(&table)?;
@@ -71,11 +73,13 @@ async fn read(context: &Context<'_>, client: &Client, stages: &[StageName], limi
 /// The stage in its colour.
 pub(super) fn stage(job: &JobView) -> Cell {
     let tint = match job.stage {
+        StageName::Testing if status::is_merge_given_up(job) => Tint::Bad,
+        StageName::Failed if status::stage_word(job) == "cancelled" => Tint::Faint,
         StageName::Shipped | StageName::Testing => Tint::Good,
         StageName::Failed | StageName::DeadLetter => Tint::Bad,
         StageName::Blocked | StageName::Review => Tint::Warn,
         StageName::Assigned | StageName::Building => Tint::Strong,
         StageName::Queued => Tint::Faint,
     };
-    Cell::tinted(job.stage.as_str(), tint)
+    Cell::tinted(status::stage_word(job), tint)
 }

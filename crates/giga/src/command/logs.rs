@@ -115,8 +115,8 @@ impl Reader<'_> {
                 1 => "it has had 1 run".to_owned(),
                 count => format!("it has had {count} runs"),
             };
-            Failure::not_found(format!("job `{}` has no run {n}: {had}", self.id))
-                .hint(format!("`giga runs {}` lists them", self.id))
+            let id = self.id.short();
+            Failure::not_found(format!("job {id} has no run {n}: {had}")).hint(format!("`giga runs {id}` lists them"))
         })
     }
 

@@ -6,9 +6,10 @@ use protocol::{Batch, BatchAnswer, BatchOutcome, Client, Submit, Submitted};
 
 use crate::cli::{SubmitArgs, Until};
 use crate::failure::Failure;
+use crate::output::clean;
 
 use super::wait::Patience;
-use super::{Context, forecast, wait};
+use super::{Context, forecast, status, wait};
 
 use source::{Checked, Source};
 
@@ -75,13 +76,21 @@ fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &S
         out.line(&format!("{}: {where_to}", source.name))?;
         return out.table(&forecast::table(&submitted.forecast));
     }
-    out.line(&submitted.job.id.to_string())?;
+    out.id(submitted.job.id)?;
+    let (name, label) = (&source.name, clean(&submitted.job.label().to_string()));
+    let stage = submitted.job.stage;
     if !submitted.created {
-        out.note(&format!("{}: submitted before under this key, it is {}", source.name, submitted.job.stage));
+        let stage = status::stage_word(&submitted.job);
+        out.note(&format!("{name}: already submitted with this key as {label}; current stage: {stage}"));
     } else if forecast::is_stuck(&submitted.forecast) {
-        out.warning(&format!("{}: {}, but {where_to}", source.name, submitted.job.stage));
+        out.warning(&format!("{name}: submitted {label}: {stage}, but {where_to}"));
     } else {
-        out.note(&format!("{}: {}, {where_to}", source.name, submitted.job.stage));
+        out.note(&format!("{name}: submitted {label}: {stage}, {where_to}"));
+    }
+    if submitted.created && submitted.job.repo.is_none() {
+        out.note(
+            "it has no repository: it runs in an empty directory, its files are deleted afterwards, and there is nothing to ship",
+        );
     }
     Ok(())
 }
@@ -120,7 +129,7 @@ fn show_outcome(context: &Context<'_>, source: &Source, outcome: &BatchOutcome) 
             context.out.finding(&format!("{}: {problem}", source.name));
             Ok(())
         }
-        (Some(id), None) => context.out.line(&id.to_string()),
+        (Some(id), None) => context.out.id(*id),
         (None, None) => Ok(()),
     }
 }

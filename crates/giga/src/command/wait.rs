@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::clean;
 
 use super::follow::{Follower, News};
-use super::{Context, job_id};
+use super::{Context, job_id, status};
 
 pub(super) use progress::Patience;
 use progress::Progress;
@@ -36,14 +36,20 @@ pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Fa
 
 /// Says how what is done is merged, where nobody else does that.
 pub(super) fn next_step(context: &Context<'_>, jobs: &[JobView]) {
-    let is_ready =
-        |job: &&JobView| job.stage == StageName::Testing && job.errand.is_none() && job.pull_request.is_none();
+    let is_ready = |job: &&JobView| {
+        let is_at_rest = job.stage == StageName::Testing && job.errand.is_none();
+        is_at_rest && job.pull_request.is_none() && !status::is_merge_given_up(job)
+    };
     let ready: Vec<&JobView> = jobs.iter().filter(is_ready).collect();
     match ready.as_slice() {
         [] => {}
-        [job] => context.out.note(&format!("done and verified: `giga ship {}` merges it", job.id)),
+        [job] => context.out.note(&format!("{}: `giga ship {}` merges it", status::done(job), job.id.short())),
         several => {
-            context.out.note(&format!("{} jobs are done and verified: `giga ship ID…` merges them", several.len()));
+            let verified = several.iter().filter(|job| job.verified).count();
+            let count = several.len();
+            let ids: Vec<String> = several.iter().map(|job| job.id.short().to_string()).collect();
+            let ids = ids.join(" ");
+            context.out.note(&format!("{count} jobs are done ({verified} verified): `giga ship {ids}` merges them"));
         }
     }
 }
@@ -71,7 +77,8 @@ pub(super) async fn watch(
                 let Some(known) = jobs.get(&event.job_id) else { continue };
                 progress.happened(&event);
                 // Somebody may have answered or sent on what was at rest.
-                if may_rest(event.stage) || event.kind == EventKind::Asked || rests(known) {
+                let is_stopping = matches!(event.kind, EventKind::Asked | EventKind::DependencyFailed);
+                if may_rest(event.stage) || is_stopping || rests(known) || needs_person(known) {
                     jobs.insert(event.job_id, read_behind(context, client, &event).await?);
                 }
             }
@@ -105,24 +112,50 @@ pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Fail
         if context.out.is_json() {
             context.out.document(job)?;
         } else {
-            context.out.line(&format!("{}  {}", job.id, job.stage))?;
+            context.out.line(&format!("{}  {:<11}  {}", job.id.short(), status::stage_word(job), clean(&job.title)))?;
         }
     }
-    let undone: Vec<&JobView> = jobs.iter().filter(|job| has_failed(job) || asks(job)).collect();
-    let asking = undone.iter().filter(|job| asks(job)).count();
+    let undone: Vec<&JobView> = jobs.iter().filter(|job| needs_person(job)).collect();
     match undone.as_slice() {
         [] => Ok(()),
-        [job] if asks(job) => Err(Failure::failed(format!("job `{}` {}", job.id, fate(job))).hint(answering(job.id))),
-        [job] => Err(Failure::failed(format!("job `{}` {}", job.id, fate(job))).hint(after_failure(job.id))),
-        several => {
-            let fates: Vec<String> = several.iter().map(|job| format!("\n  {}  {}", job.id, fate(job))).collect();
-            let verb = if asking == 0 { "failed" } else { "are not done" };
-            let failure = format!("{} of {} jobs {verb}:{}", several.len(), jobs.len(), fates.concat());
-            Err(Failure::failed(failure).hint(match asking {
-                0 => after_failure("ID"),
-                _ => format!("{}, and sends on what failed", answering("ID")),
-            }))
+        [job] => {
+            Err(Failure::failed(format!("job {} {}", clean(&job.label().to_string()), fate(job))).hint(remedy(job)))
         }
+        several => {
+            let fate = |job: &&JobView| format!("\n  {} {}", clean(&job.label().to_string()), fate(job));
+            let fates: String = several.iter().map(fate).collect();
+            let verb = if several.iter().all(|job| has_failed(job)) { "failed" } else { "are not done" };
+            let failure = format!("{} of {} jobs {verb}:{fates}", several.len(), jobs.len());
+            let hint = match several.iter().any(|job| asks(job)) {
+                true => answering("ID"),
+                false => after_failure("ID"),
+            };
+            Err(Failure::failed(failure).hint(hint))
+        }
+    }
+}
+
+/// Whether a job failed, or does not go on unless a person acts. Work that is done and can be shipped is neither.
+fn needs_person(job: &JobView) -> bool {
+    has_failed(job) || asks(job) || job.failed_dependency.is_some() || status::is_merge_given_up(job)
+}
+
+fn remedy(job: &JobView) -> String {
+    let id = job.id.short();
+    match job.failed_dependency {
+        Some(dependency) => {
+            format!(
+                "`giga requeue {}` tries the dependency again, `giga cancel {id}` cancels this job",
+                dependency.short()
+            )
+        }
+        None if asks(job) => answering(id),
+        None if status::is_merge_given_up(job) => {
+            format!(
+                "`giga ship {id}` tries the merge again, `giga requeue {id}` sends the job back to its agent with the reason"
+            )
+        }
+        None => after_failure(id),
     }
 }
 
@@ -133,15 +166,20 @@ pub(super) fn answering(id: impl Display) -> String {
 
 /// What a person can do with a job that failed.
 pub(super) fn after_failure(id: impl Display) -> String {
-    format!("`giga logs {id}` shows what it did, `giga requeue {id}` sends it round again")
+    format!("`giga logs {id}` shows what it did, `giga requeue {id}` tries it again")
 }
 
 fn fate(job: &JobView) -> String {
     let reason = job.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
     let message = job.message.as_deref().map_or_else(String::new, |message| format!(": {}", clean(message)));
     match job.stage {
-        StageName::Blocked => format!("asks: {}", clean(job.question.as_deref().unwrap_or_default())),
-        StageName::DeadLetter => format!("is a dead letter{reason}{message}"),
+        StageName::Blocked => match job.failed_dependency {
+            Some(dependency) => format!("is blocked: its dependency {} failed", dependency.short()),
+            None => format!("asks: {}", clean(job.question.as_deref().unwrap_or_default())),
+        },
+        StageName::Testing | StageName::Review => status::reason(job),
+        StageName::DeadLetter => format!("is dead-lettered{reason}{message}"),
+        StageName::Failed if status::stage_word(job) == "cancelled" => format!("was cancelled{message}"),
         _ => format!("failed{reason}{message}"),
     }
 }
@@ -156,7 +194,7 @@ pub(crate) fn asks(job: &JobView) -> bool {
 }
 
 fn is_over(job: &JobView, until: Until) -> bool {
-    if job.stage.is_terminal() {
+    if job.stage.is_terminal() || needs_person(job) {
         return true;
     }
     match until {

@@ -129,7 +129,10 @@ fn words(event: &JobEvent) -> Option<String> {
         EventKind::Granted => format!("taken by `{}`, run {}", text("factoryId"), number("run")),
         EventKind::Started => format!("`{}` is at work", text("engine")),
         EventKind::Checkpointed => format!("saved work in progress {}", short("sha")),
-        EventKind::Completed => format!("done and verified, commit {}", short("sha")),
+        EventKind::Completed if event.data.get("verified").and_then(serde_json::Value::as_bool) == Some(true) => {
+            format!("done and verified, commit {}", short("sha"))
+        }
+        EventKind::Completed => format!("done, not verified, commit {}", short("sha")),
         EventKind::Promoted => match event.data.pointer("/pullRequest/url").and_then(serde_json::Value::as_str) {
             Some(url) => format!("its pull request is {url}"),
             None => "its branch shows the commit".to_owned(),

@@ -74,7 +74,7 @@ impl Keeper<'_> {
     /// An error once folders or jobs could not be read, or records not be written, for too long.
     pub(super) fn bear_blindness(&mut self) -> Result<(), Failure> {
         self.bear_silence()?;
-        let unread = || self.unread().first().map(|id| format!("cannot read job {id}"));
+        let unread = || self.unread().first().map(|id| format!("cannot read job {}", id.short()));
         let trouble = self.unreadable.clone().or_else(|| self.unwritable.clone());
         let Some(why) = trouble.or_else(unread) else {
             self.blind_since = None;
@@ -135,6 +135,9 @@ impl Keeper<'_> {
                 }
                 StageName::Queued | StageName::Blocked => bad.push(format!("{}: still waits{why}", name(id))),
                 StageName::Assigned | StageName::Building => bad.push(format!("{}: not over", name(id))),
+                StageName::Testing if let Some(failure) = job.merge_failure.as_ref().filter(|it| it.given_up) => {
+                    bad.push(format!("{}: {failure}", name(id)));
+                }
                 StageName::Review | StageName::Testing | StageName::Shipped => {
                     let to = Folder::of(job.stage);
                     if self.folder_of(*id).is_some_and(|folder| folder != to) {
@@ -165,7 +168,7 @@ impl Keeper<'_> {
         let jobs: Vec<&JobView> = self.session.iter().filter_map(|id| self.jobs.get(id)).collect();
         let asking = jobs.iter().find(|job| asks(job)).map(|job| {
             let root = self.root().display();
-            let answer = format!("giga requeue {} -m \"…\" --data {root}/.giga", job.id);
+            let answer = format!("giga requeue {} -m \"…\" --data {root}/.giga", job.id.short());
             format!("answer a question with `{answer}` while `giga local {root}` runs")
         });
         let is_waiting = |job: &&JobView| Folder::of(job.stage) == Folder::Inbox && !asks(job);

@@ -72,9 +72,10 @@ fn result(queue: &Queue, job: &JobView, runs: &[Run]) -> String {
             let _ = writeln!(text, "- {what}: {}", clean(&value));
         }
     };
-    fact("job", Some(job.id.to_string()));
+    fact("job", Some(format!("{} ({})", job.id.short(), job.id)));
     fact("why", job.reason.map(|reason| reason.to_string()));
     fact("message", job.message.clone());
+    fact("failed", job.merge_failure.as_ref().map(ToString::to_string));
     fact("repository", job.repo.as_ref().map(ToString::to_string));
     fact("commit", job.completed_sha.as_ref().map(ToString::to_string));
     fact("at", Some(job.updated_at.to_string()));
@@ -93,7 +94,7 @@ fn result(queue: &Queue, job: &JobView, runs: &[Run]) -> String {
         "\n## More\n\n    giga --data '{data}' logs {id}\n    giga --data '{data}' job {id}\n\nMove the file to `inbox/` to \
          have it tried again{ship}.",
         data = data.display(),
-        id = job.id,
+        id = job.id.short(),
         ship = if job.stage == domain::StageName::Testing { ", or to `shipped/` to have it merged" } else { "" },
     );
     text

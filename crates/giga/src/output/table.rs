@@ -13,7 +13,8 @@ const COLUMN_MIN: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Table {
     headings: Vec<&'static str>,
-    flexible: usize,
+    /// Columns that give way when the terminal is narrow, the first one first.
+    flexible: Vec<usize>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -48,7 +49,13 @@ impl Table {
     /// A table whose `flexible` column gives way when the terminal is narrow.
     pub(crate) fn new(headings: &[&'static str], flexible: &str) -> Self {
         let flexible = headings.iter().position(|heading| *heading == flexible).unwrap_or(headings.len() - 1);
-        Self { headings: headings.to_vec(), flexible, rows: Vec::new() }
+        Self { headings: headings.to_vec(), flexible: vec![flexible], rows: Vec::new() }
+    }
+
+    /// The same with another column that gives way, after the first.
+    pub(crate) fn then_flexible(mut self, heading: &str) -> Self {
+        self.flexible.extend(self.headings.iter().position(|known| *known == heading));
+        self
     }
 
     /// Adds a row.
@@ -80,8 +87,12 @@ impl Table {
         }
         if let Some(available) = width {
             let total = widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1);
-            let flexible = &mut widths[self.flexible];
-            *flexible = flexible.saturating_sub(total.saturating_sub(available)).max(COLUMN_MIN.min(*flexible));
+            let mut excess = total.saturating_sub(available);
+            for at in &self.flexible {
+                let spare = widths[*at].saturating_sub(COLUMN_MIN).min(excess);
+                widths[*at] -= spare;
+                excess -= spare;
+            }
         }
         widths
     }

@@ -53,7 +53,7 @@ fn a_run_of_a_job_that_a_restored_store_never_heard_of_is_stopped_before_its_nex
 
     fleet.json(&["restore", "b.db", "--yes"]);
 
-    let is_kept = || fleet.machine.read("long-lived.log").contains("was fenced: its worktree is kept for a person");
+    let is_kept = || fleet.machine.read("long-lived.log").contains("Stopped the run of job");
     let is_stopped = crate::processes::becomes_so(std::time::Duration::from_secs(25), is_kept);
     assert!(is_stopped, "{}", fleet.machine.read("long-lived.log"));
     fleet.end(Signal::TERM);

@@ -7,6 +7,7 @@ use crate::giga::Machine;
 use crate::hygiene::job;
 
 const ID: &str = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
+const SHORT: &str = "d4c5b6a";
 const TOKEN: [(&str, &str); 1] = [("GIGA_TOKEN", "giga_adm_x")];
 
 fn detail(stage: &str, more: &Value) -> Value {
@@ -41,7 +42,7 @@ fn waiting_goes_on_where_a_cut_stream_ended() {
 
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
 
-    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{ID}  testing\n")), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{SHORT}  testing      Tidy up\n")), "{}", ran.stderr);
     assert!(ran.stderr.contains("12:00:05  building     started"), "{}", ran.stderr);
     let resumed = format!("GET /api/fleet/jobs/{ID}/events/stream after 7");
     assert!(coordinator.seen().contains(&resumed), "{:?}", coordinator.seen());
@@ -61,7 +62,7 @@ fn an_answer_that_is_older_than_the_news_is_not_believed() {
 
     let stream = format!("GET /api/fleet/jobs/{ID}/events/stream");
     let streams = coordinator.seen().iter().filter(|request| request.starts_with(&stream)).count();
-    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{ID}  testing\n")), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{SHORT}  testing      Tidy up\n")), "{}", ran.stderr);
     assert_eq!(streams, 1, "{:?}", coordinator.seen());
 }
 
@@ -74,8 +75,8 @@ fn a_failed_job_fails_the_wait_and_says_why() {
 
     let ran = Machine::new().giga_with(&["wait", ID, "--api", coordinator.api()], &TOKEN, "");
 
-    assert_eq!((ran.code, ran.stdout), (Some(1), format!("{ID}  dead_letter\n")));
-    let expected = format!("error: job `{ID}` is a dead letter (retries_exhausted): tests fail\n");
+    assert_eq!((ran.code, ran.stdout), (Some(1), format!("{SHORT}  dead_letter  Tidy up\n")));
+    let expected = format!("error: job {SHORT} \"Tidy up\" is dead-lettered (retries_exhausted): tests fail\n");
     assert!(ran.stderr.contains(&expected), "{}", ran.stderr);
 }
 
@@ -91,9 +92,9 @@ fn a_question_ends_the_wait_and_is_shown_with_how_to_answer_it() {
 
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
 
-    assert_eq!((ran.code, ran.stdout), (Some(1), format!("{ID}  blocked\n")), "{}", ran.stderr);
-    let told = format!("error: job `{ID}` asks: Which gate?\n");
-    let answer = format!("`giga requeue {ID} -m \"…\"` answers it");
+    assert_eq!((ran.code, ran.stdout), (Some(1), format!("{SHORT}  blocked      Tidy up\n")), "{}", ran.stderr);
+    let told = format!("error: job {SHORT} \"Tidy up\" asks: Which gate?\n");
+    let answer = format!("`giga requeue {SHORT} -m \"…\"` answers it");
     for text in ["blocked      asked: Which gate?", &told, &answer] {
         assert!(ran.stderr.contains(text), "{text}: {}", ran.stderr);
     }
@@ -109,7 +110,7 @@ fn a_job_that_waits_for_another_is_waited_for() {
 
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
 
-    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{ID}  testing\n")), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{SHORT}  testing      Tidy up\n")), "{}", ran.stderr);
 }
 
 #[test]
@@ -196,7 +197,7 @@ fn the_log_of_a_run_is_found_by_its_number() {
     assert_eq!(first.stdout, "{\"run\":1,\"leaseEpoch\":4294967297,\"line\":\"hello\"}\n", "{}", first.stderr);
     let note = "run 2 (epoch 4294967300), the latest; --run N shows another\n";
     assert_eq!((latest.stdout.as_str(), latest.stderr.as_str()), ("hello\n", note));
-    let told = format!("error: job `{ID}` has no run 3: it has had 2 runs\nhint: `giga runs {ID}` lists them\n");
+    let told = format!("error: job {SHORT} has no run 3: it has had 2 runs\nhint: `giga runs {SHORT}` lists them\n");
     assert_eq!((missing.code, missing.stderr), (Some(5), told));
 }
 
@@ -213,7 +214,7 @@ fn a_question_is_not_passed_over_by_mistake() {
 
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{}", refused.stderr);
     assert!(refused.stderr.contains("waits for an answer: Which gate?"), "{}", refused.stderr);
-    assert_eq!((sent.code, sent.stdout), (Some(0), format!("{ID}  queued\n")), "{}", sent.stderr);
+    assert_eq!((sent.code, sent.stdout), (Some(0), format!("{SHORT}  queued       Tidy up\n")), "{}", sent.stderr);
 }
 
 #[test]
@@ -223,8 +224,8 @@ fn shipping_what_is_merged_says_so() {
 
     let ran = Machine::new().giga_with(&["ship", ID, "--api", coordinator.api()], &TOKEN, "");
 
-    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{ID}  shipped\n")), "{}", ran.stderr);
-    assert_eq!(ran.stderr, "merged already: there is nothing left to do\n");
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{SHORT}  shipped      Tidy up\n")), "{}", ran.stderr);
+    assert_eq!(ran.stderr, "already merged\n");
 }
 
 #[test]
@@ -288,12 +289,13 @@ fn a_replay_ends_where_the_log_ended() {
         ["event: hello\ndata: {}\n\n".to_owned(), event(8, "submitted", "queued"), event(9, "granted", "assigned")];
     coordinator.expect("GET /events/stream", Answer::stream("id: 9\nevent: hello\ndata: {}\n\n"));
     coordinator.expect("GET /events/stream after 7", Answer::stream(replayed.concat()));
+    coordinator.expect("GET /jobs?", Answer::json(200, &json!({"items": [job("Tidy up")]})));
 
     let ran = Machine::new().giga_with(&["events", "--limit", "2", "--api", coordinator.api()], &TOKEN, "");
 
     let expected = format!(
-        "2026-01-31T12:00:05.000Z  {ID}  queued       submitted by the coordinator\n\
-         2026-01-31T12:00:05.000Z  {ID}  assigned     granted by the coordinator\n"
+        "2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  queued       submitted by the coordinator\n\
+         2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  assigned     granted by the coordinator\n"
     );
     assert_eq!((ran.code, ran.stdout, ran.stderr.as_str()), (Some(0), expected, ""));
 }
@@ -342,4 +344,89 @@ fn what_an_agent_does_is_told_while_waiting_and_a_stream_resumes_behind_the_last
     assert_eq!(told, ["started", "Read README.md (1 tool call)", "Edit src/lib.rs (3 tool calls)"], "{}", ran.stderr);
     let resumed = format!("GET /api/fleet/jobs/{ID}/events/stream after 7");
     assert!(coordinator.seen().contains(&resumed), "{:?}", coordinator.seen());
+}
+
+/// What `wait` prints and how it ends for a job that does not go on by itself.
+fn waited_for(job: &Value) -> (Option<i32>, String) {
+    let coordinator = Coordinator::start();
+    coordinator.expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(""));
+    coordinator.expect(&format!("GET /jobs/{ID}"), Answer::json(200, job));
+    let ran = Machine::new().giga_with(&["wait", ID, "--until", "shipped", "--api", coordinator.api()], &TOKEN, "");
+    (ran.code, ran.stderr)
+}
+
+#[test]
+fn a_merge_that_was_given_up_fails_the_wait() {
+    let failure = json!({"errand": "ship", "message": "it conflicts", "files": ["a.txt"], "base": "main",
+        "triesLeft": 0, "givenUp": true});
+
+    let (code, told) = waited_for(&detail("testing", &json!({"mergeFailure": failure})));
+
+    assert_eq!(code, Some(1), "{told}");
+    let expected = format!(
+        "error: job {SHORT} \"Tidy up\" merge failed: conflict in a.txt with `main`\nhint: `giga ship {SHORT}` tries the merge again"
+    );
+    assert!(told.contains(&expected), "{told}");
+}
+
+#[test]
+fn a_failed_dependency_fails_the_wait() {
+    let (code, told) =
+        waited_for(&detail("blocked", &json!({"failedDependency": "0190f3a4-7c1e-7b52-9d0a-1f2e34f1c689"})));
+
+    assert_eq!(code, Some(1), "{told}");
+    let expected = format!("error: job {SHORT} \"Tidy up\" is blocked: its dependency 4f1c689 failed\n");
+    assert!(told.contains(&expected) && told.contains("`giga requeue 4f1c689`"), "{told}");
+}
+
+#[test]
+fn cancelled_is_told_from_failed_and_lists_give_the_reason() {
+    let coordinator = Coordinator::start();
+    let mut cancelled = job("Stopped");
+    cancelled["stage"] = json!("failed");
+    cancelled["reason"] = json!("cancelled");
+    cancelled["message"] = json!("not needed");
+    let mut failed = job("Broken");
+    failed["stage"] = json!("failed");
+    failed["reason"] = json!("timeout");
+    failed["message"] = json!("no output for 10m");
+    coordinator.expect("GET /jobs?", Answer::json(200, &json!({"items": [cancelled, failed]})));
+
+    let ran = Machine::new().giga_with(&["jobs", "--api", coordinator.api()], &TOKEN, "");
+
+    let rows: Vec<Vec<&str>> = ran
+        .stdout
+        .lines()
+        .map(|line| line.split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect())
+        .collect();
+    assert_eq!(rows[0].last(), Some(&"REASON"), "{}", ran.stdout);
+    assert_eq!((rows[1][2], rows[1].last()), ("cancelled", Some(&"not needed")), "{}", ran.stdout);
+    assert_eq!((rows[2][2], rows[2].last()), ("failed", Some(&"timeout: no output for 10m")), "{}", ran.stdout);
+}
+
+#[test]
+fn work_that_was_not_verified_is_not_called_verified() {
+    let told = |verified: bool| {
+        let coordinator = Coordinator::start();
+        coordinator.expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(""));
+        let done = detail("testing", &json!({"verified": verified}));
+        coordinator.expect(&format!("GET /jobs/{ID}"), Answer::json(200, &done));
+        Machine::new().giga_with(&["wait", ID, "--api", coordinator.api()], &TOKEN, "").stderr
+    };
+
+    assert!(told(true).contains(&format!("done and verified: `giga ship {SHORT}` merges it\n")));
+    assert!(told(false).contains(&format!("done, not verified: `giga ship {SHORT}` merges it\n")));
+}
+
+#[test]
+fn dead_letters_are_dismissed_by_the_end_of_their_ids() {
+    let coordinator = Coordinator::start();
+    coordinator.expect("GET /jobs?", Answer::json(200, &json!({"items": [job("Tidy up")]})));
+    let dismissed = Answer::json(200, &detail("dead_letter", &json!({"reason": "crash", "dismissed": true})));
+    coordinator.expect(&format!("POST /dead-letters/{ID}/dismiss"), dismissed);
+
+    let args = ["dead-letters", "dismiss", "5b6a", "--api", coordinator.api()];
+    let ran = Machine::new().giga_with(&args, &TOKEN, "");
+
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{SHORT}  dismissed  Tidy up\n")), "{}", ran.stderr);
 }

@@ -16,7 +16,7 @@ pub(crate) fn job(title: &str) -> Value {
         "id": "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a", "productId": "default", "title": title, "stage": "queued",
         "message": title, "priority": "normal", "kind": "task", "rev": 1, "leaseEpoch": 0, "dispatchSeq": 0,
         "attempts": 0, "lostLeases": 0, "runs": 0, "seq": 1, "createdBy": title, "createdAt": "2026-01-31T12:00:00Z",
-        "updatedAt": "2026-01-31T12:00:00Z",
+        "updatedAt": "2026-01-31T12:00:00Z", "repo": "notes",
     })
 }
 
@@ -36,7 +36,7 @@ fn a_hostile_title_is_text_in_a_table_and_in_json() {
 
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert_harmless(&ran.stdout);
-        assert!(ran.stdout.contains("0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("d4c5b6a"), "{}", ran.stdout);
     }
 }
 
@@ -82,15 +82,36 @@ fn a_hostile_log_is_text_unless_it_is_asked_for_raw() {
 }
 
 #[test]
-fn a_beginning_that_several_ids_share_is_refused_with_all_of_them() {
+fn an_ending_that_several_ids_share_is_rejected_with_all_of_them() {
     let coordinator = Coordinator::start();
     let mut other = job(HOSTILE);
     other["id"] = json!("0190f3a4-9999-7b52-9d0a-1f2e3d4c5b6a");
     coordinator.expect("GET /jobs", Answer::json(200, &json!({"items": [job("one"), other]})));
 
-    let ran = Machine::new().giga_with(&["job", "0190F3A4", "--api", coordinator.api()], &TOKEN, "");
+    let ran = Machine::new().giga_with(&["job", "4C5B6A", "--api", coordinator.api()], &TOKEN, "");
 
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.starts_with("error: 2 jobs begin with `0190f3a4`:\n"), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error: the ids of 2 jobs end with `4c5b6a`:\n"), "{}", ran.stderr);
     assert_harmless(&ran.stderr);
+}
+
+#[test]
+fn an_id_is_found_by_its_ending_on_a_later_page_and_not_by_its_beginning() {
+    let coordinator = Coordinator::start();
+    let mut other = job("another");
+    other["id"] = json!("0190f3a4-9999-7b52-9d0a-1f2e3d4cffff");
+    let first = json!({"items": [other], "next": "c1"});
+    for _ in 0..2 {
+        coordinator.expect("GET /jobs?limit=1000&cursor=c1", Answer::json(200, &json!({"items": [job("this")]})));
+        coordinator.expect("GET /jobs?limit=1000", Answer::json(200, &first));
+    }
+    let explained = "GET /jobs/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a/explain";
+    coordinator.expect(explained, Answer::problem(404, "no_such_job", "found"));
+
+    let found = Machine::new().giga_with(&["explain", "5b6a", "--api", coordinator.api()], &TOKEN, "");
+    let missed = Machine::new().giga_with(&["explain", "0190f3a4", "--api", coordinator.api()], &TOKEN, "");
+
+    assert!(found.stderr.starts_with("error: found"), "{}", found.stderr);
+    assert_eq!(missed.code, Some(5), "{}", missed.stderr);
+    assert!(missed.stderr.contains("no job's id ends with `0190f3a4`"), "{}", missed.stderr);
 }

@@ -17,12 +17,19 @@ const AHEAD: &str = "2999-01-31T12:00:00Z";
 fn the_list_of_jobs_is_as_agreed() {
     let fleet = Coordinator::start();
     let mut second = job();
-    second["id"] = json!("0190f3a5-0000-7b52-9d0a-1f2e3d4c5b6a");
+    second["id"] = json!("0190f3a5-0000-7b52-9d0a-1f2e34f1c689");
     second["stage"] = json!("queued");
     second["title"] = json!("Draw the icons");
+    let mut third = job();
+    third["id"] = json!("0190f3a6-0000-7b52-9d0a-1f2e38e07d11");
+    third["stage"] = json!("testing");
+    third["mergeFailure"] = json!({
+        "errand": "ship", "message": "it conflicts", "base": "main", "files": ["a.txt"], "triesLeft": 0, "givenUp": true,
+        "conflictsWith": {"jobId": "0190f3a5-0000-7b52-9d0a-1f2e34f1c689", "title": "Draw the icons"},
+    });
     fleet.expect(
         "GET /jobs?limit=2&stage=building,queued",
-        Answer::json(200, &json!({"items": [job(), second], "next": "c"})),
+        Answer::json(200, &json!({"items": [job(), second, third], "next": "c"})),
     );
 
     compare(&fleet, "jobs", &["jobs", "--limit", "2", "--stage", "building", "--stage", "queued"]);
@@ -91,6 +98,7 @@ fn the_list_of_factories_is_as_agreed() {
         factory("mac-1", "live", seats, false),
         factory("mac-2", "live", json!([]), true),
         factory("mac-3", "stale", json!([]), false),
+        factory("mac-4", "disconnected", json!([]), false),
     ];
     fleet.expect("GET /factories", Answer::json(200, &json!({"items": items})));
 

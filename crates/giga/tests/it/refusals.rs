@@ -57,8 +57,7 @@ fn a_refusal_is_one_line_of_json_for_programs() {
 fn what_is_no_id_is_not_asked_for() {
     let coordinator = Coordinator::start();
 
-    for (id, expected) in [("0190f3", "too short"), ("job.md", "not the id of a job"), ("0190f3a4/../x", "not the id")]
-    {
+    for (id, expected) in [("5b6", "too short"), ("job.md", "not the id of a job"), ("0190f3a4/../x", "not the id")] {
         let ran = Machine::new().giga_with(&["job", id, "--api", coordinator.api()], &TOKEN, "");
 
         assert_eq!(ran.code, Some(2), "{id}");

@@ -1,8 +1,8 @@
 //! What a holder says about its run, and what it hears.
 
 use domain::{
-    Again, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, Insights, PullRequest, StageName,
-    Timestamp,
+    Again, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, Insights, JobId, MergeConflict,
+    PullRequest, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -67,6 +67,9 @@ pub struct ErrandReport {
     /// The pull request that is open for the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<PullRequest>,
+    /// The shipped job whose merge changed the files in conflict last, if the base branch names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflicts_with: Option<JobId>,
 }
 
 /// How a promotion or a merge went.
@@ -92,6 +95,9 @@ pub enum ErrandOutcome {
     Impossible {
         /// Why.
         message: String,
+        /// The conflict, if that is the reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conflict: Option<MergeConflict>,
     },
 }
 

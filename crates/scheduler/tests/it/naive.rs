@@ -151,7 +151,7 @@ impl<'a> Naive<'a> {
             (shape.engines.is_empty() || engines(state).any(|e| shape.engines.contains(&e)), "no_factory_runs_engine"),
             (is_there(state, shape), self.without_repo(shape)),
             (state.products.is_empty() || state.products.contains(&shape.product), "out_of_scope"),
-            (!matches!(state.presence, Presence::Stale | Presence::Down), "away"),
+            (matches!(state.presence, Presence::Live | Presence::Warming), "away"),
             (state.presence == Presence::Live, "warming"),
             (!factory.draining, "draining"),
             (!state.disk_low, "disk_low"),

@@ -233,6 +233,7 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
         prop_oneof![
             8 => Just(Presence::Live),
             1 => Just(Presence::Warming),
+            1 => Just(Presence::Disconnected),
             1 => Just(Presence::Stale),
             1 => Just(Presence::Down)
         ],

@@ -112,6 +112,26 @@ pub(crate) async fn dead_letters(
     Ok(Json(app.coordinator.dead_letters(&who, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))
 }
 
+/// Takes a dead-lettered job off the list, and out of the alert. It stays dead-lettered and can still be requeued.
+#[utoipa::path(
+    post, path = "/dead-letters/{id}/dismiss", tag = "operations", request_body = ActionRequest,
+    params(
+        ("id" = JobId, Path, description = "The job"),
+        ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
+    ),
+    responses((status = 200, description = "The job afterwards", body = JobView)),
+)]
+pub(crate) async fn dismiss(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    headers: HeaderMap,
+    Sent(request): Sent<ActionRequest>,
+) -> Result<Json<JobView>, Problem> {
+    let expected = etag::expected(&headers, app.coordinator.generation())?;
+    Ok(Json(app.coordinator.dismiss(&who, id, expected, request.message).await?))
+}
+
 /// Sends a job that is out of the running round again.
 #[utoipa::path(
     post, path = "/dead-letters/{id}/redrive", tag = "operations", request_body = ActionRequest,

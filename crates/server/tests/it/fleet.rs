@@ -305,7 +305,7 @@ impl Worker {
         epoch: Epoch,
         outcome: ErrandOutcome,
     ) -> Result<StageAnswer, ClientError> {
-        let request = ErrandReport { lease_epoch: epoch, outcome, pull_request: None };
+        let request = ErrandReport { lease_epoch: epoch, outcome, pull_request: None, conflicts_with: None };
         self.client.post(&format!("/jobs/{job}/promote"), &request).await
     }
 

@@ -130,6 +130,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         with("PUT", "/api/fleet/flags", json!({ "mode": "poll" }), NOBODY),
         row("GET", "/api/fleet/alerts", ONLOOKERS),
         row("GET", "/api/fleet/dead-letters", ONLOOKERS),
+        row("POST", "/api/fleet/dead-letters/{id}/dismiss", STEERERS),
         row("POST", "/api/fleet/dead-letters/{id}/redrive", STEERERS),
         row("GET", "/api/fleet/tokens", NOBODY),
         with("POST", "/api/fleet/tokens", json!({ "name": "x", "grant": { "role": "admin" } }), NOBODY),

@@ -26,8 +26,12 @@ struct Held {
 impl Held {
     /// A job that `victim` has accepted and started.
     async fn by(fleet: &Fleet, victim: &Worker) -> Self {
+        Self::of(fleet, victim, "# Held by the victim\n").await
+    }
+
+    async fn of(fleet: &Fleet, victim: &Worker, manifest: &str) -> Self {
         let mut inbox = victim.inbox().await;
-        fleet.submit("# Held by the victim\n").await;
+        fleet.submit(manifest).await;
         let offer = next_offer(&mut inbox).await;
         let claim: Accept = victim.claim(&offer);
         let Accepted { lease_epoch: epoch, .. } = victim.accept_as(&claim).await.unwrap();
@@ -275,7 +279,7 @@ async fn a_dry_run_shows_no_jobs_of_other_products() {
 async fn a_completion_is_repeated_by_its_own_holder_alone() {
     let fleet = Fleet::start().await;
     let victim = fleet.factory("victim").await;
-    let held = Held::by(&fleet, &victim).await;
+    let held = Held::of(&fleet, &victim, "---\ntitle: Held by the victim\nrepo: notes\n---\n").await;
     let insider = fleet.factory("insider").await;
     victim.complete(held.job, held.epoch, None).await.unwrap();
 

@@ -44,6 +44,7 @@ async fn requested(fleet: &Fleet, factory: &Worker, inbox: &mut protocol::EventS
         lease_epoch: order.lease_epoch,
         outcome: ErrandOutcome::Done,
         pull_request: Some(PullRequest { number: 7, url: "https://github.com/acme/notes/pull/7".to_owned() }),
+        conflicts_with: None,
     };
     let _: StageAnswer = factory.client.post(&format!("/jobs/{job}/promote"), &report).await.unwrap();
     job

@@ -7,7 +7,7 @@ use crate::golden;
 use crate::manifest::texts;
 
 /// Every key of the specification, nested ones by path.
-const KEYS: [&str; 30] = [
+const KEYS: [&str; 28] = [
     "title",
     "product",
     "repo",
@@ -30,8 +30,6 @@ const KEYS: [&str; 30] = [
     "verify",
     "allowEmpty",
     "review",
-    "review.quorum",
-    "review.reviewers",
     "retry",
     "retry.max",
     "retry.backoff",
@@ -63,7 +61,8 @@ fn the_schema_knows_the_keys_of_the_specification() {
 fn every_example_of_the_schema_is_accepted() {
     for (path, property) in properties(&manifest_schema(), "") {
         let Some(example) = property["examples"].get(0) else {
-            assert!(property["properties"].is_object(), "{path} has no example");
+            let is_rejected = property["not"] == serde_json::json!({});
+            assert!(property["properties"].is_object() || is_rejected, "{path} has no example");
             continue;
         };
         let line = match path.split_once('.') {
@@ -77,6 +76,16 @@ fn every_example_of_the_schema_is_accepted() {
 
         let findings = outcome.map_or_else(|findings| texts(&findings), |manifest| texts(&manifest.warnings));
         assert_eq!(findings, [""; 0], "{line}");
+    }
+}
+
+#[test]
+fn a_key_without_effect_is_rejected_by_schema_and_reader() {
+    for key in ["profile", "review", "preemptible", "touches"] {
+        let findings = Manifest::parse(&format!("---\n{key}: {{}}\n---\nprose"), Strictness::Lenient).unwrap_err();
+
+        assert_eq!(texts(&findings), [format!("error: line 2, {key}: not supported yet: remove this key")]);
+        assert_eq!(manifest_schema()["properties"][key]["not"], serde_json::json!({}), "{key}");
     }
 }
 

@@ -19,7 +19,7 @@ impl GitHub {
             None => {
                 let made = self.make(proposal).await?;
                 self.ask_reviewers(made.number, &proposal.reviewers).await;
-                info!(job.id = %proposal.job, "Opened {} for job `{}`", made.html_url, proposal.job);
+                info!(job.id = %proposal.job, "Opened {} for job {}", made.html_url, proposal.job.short());
                 made
             }
         };

@@ -205,7 +205,7 @@ impl Station {
         match patched {
             Ok(_) => *reported = Some(sha),
             Err(error) => {
-                warn!(job.id = %run.key.job, %error, "A checkpoint of job `{}` was saved but not reported", run.key.job);
+                warn!(job.id = %run.key.job, %error, "A checkpoint of job {} was saved but not reported", self.titles.label(run.key.job));
                 self.stop_if_not_ours(run.key, &error);
             }
         }

@@ -133,7 +133,7 @@ impl Station {
             }
             Ok(saved @ (Saved::Pushed(_) | Saved::NothingToSave)) => saved.checkpoint(),
             Err(error) => {
-                warn!(job.id = %run.key.job, %error, "The work of job `{}` could not be saved: its worktree is kept", run.key.job);
+                warn!(job.id = %run.key.job, %error, "The work of job {} could not be saved: its worktree is kept", self.titles.label(run.key.job));
                 run.is_unsaved = true;
                 None
             }
@@ -152,7 +152,7 @@ impl Station {
         let mut saved = mirror.checkpoint(worktree).await?;
         if let Saved::Pushed(checkpoint) | Saved::InPart { pushed: Some(checkpoint), .. } = &mut saved {
             checkpoint.session = run.session();
-            info!(job.id = %run.key.job, sha = %checkpoint.sha, "Saved the work of job `{}`", run.key.job);
+            info!(job.id = %run.key.job, sha = %checkpoint.sha, "Saved the work of job {}", self.titles.label(run.key.job));
         }
         Ok(saved)
     }
@@ -162,7 +162,7 @@ impl Station {
         match answered {
             Answered::Refused(why) => {
                 let job = run.key.job;
-                info!(job.id = %job, %why, "The run of job `{job}` was fenced: its worktree is kept for a person");
+                info!(job.id = %job, %why, "Stopped the run of job {}: its worktree is kept", self.titles.label(job));
                 self.ledger.remember(&quarantined(run.record)).await;
             }
             Answered::Waiting => {

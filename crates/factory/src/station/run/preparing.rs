@@ -76,7 +76,7 @@ impl Station {
             Ok(worktree) => Ok(worktree),
             Err(Error::NoSuchCommit { .. }) if start != Start::Base => {
                 // A checkpoint that is gone must not strand the job: the work starts over.
-                warn!(job.id = %run.key.job, "The checkpoint of job `{}` is gone from `{repo}`, starting over", run.key.job);
+                warn!(job.id = %run.key.job, "The checkpoint of job {} is gone from `{repo}`, starting over", self.titles.label(run.key.job));
                 Ok(mirror.create(run.key, base, &Start::Base).await?)
             }
             Err(error) => Err(error.into()),

@@ -162,11 +162,11 @@ impl Station {
     async fn evidence(&self, run: &Run, mirror: &Mirror, worktree: &Worktree, sha: &CommitSha) -> EvidenceWork {
         let job = run.key.job;
         let patch = mirror.patch(worktree.fork(), sha, DIFF_BYTES_MAX).await.unwrap_or_else(|error| {
-            warn!(job.id = %job, %error, "The change of job `{job}` cannot be shown");
+            warn!(job.id = %job, %error, "The change of job {} cannot be shown", self.titles.label(job));
             Patch { text: format!("The change cannot be shown here, look at commit {sha}: {error}\n"), is_cut: true }
         });
         let commits = mirror.commits(worktree.fork(), sha).await.unwrap_or_else(|error| {
-            warn!(job.id = %job, %error, "The commits of job `{job}` cannot be shown");
+            warn!(job.id = %job, %error, "The commits of job {} cannot be shown", self.titles.label(job));
             Vec::new()
         });
         self.without_secrets(EvidenceWork {
@@ -200,14 +200,14 @@ impl Station {
             let why = match tokio::time::timeout(EVIDENCE_TIME_MAX, shown).await {
                 Ok(Ok(_)) => return,
                 Ok(Err(error)) if error.is_final() => {
-                    warn!(job.id = %job, %error, "The evidence of job `{job}` was not taken");
+                    warn!(job.id = %job, %error, "The evidence of job {} was not taken", self.titles.label(job));
                     return;
                 }
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "nobody answers".to_owned(),
             };
             if run.stop.is_cancelled() || self.clock.monotonic() >= until {
-                warn!(job.id = %job, %why, "Nobody took the evidence of job `{job}` in time");
+                warn!(job.id = %job, %why, "The coordinator did not take the evidence of job {} in time", self.titles.label(job));
                 return;
             }
             let _ = run.stop.run_until_cancelled(self.clock.sleep(EVIDENCE_AGAIN_AFTER)).await;

@@ -183,7 +183,31 @@ async fn a_merge_into_a_base_that_was_changed_is_an_alert() {
     fleet.act(job, "ship").await;
 
     let message = fleet.until_alert(AlertCode::MergeFailed, true).await.unwrap();
-    assert!(message.contains(&job.to_string()) && message.contains("conflicts in done.md"), "{message}");
+    assert!(
+        message.contains(&job.short().to_string()) && message.contains("merge failed: conflict in done.md with `main`"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_merge_that_conflicts_with_a_shipped_job_names_that_job() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let engine = "echo \"$GIGA_JOB_ID\" > done.md";
+    let _plant = Plant::start(settings("twice", &forge, engine), fleet.enrol("twice", &line).await);
+    let (first, second) = (fleet.submit("").await, fleet.submit("").await);
+    for job in [first, second] {
+        fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+    }
+    fleet.act(first, "ship").await;
+    fleet.until_stage(first, StageName::Shipped).await;
+
+    fleet.act(second, "ship").await;
+
+    let failed = fleet.until(second, "a failed merge", |view| view.merge_failure.is_some()).await;
+    let failure = failed.merge_failure.unwrap();
+    assert_eq!(failure.conflicts_with.map(|other| other.job_id), Some(first));
+    assert_eq!((failure.files, failure.given_up), (vec!["done.md".to_owned()], true));
 }
 
 #[tokio::test]

@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use domain::{Actor, EventKind, JobEvent, JobId, StageName};
-use protocol::{Client, Explained, JobView, ProgressEvent};
+use protocol::{Client, Explained, JobView, Presence, ProgressEvent};
 
 use crate::command::backoff::Backoff;
 use crate::command::events::kind_name;
 use crate::command::follow::News;
-use crate::command::{Context, doing, forecast};
+use crate::command::{Context, doing, forecast, status};
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
 
@@ -19,6 +19,9 @@ const ASK_AFTER: Duration = Duration::from_secs(2);
 
 /// How often it is asked what jobs wait for: that seldom changes without an event.
 const ASK_EVERY: Duration = Duration::from_secs(30);
+
+/// The same while a job runs: its factory may disconnect, which is no event of the job.
+const ASK_WHILE_RUNNING_EVERY: Duration = Duration::from_secs(5);
 
 /// How long a job that no factory can run is waited for: long enough for a factory that is just starting.
 const STUCK_MAX: Duration = Duration::from_mins(1);
@@ -57,6 +60,7 @@ const ASKED_ABOUT_MAX: usize = 8;
 pub(super) struct Progress<'c> {
     context: &'c Context<'c>,
     several: bool,
+    titles: BTreeMap<JobId, String>,
     stages: BTreeMap<JobId, StageName>,
     doing: BTreeMap<JobId, Option<String>>,
     /// What was said of a job that waits.
@@ -69,19 +73,25 @@ pub(super) struct Progress<'c> {
 impl<'c> Progress<'c> {
     /// Nothing heard yet of this many jobs.
     pub(super) fn new(context: &'c Context<'c>, jobs: usize, patience: Patience) -> Self {
-        let (stages, doing, told) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (titles, stages) = (BTreeMap::new(), BTreeMap::new());
+        let (doing, told) = (BTreeMap::new(), BTreeMap::new());
         let stuck = Stuck { since: BTreeMap::new(), patience };
-        Self { context, several: jobs > 1, stages, doing, told, stuck, ask_at: Duration::ZERO }
+        Self { context, several: jobs > 1, titles, stages, doing, told, stuck, ask_at: Duration::ZERO }
     }
 
     /// A job was looked at.
     pub(super) fn found(&mut self, job: &JobView) {
+        let title = self.titles.insert(job.id, job.title.clone());
+        if title.is_none() && !self.several {
+            self.context.out.note(&format!("job {}", clean(&job.label().to_string())));
+        }
         if !self.moved(job.id, job.stage) {
             return;
         }
         let now = self.context.now();
         let words = match (&job.holder_factory_id, Backoff::of_job(job, now)) {
             (Some(factory), _) => format!("on `{factory}`"),
+            (None, None) if job.merge_failure.is_some() => status::reason(job),
             (None, Some(backoff)) => {
                 self.told.insert(job.id, backoff.until.to_string());
                 backoff.sentence("", now)
@@ -100,6 +110,8 @@ impl<'c> Progress<'c> {
                 | EventKind::ErrandFailed
                 | EventKind::ErrandPutOff
                 | EventKind::Escalated
+                | EventKind::DependencyFailed
+                | EventKind::DependencyRecovered
                 | EventKind::Reaped
                 | EventKind::QuotaHit
                 | EventKind::DispatchExpired
@@ -161,10 +173,10 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// Jobs that nobody works on.
+    /// Jobs that wait, and jobs whose factory may disconnect.
     fn waiting(&self) -> Vec<JobId> {
-        let waits = |stage: StageName| matches!(stage, StageName::Queued | StageName::Blocked);
-        let waiting = self.stages.iter().filter(|(_, stage)| waits(**stage)).map(|(id, _)| *id);
+        let asked_about = |stage: StageName| waits(stage) || runs(stage);
+        let waiting = self.stages.iter().filter(|(_, stage)| asked_about(**stage)).map(|(id, _)| *id);
         waiting.take(ASKED_ABOUT_MAX).collect()
     }
 
@@ -175,7 +187,9 @@ impl<'c> Progress<'c> {
             self.waits(&explained);
             self.give_up(&explained)?;
         }
-        self.ask_at = self.context.clock.monotonic() + ASK_EVERY;
+        let is_running = self.stages.values().any(|stage| runs(*stage));
+        let pause = if is_running { ASK_WHILE_RUNNING_EVERY } else { ASK_EVERY };
+        self.ask_at = self.context.clock.monotonic() + pause;
         Ok(())
     }
 
@@ -188,13 +202,17 @@ impl<'c> Progress<'c> {
             return Ok(());
         }
         let why = clean(&explained.now.text);
-        Err(Failure::failed(format!("no factory can run job `{id}`: {why}"))
+        let label = clean(&explained.job.label().to_string());
+        Err(Failure::failed(format!("no factory can run job {label}: {why}"))
             .hint("the job stays queued: `giga wait ID` waits for it again, --patient waits for as long as it takes"))
     }
 
     fn waits(&mut self, explained: &Explained) {
         let (job, now) = (&explained.job, self.context.now());
-        if !matches!(job.stage, StageName::Queued | StageName::Blocked) {
+        if runs(job.stage) {
+            return self.holder_is(explained);
+        }
+        if !waits(job.stage) {
             return;
         }
         let (words, told) = match Backoff::of_job(job, now) {
@@ -204,6 +222,25 @@ impl<'c> Progress<'c> {
         if self.told.insert(job.id, told.clone()) != Some(told) {
             self.say(&clock_time(now), job.id, job.stage, &words);
         }
+    }
+
+    /// A line when the factory of a running job is away, and one when it is back.
+    fn holder_is(&mut self, explained: &Explained) {
+        let id = explained.job.id;
+        let is_away = matches!(explained.holder_presence, Some(Presence::Disconnected | Presence::Stale));
+        let was_away = self.told.contains_key(&id);
+        let words = match (is_away, was_away) {
+            (true, false) => {
+                self.told.insert(id, explained.summary.clone());
+                explained.summary.as_str()
+            }
+            (false, true) => {
+                self.told.remove(&id);
+                "its factory is connected again"
+            }
+            (true, true) | (false, false) => return,
+        };
+        self.say(&clock_time(self.context.now()), id, explained.job.stage, words);
     }
 
     /// Whether a job is elsewhere than it was.
@@ -221,10 +258,19 @@ impl<'c> Progress<'c> {
     }
 
     fn say(&self, time: &str, id: JobId, stage: StageName, words: &str) {
-        let id = if self.several { format!("{id}  ") } else { String::new() };
+        let title = self.titles.get(&id).map(String::as_str);
+        let id = if self.several { format!("{}  ", id.perhaps_titled(title)) } else { String::new() };
         let line = format!("{time}  {id}{:<11}  {}", stage.as_str(), clean(words));
         self.context.out.note(line.trim_end());
     }
+}
+
+fn waits(stage: StageName) -> bool {
+    matches!(stage, StageName::Queued | StageName::Blocked)
+}
+
+fn runs(stage: StageName) -> bool {
+    matches!(stage, StageName::Assigned | StageName::Building)
 }
 
 #[cfg(test)]

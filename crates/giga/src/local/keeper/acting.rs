@@ -171,7 +171,7 @@ impl Keeper<'_> {
                 Acted::Done
             }
             Err(error) if error.is_final() => {
-                tracing::debug!(%error, "`{action}` was refused for job `{id}`");
+                tracing::debug!(%error, "`{action}` was refused for job {}", id.short());
                 self.read(id).await;
                 Acted::Done
             }

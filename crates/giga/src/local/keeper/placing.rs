@@ -77,7 +77,7 @@ impl Keeper<'_> {
         let runs: RunList = match self.line.get(&format!("/jobs/{id}/runs")).await {
             Ok(runs) => runs,
             Err(error) => {
-                tracing::debug!(%error, "The runs of job `{id}` cannot be read now");
+                tracing::debug!(%error, "The runs of job {} cannot be read now", id.short());
                 RunList { items: Vec::new() }
             }
         };

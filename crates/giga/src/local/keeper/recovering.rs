@@ -70,7 +70,7 @@ impl Keeper<'_> {
         match self.file_of(&job)? {
             Some((folder, name)) => self.adopt(job, folder, &name).await,
             None => {
-                self.teller.warn(&format!("job {id}: its record cannot be read, and its file is not found"));
+                self.teller.warn(&format!("job {}: its record cannot be read, and its file is not found", id.short()));
                 self.records.forget(id)?;
             }
         }
@@ -84,7 +84,7 @@ impl Keeper<'_> {
             match found {
                 Ok(job) => return Ok(Some(job)),
                 Err(error) if error.code() == Some("no_such_job") => return Ok(None),
-                Err(error) => tracing::debug!(%error, "Job `{id}` cannot be read now"),
+                Err(error) => tracing::debug!(%error, "Job {} cannot be read now", id.short()),
             }
             self.bear_silence()?;
             self.clock.sleep(PAUSE).await;

@@ -1,0 +1,44 @@
+//! Where a job is and why, in a word and in a line.
+
+use domain::{FailureReason, StageName};
+use protocol::JobView;
+
+use crate::output::clean;
+
+/// The stage as people read it. JSON has `failed` with the reason `cancelled`, and `shipped` for a job without a repository.
+pub(crate) fn stage_word(job: &JobView) -> &'static str {
+    match (job.stage, job.reason) {
+        (StageName::Failed, Some(FailureReason::Cancelled)) => "cancelled",
+        (StageName::Shipped, _) if job.repo.is_none() => "done",
+        (stage, _) => stage.as_str(),
+    }
+}
+
+/// Why a job is where it is, in one line; empty where there is nothing to say.
+pub(crate) fn reason(job: &JobView) -> String {
+    let message = clean(job.message.as_deref().unwrap_or_default());
+    if let Some(failure) = &job.merge_failure {
+        return clean(&failure.to_string());
+    }
+    if let Some(dependency) = job.failed_dependency {
+        return format!("dependency {} failed", dependency.short());
+    }
+    if let Some(question) = &job.question {
+        return format!("asks: {}", clean(question));
+    }
+    match (job.stage, job.reason) {
+        (StageName::Failed, Some(FailureReason::Cancelled)) | (_, None) => message,
+        (_, Some(reason)) if message.is_empty() => reason.to_string(),
+        (_, Some(reason)) => format!("{reason}: {message}"),
+    }
+}
+
+/// Whether the completed work was verified, in words.
+pub(crate) fn done(job: &JobView) -> &'static str {
+    if job.verified { "done and verified" } else { "done, not verified" }
+}
+
+/// Whether the coordinator stopped trying to push or merge the work.
+pub(crate) fn is_merge_given_up(job: &JobView) -> bool {
+    job.merge_failure.as_ref().is_some_and(|failure| failure.given_up)
+}
