@@ -19,7 +19,7 @@ use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
-use crate::words::{bounded, check, check_insights, cut, readable, short};
+use crate::words::{bounded, bounded_conflict, check, check_insights, cut, readable, short};
 
 /// The text of a pull request: a few pages, which is less than any forge takes.
 const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
@@ -292,14 +292,15 @@ impl Coordinator {
             ErrandOutcome::Done => StageEvent::ErrandDone { holder },
             ErrandOutcome::Failed { message } => {
                 let retry_at = (tries + 1 < ERRAND_TRIES_MAX).then(|| now.after(self.settings.retry.backoff));
-                StageEvent::ErrandFailed { holder, message: cut(message), retry_at }
+                StageEvent::ErrandFailed { holder, message: cut(message), retry_at, conflict: None }
             }
             ErrandOutcome::PutOff { message, retry_after_ms } => {
                 let pause = Duration::from_millis(*retry_after_ms).clamp(PUT_OFF_MIN, PUT_OFF_MAX);
                 StageEvent::ErrandPutOff { holder, message: cut(message), retry_at: now.after(pause) }
             }
-            ErrandOutcome::Impossible { message } => {
-                StageEvent::ErrandFailed { holder, message: cut(message), retry_at: None }
+            ErrandOutcome::Impossible { message, conflict } => {
+                let conflict = conflict.as_ref().map(bounded_conflict);
+                StageEvent::ErrandFailed { holder, message: cut(message), retry_at: None, conflict }
             }
         }
     }

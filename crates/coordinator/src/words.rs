@@ -1,6 +1,8 @@
 //! What others wrote, within bounds: it is kept, sent on and shown.
 
-use domain::{Checkpoint, ENGINE_MS_MAX, Evidence, FigureOutOfRange, Insights, PullRequest};
+use domain::{
+    CONFLICT_FILES_MAX, Checkpoint, ENGINE_MS_MAX, Evidence, FigureOutOfRange, Insights, MergeConflict, PullRequest,
+};
 
 use crate::error::Error;
 use crate::submit::invalid;
@@ -16,6 +18,9 @@ const OUTPUT_BYTES_MAX: usize = 16 * 1024;
 
 /// The outputs of one run together: they are part of the job's document, which is read and written whole.
 const OUTPUTS_BYTES_MAX: usize = 64 * 1024;
+
+/// A file in conflict is named by so much of its path.
+const FILE_CHARS_MAX: usize = 400;
 
 /// No git takes a longer ref on every file system.
 const REF_LEN_MAX: usize = 250;
@@ -50,6 +55,12 @@ pub(crate) fn bounded(evidence: &[Evidence]) -> Vec<Evidence> {
         Evidence { command: cut(&one.command), exit: one.exit, output, took_ms: one.took_ms.min(ENGINE_MS_MAX) }
     };
     evidence.iter().take(EVIDENCE_MAX).map(bound).collect()
+}
+
+/// A merge conflict that fits into a job's document.
+pub(crate) fn bounded_conflict(conflict: &MergeConflict) -> MergeConflict {
+    let files = conflict.files.iter().take(CONFLICT_FILES_MAX).map(|file| short(file, FILE_CHARS_MAX)).collect();
+    MergeConflict { base: conflict.base.clone(), base_sha: conflict.base_sha.clone(), files }
 }
 
 /// Whether a checkpoint's names can be handed to git and to an engine.

@@ -14,6 +14,7 @@ use crate::facts::{Facts, facts_of};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
 use crate::json::json_text;
 use crate::lease::{Checkpoint, Dispatch, Lease};
+use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
 use crate::pull_request::{Feedback, PullRequest};
@@ -125,6 +126,9 @@ struct State {
     /// Its promotion or merge was given up.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     merge_failed: bool,
+    /// The conflict that the last merge ended with, until the work is completed anew or starts over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    conflict: Option<MergeConflict>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,6 +216,7 @@ impl Job {
             feedback: Feedback::default(),
             avoid: None,
             merge_failed: false,
+            conflict: None,
             message: None,
             answer: None,
             updated_at: at,

@@ -10,6 +10,7 @@ mod job;
 mod json;
 mod lease;
 mod manifest;
+mod merge_conflict;
 mod mode;
 mod names;
 mod ports;
@@ -36,6 +37,7 @@ pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema, suggest};
+pub use merge_conflict::{CONFLICT_FILES_MAX, MergeConflict};
 pub use mode::{Flags, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoName, Tag, is_harmless,

@@ -89,6 +89,8 @@ pub enum Merging {
         /// When to ask again.
         after: Duration,
     },
+    /// It conflicts with its base branch.
+    Conflicts,
     /// It cannot be merged as it is.
     Refused {
         /// Why, and which checks.

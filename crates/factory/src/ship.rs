@@ -1,6 +1,6 @@
 //! Merging a recorded commit into its base branch, without a working copy [F5].
 
-use domain::{BranchName, CommitSha, JobId};
+use domain::{BranchName, CONFLICT_FILES_MAX, CommitSha, JobId, MergeConflict};
 
 use crate::error::Error;
 use crate::git::GitError;
@@ -43,10 +43,7 @@ pub enum Shipped {
         branch: BranchEnd,
     },
     /// The commit and the base branch changed the same lines. Nothing was changed.
-    Conflict {
-        /// The files in conflict.
-        files: Vec<String>,
-    },
+    Conflict(MergeConflict),
 }
 
 /// What became of the pull request's branch.
@@ -67,8 +64,6 @@ pub enum BranchEnd {
 
 /// A base branch that moves while we merge is merged onto again; one that moves this often is a storm.
 const MERGE_ATTEMPTS_MAX: u32 = 5;
-/// A conflict in more files than this is told by the first ones.
-const CONFLICT_FILES_MAX: usize = 100;
 
 impl Mirror {
     /// Merges the recorded commit into the base branch with a merge commit. Doing it twice is doing it once.
@@ -89,7 +84,9 @@ impl Mirror {
             }
             let merge = match self.merge(&onto, order).await? {
                 Merge::Made(merge) => merge,
-                Merge::Conflict(files) => return Ok(Shipped::Conflict { files }),
+                Merge::Conflict(files) => {
+                    return Ok(Shipped::Conflict(MergeConflict { base: order.base.clone(), base_sha: onto, files }));
+                }
             };
             if let Leased::Done = self.push_leased(&base, Some(&onto), Some(&merge)).await? {
                 return Ok(Shipped::Merged {
@@ -122,24 +119,43 @@ impl Mirror {
         Ok(merge.unwrap_or_else(|| sha.clone()))
     }
 
+    /// The conflict between a commit and the base branch as it is now, if there is one.
+    pub async fn conflict(&self, base: &BranchName, sha: &CommitSha) -> Result<Option<MergeConflict>, Error> {
+        self.seal()?;
+        let Some(onto) = self.fetch_ref(&RefName::branch(base)).await? else {
+            return Err(Error::NoSuchBranch { repo: self.repo.clone(), branch: base.clone() });
+        };
+        self.require(sha).await?;
+        Ok(match self.merged_tree(&onto, sha).await? {
+            Ok(_) => None,
+            Err(files) => Some(MergeConflict { base: base.clone(), base_sha: onto, files }),
+        })
+    }
+
     async fn merge(&self, onto: &CommitSha, order: &ShipOrder) -> Result<Merge, Error> {
-        let options = ["--write-tree", "--name-only", "--no-messages", "-z"];
-        let answer = self.call("merge-tree").args(options).args([onto.as_str(), order.sha.as_str()]).run().await?;
-        let text = String::from_utf8_lossy(answer.stdout()).into_owned();
-        let mut parts = text.split('\0').filter(|part| !part.is_empty());
-        match answer.code() {
-            Some(0) => {
-                let tree = parts.next().and_then(|tree| tree.trim().parse().ok());
-                let tree: CommitSha = tree.ok_or(GitError::Garbled { verb: "merge-tree" })?;
+        match self.merged_tree(onto, &order.sha).await? {
+            Ok(tree) => {
                 let message =
                     format!("{}\n\nGigafactory-Job: {}\n", order.message.trim().replace('\0', "\u{fffd}"), order.job);
                 let parents = [onto.clone(), order.sha.clone()];
                 Ok(Merge::Made(self.commit_tree(&tree, &parents, &message).await?))
             }
-            Some(1) => {
-                let files = parts.skip(1).take(CONFLICT_FILES_MAX).map(domain::printable).collect();
-                Ok(Merge::Conflict(files))
+            Err(files) => Ok(Merge::Conflict(files)),
+        }
+    }
+
+    /// The tree of a merge, or the files in conflict.
+    async fn merged_tree(&self, onto: &CommitSha, sha: &CommitSha) -> Result<Result<CommitSha, Vec<String>>, Error> {
+        let options = ["--write-tree", "--name-only", "--no-messages", "-z"];
+        let answer = self.call("merge-tree").args(options).args([onto.as_str(), sha.as_str()]).run().await?;
+        let text = String::from_utf8_lossy(answer.stdout()).into_owned();
+        let mut parts = text.split('\0').filter(|part| !part.is_empty());
+        match answer.code() {
+            Some(0) => {
+                let tree = parts.next().and_then(|tree| tree.trim().parse().ok());
+                Ok(Ok(tree.ok_or(GitError::Garbled { verb: "merge-tree" })?))
             }
+            Some(1) => Ok(Err(parts.skip(1).take(CONFLICT_FILES_MAX).map(domain::printable).collect())),
             _ => Err(answer.failure().into()),
         }
     }

@@ -144,7 +144,7 @@ async fn a_promotion_that_is_impossible_is_given_up_and_says_why() {
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
-    let impossible = ErrandOutcome::Impossible { message: "somebody else moved the branch".to_owned() };
+    let impossible = ErrandOutcome::Impossible { message: "somebody else moved the branch".to_owned(), conflict: None };
 
     mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, impossible).await.unwrap();
 
@@ -277,7 +277,7 @@ async fn a_merge_that_cannot_work_is_not_asked_for_again_by_itself() {
     fleet.dispatch().await;
     let (grip, _) = take_errand(&fleet, &mac, job).await;
 
-    let conflict = ErrandOutcome::Impossible { message: "it conflicts".to_owned() };
+    let conflict = ErrandOutcome::Impossible { message: "it conflicts".to_owned(), conflict: None };
     let answer = mac.promote(&fleet, grip, conflict).await.unwrap();
     fleet.dispatch().await;
 
@@ -303,7 +303,7 @@ async fn a_merge_that_was_given_up_is_an_alert() {
     fleet.dispatch().await;
     let (grip, _) = take_errand(&fleet, &mac, job).await;
     let message = "merging into `main` conflicts in a.md".to_owned();
-    mac.promote(&fleet, grip, ErrandOutcome::Impossible { message: message.clone() }).await.unwrap();
+    mac.promote(&fleet, grip, ErrandOutcome::Impossible { message: message.clone(), conflict: None }).await.unwrap();
 
     assert_eq!(codes().await, [(AlertCode::MergeFailed, Some(job))]);
     let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
@@ -322,7 +322,7 @@ async fn a_promotion_that_was_given_up_is_an_alert() {
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
 
-    let outcome = ErrandOutcome::Impossible { message: "the branch was moved".to_owned() };
+    let outcome = ErrandOutcome::Impossible { message: "the branch was moved".to_owned(), conflict: None };
     mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, outcome).await.unwrap();
 
     let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;

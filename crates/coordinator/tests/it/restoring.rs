@@ -216,7 +216,10 @@ async fn row_28_a_promotion_of_the_lost_future_is_taken_back_and_given_out_again
     let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
     let order = mac.accept(&fleet, &claim).await.unwrap().assignment.errand.unwrap();
     // The lost future may have moved the branch on: then the factory finds a commit that nobody here knows.
-    let moved = ErrandOutcome::Impossible { message: "the branch was moved by somebody else: it shows 2".to_owned() };
+    let moved = ErrandOutcome::Impossible {
+        message: "the branch was moved by somebody else: it shows 2".to_owned(),
+        conflict: None,
+    };
     mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, moved).await.unwrap();
     fleet.pass(Duration::from_secs(600), &[&mac]).await;
 

@@ -6,6 +6,7 @@ use super::{Before, HEADS_MAX, Job};
 use crate::event::EventKind;
 use crate::ids::Generation;
 use crate::lease::Lease;
+use crate::merge_conflict::MergeConflict;
 use crate::names::EngineName;
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
@@ -66,9 +67,9 @@ impl Job {
             }
             E::Preempted { .. } => self.end_run(RunOutcome::Preempted, None, at),
             E::ErrandDone { .. } => self.errand_done(at),
-            E::ErrandFailed { message, retry_at, .. } => {
+            E::ErrandFailed { message, retry_at, conflict, .. } => {
                 self.state.avoid = before.holder().cloned();
-                self.errand_failed(message, *retry_at, at);
+                self.errand_failed(message, *retry_at, conflict.as_ref(), at);
             }
             E::ErrandPutOff { message, .. } => self.state.message = Some(message.clone()),
             E::ErrandExpired { .. } => self.state.avoid = before.asked().cloned(),
@@ -86,7 +87,11 @@ impl Job {
             E::Requeued { checkpoint } => self.start_over(*checkpoint),
             // Nobody waits for an answer to what the message asked.
             E::Unblocked => self.state.message = None,
-            E::DepFailed { .. } | E::ErrandGranted { .. } | E::ShipRequested | E::Approved | E::Restored { .. } => {}
+            E::ShipRequested => {
+                self.state.merge_failed = false;
+                self.state.conflict = None;
+            }
+            E::DepFailed { .. } | E::ErrandGranted { .. } | E::Approved | E::Restored { .. } => {}
         }
         if self.errand().is_none() {
             self.state.request_text = None;
@@ -185,6 +190,8 @@ impl Job {
         self.state.request_text.clone_from(&completion.request_text);
         self.state.changes = None;
         self.state.answer = None;
+        self.state.merge_failed = false;
+        self.state.conflict = None;
         if let Some(checkpoint) = &completion.checkpoint {
             self.state.checkpoint = Some(checkpoint.clone());
         }
@@ -220,9 +227,16 @@ impl Job {
         self.end_run(RunOutcome::Completed, None, at);
     }
 
-    fn errand_failed(&mut self, message: &str, retry_at: Option<Timestamp>, at: Timestamp) {
+    fn errand_failed(
+        &mut self,
+        message: &str,
+        retry_at: Option<Timestamp>,
+        conflict: Option<&MergeConflict>,
+        at: Timestamp,
+    ) {
         self.state.message = Some(message.to_owned());
         self.state.merge_failed = retry_at.is_none();
+        self.state.conflict = conflict.cloned();
         if retry_at.is_none() {
             // Nothing goes on any more, although the branch does not show the work.
             self.end_run(RunOutcome::Completed, None, at);
@@ -325,8 +339,11 @@ impl Job {
                 Some(request) => (EventKind::Promoted, json!({ "sha": self.state.promoted, "pullRequest": request })),
                 None => (EventKind::Promoted, json!({ "sha": self.state.promoted })),
             },
-            E::ErrandFailed { message, retry_at, .. } => {
+            E::ErrandFailed { message, retry_at, conflict: None, .. } => {
                 (EventKind::ErrandFailed, json!({ "message": message, "notBefore": retry_at }))
+            }
+            E::ErrandFailed { message, retry_at, conflict, .. } => {
+                (EventKind::ErrandFailed, json!({ "message": message, "notBefore": retry_at, "conflict": conflict }))
             }
             E::ErrandPutOff { message, retry_at, .. } => {
                 (EventKind::ErrandPutOff, json!({ "message": message, "notBefore": retry_at }))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Job, Submission};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
+use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::pull_request::PullRequest;
 use crate::run::{Run, Spent};
@@ -173,6 +174,11 @@ impl Job {
     /// Whether its work is done and its promotion or merge was given up: a person has to look.
     pub fn is_merge_failed(&self) -> bool {
         self.state.merge_failed && matches!(self.state.stage, Stage::Testing { errand: None, .. })
+    }
+
+    /// The conflict that its last merge ended with, until its work is completed anew or starts over.
+    pub fn merge_conflict(&self) -> Option<&MergeConflict> {
+        self.state.conflict.as_ref()
     }
 
     /// Whether a check or a comment of its pull request was acted upon already.

@@ -2,6 +2,7 @@
 
 use crate::ids::{DispatchSeq, Epoch, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Lease};
+use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, EngineName, FactoryId};
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
@@ -93,8 +94,8 @@ pub enum StageEvent {
     ErrandGranted { lease: Lease, until: Timestamp },
     /// The errand is done.
     ErrandDone { holder: Holder },
-    /// The errand did not work out; without `retry_at` it is given up.
-    ErrandFailed { holder: Holder, message: String, retry_at: Option<Timestamp> },
+    /// The errand failed; without `retry_at` it is not tried again. `conflict` is set if a merge conflict was the reason.
+    ErrandFailed { holder: Holder, message: String, retry_at: Option<Timestamp>, conflict: Option<MergeConflict> },
     /// The errand cannot be done yet, through nobody's fault.
     ErrandPutOff { holder: Holder, message: String, retry_at: Timestamp },
     /// The errand's target declined it, or did not accept or report in time.

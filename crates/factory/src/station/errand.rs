@@ -43,7 +43,7 @@ impl Station {
                 let done = self.attempt(assignment, repo, order).await;
                 self.put_off_if_remote_is_away(repo, assignment.job_id, order, done).await
             }
-            None => ErrandOutcome::Impossible { message: "the job has no repository".to_owned() }.into(),
+            None => impossible("the job has no repository".to_owned()).into(),
         };
         self.report_errand(assignment.job_id, order, done).await;
     }
@@ -143,12 +143,10 @@ impl Station {
         let base = &subject.base;
         match subject.mirror.merged_before(subject.job, base, &order.sha).await {
             Ok(None) => None,
-            Ok(Some(merge)) => Some(ErrandOutcome::Impossible {
-                message: format!(
-                    "`{base}` holds another merge of this job, {merge}, from before the fleet was put back from a backup: \
-                     look at it, then cancel the job or send it round again"
-                ),
-            }),
+            Ok(Some(merge)) => Some(impossible(format!(
+                "`{base}` holds another merge of this job, {merge}, from before the fleet was put back from a backup: \
+                 look at it, then cancel the job or send it round again"
+            ))),
             Err(error) => Some(failed(&error)),
         }
     }
@@ -190,14 +188,17 @@ pub(super) fn is_restored(order: &PromoteOrder) -> bool {
 async fn ship(mirror: &Mirror, order: &ShipOrder) -> ErrandOutcome {
     match mirror.ship(order).await {
         Ok(Shipped::Merged { .. }) => ErrandOutcome::Done,
-        Ok(Shipped::Conflict { files }) => ErrandOutcome::Impossible {
-            message: format!("merging into `{}` conflicts in {}", order.base, files.join(", ")),
-        },
-        Err(error @ (Error::NoSuchBranch { .. } | Error::NoSuchCommit { .. })) => {
-            ErrandOutcome::Impossible { message: error.to_string() }
+        Ok(Shipped::Conflict(conflict)) => {
+            ErrandOutcome::Impossible { message: conflict.to_string(), conflict: Some(conflict) }
         }
+        Err(error @ (Error::NoSuchBranch { .. } | Error::NoSuchCommit { .. })) => impossible(error.to_string()),
         Err(error) => failed(&error),
     }
+}
+
+/// An errand that no other try could do.
+fn impossible(message: String) -> ErrandOutcome {
+    ErrandOutcome::Impossible { message, conflict: None }
 }
 
 pub(super) fn failed(error: &(dyn std::error::Error + 'static)) -> ErrandOutcome {

@@ -60,7 +60,7 @@ impl Station {
                     false => "",
                 };
                 let message = format!("the branch was {how}{perhaps}");
-                ErrandOutcome::Impossible { message }.into()
+                ErrandOutcome::Impossible { message, conflict: None }.into()
             }
             Err(error) => failed(&error).into(),
         }

@@ -6,7 +6,7 @@ use protocol::{ErrandOutcome, LookOrder, PromoteOrder};
 use tracing::warn;
 
 use super::Station;
-use super::errand::{Done, Subject};
+use super::errand::{Done, Subject, failed};
 use crate::forge::{AutoMerge, Forge, ForgeError, MergeOrder, Merging, Proposal, bare_text, status};
 use crate::ship::AfterShip;
 
@@ -71,12 +71,29 @@ impl Station {
                 message: format!("pull request {}: {message}", request.number),
                 retry_after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
             },
+            Ok(Merging::Conflicts) => self.conflict_of(subject, order, request.number).await,
             Ok(Merging::Refused { message }) => {
-                ErrandOutcome::Impossible { message: format!("pull request {}: {message}", request.number) }
+                let message = format!("pull request {}: {message}", request.number);
+                ErrandOutcome::Impossible { message, conflict: None }
             }
             Err(error) => outcome_of(&error),
         };
         Some(Done { outcome, request: Some(request) })
+    }
+
+    /// A forge says that there is a conflict, but not where: git does.
+    async fn conflict_of(&self, subject: &Subject, order: &PromoteOrder, number: u64) -> ErrandOutcome {
+        match subject.mirror.conflict(&subject.base, &order.sha).await {
+            Ok(Some(conflict)) => {
+                let message = format!("pull request {number}: {conflict}");
+                ErrandOutcome::Impossible { message, conflict: Some(conflict) }
+            }
+            Ok(None) => {
+                let message = format!("pull request {number}: the forge reports a conflict with `{}`", subject.base);
+                ErrandOutcome::Impossible { message, conflict: None }
+            }
+            Err(error) => failed(&error),
+        }
     }
 
     /// What becomes of a merged branch, by the repository's word or the factory's.

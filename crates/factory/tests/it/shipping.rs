@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use domain::CommitSha;
+use domain::{CommitSha, MergeConflict};
 use factory::{AfterShip, BranchEnd, Committed, Mirror, ShipOrder, Shipped};
 
 use crate::promotion::promote_first;
@@ -83,7 +83,7 @@ async fn two_hosts_that_ship_at_once_merge_once() {
     let merges = git(&forge.remote(), &["rev-list", "--merges", "main"]);
     let merge = |shipped| match shipped {
         Shipped::Merged { merge, .. } => merge.to_string(),
-        Shipped::Conflict { files } => panic!("conflict in {files:?}"),
+        Shipped::Conflict(conflict) => panic!("{conflict}"),
     };
     assert_eq!(merge(here.unwrap()), merges);
     assert_eq!(merge(there.unwrap()), merges);
@@ -97,7 +97,8 @@ async fn a_conflicting_ship_is_an_outcome_that_names_the_files_and_changes_nothi
 
     let shipped = mirror.ship(&order(&sha)).await.unwrap();
 
-    assert_eq!(shipped, Shipped::Conflict { files: vec!["readme.md".to_owned()] });
+    let files = vec!["readme.md".to_owned()];
+    assert_eq!(shipped, Shipped::Conflict(MergeConflict { base: main(), base_sha: moved.clone(), files }));
     assert_eq!(forge.shows("refs/heads/main"), Some(moved));
     assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), Some(sha));
 }

@@ -1,8 +1,8 @@
 //! What a holder says about its run, and what it hears.
 
 use domain::{
-    Again, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, Insights, PullRequest, StageName,
-    Timestamp,
+    Again, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, Insights, MergeConflict, PullRequest,
+    StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -92,6 +92,9 @@ pub enum ErrandOutcome {
     Impossible {
         /// Why.
         message: String,
+        /// The conflict, if that is the reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conflict: Option<MergeConflict>,
     },
 }
 

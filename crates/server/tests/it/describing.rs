@@ -1,6 +1,6 @@
 //! The description is true: what is sent and answered is what its schemas say (SPEC §10).
 
-use domain::{Capability, Checkpoint, Flags, Grant, Insights, Message, Mode, ProductId, PullRequest};
+use domain::{Capability, Checkpoint, Flags, Grant, Insights, MergeConflict, Message, Mode, ProductId, PullRequest};
 use protocol::{
     Accept, AskWork, Claim, CompleteWork, Directive, Enroll, ErrandOutcome, ErrandReport, EvidenceWork, FailWork, Held,
     Holding, InboxEvent, LookOrder, NewToken, Patch, Progress, ProgressEvent, QuotaWork, ReleaseWork, Remark,
@@ -78,11 +78,14 @@ async fn every_variant_is_written_as_its_schema_says() {
         insights: insights(),
     };
     let put_off = ErrandOutcome::PutOff { message: "m".to_owned(), retry_after_ms: 5 };
+    let conflict =
+        MergeConflict { base: "main".parse().unwrap(), base_sha: sha(), files: vec!["src/lib.rs".to_owned()] };
     let outcomes = [
         ErrandOutcome::Done,
         ErrandOutcome::Failed { message: "m".to_owned() },
         put_off.clone(),
-        ErrandOutcome::Impossible { message: "m".to_owned() },
+        ErrandOutcome::Impossible { message: "m".to_owned(), conflict: None },
+        ErrandOutcome::Impossible { message: "m".to_owned(), conflict: Some(conflict) },
     ];
     let report = |outcome| ErrandReport {
         lease_epoch: epoch,

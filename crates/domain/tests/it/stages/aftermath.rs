@@ -223,8 +223,12 @@ fn a_run_without_a_commit_ends_when_it_completes() {
 #[test]
 fn a_run_whose_promotion_is_given_up_ends_as_completed() {
     let job = completed(queued());
-    let given_up =
-        StageEvent::ErrandFailed { holder: holder(&job), message: "the branch was moved".to_owned(), retry_at: None };
+    let given_up = StageEvent::ErrandFailed {
+        holder: holder(&job),
+        message: "the branch was moved".to_owned(),
+        retry_at: None,
+        conflict: None,
+    };
 
     let job = then(job, given_up);
 
@@ -242,8 +246,12 @@ fn a_promotion_that_expired_or_failed_prefers_another_factory() {
     assert_eq!(unaccepted.avoid(), Some(&mac()));
 
     let job = completed(queued());
-    let failed =
-        StageEvent::ErrandFailed { holder: holder(&job), message: "offline".to_owned(), retry_at: Some(later()) };
+    let failed = StageEvent::ErrandFailed {
+        holder: holder(&job),
+        message: "offline".to_owned(),
+        retry_at: Some(later()),
+        conflict: None,
+    };
     assert_eq!(then(job, failed).avoid(), Some(&mac()));
 }
 

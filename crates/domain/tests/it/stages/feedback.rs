@@ -48,7 +48,12 @@ fn the_text_of_a_pull_request_is_kept_only_until_the_branch_is_moved() {
     let event = StageEvent::Completed { holder: holder(&job), completion, promote_until: later() };
 
     let job = then(job, event);
-    let failed = StageEvent::ErrandFailed { holder: holder(&job), message: "no".to_owned(), retry_at: Some(later()) };
+    let failed = StageEvent::ErrandFailed {
+        holder: holder(&job),
+        message: "no".to_owned(),
+        retry_at: Some(later()),
+        conflict: None,
+    };
     let waiting = then(job.clone(), failed);
     let done = StageEvent::ErrandDone { holder: holder(&job) };
     let moved = then(job.with_pull_request(request()), done);

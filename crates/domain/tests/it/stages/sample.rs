@@ -174,8 +174,12 @@ pub(super) fn expired(seq: DispatchSeq, why: Unaccepted, verdict: Verdict) -> St
 pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
     use StageEvent as E;
     let (holder, epoch, seq) = (holder(job), job.epoch(), open_seq(job));
-    let errand_failed =
-        |retry_at| E::ErrandFailed { holder: holder.clone(), message: "no such ref".to_owned(), retry_at };
+    let errand_failed = |retry_at| E::ErrandFailed {
+        holder: holder.clone(),
+        message: "no such ref".to_owned(),
+        retry_at,
+        conflict: None,
+    };
     vec![
         ("unblocked", E::Unblocked),
         ("dependency failed", E::DepFailed { dep: JobId::new(NOW, [8; 10]) }),

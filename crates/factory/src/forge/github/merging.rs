@@ -57,7 +57,7 @@ impl GitHub {
             return Ok(Merging::NotYet { message, after: THINKING_WAIT });
         }
         if now.mergeable == Some(false) || now.mergeable_state.as_deref() == Some("dirty") {
-            return Ok(Merging::Refused { message: "it conflicts with its base branch".to_owned() });
+            return Ok(Merging::Conflicts);
         }
         let checks = self.checks(&order.sha).await?;
         let failed = names(&checks, CheckState::Failed);

@@ -183,7 +183,12 @@ async fn a_merge_into_a_base_that_was_changed_is_an_alert() {
     fleet.act(job, "ship").await;
 
     let message = fleet.until_alert(AlertCode::MergeFailed, true).await.unwrap();
-    assert!(message.contains(&job.to_string()) && message.contains("conflicts in done.md"), "{message}");
+    assert!(
+        message.contains(&job.to_string())
+            && message.contains("merge conflict with `main`")
+            && message.contains("in done.md"),
+        "{message}"
+    );
 }
 
 #[tokio::test]
