@@ -35,8 +35,8 @@ impl Coordinator {
         let credential = self.credential_of(&holder.factory, &request.engine, &named);
         let account = Account {
             insights: request.insights.clone(),
-            evidence: Vec::new(),
             message: request.message.as_deref().map(cut),
+            ..Account::default()
         };
         let quota_hit =
             |window: UsageWindow| StageEvent::QuotaHit { holder: holder.clone(), window, account: account.clone() };

@@ -17,6 +17,7 @@ use crate::lease::{Checkpoint, Dispatch, Lease};
 use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
+use crate::previous_run::PreviousRun;
 use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
 use crate::run::{Run, Spent};
@@ -119,6 +120,12 @@ struct State {
     /// What the next run has to change about the completed work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     changes: Option<String>,
+    /// An operator's message for the next runs, until the work is completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    operator_message: Option<String>,
+    /// How the last run with an engine ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous_run: Option<PreviousRun>,
     #[serde(default, skip_serializing_if = "Feedback::is_empty")]
     feedback: Feedback,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,6 +136,12 @@ struct State {
     /// The conflict that the last merge ended with, until the work is completed anew or starts over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     conflict: Option<MergeConflict>,
+    /// Rework rounds that merge conflicts have started since an operator last acted on the job.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    conflict_rounds: u32,
+    /// The merge is requested again once the rework is completed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ship_after_rework: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,10 +226,14 @@ impl Job {
             pull_request: None,
             request_text: None,
             changes: None,
+            operator_message: None,
+            previous_run: None,
             feedback: Feedback::default(),
             avoid: None,
             merge_failed: false,
             conflict: None,
+            conflict_rounds: 0,
+            ship_after_rework: false,
             message: None,
             answer: None,
             updated_at: at,
@@ -284,10 +301,10 @@ impl Job {
         self.state.order
     }
 
-    /// Throws saved work away: the next run starts from the base branch.
+    /// Discards saved work: the next run starts from the base branch.
     #[must_use]
     pub fn without_checkpoint(mut self) -> Self {
-        self.state.checkpoint = None;
+        self.discard_work();
         self
     }
 

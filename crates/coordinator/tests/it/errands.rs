@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{ErrandKind, EventKind, JobId, Refusal, StageName};
+use domain::{ErrandKind, EventKind, JobId, MergeConflict, Refusal, StageName};
 use protocol::{Action, AlertCode, ErrandOutcome, PromoteOrder};
 
 use super::{lasting, quick};
@@ -331,4 +331,60 @@ async fn a_promotion_that_was_given_up_is_an_alert() {
         [(AlertCode::MergeFailed, Some(job))]
     );
     assert!(items[0].message.contains("the promotion of job"), "{}", items[0].message);
+}
+
+fn conflict() -> ErrandOutcome {
+    let conflict = MergeConflict { base: "main".parse().unwrap(), base_sha: sha(9), files: vec!["a.md".to_owned()] };
+    ErrandOutcome::Impossible { message: conflict.to_string(), conflict: Some(conflict) }
+}
+
+#[tokio::test]
+async fn a_conflict_starts_one_rework_round_and_then_needs_an_operator() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = promoted(&fleet, &mac).await;
+    fleet.act(job, Action::Ship).await.unwrap();
+    fleet.dispatch().await;
+    let (grip, _) = take_errand(&fleet, &mac, job).await;
+
+    let answer = mac.promote(&fleet, grip, conflict()).await.unwrap();
+    assert_eq!(answer.stage, StageName::Queued);
+    fleet.dispatch().await;
+    let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+    let accepted = mac.accept(&fleet, &claim).await.unwrap();
+    let told = accepted.assignment.conflict.unwrap();
+    assert_eq!((told.base_sha, told.files, accepted.assignment.changes), (sha(9), vec!["a.md".to_owned()], None));
+    let grip = Grip { job, epoch: accepted.lease_epoch };
+    mac.start(&fleet, grip).await.unwrap();
+    let order = mac.complete(&fleet, grip, Some(sha(2))).await.unwrap().promote.unwrap();
+    let promoted = Grip { job, epoch: order.lease_epoch };
+    mac.promote(&fleet, promoted, ErrandOutcome::Done).await.unwrap();
+
+    fleet.dispatch().await;
+    let (grip, order) = take_errand(&fleet, &mac, job).await;
+    assert_eq!((order.kind, order.sha), (ErrandKind::Ship, sha(2)), "the merge is requested again");
+    let answer = mac.promote(&fleet, grip, conflict()).await.unwrap();
+
+    assert_eq!(answer.stage, StageName::Testing);
+    assert_eq!(fleet.count(job, EventKind::ChangesRequested).await, 1);
+    let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    assert_eq!(items.iter().map(|alert| alert.code).collect::<Vec<_>>(), [AlertCode::MergeFailed]);
+}
+
+#[tokio::test]
+async fn a_requeue_after_a_conflict_passes_the_conflict_on() {
+    let fleet = Fleet::warm(lasting().with(|settings| settings.conflict_rounds_max = 0)).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = promoted(&fleet, &mac).await;
+    fleet.act(job, Action::Ship).await.unwrap();
+    fleet.dispatch().await;
+    let (grip, _) = take_errand(&fleet, &mac, job).await;
+    assert_eq!(mac.promote(&fleet, grip, conflict()).await.unwrap().stage, StageName::Testing);
+
+    fleet.act(job, Action::Requeue).await.unwrap();
+
+    fleet.dispatch().await;
+    let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+    let told = mac.accept(&fleet, &claim).await.unwrap().assignment;
+    assert_eq!((told.conflict.is_some(), told.changes), (true, None));
 }

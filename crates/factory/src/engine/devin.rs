@@ -18,11 +18,10 @@ use super::phrases::{says_signed_out, says_usage_limit};
 use super::resets::reset_time;
 use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
-use super::{
-    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Presence, Reply, Session,
-};
+use super::{Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Presence, Reply, Session};
 use crate::config::EngineConfig;
 use crate::process::{Environment, Line, Program};
+use crate::prompt::Memory;
 use crate::run_key::RunKey;
 use trajectory::Trajectory;
 

@@ -19,6 +19,7 @@ mod polling;
 mod preempting;
 mod promoting;
 mod remotes;
+mod reworking;
 mod sandboxing;
 mod seeing;
 

@@ -25,6 +25,7 @@ deps:
 depsMode: any
 onDepFailure: fail
 kind: composite
+prepare: npm run format
 verify:
   - npm test
   - |
@@ -73,6 +74,7 @@ fn every_key_reaches_the_spec() {
             deps_mode: DepsMode::Any,
             on_dep_failure: OnDepFailure::Fail,
             kind: Kind::Composite,
+            prepare: vec!["npm run format".into()],
             verify: vec!["npm test".into(), "npm run lint\nnpm run build".into()],
             allow_empty: true,
             review: Some(Review { quorum: 2, reviewers: vec!["ana".into(), "ben".into()] }),

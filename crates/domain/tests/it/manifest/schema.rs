@@ -7,7 +7,7 @@ use crate::golden;
 use crate::manifest::texts;
 
 /// Every key of the specification, nested ones by path.
-const KEYS: [&str; 29] = [
+const KEYS: [&str; 30] = [
     "title",
     "product",
     "repo",
@@ -27,6 +27,7 @@ const KEYS: [&str; 29] = [
     "onDepFailure",
     "kind",
     "verify",
+    "prepare",
     "allowEmpty",
     "review",
     "review.quorum",
