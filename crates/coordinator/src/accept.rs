@@ -144,6 +144,9 @@ impl Coordinator {
             checkpoint: job.checkpoint().cloned(),
             changes: job.changes().map(str::to_owned),
             answer: job.answer().map(str::to_owned),
+            conflict: job.merge_conflict().cloned(),
+            message: job.operator_message().map(str::to_owned),
+            previous_run: job.previous_run().cloned(),
             errand,
         })
     }

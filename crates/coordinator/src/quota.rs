@@ -37,8 +37,8 @@ impl Coordinator {
         let credential = self.credential_of(&holder.factory, &request.engine, &named);
         let account = Account {
             insights: request.insights.clone(),
-            evidence: Vec::new(),
             message: request.message.as_deref().map(cut),
+            ..Account::default()
         };
         let quota_hit = |window: UsageWindow, not_before| StageEvent::QuotaHit {
             holder: holder.clone(),

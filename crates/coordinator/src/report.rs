@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use domain::{
-    Account, Checkpoint, Completion, ConflictingJob, ERRAND_TRIES_MAX, EngineName, FailureReason, Holder, Job, JobId,
-    Refusal, RunOutcome, Stage, StageEvent, StageName, Timestamp,
+    Account, Checkpoint, Completion, ConflictingJob, ERRAND_TRIES_MAX, EngineName, ErrandKind, FailureReason, Holder,
+    Job, JobId, Refusal, RunOutcome, Stage, StageEvent, StageName, Timestamp,
 };
 use fail::fail_point;
 use protocol::{
@@ -123,10 +123,12 @@ impl Coordinator {
                     Some(found) => job.with_pull_request(found.clone()),
                     None => job,
                 };
+                let is_merge = job.errand().is_some_and(|errand| errand.kind == ErrandKind::Ship);
                 let job = job.apply(event, now, who.actor())?.conflicting_with(conflicting.clone());
-                // A merge that cannot work is not asked for again by itself: a person has to look.
                 match request.outcome {
                     ErrandOutcome::Done => self.ship_if_wanted(job, now).map(Decision::Write),
+                    // A merge that cannot work is not requested again: an operator has to act, unless a rework may help.
+                    ErrandOutcome::Impossible { .. } if is_merge => self.rework_conflict(job, now).map(Decision::Write),
                     ErrandOutcome::Failed { .. } | ErrandOutcome::PutOff { .. } | ErrandOutcome::Impossible { .. } => {
                         Ok(Decision::Write(job))
                     }
@@ -157,6 +159,7 @@ impl Coordinator {
             insights: request.insights.clone(),
             evidence: bounded(&request.evidence),
             message: request.message.as_deref().map(cut),
+            no_changes: request.no_changes,
         };
         let job = self
             .amend(id, |job| {
@@ -286,10 +289,22 @@ impl Coordinator {
         }
     }
 
-    /// A product that ships by itself asks for the merge as soon as the branch shows the work. A job without a repository has
-    /// nothing to merge: it is done at once.
+    /// Starts a rework round for a merge conflict, as long as the job has one left.
+    fn rework_conflict(&self, job: Job, now: Timestamp) -> Result<Job, Refusal> {
+        let (round, of) = (job.conflict_rounds() + 1, self.settings.conflict_rounds_max);
+        match job.merge_conflict() {
+            Some(conflict) if round <= of => {
+                let message = cut(&format!("{conflict}: rework round {round} of {of}"));
+                job.reworked_for_conflict(message, now, COORDINATOR)
+            }
+            _ => Ok(job),
+        }
+    }
+
+    /// A product that ships by itself asks for the merge as soon as the branch shows the work. So does a job whose merge was
+    /// requested before a conflict was reworked. A job without a repository has nothing to merge: it is done at once.
     pub(crate) fn ship_if_wanted(&self, job: Job, now: Timestamp) -> Result<Job, Refusal> {
-        let ships = self.ships_by_itself(&job) || job.spec().repo.is_none();
+        let ships = self.ships_by_itself(&job) || job.ships_after_rework() || job.spec().repo.is_none();
         match job.stage() {
             Stage::Testing { errand: None, .. } if ships && job.promoted() == job.completed() => {
                 job.apply(StageEvent::ShipRequested, now, COORDINATOR)

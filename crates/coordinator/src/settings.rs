@@ -29,6 +29,8 @@ pub struct Settings {
     pub look_every: Duration,
     /// How often a pull request may send its job back before a person has to look.
     pub feedback_rounds_max: u32,
+    /// Rework rounds that merge conflicts may start before an operator has to act; 0 starts none.
+    pub conflict_rounds_max: u32,
     /// How long a job waits for a seat before that is worth an alert.
     pub starving_after: Duration,
     /// How long a rotated token keeps working.
@@ -56,6 +58,7 @@ impl Default for Settings {
             sweep_every: Duration::from_mins(1),
             look_every: Duration::from_mins(2),
             feedback_rounds_max: 3,
+            conflict_rounds_max: 1,
             starving_after: Duration::from_mins(10),
             token_overlap: Duration::from_mins(10),
             factory_token_ttl: None,

@@ -133,17 +133,21 @@ impl Coordinator {
         let message = message.as_deref().map(cut).filter(|message| !message.trim().is_empty());
         self.change(target, |job, now| match job.stage() {
             Stage::Review { .. } | Stage::Testing { .. } => {
-                // Without a word of his own the person means what the job says: a merge that conflicts, mostly.
-                let message = message.clone().or_else(|| job.message().map(str::to_owned));
+                // Without a message the operator means what the job shows: why its merge failed. A conflict is passed on whole.
+                let shown = || job.message().filter(|_| job.merge_conflict().is_none()).map(str::to_owned);
+                let message = message.clone().or_else(shown);
                 let changes = StageEvent::ChangesRequested { message };
                 let job = job.apply(changes, now, who.actor())?.with_new_rounds();
                 Ok(if checkpoint == KeepCheckpoint::Drop { job.without_checkpoint() } else { job })
             }
             Stage::Blocked { on: Obstacle::Question(_) } => {
-                let answer = message.as_deref().unwrap_or("nobody answers: decide by yourself");
+                let answer = message.as_deref().unwrap_or("no answer was given; decide yourself");
                 job.with_answer(answer).apply(StageEvent::Unblocked, now, who.actor())
             }
-            _ => job.apply(StageEvent::Requeued { checkpoint }, now, who.actor()),
+            _ => {
+                let message = message.clone();
+                job.apply(StageEvent::Requeued { checkpoint, message }, now, who.actor())
+            }
         })
         .await
     }

@@ -52,7 +52,14 @@ pub(crate) fn bounded(evidence: &[Evidence]) -> Vec<Evidence> {
     let bound = |one: &Evidence| {
         let output = end_of(&one.output, left.min(OUTPUT_BYTES_MAX));
         left -= output.len();
-        Evidence { command: cut(&one.command), exit: one.exit, output, took_ms: one.took_ms.min(ENGINE_MS_MAX) }
+        Evidence {
+            step: one.step,
+            command: cut(&one.command),
+            exit: one.exit,
+            stopped: one.stopped.as_deref().map(cut),
+            output,
+            took_ms: one.took_ms.min(ENGINE_MS_MAX),
+        }
     };
     evidence.iter().take(EVIDENCE_MAX).map(bound).collect()
 }
@@ -116,7 +123,7 @@ mod tests {
     use super::*;
 
     fn evidence(output: String) -> Evidence {
-        Evidence { command: "make test".to_owned(), exit: Some(0), output, took_ms: 1 }
+        Evidence { command: "make test".to_owned(), exit: Some(0), output, took_ms: 1, ..Evidence::default() }
     }
 
     #[test]

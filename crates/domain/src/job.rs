@@ -19,6 +19,7 @@ use crate::merge_conflict::MergeConflict;
 use crate::merge_failure::FailedErrand;
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
+use crate::previous_run::PreviousRun;
 use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
 use crate::run::{Run, Spent};
@@ -121,6 +122,12 @@ struct State {
     /// What the next run has to change about the completed work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     changes: Option<String>,
+    /// An operator's message for the next runs, until the work is completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    operator_message: Option<String>,
+    /// How the last run with an engine ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous_run: Option<PreviousRun>,
     #[serde(default, skip_serializing_if = "Feedback::is_empty")]
     feedback: Feedback,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,6 +150,12 @@ struct State {
     /// A dead letter that an operator took off the list.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     dismissed: bool,
+    /// Rework rounds that merge conflicts have started since an operator last acted on the job.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    conflict_rounds: u32,
+    /// The merge is requested again once the rework is completed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ship_after_rework: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -228,6 +241,8 @@ impl Job {
             pull_request: None,
             request_text: None,
             changes: None,
+            operator_message: None,
+            previous_run: None,
             feedback: Feedback::default(),
             avoid: None,
             merge_failed: false,
@@ -236,6 +251,8 @@ impl Job {
             failed_dependency: None,
             verified: None,
             dismissed: false,
+            conflict_rounds: 0,
+            ship_after_rework: false,
             message: None,
             answer: None,
             updated_at: at,
@@ -311,11 +328,10 @@ impl Job {
         self.state.order
     }
 
-    /// Throws saved work away: the next run starts from the base branch.
+    /// Discards saved work: the next run starts from the base branch.
     #[must_use]
     pub fn without_checkpoint(mut self) -> Self {
-        self.state.checkpoint = None;
-        self.shape = self.shape().key();
+        self.discard_work();
         self
     }
 

@@ -16,6 +16,7 @@ mod merge_failure;
 mod mode;
 mod names;
 mod ports;
+mod previous_run;
 mod pull_request;
 mod reason;
 mod refusal;
@@ -53,12 +54,14 @@ pub use ports::{
     FleetStore, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, Published, Receipt, Scope,
     StoreError, Subscription, Summary, Unreadable,
 };
+pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use pull_request::PullRequest;
 pub use reason::{Again, FailureReason};
 pub use refusal::Refusal;
 pub use retry::{RetryPolicy, Verdict};
 pub use run::{
-    COST_USD_MAX, ENGINE_MS_MAX, Evidence, FigureOutOfRange, Insights, Run, RunOutcome, Spent, TOKENS_MAX, TURNS_MAX,
+    COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, FigureOutOfRange, Insights, Run, RunOutcome, Spent, TOKENS_MAX,
+    TURNS_MAX,
 };
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};

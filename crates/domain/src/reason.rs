@@ -13,7 +13,7 @@ pub enum FailureReason {
     BudgetExceeded,
     /// The engine or the factory died.
     Crash,
-    /// A verify command failed.
+    /// A prepare or verify command failed.
     VerifyFailed,
     /// The factory turned out not to offer what the job needs.
     CapabilityMismatch,

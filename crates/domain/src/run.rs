@@ -263,17 +263,79 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// One verify command and what came of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// When a command of the job runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum CommandStep {
+    /// After the agent and before the commit: what it changes is part of the work.
+    Prepare,
+    /// After the commit: what it writes is not part of the work.
+    #[default]
+    Verify,
+}
+
+impl CommandStep {
+    /// The manifest's key.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare",
+            Self::Verify => "verify",
+        }
+    }
+
+    /// Whether it is `verify`.
+    pub fn is_verify(&self) -> bool {
+        *self == Self::Verify
+    }
+}
+
+/// One prepare or verify command and its result.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
+    /// When it ran.
+    #[serde(skip_serializing_if = "CommandStep::is_verify", default)]
+    pub step: CommandStep,
     /// The command.
     pub command: String,
     /// Its exit code; absent when it was stopped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub exit: Option<i32>,
+    /// Why it was stopped or could not be started.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stopped: Option<String>,
     /// The end of its output.
     pub output: String,
     /// How long it took.
     pub took_ms: u64,
+}
+
+/// Signals with the same number on Linux and macOS.
+const SIGNALS: [(i32, &str); 12] = [
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (5, "SIGTRAP"),
+    (6, "SIGABRT"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (11, "SIGSEGV"),
+    (13, "SIGPIPE"),
+    (14, "SIGALRM"),
+    (15, "SIGTERM"),
+];
+
+impl Evidence {
+    /// How the command ended: its exit code, with the signal where a shell's exit code stands for one, or why it was stopped.
+    pub fn ended(&self) -> String {
+        match (self.exit, &self.stopped) {
+            (Some(code), _) => match SIGNALS.iter().find(|(number, _)| code == 128 + number) {
+                Some((_, signal)) => format!("exit code {code}, killed by {signal}"),
+                None => format!("exit code {code}"),
+            },
+            (None, Some(why)) => format!("stopped: {why}"),
+            (None, None) => "stopped".to_owned(),
+        }
+    }
 }

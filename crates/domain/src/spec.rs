@@ -51,6 +51,9 @@ pub struct Spec {
     pub on_dep_failure: OnDepFailure,
     /// Whether the job is work itself or follows its children.
     pub kind: Kind,
+    /// Commands that run after the agent and before the commit: what they change is part of the work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<String>,
     /// Commands that must succeed before the work counts as done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verify: Vec<String>,

@@ -43,7 +43,7 @@ pub use devin::DevinEngine;
 pub use event::{EngineEvent, RateLimit, Target, Usage, WindowState};
 pub use judgement::{Exit, Judgement};
 pub use prices::{Prices, Tokens};
-pub use request::{Allowance, Beginning, DiskAllowance, EngineRequest, Memory};
+pub use request::{Allowance, DiskAllowance, EngineRequest};
 pub(crate) use room::{is_note, is_unsettled, settle_rooms};
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
 

@@ -6,22 +6,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use domain::CommitSha;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::workspace::Worktree;
 
 /// Something that was not saved with the rest of a worktree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Where it is, below the worktree.
+    #[serde(with = "lossy_path")]
     pub path: PathBuf,
     /// Why it cannot be saved.
     pub why: WhyLeftOut,
 }
 
 /// Why git does not take something in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WhyLeftOut {
     /// No git host takes a file of that size.
     TooLarge,
@@ -60,13 +63,14 @@ impl Mirror {
         &self,
         worktree: &Worktree,
         untracked: &[u8],
+        fork: &CommitSha,
         tree: &CommitSha,
     ) -> Result<Vec<LeftOut>, Error> {
         let given = worktree.given();
         let given: Vec<&[u8]> = repositories_among(&given).collect();
         let made = repositories_among(untracked).filter(|path| !given.contains(path));
         let mut paths: Vec<PathBuf> = made.map(path_of).collect();
-        let linked = self.new_links(worktree, tree).await?;
+        let linked = self.new_links(fork, tree).await?;
         if !linked.is_empty() {
             let submodules = self.submodule_urls(tree).await?;
             let is_submodule = |path: &PathBuf| path.to_str().is_some_and(|path| submodules.contains_key(path));
@@ -77,10 +81,9 @@ impl Mirror {
     }
 
     /// Links to commits of other repositories in `tree` where the work began without one.
-    async fn new_links(&self, worktree: &Worktree, tree: &CommitSha) -> Result<Vec<PathBuf>, Error> {
+    async fn new_links(&self, fork: &CommitSha, tree: &CommitSha) -> Result<Vec<PathBuf>, Error> {
         let options = ["-r", "-z", "--raw", "--no-renames", "--diff-filter=AT"];
-        let changes =
-            self.call("diff-tree").args(options).args([worktree.fork().as_str(), tree.as_str()]).output().await?;
+        let changes = self.call("diff-tree").args(options).args([fork.as_str(), tree.as_str()]).output().await?;
         let mut entries = changes.split(|byte| *byte == 0);
         let mut links = Vec::new();
         while let (Some(facts), Some(path)) = (entries.next(), entries.next()) {
@@ -89,6 +92,21 @@ impl Mirror {
             }
         }
         Ok(links)
+    }
+}
+
+/// A path as people read it: serde has no form for one that is not UTF-8.
+mod lossy_path {
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&path.to_string_lossy())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        String::deserialize(deserializer).map(PathBuf::from)
     }
 }
 

@@ -26,6 +26,7 @@ mod outbox;
 mod partial;
 mod process;
 mod promote;
+mod prompt;
 mod publish;
 mod refs;
 mod remote;
@@ -52,10 +53,10 @@ pub use config::{
 };
 pub use detect::{BrokenTool, DetectConfig, Detected, detect};
 pub use engine::{
-    AcpEngine, Activity, Again, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine,
-    DiskAllowance, Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit,
-    Judgement, Login, Memory, Pending, Permissions, Presence, Prices, RateLimit, Reply, Session, Target, TemplateError,
-    Tokens, Usage, WindowState, presences,
+    AcpEngine, Activity, Again, Allowance, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, DiskAllowance,
+    Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Login,
+    Pending, Permissions, Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens, Usage,
+    WindowState, presences,
 };
 pub use error::Error;
 pub use forge::{
@@ -73,6 +74,7 @@ pub use process::{
     ProcessMark, Program, Running, Source, StartError, hide_from_siblings, kill_leftovers,
 };
 pub use promote::{Acceptable, Promotion, SeenBranch};
+pub use prompt::{BaseBranch, Memory, Prompt, WorktreeState};
 pub use publish::{Committed, DiffSummary, Saved};
 pub use refs::{RefName, RefNames};
 pub use remote::{Remote, RemoteError};

@@ -77,16 +77,20 @@ impl Mirror {
     /// Saves committed, changed and untracked files to the run's wip ref. Safe while the agent still works. What was
     /// saved before and has not changed is not pushed again.
     pub async fn checkpoint(&self, worktree: &Worktree) -> Result<Saved, Error> {
-        self.save(worktree, worktree.last_saved()).await
+        self.save(worktree, self.snapshot(worktree).await?, worktree.last_saved()).await
     }
 
     /// Like [`Mirror::checkpoint`], although the remote should have it already.
     pub(crate) async fn checkpoint_anew(&self, worktree: &Worktree) -> Result<Saved, Error> {
-        self.save(worktree, None).await
+        self.save(worktree, self.snapshot(worktree).await?, None).await
     }
 
-    async fn save(&self, worktree: &Worktree, last: Option<LastSaved>) -> Result<Saved, Error> {
-        let mut snapshot = self.snapshot(worktree).await?;
+    /// Like [`Mirror::checkpoint_anew`], with all that is in the worktree: nothing else has it once the worktree is removed.
+    pub(crate) async fn checkpoint_all_files(&self, worktree: &Worktree) -> Result<Saved, Error> {
+        self.save(worktree, self.live_snapshot(worktree).await?, None).await
+    }
+
+    async fn save(&self, worktree: &Worktree, mut snapshot: Snapshot, last: Option<LastSaved>) -> Result<Saved, Error> {
         let left_out = std::mem::take(&mut snapshot.left_out);
         let pushed = self.save_snapshot(worktree, snapshot, last).await?;
         Ok(match pushed {
@@ -104,7 +108,7 @@ impl Mirror {
     ) -> Result<Option<Checkpoint>, Error> {
         let strays = self.stray_branches(worktree).await;
         let strays: Vec<CommitSha> = strays.into_iter().map(|stray| stray.sha).collect();
-        if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree && strays.is_empty() {
+        if snapshot.head == snapshot.fork && snapshot.tree == snapshot.fork_tree && strays.is_empty() {
             return Ok(None);
         }
         let run = worktree.run();
@@ -157,8 +161,8 @@ impl Mirror {
             return Ok(None);
         }
         let run = worktree.run();
-        let sha = if self.tells_what_is_for_us(worktree, snapshot).await? {
-            let parent = std::slice::from_ref(worktree.fork());
+        let sha = if self.tells_what_is_for_us(snapshot).await? {
+            let parent = std::slice::from_ref(&snapshot.fork);
             self.commit_tree(&snapshot.tree, parent, &with_trailers(message, run)).await?
         } else if snapshot.tree == snapshot.head_tree {
             let last = self.described(&snapshot.head).await?;
@@ -206,8 +210,8 @@ impl Mirror {
     }
 
     /// Whether some commit of the agent holds what is for the factory alone: then its commits become one without it.
-    async fn tells_what_is_for_us(&self, worktree: &Worktree, snapshot: &Snapshot) -> Result<bool, Error> {
-        let range = format!("{}..{}", worktree.fork(), snapshot.head);
+    async fn tells_what_is_for_us(&self, snapshot: &Snapshot) -> Result<bool, Error> {
+        let range = format!("{}..{}", snapshot.fork, snapshot.head);
         let touching = self
             .call("rev-list")
             .args(["--max-count=1", "--full-history", "--end-of-options", &range, "--"])

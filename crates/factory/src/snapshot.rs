@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::CommitSha;
+use serde::{Deserialize, Serialize};
 
 use crate::disk::copy_index;
 use crate::error::Error;
@@ -18,7 +19,7 @@ use crate::remote::Transport;
 use crate::workspace::{FOR_THE_FACTORY, Worktree};
 
 /// What a worktree holds at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     /// The agent's last commit, or where it started if its repository cannot be read or tells another history.
     pub(crate) head: CommitSha,
@@ -26,7 +27,9 @@ pub(crate) struct Snapshot {
     pub(crate) head_tree: CommitSha,
     /// The tree of all files, committed or not, but for those ignored.
     pub(crate) tree: CommitSha,
-    /// The tree that the work started from.
+    /// The commit of the base branch that the work builds upon: a later one than at the start if the agent merged it.
+    pub(crate) fork: CommitSha,
+    /// The tree of that commit.
     pub(crate) fork_tree: CommitSha,
     /// What is in none of these trees and yet may be work.
     pub(crate) left_out: Vec<LeftOut>,
@@ -43,18 +46,44 @@ const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 const UNTRACKED: [&str; 3] = ["--others", "--exclude-standard", "-z"];
 
 impl Mirror {
-    /// Takes the agent's commits into the mirror and its files into a tree. The worktree and its index stay untouched.
+    /// Takes a snapshot that stands for the worktree from here on: what commands write to it later is not part of the work.
+    pub(crate) async fn freeze(&self, worktree: &Worktree) -> Result<(), Error> {
+        let snapshot = self.snapshot(worktree).await?;
+        worktree.freeze(&snapshot)
+    }
+
+    /// The work in a worktree. A frozen one gives the snapshot that it was frozen with.
     pub(crate) async fn snapshot(&self, worktree: &Worktree) -> Result<Snapshot, Error> {
+        match worktree.frozen()? {
+            Some(frozen) => self.seal().map(|()| frozen),
+            None => self.live_snapshot(worktree).await,
+        }
+    }
+
+    /// Takes the agent's commits into the mirror and its files into a tree, whatever wrote them. The worktree and its index
+    /// stay untouched.
+    pub(crate) async fn live_snapshot(&self, worktree: &Worktree) -> Result<Snapshot, Error> {
         self.seal()?;
         let is_folder = fs::symlink_metadata(worktree.path()).is_ok_and(|found| found.is_dir());
         if !is_folder {
             return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
         }
         let head = self.adopt(worktree).await?;
-        let (tree, left_out) = self.tree_of_files(worktree, &head).await?;
+        let fork = self.fork_of(worktree, &head).await?;
+        let (tree, left_out) = self.tree_of_files(worktree, &head, &fork).await?;
         let head_tree = self.tree_of(&head).await?;
-        let fork_tree = self.tree_of(worktree.fork()).await?;
-        Ok(Snapshot { head, head_tree, tree, fork_tree, left_out })
+        let fork_tree = self.tree_of(&fork).await?;
+        Ok(Snapshot { head, head_tree, tree, fork, fork_tree, left_out })
+    }
+
+    /// The commit of the base branch that `head` builds upon.
+    pub(crate) async fn fork_of(&self, worktree: &Worktree, head: &CommitSha) -> Result<CommitSha, Error> {
+        let shared = self.call("merge-base").args([worktree.base_head().as_str(), head.as_str()]).object().await;
+        match shared {
+            Ok(fork) => Ok(fork),
+            Err(GitError::Failed { .. }) => Ok(worktree.fork().clone()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Notes which repositories lie in a worktree before its agent begins: what setup commands fetched is nobody's work.
@@ -93,7 +122,12 @@ impl Mirror {
         Ok(if related { head } else { worktree.start().clone() })
     }
 
-    async fn tree_of_files(&self, worktree: &Worktree, head: &CommitSha) -> Result<(CommitSha, Vec<LeftOut>), Error> {
+    async fn tree_of_files(
+        &self,
+        worktree: &Worktree,
+        head: &CommitSha,
+        fork: &CommitSha,
+    ) -> Result<(CommitSha, Vec<LeftOut>), Error> {
         let index = ScratchIndex::copied(worktree)?;
         let call = |verb| self.call_on_files(worktree, &index, verb);
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
@@ -113,11 +147,11 @@ impl Mirror {
         });
         call("update-index").args(["--add", "--remove", "--replace", "-z", "--stdin"]).stdin(paths).done().await?;
         for file in FOR_THE_FACTORY {
-            self.put_file_back(worktree, &index, file).await?;
+            self.put_file_back(worktree, &index, file, fork).await?;
         }
         // Looks at no file of the agent's, and may have to ask the remote for contents that the tree shall name.
         let tree = self.call("write-tree").index(index.path()).object().await?;
-        left_out.extend(self.own_repositories(worktree, &untracked, &tree).await?);
+        left_out.extend(self.own_repositories(worktree, &untracked, fork, &tree).await?);
         Ok((tree, left_out))
     }
 
@@ -135,8 +169,14 @@ impl Mirror {
 
     /// An agent that committed what is for the factory alone did so by mistake: the tree has what the base has, mostly
     /// nothing.
-    async fn put_file_back(&self, worktree: &Worktree, index: &ScratchIndex, file: &str) -> Result<(), Error> {
-        let at_fork = self.call("ls-tree").args(["-z", worktree.fork().as_str(), file]).output().await?;
+    async fn put_file_back(
+        &self,
+        worktree: &Worktree,
+        index: &ScratchIndex,
+        file: &str,
+        fork: &CommitSha,
+    ) -> Result<(), Error> {
+        let at_fork = self.call("ls-tree").args(["-z", fork.as_str(), file]).output().await?;
         let update = self.call_on_files(worktree, index, "update-index");
         if at_fork.is_empty() {
             return Ok(update.args(["--force-remove", file]).done().await?);

@@ -1,9 +1,9 @@
-//! Setup and verify commands: the job author's own program, run like the engine is [F5].
+//! Setup, prepare and verify commands: the job author's own program, run like the engine is [F5].
 
 use std::path::Path;
 use std::time::Duration;
 
-use domain::Evidence;
+use domain::{CommandStep, Evidence};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -39,11 +39,15 @@ pub async fn run_commands(
     bounds: &Bounds,
     cancel: &CancellationToken,
 ) -> CommandsVerdict {
-    Commands { lines: commands, dir, environment, launcher }.run(bounds, cancel, |_| ()).await
+    Commands { step: CommandStep::Verify, lines: commands, dir, environment, launcher }
+        .run(bounds, cancel, |_| ())
+        .await
 }
 
 /// Commands, where they run and how they are started.
 pub(crate) struct Commands<'a> {
+    /// What their evidence is shown as.
+    pub(crate) step: CommandStep,
     pub(crate) lines: &'a [String],
     pub(crate) dir: &'a Path,
     pub(crate) environment: &'a Environment,
@@ -70,11 +74,12 @@ impl Commands<'_> {
         hear: impl Fn(&str) + Sync,
     ) -> CommandsVerdict {
         let mut evidence = Vec::new();
-        let mut left = bounds.wall;
+        let (mut left, in_all) = (bounds.wall, bounds.wall);
         for command in self.lines {
             let bounds = Bounds { wall: left, ..bounds.clone() };
             begin(command);
-            let (shown, end) = self.run_one(command, bounds, cancel, &hear).await;
+            let (mut shown, end) = self.run_one(command, bounds, cancel, &hear).await;
+            shown.stopped = shown.stopped.or_else(|| stopped(end, in_all));
             left = left.saturating_sub(Duration::from_millis(shown.took_ms));
             evidence.push(shown);
             match end {
@@ -106,7 +111,9 @@ impl Commands<'_> {
             Err(error) => {
                 let output = format!("{error}: {}", error.source);
                 hear(&output);
-                return (Evidence { command: command.to_owned(), exit: None, output, took_ms: 0 }, End::Exited(-1));
+                let stopped = Some("it could not be started".to_owned());
+                let (step, command) = (self.step, command.to_owned());
+                return (Evidence { step, command, exit: None, stopped, output, took_ms: 0 }, End::Exited(-1));
             }
         };
         let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
@@ -117,7 +124,18 @@ impl Commands<'_> {
             End::TimedOut | End::FellSilent | End::Cancelled => None,
         };
         let took_ms = u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX);
-        (Evidence { command: command.to_owned(), exit, output, took_ms }, finished.end)
+        let (step, command) = (self.step, command.to_owned());
+        (Evidence { step, command, exit, stopped: None, output, took_ms }, finished.end)
+    }
+}
+
+/// Why a command was stopped, if it was. The limit is for all commands of a step together.
+fn stopped(end: End, in_all: Duration) -> Option<String> {
+    match end {
+        End::Exited(_) => None,
+        End::Cancelled => Some("the run was stopped".to_owned()),
+        End::TimedOut => Some(format!("the commands took longer than {in_all:?}, the limit `factory.limits.verify`")),
+        End::FellSilent => Some("it printed nothing for too long".to_owned()),
     }
 }
 
@@ -192,6 +210,7 @@ mod tests {
             exit: Some(0),
             output: "y".repeat(EVIDENCE_BYTES_MAX - 24),
             took_ms: 1,
+            ..Evidence::default()
         };
 
         let fitted = fit_for_one_report((0..40).map(talkative).collect());

@@ -19,6 +19,7 @@ use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
 use crate::run_key::RunKey;
+use crate::snapshot::Snapshot;
 use crate::state::{MirrorName, StateDir};
 
 /// The file that an agent may leave the pull request's text in. It is never committed.
@@ -56,6 +57,10 @@ struct Notes {
     v: u32,
     repo: RepoName,
     base: BranchName,
+    /// The head of the base branch when the worktree was made: what `origin/<base>` shows. Absent in notes of earlier
+    /// versions, whose worktrees show the fork there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base_head: Option<CommitSha>,
     /// Where the work left the base branch.
     fork: CommitSha,
     /// What was checked out, before the agent.
@@ -84,6 +89,9 @@ const LAST_SAVED: &str = "saved.json";
 
 /// Where it is written down what was there before the agent.
 const GIVEN: &str = "given";
+
+/// The snapshot of a worktree that commands may write to without changing the work.
+const FROZEN: &str = "frozen.json";
 
 /// Whoever has the lock of a desk reads one repository of this machine, which git gives up after less.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3 * 60);
@@ -125,6 +133,11 @@ impl Worktree {
     /// The commit of the base branch that the work builds upon.
     pub fn fork(&self) -> &CommitSha {
         &self.notes.fork
+    }
+
+    /// The commit that `origin/<base>` shows in the worktree.
+    pub fn base_head(&self) -> &CommitSha {
+        self.notes.base_head.as_ref().unwrap_or(&self.notes.fork)
     }
 
     /// The text that the agent proposes for its pull request, cut at `bytes_max`. Only an ordinary file holds one: neither
@@ -172,6 +185,22 @@ impl Worktree {
         let _ = replace_file(&self.desk.join(LAST_SAVED), &written);
     }
 
+    /// The snapshot that stands for the worktree since it was frozen.
+    pub(crate) fn frozen(&self) -> Result<Option<Snapshot>, Error> {
+        let path = self.desk.join(FROZEN);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Disk { doing: "read", path, source }),
+        }
+    }
+
+    pub(crate) fn freeze(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        let path = self.desk.join(FROZEN);
+        let written = serde_json::to_vec(snapshot).map_err(|error| Error::disk("write", &path)(error.into()))?;
+        replace_file(&path, &written).map_err(Error::disk("write", &path))
+    }
+
     /// The untracked names that were there before the agent, each with a NUL behind it.
     pub(crate) fn given(&self) -> Vec<u8> {
         fs::read(self.desk.join(GIVEN)).unwrap_or_default()
@@ -214,8 +243,8 @@ impl Mirror {
         let layout = self.layout(run, base, start).await?;
         let large_files = self.needs_large_files(&layout.content).await?;
         let (repo, base) = (self.repo.clone(), base.clone());
-        let identity = Some(self.identity().clone());
-        let notes = Notes { v: 1, repo, base, fork: layout.fork, start: layout.head, large_files, identity };
+        let (base_head, identity) = (Some(layout.base_head), Some(self.identity().clone()));
+        let notes = Notes { v: 1, repo, base, base_head, fork: layout.fork, start: layout.head, large_files, identity };
         let state = &self.host.state;
         let worktree = Worktree { run, path: state.worktree(run), desk: state.desk(run), notes };
         for folder in [&worktree.path, &worktree.desk] {
@@ -255,7 +284,11 @@ impl Mirror {
         };
         let shared = self.call("merge-base").args([base_head.as_str(), head.as_str()]).object().await;
         let fork = shared.unwrap_or_else(|_| head.clone());
-        Ok(Layout { head, content, fork })
+        if self.is_partial() && fork != base_head {
+            // The agent cannot fetch: what a merge of the base branch needs has to be here. It works without until it merges.
+            let _ = self.diff(&fork, &base_head).await;
+        }
+        Ok(Layout { base_head, head, content, fork })
     }
 
     /// Fills the folder, and keeps on the desk the index that knows these very files.
@@ -283,7 +316,7 @@ impl Mirror {
             ("objects/info/alternates".to_owned(), format!("{}\n", objects.display())),
             ("info/exclude".to_owned(), FOR_THE_FACTORY.map(|file| format!("/{file}\n")).concat()),
             (branch.as_str().to_owned(), format!("{head}\n")),
-            (format!("refs/remotes/origin/{}", base.short()), format!("{}\n", worktree.fork())),
+            (format!("refs/remotes/origin/{}", base.short()), format!("{}\n", worktree.base_head())),
         ];
         for (name, text) in files {
             let path = repository.join(name);
@@ -319,6 +352,8 @@ impl Mirror {
 }
 
 struct Layout {
+    /// What the base branch shows.
+    base_head: CommitSha,
     /// What the agent's branch shows.
     head: CommitSha,
     /// Whose files are checked out.

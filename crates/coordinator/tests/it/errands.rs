@@ -407,7 +407,7 @@ async fn work_is_verified_only_if_verify_commands_ran() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let with_verify = "---\ntitle: Mend the gate\nrepo: notes\nverify: [make test]\n---\nIt squeaks.\n";
-    let proof = Evidence { command: "make test".to_owned(), exit: Some(0), output: String::new(), took_ms: 1 };
+    let proof = Evidence { command: "make test".to_owned(), exit: Some(0), took_ms: 1, ..Evidence::default() };
     let mut verified = Vec::new();
     for (body, evidence) in [(IN_REPO, vec![]), (with_verify, vec![]), (with_verify, vec![proof])] {
         let job = fleet.submit(body).await;
@@ -418,4 +418,60 @@ async fn work_is_verified_only_if_verify_commands_ran() {
     }
 
     assert_eq!(verified, [false, false, true]);
+}
+
+fn conflict() -> ErrandOutcome {
+    let conflict = MergeConflict { base: "main".parse().unwrap(), base_sha: sha(9), files: vec!["a.md".to_owned()] };
+    ErrandOutcome::Impossible { message: conflict.to_string(), conflict: Some(conflict) }
+}
+
+#[tokio::test]
+async fn a_conflict_starts_one_rework_round_and_then_needs_an_operator() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = promoted(&fleet, &mac).await;
+    fleet.act(job, Action::Ship).await.unwrap();
+    fleet.dispatch().await;
+    let (grip, _) = take_errand(&fleet, &mac, job).await;
+
+    let answer = mac.promote(&fleet, grip, conflict()).await.unwrap();
+    assert_eq!(answer.stage, StageName::Queued);
+    fleet.dispatch().await;
+    let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+    let accepted = mac.accept(&fleet, &claim).await.unwrap();
+    let told = accepted.assignment.conflict.unwrap();
+    assert_eq!((told.base_sha, told.files, accepted.assignment.changes), (sha(9), vec!["a.md".to_owned()], None));
+    let grip = Grip { job, epoch: accepted.lease_epoch };
+    mac.start(&fleet, grip).await.unwrap();
+    let order = mac.complete(&fleet, grip, Some(sha(2))).await.unwrap().promote.unwrap();
+    let promoted = Grip { job, epoch: order.lease_epoch };
+    mac.promote(&fleet, promoted, ErrandOutcome::Done).await.unwrap();
+
+    fleet.dispatch().await;
+    let (grip, order) = take_errand(&fleet, &mac, job).await;
+    assert_eq!((order.kind, order.sha), (ErrandKind::Ship, sha(2)), "the merge is requested again");
+    let answer = mac.promote(&fleet, grip, conflict()).await.unwrap();
+
+    assert_eq!(answer.stage, StageName::Testing);
+    assert_eq!(fleet.count(job, EventKind::ChangesRequested).await, 1);
+    let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    assert_eq!(items.iter().map(|alert| alert.code).collect::<Vec<_>>(), [AlertCode::MergeFailed]);
+}
+
+#[tokio::test]
+async fn a_requeue_after_a_conflict_passes_the_conflict_on() {
+    let fleet = Fleet::warm(lasting().with(|settings| settings.conflict_rounds_max = 0)).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = promoted(&fleet, &mac).await;
+    fleet.act(job, Action::Ship).await.unwrap();
+    fleet.dispatch().await;
+    let (grip, _) = take_errand(&fleet, &mac, job).await;
+    assert_eq!(mac.promote(&fleet, grip, conflict()).await.unwrap().stage, StageName::Testing);
+
+    fleet.act(job, Action::Requeue).await.unwrap();
+
+    fleet.dispatch().await;
+    let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+    let told = mac.accept(&fleet, &claim).await.unwrap().assignment;
+    assert_eq!((told.conflict.is_some(), told.changes), (true, None));
 }

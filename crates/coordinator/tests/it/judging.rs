@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{Again, FailureReason, Insights, RunOutcome, Spent, StageName};
+use domain::{Again, FailureReason, Insights, RunEnd, RunOutcome, Spent, StageName};
 use protocol::{Action, ActionRequest, Alert, AlertCode, AskWork, FailWork, Failed, Held, Holding, Progress};
 
 use super::{lasting, quick};
@@ -19,6 +19,7 @@ async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<Faile
         checkpoint: None,
         insights: Insights::default(),
         evidence: Vec::new(),
+        no_changes: false,
     };
     fleet.coordinator.fail(&mac.who, grip.job, &request).await
 }
@@ -65,7 +66,35 @@ async fn a_question_parks_the_job_and_its_answer_reaches_the_next_run() {
     fleet.dispatch().await;
     let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
     let told = mac.accept(&fleet, &claim).await.unwrap().assignment.answer;
-    assert_eq!(told.as_deref(), Some("You asked: Which database?\n\nThe answer: Postgres."));
+    assert_eq!(told.as_deref(), Some("Question: Which database?\n\nAnswer: Postgres."));
+}
+
+#[tokio::test]
+async fn a_requeue_passes_the_operators_message_and_the_failure_on() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    for is_cancelled in [false, true] {
+        let job = fleet.submit(PLAIN).await;
+        let grip = mac.build(&fleet, job).await;
+        match is_cancelled {
+            true => drop(fleet.act(job, Action::Cancel).await.unwrap()),
+            false => drop(fail_for_good(&fleet, &mac, grip).await.unwrap()),
+        }
+        assert_eq!(fleet.stage(job).await, StageName::Failed);
+
+        let message = Some("Use the other tool.".to_owned());
+        let request = ActionRequest { message: message.clone(), ..ActionRequest::default() };
+        fleet.coordinator.act(&fleet.admin, job, Action::Requeue, request).await.unwrap();
+        fleet.dispatch().await;
+
+        let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
+        let told = mac.accept(&fleet, &claim).await.unwrap().assignment;
+        let end = match is_cancelled {
+            true => RunEnd::Cancelled { message: None },
+            false => RunEnd::EngineFailed { message: "it was not allowed to use Bash (make)".to_owned() },
+        };
+        assert_eq!((told.message, told.previous_run.map(|previous| previous.end)), (message, Some(end)));
+    }
 }
 
 #[tokio::test]

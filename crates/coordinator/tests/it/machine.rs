@@ -280,6 +280,7 @@ impl Machine {
             checkpoint: None,
             insights: domain::Insights::default(),
             evidence: Vec::new(),
+            no_changes: false,
         };
         let failed = fleet.coordinator.fail(&self.who, grip.job, &request).await?;
         self.let_go(grip);

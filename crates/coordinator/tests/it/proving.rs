@@ -26,8 +26,13 @@ async fn everything_that_backs_a_run_is_told_in_one_answer() {
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;
     let grip = mac.build(&fleet, job).await;
-    let verify =
-        Evidence { command: "make test".to_owned(), exit: Some(0), output: "12 passed\n".to_owned(), took_ms: 5 };
+    let verify = Evidence {
+        command: "make test".to_owned(),
+        exit: Some(0),
+        output: "12 passed\n".to_owned(),
+        took_ms: 5,
+        ..Evidence::default()
+    };
     let insights = Insights { cost_usd: Some(0.25), files: Some(1), ..Insights::default() };
 
     fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "+first\n")).await.unwrap();

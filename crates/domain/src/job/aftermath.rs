@@ -9,9 +9,10 @@ use crate::lease::Lease;
 use crate::merge_conflict::MergeConflict;
 use crate::merge_failure::FailedErrand;
 use crate::names::EngineName;
+use crate::previous_run::{PreviousRun, RunEnd};
 use crate::reason::FailureReason;
 use crate::retry::Verdict;
-use crate::run::{Insights, Run, RunOutcome};
+use crate::run::{CommandStep, Insights, Run, RunOutcome};
 use crate::stage::{Account, Completion, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, Unaccepted};
 use crate::time::Timestamp;
 use crate::usage_window::UsageWindow;
@@ -64,9 +65,13 @@ impl Job {
             E::Reaped { .. } => {
                 self.state.lost_leases += 1;
                 self.state.avoid = before.holder().cloned();
+                self.remember_end(RunEnd::LeaseExpired);
                 self.end_run(RunOutcome::LeaseLost, None, at);
             }
-            E::Preempted { .. } => self.end_run(RunOutcome::Preempted, None, at),
+            E::Preempted { .. } => {
+                self.remember_end(RunEnd::Preempted);
+                self.end_run(RunOutcome::Preempted, None, at);
+            }
             E::ErrandDone { .. } => self.errand_done(at),
             E::ErrandFailed { message, retry_at, conflict, .. } => {
                 self.state.avoid = before.holder().cloned();
@@ -78,22 +83,26 @@ impl Job {
             E::ErrandExpired { .. } => self.state.avoid = before.asked().cloned(),
             E::Cancelled { message } => {
                 self.state.message.clone_from(message);
+                self.remember_decision(RunEnd::Cancelled { message: message.clone() });
                 self.end_run(RunOutcome::Cancelled, message.clone(), at);
             }
             E::ChangesRequested { message } | E::Rejected { message } | E::Merged { message, .. } => {
-                if matches!(event, E::ChangesRequested { .. }) {
-                    self.state.changes.clone_from(message);
+                match event {
+                    E::ChangesRequested { .. } => self.state.changes.clone_from(message),
+                    E::Rejected { .. } => self.remember_decision(RunEnd::Rejected { message: message.clone() }),
+                    _ => {}
                 }
                 self.state.message.clone_from(message);
                 self.end_run(RunOutcome::Completed, None, at);
             }
-            E::Requeued { checkpoint } => self.start_over(*checkpoint),
+            E::Requeued { checkpoint, message } => self.start_over(*checkpoint, message.as_deref()),
             // Nobody waits for an answer to what the message asked.
             E::Unblocked => {
                 self.state.message = None;
                 self.state.failed_dependency = None;
             }
             E::ShipRequested => {
+                self.state.ship_after_rework = false;
                 self.state.merge_failed = false;
                 self.state.conflict = None;
                 self.state.failed_errand = None;
@@ -111,6 +120,7 @@ impl Job {
         let is_at_work = matches!(self.state.stage.name(), StageName::Queued) && before.lease.is_some();
         if is_at_work {
             self.state.message = Some("the store was put back from a backup: the work begins again".to_owned());
+            self.remember_end(RunEnd::Restored);
             self.end_run(RunOutcome::Restored, None, at);
         }
     }
@@ -128,7 +138,7 @@ impl Job {
     #[must_use]
     pub fn with_answer(mut self, answer: &str) -> Self {
         if let Stage::Blocked { on: Obstacle::Question(question) } = &self.state.stage {
-            self.state.answer = Some(format!("You asked: {question}\n\nThe answer: {answer}"));
+            self.state.answer = Some(format!("Question: {question}\n\nAnswer: {answer}"));
         }
         self
     }
@@ -163,6 +173,7 @@ impl Job {
         self.state.message = Some(question.to_owned());
         self.state.answer = None;
         self.charge_run(account);
+        self.remember_end(RunEnd::Asked { question: question.to_owned() });
         self.end_run(RunOutcome::Asked, Some(question.to_owned()), at);
     }
 
@@ -172,6 +183,7 @@ impl Job {
         self.state.message = Some(window.to_string());
         self.state.releases += 1;
         self.charge_run(account);
+        self.remember_end(RunEnd::QuotaExhausted { message: window.to_string() });
         self.end_run(RunOutcome::QuotaWindow, Some(message), at);
     }
 
@@ -180,6 +192,7 @@ impl Job {
             run.insights = insights.clone();
         }
         self.state.message = message.map(str::to_owned);
+        self.remember_end(RunEnd::Released { message: message.map(str::to_owned) });
         self.end_run(RunOutcome::Released, message.map(str::to_owned), at);
     }
 
@@ -192,16 +205,19 @@ impl Job {
             run.evidence.clone_from(&completion.evidence);
             run.message.clone_from(&completion.message);
         }
+        self.remember_end(RunEnd::Completed);
         self.state.completed.clone_from(&completion.sha);
         self.state.completed_epoch = self.state.run.as_ref().map(|run| run.epoch);
         self.state.completed_by = self.state.run.as_ref().map(|run| run.factory.clone());
         self.state.request_text.clone_from(&completion.request_text);
         self.state.changes = None;
         self.state.answer = None;
+        self.state.operator_message = None;
         self.state.merge_failed = false;
         self.state.conflict = None;
         self.state.failed_errand = None;
-        self.state.verified = Some(!self.submission.spec.verify.is_empty() && !completion.evidence.is_empty());
+        let ran = completion.evidence.iter().any(|one| one.step == CommandStep::Verify);
+        self.state.verified = Some(!self.submission.spec.verify.is_empty() && ran);
         if let Some(checkpoint) = &completion.checkpoint {
             self.state.checkpoint = Some(checkpoint.clone());
         }
@@ -219,6 +235,7 @@ impl Job {
     fn fail_run(&mut self, reason: FailureReason, account: &Account, at: Timestamp) {
         self.state.message.clone_from(&account.message);
         self.charge_run(account);
+        self.remember_end(RunEnd::of_failure(reason, account));
         self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
     }
 
@@ -265,7 +282,35 @@ impl Job {
         }
     }
 
-    fn start_over(&mut self, checkpoint: KeepCheckpoint) {
+    /// Keeps how the run ends for the agent of the next one. A run whose engine was never started is no news to an agent.
+    fn remember_end(&mut self, end: RunEnd) {
+        let Some(run) = &self.state.run else { return };
+        if run.started_at.is_none() && !end.implies_engine() {
+            return;
+        }
+        let (n, factory, engine) = (run.n, run.factory.clone(), run.engine.clone());
+        self.state.previous_run = Some(PreviousRun { n, factory, engine, end, work_discarded: false });
+    }
+
+    /// An operator's decision ends the run that is going on, or is about the completed work of the last one.
+    fn remember_decision(&mut self, end: RunEnd) {
+        match &mut self.state.previous_run {
+            Some(previous) if previous.end == RunEnd::Completed => previous.end = end,
+            _ => self.remember_end(end),
+        }
+    }
+
+    /// The next run starts from the base branch, where no conflict with it is left.
+    pub(super) fn discard_work(&mut self) {
+        self.state.checkpoint = None;
+        self.state.conflict = None;
+        if let Some(previous) = &mut self.state.previous_run {
+            previous.work_discarded = true;
+        }
+        self.shape = self.shape().key();
+    }
+
+    fn start_over(&mut self, checkpoint: KeepCheckpoint, message: Option<&str>) {
         self.state.attempts = 0;
         self.state.lost_leases = 0;
         self.state.unaccepted = 0;
@@ -277,8 +322,13 @@ impl Job {
         self.state.failed_errand = None;
         self.state.dismissed = false;
         self.state.feedback.begin_again();
+        self.state.conflict_rounds = 0;
+        self.state.ship_after_rework = false;
+        if let Some(message) = message {
+            self.state.operator_message = Some(message.to_owned());
+        }
         if checkpoint == KeepCheckpoint::Drop {
-            self.state.checkpoint = None;
+            self.discard_work();
         }
     }
 
@@ -375,7 +425,10 @@ impl Job {
             E::ChangesRequested { message } => (EventKind::ChangesRequested, json!({ "message": message })),
             E::Rejected { message } => (EventKind::Rejected, json!({ "message": message })),
             E::Cancelled { message } => (EventKind::Cancelled, json!({ "message": message })),
-            E::Requeued { .. } => (EventKind::Requeued, none),
+            E::Requeued { message: None, checkpoint: KeepCheckpoint::Keep } => (EventKind::Requeued, none),
+            E::Requeued { message, checkpoint } => {
+                (EventKind::Requeued, json!({ "message": message, "fresh": *checkpoint == KeepCheckpoint::Drop }))
+            }
             E::Restored { generation } => {
                 (EventKind::Restored, json!({ "generation": generation, "factoryId": before.asked() }))
             }

@@ -42,10 +42,23 @@ impl Job {
         self
     }
 
-    /// A person has looked at it: its pull request may send it back as often as at first.
+    /// Starts a rework round for the merge conflict that the job's last merge ended with. The merge is requested again once
+    /// the rework is completed.
+    pub fn reworked_for_conflict(self, message: String, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
+        let mut job = self.apply(StageEvent::ChangesRequested { message: Some(message) }, at, by)?;
+        // The conflict itself is what has to be changed.
+        job.state.changes = None;
+        job.state.conflict_rounds += 1;
+        job.state.ship_after_rework = true;
+        Ok(job)
+    }
+
+    /// An operator acted on it: its pull request and merge conflicts may send it back as often as at first.
     #[must_use]
     pub fn with_new_rounds(mut self) -> Self {
         self.state.feedback.begin_again();
+        self.state.conflict_rounds = 0;
+        self.state.ship_after_rework = false;
         self
     }
 }

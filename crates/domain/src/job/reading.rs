@@ -8,6 +8,7 @@ use crate::job_label::JobLabel;
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
 use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, FactoryId, ProductId, RepoIdentity};
+use crate::previous_run::PreviousRun;
 use crate::pull_request::PullRequest;
 use crate::run::{Run, Spent};
 use crate::shape::{Shape, ShapeKey};
@@ -160,6 +161,26 @@ impl Job {
     /// What has to be changed about the completed work.
     pub fn changes(&self) -> Option<&str> {
         self.state.changes.as_deref()
+    }
+
+    /// How its last run with an engine ended.
+    pub fn previous_run(&self) -> Option<&PreviousRun> {
+        self.state.previous_run.as_ref()
+    }
+
+    /// An operator's message for the next run, until the work is completed.
+    pub fn operator_message(&self) -> Option<&str> {
+        self.state.operator_message.as_deref()
+    }
+
+    /// Rework rounds that merge conflicts have started since an operator last acted on the job.
+    pub fn conflict_rounds(&self) -> u32 {
+        self.state.conflict_rounds
+    }
+
+    /// Whether the merge is requested again once the rework after a conflict is completed.
+    pub fn ships_after_rework(&self) -> bool {
+        self.state.ship_after_rework
     }
 
     /// The question that its last run asked and what a person answered, until the work is done.

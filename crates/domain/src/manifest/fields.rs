@@ -153,14 +153,18 @@ pub(super) static FIELDS: &[Field] = &[
         || word_schema(&KINDS),
     ),
     value(
+        "prepare",
+        "Commands that run after the agent and before the commit, such as formatters and generators: a list, or a single one. What they change is committed with the work.",
+        "[npm run format]",
+        |form, node| form.spec.prepare = commands(form, node),
+        commands_schema,
+    ),
+    value(
         "verify",
-        "Commands that must succeed before the work counts as done: a list, or a single one.",
+        "Commands that must succeed before the work counts as done: a list, or a single one. They run on the committed work; what they write is not committed.",
         "[npm test, npm run lint]",
-        verify,
-        || {
-            let command = json!({"type": "string", "minLength": 1});
-            json!({"oneOf": [command, list_schema(ITEMS_MAX, &command)]})
-        },
+        |form, node| form.spec.verify = commands(form, node),
+        commands_schema,
     ),
     value(
         "allowEmpty",
@@ -278,11 +282,16 @@ fn engine(form: &mut Form, node: &Node) {
     }
 }
 
-fn verify(form: &mut Form, node: &Node) {
-    form.spec.verify = match node.value {
+fn commands(form: &mut Form, node: &Node) -> Vec<String> {
+    match node.value {
         Value::List(_) => form.list(node, ITEMS_MAX, Form::command),
         _ => form.command(node).into_iter().collect(),
-    };
+    }
+}
+
+fn commands_schema() -> Json {
+    let command = json!({"type": "string", "minLength": 1});
+    json!({"oneOf": [command, list_schema(ITEMS_MAX, &command)]})
 }
 
 fn line_schema(chars_max: usize) -> Json {

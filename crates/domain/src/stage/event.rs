@@ -41,10 +41,12 @@ pub struct Completion {
 pub struct Account {
     /// What it cost and changed.
     pub insights: Insights,
-    /// What backs it: the verify command that failed.
+    /// What backs it: the command that failed.
     pub evidence: Vec<Evidence>,
     /// Why, in words for people.
     pub message: Option<String>,
+    /// Whether the agent finished without changing any file.
+    pub no_changes: bool,
 }
 
 /// How an offer ended without a lease.
@@ -113,8 +115,8 @@ pub enum StageEvent {
     Rejected { message: Option<String> },
     /// A person stops it.
     Cancelled { message: Option<String> },
-    /// A person sends it round again.
-    Requeued { checkpoint: KeepCheckpoint },
+    /// An operator requeues it, with a message for the agent.
+    Requeued { checkpoint: KeepCheckpoint, message: Option<String> },
     /// The store was put back from a backup: holder and offer are of a future that is lost.
     Restored { generation: Generation },
 }

@@ -4,6 +4,7 @@ mod aftermath;
 mod feedback;
 mod fence;
 mod grid;
+mod previous;
 mod property;
 mod restoring;
 mod sample;

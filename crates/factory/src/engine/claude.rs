@@ -14,9 +14,10 @@ use domain::EngineName;
 
 use super::bench::{self, Bench};
 use super::room::{Carried, Grows, Refreshes, Room, session_of};
-use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session};
+use super::{Engine, EngineError, EngineRequest, Login, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
+use crate::prompt::Memory;
 use crate::run_key::RunKey;
 use session::ClaudeSession;
 use standing::{PROVIDERS, Signs};
@@ -179,8 +180,9 @@ mod tests {
     use domain::{Clock, Epoch};
 
     use super::*;
-    use crate::engine::{Allowance, Beginning, Prices};
+    use crate::engine::{Allowance, Prices};
     use crate::process::Launcher;
+    use crate::prompt::Prompt;
 
     fn arguments(config: &EngineConfig, allowance: Allowance) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
@@ -199,11 +201,10 @@ mod tests {
             epoch: Epoch(4),
             attempt: 1,
             title: "x".to_owned(),
-            prompt: "do it".to_owned(),
+            prompt: Prompt::of_task("do it"),
             model: Some("--yolo".to_owned()),
             session: Some("unknown-here".to_owned()),
             worktree: folder.path().to_owned(),
-            beginning: Beginning::Fresh,
             allowance,
         };
 

@@ -15,9 +15,10 @@ use domain::{EngineName, Insights, JobId};
 use super::bench::{self, Bench};
 use super::room::{Carried, Grows, Refreshes, Room};
 use super::stream::one_line;
-use super::{Engine, EngineError, EngineRequest, Login, Memory, Presence, Session, Tokens};
+use super::{Engine, EngineError, EngineRequest, Login, Presence, Session, Tokens};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
+use crate::prompt::Memory;
 use crate::run_key::RunKey;
 use rollout::Rollout;
 use session::CodexSession;
@@ -207,8 +208,9 @@ mod tests {
     use domain::{Clock, Epoch};
 
     use super::*;
-    use crate::engine::{Allowance, Beginning, Prices};
+    use crate::engine::{Allowance, Prices};
     use crate::process::Launcher;
+    use crate::prompt::Prompt;
 
     #[test]
     fn a_thread_that_is_on_this_host_is_resumed_and_another_is_not() {
@@ -229,11 +231,10 @@ mod tests {
             epoch: Epoch(4),
             attempt: 1,
             title: "x".to_owned(),
-            prompt: "do it".to_owned(),
+            prompt: Prompt::of_task("do it"),
             model: None,
             session: Some("t-1".to_owned()),
             worktree: "/w".into(),
-            beginning: Beginning::SavedWork,
             allowance: Allowance::default(),
         };
         let threads = folder.path().join("codex").join(request.job.to_string()).join("sessions/2026/11/16");

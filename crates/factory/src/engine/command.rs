@@ -14,6 +14,7 @@ use super::{
 use crate::config::EngineConfig;
 use crate::detect::find_program;
 use crate::process::{Environment, Line, Program, exit_words};
+use crate::prompt::Memory;
 use crate::run_key::RunKey;
 
 /// Runs a configured command line for each job.
@@ -111,7 +112,7 @@ impl Engine for CommandEngine {
             argv: self.argv.iter().map(|pieces| pieces.iter().map(fill).collect()).collect(),
             dir: request.worktree.clone(),
             environment: self.environment.clone().of_run(run, request.attempt),
-            stdin: request.prompt.clone().into_bytes(),
+            stdin: request.prompt_with(Memory::New).into_bytes(),
         };
         let session = CommandSession {
             retryable: self.retryable.clone(),
@@ -229,7 +230,8 @@ mod tests {
     use domain::Epoch;
 
     use super::*;
-    use crate::engine::{Allowance, Beginning};
+    use crate::engine::Allowance;
+    use crate::prompt::Prompt;
 
     fn engine(argv: &[&str]) -> CommandEngine {
         let argv: Vec<String> = argv.iter().map(|arg| (*arg).to_owned()).collect();
@@ -244,11 +246,10 @@ mod tests {
             epoch: Epoch(4),
             attempt: 2,
             title: title.to_owned(),
-            prompt: "do it".to_owned(),
+            prompt: Prompt::of_task("do it"),
             model: None,
             session: None,
             worktree: "/w".into(),
-            beginning: Beginning::Fresh,
             allowance: Allowance::default(),
         }
     }
@@ -262,7 +263,7 @@ mod tests {
         let expected =
             ["tool", "--run=0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a/4", "/w", "{\"a\": 1}", "fix; rm -rf {epoch}"];
         assert_eq!(program.argv, expected.map(OsString::from));
-        assert_eq!(program.stdin, b"do it");
+        assert_eq!(program.stdin, request("x").prompt_with(Memory::New).into_bytes());
     }
 
     #[test]

@@ -19,10 +19,11 @@ use super::resets::reset_time;
 use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
 use super::{
-    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Memory, Pending, Presence, Reply, Session,
+    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Pending, Presence, Reply, Session,
 };
 use crate::config::EngineConfig;
 use crate::process::{Environment, Line, Program, signal_name};
+use crate::prompt::Memory;
 use crate::run_key::RunKey;
 use trajectory::Trajectory;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{Epoch, JobId};
 
 use crate::config::Limits;
-use crate::workspace::QUESTION;
+use crate::prompt::{Memory, Prompt};
 
 /// What an engine is asked to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,65 +19,22 @@ pub struct EngineRequest {
     pub attempt: u32,
     /// The job's title.
     pub title: String,
-    /// The prompt.
-    pub prompt: String,
+    /// What the prompt depends on.
+    pub prompt: Prompt,
     /// The model, if the job asks for one.
     pub model: Option<String>,
     /// The engine's own session to resume, if there is one. It may not be known on this host.
     pub session: Option<String>,
     /// Where it works.
     pub worktree: PathBuf,
-    /// What the worktree holds when it begins.
-    pub beginning: Beginning,
     /// What it may use up.
     pub allowance: Allowance,
 }
 
-/// What a worktree holds before the engine's first word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beginning {
-    /// What the base branch holds.
-    Fresh,
-    /// What an earlier run of the job had done when it was interrupted.
-    SavedWork,
-}
-
-/// Whether an engine remembers what it did before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
-    /// The conversation goes on.
-    Resumed,
-    /// It begins anew.
-    New,
-}
-
 impl EngineRequest {
-    /// What the agent is told: the prompt, before it where the work stands, and behind it how to ask a person.
+    /// What the agent is told.
     pub fn prompt_with(&self, memory: Memory) -> String {
-        let standing = match (self.beginning, memory) {
-            (Beginning::Fresh, Memory::New) => return self.with_a_way_to_ask(&self.prompt),
-            (Beginning::Fresh, Memory::Resumed) => {
-                "You worked on this job before. The worktree is a new one, without what you did. Begin again."
-            }
-            (Beginning::SavedWork, Memory::Resumed) => {
-                "You worked on this job before and were interrupted. The worktree holds your work as you left it, \
-                 perhaps under another path. Carry on where you were."
-            }
-            (Beginning::SavedWork, Memory::New) => {
-                "An earlier attempt at this job was interrupted. The worktree holds its work, partly uncommitted: look at \
-                 `git log` and `git status` first, keep what is good, and finish the rest."
-            }
-        };
-        self.with_a_way_to_ask(&format!("{standing}\n\nThe job:\n\n{}", self.prompt))
-    }
-
-    fn with_a_way_to_ask(&self, prompt: &str) -> String {
-        format!(
-            "{}\n\n---\n\nIf you cannot go on without a decision of a person, write the question to the file `{QUESTION}` in \
-             `{}` and stop.\n",
-            prompt.trim_end(),
-            self.worktree.display()
-        )
+        self.prompt.text(memory, &self.worktree)
     }
 }
 

@@ -104,9 +104,10 @@ fn evidence(evidenced: &Evidenced<'_>) -> String {
     for one in evidenced.verified {
         let mark = if one.exit == Some(0) { "✅" } else { "❌" };
         let took = Duration::from_millis(one.took_ms);
-        text.push_str(&format!("- {mark} `{}` in {took:.1?}\n", one.command.replace(['`', '\n'], " ")));
+        let step = if one.step.is_verify() { "" } else { "prepare: " };
+        text.push_str(&format!("- {mark} {step}`{}` in {took:.1?}\n", one.command.replace(['`', '\n'], " ")));
     }
-    if evidenced.verified.is_empty() {
+    if !evidenced.verified.iter().any(|one| one.step.is_verify()) {
         text.push_str("- nothing was asked to be verified\n");
     }
     text.push_str(&format!("- {}\n", figures(evidenced.insights)));
@@ -158,7 +159,13 @@ mod tests {
     }
 
     fn verified(output: &str) -> Vec<Evidence> {
-        vec![Evidence { command: "make test".to_owned(), exit: Some(0), output: output.to_owned(), took_ms: 1_500 }]
+        vec![Evidence {
+            command: "make test".to_owned(),
+            exit: Some(0),
+            output: output.to_owned(),
+            took_ms: 1_500,
+            ..Evidence::default()
+        }]
     }
 
     #[test]

@@ -147,11 +147,11 @@ impl Gc {
             return Ok(Holdings::Nothing);
         };
         let Some(mirror) = self.mirror_of(&worktree) else { return Ok(Holdings::Unknown) };
-        let snapshot = mirror.snapshot(&worktree).await?;
+        let snapshot = mirror.live_snapshot(&worktree).await?;
         if let Some(left) = snapshot.left_out.into_iter().next() {
             return Ok(Holdings::Unsavable(left));
         }
-        if snapshot.head == *worktree.fork() && snapshot.tree == snapshot.fork_tree {
+        if snapshot.head == snapshot.fork && snapshot.tree == snapshot.fork_tree {
             return Ok(Holdings::Nothing);
         }
         for name in [self.host.refs.run(run), self.host.refs.wip(run)] {
@@ -169,7 +169,7 @@ impl Gc {
         let Some(mirror) = self.mirror_of(&worktree) else {
             return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
         };
-        match mirror.checkpoint_anew(&worktree).await? {
+        match mirror.checkpoint_all_files(&worktree).await? {
             Saved::Pushed(_) | Saved::NothingToSave => Ok(()),
             Saved::InPart { left_out, .. } => {
                 left_out.into_iter().next().map_or(Ok(()), |left| Err(Error::OnlyHere(left)))

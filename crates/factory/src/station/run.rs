@@ -33,6 +33,7 @@ pub(super) use crate::error::chain;
 use crate::left_out::LeftOut;
 use crate::mirror::Mirror;
 use crate::process::{Launcher, LeaseWatch};
+use crate::prompt::WorktreeState;
 use crate::run_key::RunKey;
 use crate::runs::RunRecord;
 use crate::workspace::Worktree;
@@ -112,6 +113,8 @@ impl Run {
 /// Where a run works.
 struct Place {
     dir: PathBuf,
+    /// What it holds before the engine starts.
+    state: WorktreeState,
     /// Starts programs that find the run's caches.
     launcher: Launcher,
     repo: Option<(Mirror, RepoConfig, Worktree)>,
@@ -122,7 +125,7 @@ enum Verdict {
     /// The work is done and verified.
     Done { sha: Option<CommitSha>, insights: Insights, evidence: Vec<Evidence>, handover: Handover },
     /// It failed.
-    Failed { reason: FailureReason, again: Again, message: String, insights: Insights, evidence: Vec<Evidence> },
+    Failed { failure: Failure, insights: Insights, evidence: Vec<Evidence> },
     /// A usage window of its engine's credential is used up: nobody failed [B1].
     Quota { engine: EngineName, credential: String, window: UsedUp, insights: Insights },
     /// The agent wants to know something from a person [B6].
@@ -131,6 +134,21 @@ enum Verdict {
     NotHere { message: String, insights: Insights },
     /// It was stopped.
     Stopped,
+}
+
+/// Why a run failed.
+struct Failure {
+    reason: FailureReason,
+    again: Again,
+    message: String,
+    /// The agent finished without changing any file.
+    no_changes: bool,
+}
+
+impl Failure {
+    fn new(reason: FailureReason, again: Again, message: String) -> Self {
+        Self { reason, again, message, no_changes: false }
+    }
 }
 
 /// What completed work leaves for those who go on with it.
@@ -270,9 +288,7 @@ impl Station {
                 insights: building::spent_nothing_more(run.record.insights.clone()),
             },
             trouble => Verdict::Failed {
-                reason: trouble.reason(),
-                again: trouble.again(),
-                message: chain(&trouble),
+                failure: Failure::new(trouble.reason(), trouble.again(), chain(&trouble)),
                 insights: run.record.insights.clone(),
                 evidence: Vec::new(),
             },

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use ambient::ManualClock;
 use domain::{Clock, FailureReason, Insights, Timestamp};
 use factory::{
-    AcpEngine, Again, Allowance, Beginning, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest,
-    EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Line, Permissions, Reply, Session, Source, Target,
+    AcpEngine, Again, Allowance, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest, EngineRun,
+    EngineRunEnd, Exit, Judgement, Launcher, Line, Memory, Permissions, Prompt, Reply, Session, Source, Target,
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -46,11 +46,10 @@ impl Place {
             epoch: run(3).epoch,
             attempt: 1,
             title: "x".to_owned(),
-            prompt: "write a haiku".to_owned(),
+            prompt: Prompt::of_task("write a haiku"),
             model: None,
             session: session.map(str::to_owned),
             worktree: self.tree(),
-            beginning: Beginning::Fresh,
             allowance: Allowance::default(),
         }
     }
@@ -177,7 +176,7 @@ async fn a_session_is_resumed_and_only_what_this_run_cost_is_counted() {
     assert_eq!(events.first(), Some(&EngineEvent::SessionStarted { session: "s-0".to_owned() }));
     assert!(!events.contains(&EngineEvent::Message { text: "What I said before.".to_owned() }), "{events:?}");
     assert_eq!(end.insights.cost_usd, Some(0.25));
-    assert!(place.read("prompt").unwrap().contains("You worked on this job before"), "{:?}", place.read("prompt"));
+    assert_eq!(place.read("prompt"), Some(place.request(None).prompt_with(Memory::Resumed)));
 }
 
 #[tokio::test]
@@ -189,8 +188,7 @@ async fn a_session_that_the_agent_does_not_know_begins_anew() {
 
     assert_eq!(end.judgement, Judgement::EndedWell);
     assert_eq!(events.first(), Some(&EngineEvent::SessionStarted { session: "s-1".to_owned() }));
-    let prompt = place.read("prompt").unwrap();
-    assert!(prompt.starts_with("write a haiku\n"), "{prompt}");
+    assert_eq!(place.read("prompt"), Some(place.request(None).prompt_with(Memory::New)));
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use domain::{FailureReason, Insights};
 use factory::{
-    Again, Allowance, Beginning, Bench, DevinEngine, Engine, EngineConfig, EngineEvent, EngineOutput, EngineRequest,
-    EngineRun, EngineRunEnd, Judgement, Login, Presence, Prices,
+    Again, Allowance, Bench, DevinEngine, Engine, EngineConfig, EngineEvent, EngineOutput, EngineRequest, EngineRun,
+    EngineRunEnd, Judgement, Login, Presence, Prices, Prompt,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -72,11 +72,10 @@ impl Place {
             epoch: run(3).epoch,
             attempt: 1,
             title: "x".to_owned(),
-            prompt: "write a haiku".to_owned(),
+            prompt: Prompt::of_task("write a haiku"),
             model: Some("swe".to_owned()),
             session: session.map(str::to_owned),
             worktree: self.path("tree"),
-            beginning: Beginning::Fresh,
             allowance: Allowance::default(),
         };
         let run = EngineRun::start(&self.engine(), &request, &guarded(), roomy()).unwrap();

@@ -10,8 +10,8 @@ use std::time::Duration;
 use ambient::ManualClock;
 use domain::{Capability, EngineName, FailureReason};
 use factory::{
-    Again, Allowance, Beginning, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest,
-    EngineRun, EngineRunEnd, Environment, EnvironmentConfig, Judgement, Launcher, RepoConfig, detect,
+    Again, Allowance, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun,
+    EngineRunEnd, Environment, EnvironmentConfig, Judgement, Launcher, Memory, Prompt, RepoConfig, detect,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -34,11 +34,10 @@ fn request(worktree: &Path, title: &str) -> EngineRequest {
         epoch: run(3).epoch,
         attempt: 2,
         title: title.to_owned(),
-        prompt: "write a haiku\n".to_owned(),
+        prompt: Prompt::of_task("write a haiku\n"),
         model: None,
         session: None,
         worktree: worktree.to_owned(),
-        beginning: Beginning::Fresh,
         allowance: Allowance::default(),
     }
 }
@@ -68,7 +67,8 @@ async fn an_engine_reads_its_prompt_works_in_its_worktree_and_ends_well() {
     let (end, _) = play(&engine, &request(worktree.path(), "A haiku")).await;
 
     assert_eq!(end.judgement, Judgement::EndedWell);
-    assert_eq!(fs::read_to_string(worktree.path().join("prompt.txt")).unwrap(), "write a haiku\n");
+    let prompt = request(worktree.path(), "A haiku").prompt_with(Memory::New);
+    assert_eq!(fs::read_to_string(worktree.path().join("prompt.txt")).unwrap(), prompt);
     let names = fs::read_to_string(worktree.path().join("names.txt")).unwrap();
     assert_eq!(names, format!("small:A haiku {} 3 2\n", job()));
     assert!(end.insights.engine_ms.is_some());

@@ -10,9 +10,9 @@ use ambient::ManualClock;
 use async_trait::async_trait;
 use domain::{EngineName, FailureReason, Insights};
 use factory::{
-    Again, Allowance, Beginning, Bench, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine,
-    EngineConfig, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement,
-    Launcher, Limits, Line, Login, Memory, Pending, Presence, Prices, Program, Read, Reads, Reply, Session, Source,
+    Again, Allowance, Bench, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine, EngineConfig,
+    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Limits,
+    Line, Login, Memory, Pending, Presence, Prices, Program, Prompt, Read, Reads, Reply, Session, Source,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -83,11 +83,10 @@ impl Play {
             epoch: run(3).epoch,
             attempt: 1,
             title: "x".to_owned(),
-            prompt: "do it\n".to_owned(),
+            prompt: Prompt::of_task("do it\n"),
             model: None,
             session: None,
             worktree: self.folder.path().to_owned(),
-            beginning: Beginning::Fresh,
             allowance,
         }
     }
@@ -376,7 +375,7 @@ impl Engine for Talker {
             argv: vec![self.program.clone().into()],
             dir: request.worktree.clone(),
             environment: environment(),
-            stdin: request.prompt.clone().into_bytes(),
+            stdin: request.prompt_with(Memory::New).into_bytes(),
         };
         Ok((program, Box::new(Talk::default())))
     }

@@ -15,6 +15,7 @@ mod locks;
 mod mirrors;
 mod processes;
 mod promotion;
+mod prompts;
 mod publishing;
 mod records;
 mod shipping;

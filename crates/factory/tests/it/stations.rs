@@ -20,6 +20,7 @@ mod polling;
 mod preempting;
 mod promoting;
 mod remotes;
+mod reworking;
 mod sandboxing;
 mod seeing;
 mod toolchains;

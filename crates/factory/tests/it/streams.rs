@@ -10,8 +10,8 @@ use std::sync::Arc;
 use ambient::ManualClock;
 use domain::{Clock, Insights};
 use factory::{
-    Activity, Allowance, Beginning, Bench, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineEvent, EngineOutput,
-    EngineRequest, Environment, Exit, Launcher, Line, Price, Prices, Source,
+    Activity, Allowance, Bench, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineEvent, EngineOutput,
+    EngineRequest, Environment, Exit, Launcher, Line, Price, Prices, Prompt, Source,
 };
 
 use crate::golden;
@@ -123,11 +123,10 @@ fn request() -> EngineRequest {
         epoch: run(3).epoch,
         attempt: 1,
         title: "x".to_owned(),
-        prompt: "do it".to_owned(),
+        prompt: Prompt::of_task("do it"),
         model: None,
         session: None,
         worktree: "/w".into(),
-        beginning: Beginning::Fresh,
         allowance: Allowance { usd: Some(0.0005), ..Allowance::default() },
     }
 }

@@ -215,3 +215,25 @@ async fn a_submodule_that_would_run_something_or_leave_its_place_is_refused() {
         crate::hostile::no_canary(&forge.path(""));
     }
 }
+
+#[tokio::test]
+async fn a_resumed_worktree_of_a_partial_mirror_can_merge_the_base_branch() {
+    let forge = Forge::new();
+    let (mirror, worktree) = forge.worktree_of_a_partial_mirror(&forge.host("first"), run(1)).await;
+    fs::write(worktree.path().join("ours.txt"), "ours\n").unwrap();
+    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    forge.commit("main", "readme.md", "hello, world\n");
+    let moved = forge.commit("main", "theirs.txt", "theirs\n");
+    let (mirror, _) = forge.worktree_of_a_partial_mirror(&forge.host("second"), run(2)).await;
+
+    let worktree = mirror.create(run(3), &main(), &Start::Checkpoint(saved)).await.unwrap();
+
+    assert_eq!(
+        (worktree.base_head(), git(worktree.path(), &["rev-parse", "origin/main"])),
+        (&moved, moved.to_string())
+    );
+    assert_ne!(worktree.fork(), &moved);
+    git(worktree.path(), &["merge", "--quiet", "origin/main"]);
+    let read = |file: &str| fs::read_to_string(worktree.path().join(file)).unwrap();
+    assert_eq!((read("readme.md"), read("ours.txt")), ("hello, world\n".to_owned(), "ours\n".to_owned()));
+}

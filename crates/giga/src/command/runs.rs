@@ -107,11 +107,11 @@ fn verified(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure
     for proof in &evidence.verify {
         let (word, tint) = match proof.exit {
             Some(0) => ("passed".to_owned(), Tint::Good),
-            Some(code) => (format!("failed with {code}"), Tint::Bad),
-            None => ("was stopped".to_owned(), Tint::Bad),
+            _ => (format!("failed, {}", clean(&proof.ended())), Tint::Bad),
         };
         let word = out.palette().paint(&word, tint);
-        out.line(&format!("\n$ {}  {word} after {} ms", clean(&proof.command), proof.took_ms))?;
+        let step = if proof.step.is_verify() { "" } else { "prepare: " };
+        out.line(&format!("\n$ {step}{}  {word} after {} ms", clean(&proof.command), proof.took_ms))?;
         let lines: Vec<&str> = proof.output.lines().collect();
         for line in lines.iter().skip(lines.len().saturating_sub(OUTPUT_LINES_SHOWN)) {
             out.line(&format!("  {}", clean(line)))?;

@@ -50,6 +50,8 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) look_every: Setting<Span>,
     /// How often a pull request may send its job back.
     pub(crate) feedback_rounds_max: Setting<u32>,
+    /// Rework rounds that merge conflicts may start.
+    pub(crate) conflict_rounds_max: Setting<u32>,
     /// A file with what GitHub signs its messages with.
     pub(crate) github_webhook_secret_file: Setting<Option<PathBuf>>,
     /// How long a job waits before that is worth an alert.
@@ -117,6 +119,9 @@ impl CoordinatorConfig {
         let rounds = Ask::new("coordinator.feedback_rounds_max")
             .env(&["GIGA_FEEDBACK_ROUNDS_MAX"])
             .file(file.feedback_rounds_max);
+        let conflicts = Ask::new("coordinator.conflict_rounds_max")
+            .env(&["GIGA_CONFLICT_ROUNDS_MAX"])
+            .file(file.conflict_rounds_max);
         let webhook = Ask::new("coordinator.github_webhook_secret_file")
             .env(&["GIGA_GITHUB_WEBHOOK_SECRET_FILE"])
             .file(resolver.placed(file.github_webhook_secret_file));
@@ -140,6 +145,7 @@ impl CoordinatorConfig {
             errand_within: resolver.setting(errand_within, || Span(default.errand_within))?,
             look_every: resolver.setting(look_every, || Span(default.look_every))?,
             feedback_rounds_max: resolver.setting(rounds, || default.feedback_rounds_max)?,
+            conflict_rounds_max: resolver.setting(conflicts, || default.conflict_rounds_max)?,
             github_webhook_secret_file: resolver.optional(webhook)?,
             starving_after: resolver.setting(starving, || Span(default.starving_after))?,
             sweep_every: resolver.setting(sweep, || Span(default.sweep_every))?,
@@ -167,6 +173,7 @@ impl CoordinatorConfig {
             errand_within: self.errand_within.value.0,
             look_every: self.look_every.value.0,
             feedback_rounds_max: self.feedback_rounds_max.value,
+            conflict_rounds_max: self.conflict_rounds_max.value,
             starving_after: self.starving_after.value.0,
             sweep_every: self.sweep_every.value.0,
             token_overlap: self.token_overlap.value.0,

@@ -68,6 +68,7 @@ pub(super) struct Coordinator {
     pub(super) errand_within: Option<Spanned<Span>>,
     pub(super) look_every: Option<Spanned<Span>>,
     pub(super) feedback_rounds_max: Option<Spanned<u32>>,
+    pub(super) conflict_rounds_max: Option<Spanned<u32>>,
     pub(super) github_webhook_secret_file: Option<Spanned<PathBuf>>,
     pub(super) starving_after: Option<Spanned<Span>>,
     pub(super) sweep_every: Option<Spanned<Span>>,

@@ -54,7 +54,7 @@ fn the_file_of_the_working_directory_comes_before_that_of_the_platform() {
 #[test]
 fn the_forge_is_listed_by_its_kind_and_place_and_never_with_its_token() {
     let machine = Machine::new();
-    let text = "[coordinator]\nlook_every = \"1m\"\nfeedback_rounds_max = 5\n\
+    let text = "[coordinator]\nlook_every = \"1m\"\nfeedback_rounds_max = 5\nconflict_rounds_max = 0\n\
                 [factory.forge]\nkind = \"github\"\napi = \"https://forge.example/api/v3\"\ntoken_env = \"FORGE_TOKEN\"\n\
                 slugs = { notes = \"acme/notes\" }\n\
                 [factory.forge.repos.notes]\ndraft = true\nmethod = \"squash\"\nbranch = \"agents/{id}\"\n";
@@ -65,6 +65,7 @@ fn the_forge_is_listed_by_its_kind_and_place_and_never_with_its_token() {
     assert_eq!(setting(&ran, "factory.forge").0, "github at https://forge.example/api/v3");
     assert_eq!(setting(&ran, "coordinator.look_every"), pair("1m", "giga.toml:2"));
     assert_eq!(setting(&ran, "coordinator.feedback_rounds_max"), pair("5", "giga.toml:3"));
+    assert_eq!(setting(&ran, "coordinator.conflict_rounds_max"), pair("0", "giga.toml:4"));
     assert!(!ran.stdout.contains("ghp_canary"), "{ran:?}");
 }
 

@@ -2,7 +2,7 @@
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, FactoryId, InstanceId,
-    JobId, ProductId, PullRequest, RepoName, Spec, Spent,
+    JobId, MergeConflict, PreviousRun, ProductId, PullRequest, RepoName, Spec, Spent,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -111,6 +111,15 @@ pub struct Assignment {
     /// The question that an earlier run asked, and a person's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+    /// The merge conflict that the work has to be reworked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<MergeConflict>,
+    /// An operator's message for this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How the last run with an engine ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_run: Option<PreviousRun>,
     /// The branch or merge to make instead of work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<PromoteOrder>,

@@ -121,9 +121,12 @@ pub struct FailWork {
     /// What it cost.
     #[serde(default)]
     pub insights: Insights,
-    /// What backs it: the verify command that failed.
+    /// What backs it: the command that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
+    /// Whether the agent finished without changing any file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_changes: bool,
 }
 
 /// The coordinator's answer to a failure: it alone decides what follows.

@@ -72,6 +72,7 @@ async fn every_variant_is_written_as_its_schema_says() {
         checkpoint: checkpoint.clone(),
         insights: insights(),
         evidence: vec![],
+        no_changes: false,
     };
     let quota = QuotaWork {
         lease_epoch: epoch,

@@ -26,6 +26,7 @@ async fn each_operation_has_the_outcome_that_its_own_route_would_give() {
         checkpoint: None,
         insights: Default::default(),
         evidence: vec![],
+        no_changes: false,
     };
     let accept = Accept {
         job_id: unknown,

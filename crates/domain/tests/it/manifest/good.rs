@@ -24,6 +24,7 @@ deps:
 depsMode: any
 onDepFailure: fail
 kind: composite
+prepare: npm run format
 verify:
   - npm test
   - |
@@ -68,6 +69,7 @@ fn every_supported_key_reaches_the_spec() {
             deps_mode: DepsMode::Any,
             on_dep_failure: OnDepFailure::Fail,
             kind: Kind::Composite,
+            prepare: vec!["npm run format".into()],
             verify: vec!["npm test".into(), "npm run lint\nnpm run build".into()],
             allow_empty: true,
             review: None,

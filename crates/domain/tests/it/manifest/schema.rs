@@ -7,7 +7,7 @@ use crate::golden;
 use crate::manifest::texts;
 
 /// Every key of the specification, nested ones by path.
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 29] = [
     "title",
     "product",
     "repo",
@@ -28,6 +28,7 @@ const KEYS: [&str; 28] = [
     "onDepFailure",
     "kind",
     "verify",
+    "prepare",
     "allowEmpty",
     "review",
     "retry",

@@ -112,8 +112,8 @@ fn a_requeue_resets_the_counters_and_keeps_the_checkpoint_unless_asked_otherwise
     let job = then(job, event);
     assert_eq!((counters(&job), job.checkpoint()), ((1, 0, 0), saved.as_ref()));
 
-    let kept = then(job.clone(), StageEvent::Requeued { checkpoint: KeepCheckpoint::Keep });
-    let dropped = then(job, StageEvent::Requeued { checkpoint: KeepCheckpoint::Drop });
+    let kept = then(job.clone(), StageEvent::Requeued { checkpoint: KeepCheckpoint::Keep, message: None });
+    let dropped = then(job, StageEvent::Requeued { checkpoint: KeepCheckpoint::Drop, message: None });
 
     assert_eq!((counters(&kept), kept.checkpoint(), kept.avoid()), ((0, 0, 0), saved.as_ref(), None));
     assert_eq!((counters(&dropped), dropped.checkpoint()), ((0, 0, 0), None));
@@ -155,7 +155,7 @@ fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts
     let shown = |spent: Spent| (spent.cost_usd, spent.tokens);
     assert_eq!(shown(job.spent_of_budget()), spent(1.0, 200));
     let job = then(job, StageEvent::Cancelled { message: None });
-    let job = then(job, StageEvent::Requeued { checkpoint: KeepCheckpoint::Keep });
+    let job = then(job, StageEvent::Requeued { checkpoint: KeepCheckpoint::Keep, message: None });
     assert_eq!(shown(job.spent_of_budget()), spent(0.0, 0));
     assert_eq!(shown(job.spent()), spent(1.0, 200), "the money is gone all the same");
 }
@@ -259,10 +259,19 @@ fn a_promotion_that_expired_or_failed_prefers_another_factory() {
 fn a_failed_run_keeps_what_it_cost_and_what_it_showed() {
     let job = building(queued());
     let insights = Insights { cost_usd: Some(0.25), turns: Some(3), ..Insights::default() };
-    let evidence =
-        vec![Evidence { command: "make check".to_owned(), exit: Some(2), output: "no".to_owned(), took_ms: 5 }];
-    let account =
-        Account { insights: insights.clone(), evidence: evidence.clone(), message: Some("it broke".to_owned()) };
+    let evidence = vec![Evidence {
+        command: "make check".to_owned(),
+        exit: Some(2),
+        output: "no".to_owned(),
+        took_ms: 5,
+        ..Evidence::default()
+    }];
+    let account = Account {
+        insights: insights.clone(),
+        evidence: evidence.clone(),
+        message: Some("it broke".to_owned()),
+        no_changes: false,
+    };
     let reason = FailureReason::VerifyFailed;
     let event = StageEvent::AttemptFailed { holder: holder(&job), reason, account, verdict: RETRY };
 

@@ -89,7 +89,7 @@ fn row_28_a_job_that_ended_is_lifted_and_stays_where_it_is() {
     let message = dead.message().map(str::to_owned);
 
     let lifted = restored(dead);
-    let again = then(lifted.clone(), StageEvent::Requeued { checkpoint: domain::KeepCheckpoint::Keep });
+    let again = then(lifted.clone(), StageEvent::Requeued { checkpoint: domain::KeepCheckpoint::Keep, message: None });
     let regranted = assigned(again);
 
     assert_eq!(lifted.stage().name(), StageName::DeadLetter);
@@ -217,7 +217,7 @@ fn live(job: Job, generation: Generation, choice: usize, next: &str, now: Timest
     // A job that has ended starts over, or most of a history would be silence.
     match job.stage().name() {
         StageName::Failed | StageName::DeadLetter => {
-            let requeued = StageEvent::Requeued { checkpoint: domain::KeepCheckpoint::Keep };
+            let requeued = StageEvent::Requeued { checkpoint: domain::KeepCheckpoint::Keep, message: None };
             job.apply(requeued, now, Actor::Coordinator).unwrap()
         }
         _ => job,

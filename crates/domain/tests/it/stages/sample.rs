@@ -229,7 +229,7 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("changes requested", E::ChangesRequested { message: None }),
         ("rejected", E::Rejected { message: None }),
         ("cancelled", E::Cancelled { message: None }),
-        ("requeued", E::Requeued { checkpoint: KeepCheckpoint::Keep }),
+        ("requeued", E::Requeued { checkpoint: KeepCheckpoint::Keep, message: None }),
         ("restored", E::Restored { generation: Generation(job.generation().0 + 1) }),
     ]
 }

@@ -16,8 +16,9 @@ use super::answering::Answering;
 use super::updates::Updates;
 use super::wire::{self, Heard, Params};
 use crate::engine::phrases::{says_no_credit, says_outage, says_unknown_model, says_usage_limit};
-use crate::engine::{EngineEvent, EngineRequest, Exit, Judgement, Memory, Pending, Reply, Session};
+use crate::engine::{EngineEvent, EngineRequest, Exit, Judgement, Pending, Reply, Session};
 use crate::process::{Line, Source, exit_words};
+use crate::prompt::Memory;
 
 /// One run of an agent that speaks the protocol.
 pub(super) struct AcpSession {

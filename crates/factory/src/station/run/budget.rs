@@ -64,6 +64,9 @@ mod tests {
             checkpoint: None,
             changes: None,
             answer: None,
+            conflict: None,
+            message: None,
+            previous_run: None,
             errand: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Again, Capability, CommitSha, EngineName, FailureReason, Insights, Timestamp};
+use domain::{Again, Capability, CommandStep, CommitSha, EngineName, Evidence, FailureReason, Insights, Timestamp};
 use fail::fail_point;
 use protocol::{Assignment, Patch, StartWork, WorkOperation};
 use tokio::sync::mpsc;
@@ -17,11 +17,9 @@ use super::super::logins::marks;
 use super::super::reports::Answered;
 use super::asking;
 use super::budget::{budget_left, left_uncounted};
-use super::rework::prompt_of;
-use super::{Place, Run, Trouble, UsedUp, Verdict};
+use super::{Failure, Place, Run, Trouble, UsedUp, Verdict};
 use crate::engine::{
-    Activity, Allowance, Beginning, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd,
-    Judgement,
+    Activity, Allowance, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd, Judgement,
 };
 use crate::process::{Bounds, Reach};
 use crate::publish::Saved;
@@ -63,8 +61,8 @@ impl Station {
             }
             Judgement::Stopped => return Ok(Verdict::Stopped),
             Judgement::Failed { reason, again, message } => {
-                let (insights, evidence) = (end.insights, Vec::new());
-                return Ok(Verdict::Failed { reason, again, message, insights, evidence });
+                let (failure, evidence) = (Failure::new(reason, again, message), Vec::new());
+                return Ok(Verdict::Failed { failure, insights: end.insights, evidence });
             }
             Judgement::Asked { question } => return Ok(Verdict::Asked { question, insights: end.insights }),
             Judgement::SignedOut { message } => {
@@ -94,17 +92,28 @@ impl Station {
         run.record.guard = None;
         self.ledger.remember(&run.record).await;
         fail_point!("factory::engine_ended", |_| Err(Trouble::Stopped));
-        let evidence = match self.verify(run, place).await {
+        self.prove(run, place, end.insights).await
+    }
+
+    /// The prepare commands, the commit, the verify commands on that commit, and the push [F5].
+    async fn prove(self: &Arc<Self>, run: &mut Run, place: &Place, insights: Insights) -> Result<Verdict, Trouble> {
+        let prepared = match self.run_commands(run, place, CommandStep::Prepare).await {
             CommandsVerdict::Passed(evidence) => evidence,
             CommandsVerdict::Cancelled(_) => return Ok(Verdict::Stopped),
-            CommandsVerdict::Failed(evidence) => {
-                let last = evidence.last().map(|last| format!("`{}` failed", last.command)).unwrap_or_default();
-                let last = run.with_refusals(last);
-                let (reason, again) = (FailureReason::VerifyFailed, Again::Worthwhile);
-                return Ok(Verdict::Failed { reason, again, message: last, insights: end.insights, evidence });
-            }
+            CommandsVerdict::Failed(evidence) => return Ok(command_failed(run, insights, evidence)),
         };
-        self.publish(run, place, end.insights, evidence).await
+        let work = self.commit_work(run, place).await?;
+        if let Some(failure) = work.failure(run) {
+            return Ok(Verdict::Failed { failure, insights, evidence: prepared });
+        }
+        match self.run_commands(run, place, CommandStep::Verify).await {
+            CommandsVerdict::Passed(verified) => {
+                let evidence = [prepared, verified].concat();
+                self.publish(run, place, work, insights, evidence).await
+            }
+            CommandsVerdict::Cancelled(_) => Ok(Verdict::Stopped),
+            CommandsVerdict::Failed(verified) => Ok(command_failed(run, insights, [prepared, verified].concat())),
+        }
     }
 
     pub(super) async fn run_engine(
@@ -236,11 +245,10 @@ impl Station {
             epoch: run.key.epoch,
             attempt: attempts + 1,
             title: spec.title.clone(),
-            prompt: prompt_of(&run.assignment),
+            prompt: self.prompt(run, place),
             model: spec.model_for(engine).map(str::to_owned),
             session: session.and_then(|session| own_session(engine, session)),
             worktree: place.dir.clone(),
-            beginning: if checkpoint.is_some() { Beginning::SavedWork } else { Beginning::Fresh },
             allowance,
         })
     }
@@ -291,6 +299,14 @@ impl Station {
         let until = resets_at.unwrap_or_else(|| self.clock.now().after(WINDOW_UNKNOWN));
         self.windows.lock().insert(credential.to_owned(), until);
     }
+}
+
+/// The last command of the evidence failed.
+fn command_failed(run: &Run, insights: Insights, evidence: Vec<Evidence>) -> Verdict {
+    let told = |last: &Evidence| format!("{} command `{}` failed: {}", last.step.name(), last.command, last.ended());
+    let message = run.with_refusals(evidence.last().map(told).unwrap_or_default());
+    let failure = Failure::new(FailureReason::VerifyFailed, Again::Worthwhile, message);
+    Verdict::Failed { failure, insights, evidence }
 }
 
 /// What a login that is not taken has cost where nobody says otherwise, and an engine that did not begin: nothing.

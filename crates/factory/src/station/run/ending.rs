@@ -9,7 +9,7 @@ use super::super::holding::StopCause;
 use super::super::logs::LAST_LINES_MAX;
 use super::super::recovery::quarantined;
 use super::super::reports::{self, Answered};
-use super::{Place, Run, Trouble, Verdict};
+use super::{Failure, Place, Run, Trouble, Verdict};
 use crate::error::Error;
 use crate::publish::Saved;
 
@@ -36,12 +36,13 @@ impl Station {
                 }
                 answered
             }
-            Verdict::Failed { reason, again, message, insights, evidence } => {
+            Verdict::Failed { failure: Failure { reason, again, message, no_changes }, insights, evidence } => {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
                 self.note_left_branches(&mut run, place.as_ref(), checkpoint.as_ref()).await;
                 self.gather_unfinished(&mut run, place.as_ref(), checkpoint.as_ref()).await;
                 let (lease_epoch, message) = (run.key.epoch, run.with_left_branches(Some(message)));
-                let request = FailWork { lease_epoch, reason, again, message, checkpoint, insights, evidence };
+                let request =
+                    FailWork { lease_epoch, reason, again, message, checkpoint, insights, evidence, no_changes };
                 self.report_end(&mut run, reports::fail(job, request)).await
             }
             Verdict::Asked { question, insights } => {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use domain::RepoName;
+use domain::{CommandStep, RepoName};
 use fail::fail_point;
 use tracing::warn;
 
@@ -14,6 +14,7 @@ use crate::config::{EnvironmentConfig, RepoConfig};
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::process::{Bounds, Launcher, Reach};
+use crate::prompt::{BaseBranch, WorktreeState};
 use crate::run_key::RunKey;
 use crate::toolchains;
 use crate::verify::{Commands, CommandsVerdict};
@@ -33,12 +34,12 @@ impl Station {
         let Some(repo) = run.assignment.repo.clone() else {
             let dir = self.host.scratch(run.key)?;
             let launcher = self.launcher_at_home(run)?.reaching([(dir.clone(), Reach::Everything)]);
-            return Ok(Place { dir, launcher, repo: None });
+            return Ok(Place { dir, state: WorktreeState::Empty, launcher, repo: None });
         };
         let (mirror, config) = self.mirror(&repo)?;
         self.check_repository(&mirror, run.assignment.checkpoint.as_ref())?;
         run.log_writer = Some(self.take_log(run));
-        let worktree = self.patiently(run, &mirror, || self.check_out(run, &repo, &mirror, &config)).await?;
+        let (worktree, state) = self.patiently(run, &mirror, || self.check_out(run, &repo, &mirror, &config)).await?;
         run.record.worktree = Some(worktree.path().to_owned());
         self.ledger.remember(&run.record).await;
         fail_point!("factory::prepared", |_| Err(Trouble::Stopped));
@@ -52,7 +53,7 @@ impl Station {
         if !config.setup.is_empty() {
             mirror.remember_given(&worktree).await?;
         }
-        Ok(Place { dir: worktree.path().to_owned(), launcher, repo: Some((mirror, config, worktree)) })
+        Ok(Place { dir: worktree.path().to_owned(), state, launcher, repo: Some((mirror, config, worktree)) })
     }
 
     pub(super) async fn check_out(
@@ -61,7 +62,7 @@ impl Station {
         repo: &RepoName,
         mirror: &Mirror,
         config: &RepoConfig,
-    ) -> Result<Worktree, Trouble> {
+    ) -> Result<(Worktree, WorktreeState), Trouble> {
         self.refresh(mirror, config).await?;
         let base = run.assignment.base.as_ref().unwrap_or(&config.base);
         let start = match &run.assignment.checkpoint {
@@ -73,11 +74,21 @@ impl Station {
             mirror.fetch_ref(&self.host.refs.run(RunKey { job: run.key.job, epoch: saved.epoch })).await?;
         }
         match mirror.create(run.key, base, &start).await {
-            Ok(worktree) => Ok(worktree),
+            Ok(worktree) => {
+                let base = base_of(&worktree);
+                let state = match start {
+                    Start::Base => WorktreeState::New(base),
+                    Start::Checkpoint(_) => WorktreeState::Saved(base),
+                    Start::Commit(_) => WorktreeState::Completed(base),
+                };
+                Ok((worktree, state))
+            }
             Err(Error::NoSuchCommit { .. }) if start != Start::Base => {
                 // A checkpoint that is gone must not strand the job: the work starts over.
                 warn!(job.id = %run.key.job, "The checkpoint of job {} is gone from `{repo}`, starting over", self.titles.label(run.key.job));
-                Ok(mirror.create(run.key, base, &Start::Base).await?)
+                let worktree = mirror.create(run.key, base, &Start::Base).await?;
+                let state = WorktreeState::New(base_of(&worktree));
+                Ok((worktree, state))
             }
             Err(error) => Err(error.into()),
         }
@@ -135,7 +146,8 @@ impl Station {
         let environment = self.environment.clone().of_run(run.key, run.assignment.attempts + 1);
         let bounds = Bounds::commands(&self.settings.limits);
         let log = self.take_log(run);
-        let commands = Commands { lines: &config.setup, dir: worktree.path(), environment: &environment, launcher };
+        let (lines, dir) = (&config.setup, worktree.path());
+        let commands = Commands { step: CommandStep::Prepare, lines, dir, environment: &environment, launcher };
         let verdict = commands.run(&bounds, &run.stop, |line| log.push(line)).await;
         run.log_writer = Some(log);
         match verdict {
@@ -152,6 +164,10 @@ impl Station {
             }
         }
     }
+}
+
+fn base_of(worktree: &Worktree) -> BaseBranch {
+    BaseBranch { name: worktree.base().clone(), sha: worktree.base_head().clone() }
 }
 
 /// Whether an output says that something is not allowed, in the words of the system, of node or of `sudo`.

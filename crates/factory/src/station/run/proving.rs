@@ -1,15 +1,15 @@
-//! After the engine: the proof, the commit and the push under the run's own ref.
+//! After the engine: prepare commands, the commit, verify commands and the push under the run's own ref.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Again, Checkpoint, CommitSha, Evidence, FailureReason, Insights};
+use domain::{Again, Checkpoint, CommandStep, CommitSha, Evidence, FailureReason, Insights, RunEnd};
 use fail::fail_point;
 use protocol::{Assignment, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, LeftBranch};
 use tracing::warn;
 
 use super::super::Station;
-use super::{Handover, Place, Run, Trouble, Verdict};
+use super::{Failure, Handover, Place, Run, Trouble, Verdict};
 use crate::changes::Patch;
 use crate::forge::{Evidenced, request_text};
 use crate::left_out::LeftOut;
@@ -33,63 +33,81 @@ const EVIDENCE_PATIENCE: Duration = Duration::from_mins(1);
 const EVIDENCE_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 impl Station {
-    /// Runs the job's verify commands, with their output in the run's log.
-    pub(super) async fn verify(self: &Arc<Self>, run: &mut Run, place: &Place) -> CommandsVerdict {
-        if run.assignment.spec.verify.is_empty() {
+    /// Runs the job's prepare or verify commands, with their output in the run's log.
+    pub(super) async fn run_commands(
+        self: &Arc<Self>,
+        run: &mut Run,
+        place: &Place,
+        step: CommandStep,
+    ) -> CommandsVerdict {
+        let lines = match step {
+            CommandStep::Prepare => run.assignment.spec.prepare.clone(),
+            CommandStep::Verify => run.assignment.spec.verify.clone(),
+        };
+        if lines.is_empty() {
             return CommandsVerdict::Passed(Vec::new());
         }
         let environment = self.environment.clone().of_run(run.key, run.assignment.attempts + 1);
         let bounds = Bounds::commands(&self.settings.limits);
         let log = self.take_log(run);
-        let lines = &run.assignment.spec.verify;
-        let commands = Commands { lines, dir: &place.dir, environment: &environment, launcher: &place.launcher };
-        let begin = |command: &str| log.push(&self.turn_to(run, &format!("verify: {command}")));
+        let (lines, dir) = (&lines, &place.dir);
+        let commands = Commands { step, lines, dir, environment: &environment, launcher: &place.launcher };
+        let begin = |command: &str| log.push(&self.turn_to(run, &format!("{}: {command}", step.name())));
         let verdict = commands.run_announced(&bounds, &run.stop, begin, |line| log.push(line)).await;
         run.log_writer = Some(log);
         verdict
     }
 
-    /// Commits and pushes the run's own ref. Nothing else moves before the coordinator said so.
+    /// Commits what the agent and the prepare commands left. From here on nothing that is written to the worktree is part of
+    /// the work, also not of what is saved of it.
+    pub(super) async fn commit_work(&self, run: &mut Run, place: &Place) -> Result<Work, Trouble> {
+        let Some((mirror, _, worktree)) = &place.repo else { return Ok(Work::NoRepository) };
+        let title = run.assignment.spec.title.clone();
+        // A partial mirror may have to ask for what a commit names.
+        let commit = || async {
+            mirror.freeze(worktree).await?;
+            Ok(mirror.commit_all(worktree, &title).await?)
+        };
+        Ok(match self.patiently(run, mirror, commit).await? {
+            Committed::Made(sha) => Work::Commit(sha),
+            Committed::Empty => Work::Empty,
+            Committed::InPart { made, left_out } => {
+                let only = LeftOut::named(&left_out);
+                let may_be_empty = run.assignment.spec.allow_empty && run.refused.is_empty();
+                if made.is_some() || may_be_empty {
+                    run.keep_what_is_left_out(&left_out);
+                }
+                match made {
+                    Some(sha) => Work::Commit(sha),
+                    None if may_be_empty => Work::Empty,
+                    None => Work::Uncommittable(only),
+                }
+            }
+        })
+    }
+
+    /// Pushes the commit to the run's own ref. Nothing else moves before the coordinator said so.
     pub(super) async fn publish(
         &self,
         run: &mut Run,
         place: &Place,
+        work: Work,
         mut insights: Insights,
         evidence: Vec<Evidence>,
     ) -> Result<Verdict, Trouble> {
-        let Some((mirror, _, worktree)) = &place.repo else {
-            // Without a repository only a verify command can show that the work was done in spite of a refusal.
-            if !run.refused.is_empty() && evidence.is_empty() {
-                return Ok(refused_without_changes(run, insights, evidence));
+        let (Some((mirror, _, worktree)), Work::Commit(sha)) = (&place.repo, &work) else {
+            if place.repo.is_some() {
+                (insights.files, insights.insertions, insights.deletions) = (Some(0), Some(0), Some(0));
             }
-            if !run.refused.is_empty() {
+            if place.repo.is_some() || !run.refused.is_empty() {
+                // The agent's own words are all that such work leaves.
                 self.gather_unfinished(run, None, None).await;
             }
             return Ok(Verdict::Done { sha: None, insights, evidence, handover: Handover::default() });
         };
-        let title = run.assignment.spec.title.clone();
-        // A partial mirror may have to ask for what a commit names.
-        let commit = || async { Ok(mirror.commit_all(worktree, &title).await?) };
-        let sha = match self.patiently(run, mirror, commit).await? {
-            Committed::Made(sha) => sha,
-            Committed::Empty => return Ok(self.end_without_changes(run, insights, evidence).await),
-            Committed::InPart { made: Some(sha), left_out } => {
-                run.keep_what_is_left_out(&left_out);
-                sha
-            }
-            Committed::InPart { made: None, left_out } if run.assignment.spec.allow_empty && run.refused.is_empty() => {
-                run.keep_what_is_left_out(&left_out);
-                return Ok(self.end_without_changes(run, insights, evidence).await);
-            }
-            Committed::InPart { made: None, left_out } => {
-                let only = LeftOut::named(&left_out);
-                let message = format!("the engine ended well but changed nothing that can be committed: {only}");
-                let message = run.with_refusals(message);
-                let (reason, again) = (FailureReason::EngineError, Again::Pointless);
-                return Ok(Verdict::Failed { reason, again, message, insights, evidence });
-            }
-        };
-        if let Ok(diff) = mirror.diff(worktree.fork(), &sha).await {
+        let (sha, title) = (sha.clone(), run.assignment.spec.title.clone());
+        let fork = mirror.fork_of(worktree, &sha).await?;
+        if let Ok(diff) = mirror.diff(&fork, &sha).await {
             insights.files = Some(diff.files);
             insights.insertions = Some(diff.insertions);
             insights.deletions = Some(diff.deletions);
@@ -118,7 +136,7 @@ impl Station {
             Ok(kept) => run.left_branches = self.left_branches(strays, kept.as_str()),
             Err(error) => {
                 let job = run.key.job;
-                warn!(job.id = %job, %error, "Commits on other branches of job `{job}` could not be kept: its worktree is");
+                warn!(job.id = %job, %error, "Commits on other branches of job {} could not be kept: its worktree is", self.titles.label(job));
                 run.is_unsaved = true;
             }
         }
@@ -132,15 +150,6 @@ impl Station {
             git_ref: git_ref.strip_prefix("refs/heads/").unwrap_or(git_ref).to_owned(),
         };
         strays.into_iter().map(shown).collect()
-    }
-
-    async fn end_without_changes(&self, run: &mut Run, insights: Insights, evidence: Vec<Evidence>) -> Verdict {
-        let verdict = without_changes(run, insights, evidence);
-        if matches!(verdict, Verdict::Done { .. }) {
-            // The agent's own words are all that such work leaves.
-            self.gather_unfinished(run, None, None).await;
-        }
-        verdict
     }
 
     /// What a failed run has changed so far, and the engine's own last words: a person who asks why wants both.
@@ -161,11 +170,12 @@ impl Station {
     /// What the run changed, for people who look at it later [B4]. Whatever of it cannot be had does not keep the rest back.
     async fn evidence(&self, run: &Run, mirror: &Mirror, worktree: &Worktree, sha: &CommitSha) -> EvidenceWork {
         let job = run.key.job;
-        let patch = mirror.patch(worktree.fork(), sha, DIFF_BYTES_MAX).await.unwrap_or_else(|error| {
+        let fork = mirror.fork_of(worktree, sha).await.unwrap_or_else(|_| worktree.fork().clone());
+        let patch = mirror.patch(&fork, sha, DIFF_BYTES_MAX).await.unwrap_or_else(|error| {
             warn!(job.id = %job, %error, "The change of job {} cannot be shown", self.titles.label(job));
             Patch { text: format!("The change cannot be shown here, look at commit {sha}: {error}\n"), is_cut: true }
         });
-        let commits = mirror.commits(worktree.fork(), sha).await.unwrap_or_else(|error| {
+        let commits = mirror.commits(&fork, sha).await.unwrap_or_else(|error| {
             warn!(job.id = %job, %error, "The commits of job {} cannot be shown", self.titles.label(job));
             Vec::new()
         });
@@ -231,32 +241,63 @@ impl Station {
     }
 }
 
+/// What the agent and the prepare commands left.
+pub(super) enum Work {
+    /// The job has no repository.
+    NoRepository,
+    /// A commit.
+    Commit(CommitSha),
+    /// No file differs from the base branch.
+    Empty,
+    /// Nothing that a commit can hold.
+    Uncommittable(String),
+}
+
+impl Work {
+    /// Why the run fails before anything is verified, if it does.
+    pub(super) fn failure(&self, run: &Run) -> Option<Failure> {
+        let spec = &run.assignment.spec;
+        match self {
+            // Without a repository only a verify command can show that the work was done in spite of a refusal.
+            Self::NoRepository if !run.refused.is_empty() && spec.verify.is_empty() => {
+                Some(refused_without_changes(run))
+            }
+            Self::NoRepository | Self::Commit(_) => None,
+            Self::Empty if !run.refused.is_empty() => Some(refused_without_changes(run)),
+            Self::Empty => no_changes(&run.assignment),
+            Self::Uncommittable(only) => {
+                let message = run.with_refusals(format!("the agent changed nothing that can be committed: {only}"));
+                Some(Failure::new(FailureReason::EngineError, Again::Pointless, message))
+            }
+        }
+    }
+}
+
 /// A run that changed nothing because its agent was refused a tool. The next run would be refused it too.
-fn refused_without_changes(run: &Run, insights: Insights, evidence: Vec<Evidence>) -> Verdict {
+fn refused_without_changes(run: &Run) -> Failure {
     let message = run.with_refusals("the agent finished without changing any file".to_owned());
     let message =
         format!("{message}: allow it in the engine's configuration, or change the job so that it is not needed");
-    Verdict::Failed { reason: FailureReason::EngineError, again: Again::Pointless, message, insights, evidence }
+    Failure { no_changes: true, ..Failure::new(FailureReason::EngineError, Again::Pointless, message) }
 }
-
-/// What a run comes to that changed nothing. Work that was sent back has a branch already, which nothing would not replace.
-fn without_changes(run: &Run, mut insights: Insights, evidence: Vec<Evidence>) -> Verdict {
-    if !run.refused.is_empty() {
-        return refused_without_changes(run, insights, evidence);
-    }
-    let Assignment { spec, changes, checkpoint, attempts, .. } = &run.assignment;
-    let has_branch = changes.is_some() && checkpoint.is_some();
-    if spec.allow_empty && !has_branch {
-        (insights.files, insights.insertions, insights.deletions) = (Some(0), Some(0), Some(0));
-        return Verdict::Done { sha: None, insights, evidence, handover: Handover::default() };
-    }
-    let message = match spec.allow_empty {
-        true => "the engine ended well but took back all of its work: cancel the job if that is right".to_owned(),
-        false => "the engine ended well but changed nothing; a job that may needs `allowEmpty: true`".to_owned(),
+/// Why a run without changes fails, if it does. Work that was sent back has a branch, which no change would not replace.
+fn no_changes(assignment: &Assignment) -> Option<Failure> {
+    let Assignment { spec, changes, conflict, previous_run, checkpoint, attempts, .. } = assignment;
+    let is_completed = previous_run.as_ref().is_some_and(|previous| previous.end == RunEnd::Completed);
+    let has_branch = checkpoint.is_some() && (changes.is_some() || conflict.is_some() || is_completed);
+    let message = match (spec.allow_empty, has_branch) {
+        (true, false) => return None,
+        (true, true) => {
+            "the agent removed all changes of the completed work; if that is right, cancel the job".to_owned()
+        }
+        (false, _) => {
+            "the agent finished without changing any file; if that is expected, set `allowEmpty: true`".to_owned()
+        }
     };
     // Once may be chance. Twice is its answer, and it costs the same each time.
     let again = if *attempts == 0 { Again::Worthwhile } else { Again::Pointless };
-    Verdict::Failed { reason: FailureReason::EngineError, again, message, insights, evidence }
+    let reason = FailureReason::EngineError;
+    Some(Failure { reason, again, message, no_changes: true })
 }
 
 /// Where a run goes on that is sent back: at the completed commit, in the same session.

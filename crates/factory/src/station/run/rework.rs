@@ -1,9 +1,10 @@
-//! Work that was sent back: where it goes on, and what it is told [B5].
+//! Work that was sent back: where it goes on, and what its agent is told [B5][F2b].
 
 use domain::{Checkpoint, JobId, Manifest};
-use protocol::Assignment;
 
 use super::super::Station;
+use super::{Place, Run};
+use crate::prompt::Prompt;
 use crate::run_key::RunKey;
 
 impl Station {
@@ -12,24 +13,21 @@ impl Station {
     pub(super) fn is_completed(&self, job: JobId, saved: &Checkpoint) -> bool {
         saved.git_ref == self.host.refs.run(RunKey { job, epoch: saved.epoch }).as_str()
     }
-}
 
-/// What the engine is told: the manifest, a person's answer to what it asked, and what has to be changed about work that was
-/// completed before.
-pub(super) fn prompt_of(assignment: &Assignment) -> String {
-    let prompt = Manifest::prompt(&assignment.body_md);
-    let prompt = match &assignment.answer {
-        None => prompt.to_owned(),
-        Some(answer) => format!("{}\n\n---\n\n{}\n", prompt.trim_end(), answer.trim_end()),
-    };
-    match &assignment.changes {
-        None => prompt,
-        Some(changes) => format!(
-            "{}\n\n---\n\nYou have worked on this before, and your commits are on this branch. The work was sent back and \
-             has to be changed. What failed or was asked for is quoted below: mend it, keep what was right, and merge the \
-             base branch if that is what stands in the way.\n\n{}\n",
-            prompt.trim_end(),
-            changes.trim_end()
-        ),
+    /// What the run's agent is told.
+    pub(super) fn prompt(&self, run: &Run, place: &Place) -> Prompt {
+        let assignment = &run.assignment;
+        Prompt {
+            task: Manifest::prompt(&assignment.body_md).to_owned(),
+            prepare: assignment.spec.prepare.clone(),
+            verify: assignment.spec.verify.clone(),
+            worktree: place.state.clone(),
+            factory: Some(self.settings.name.clone()),
+            previous: assignment.previous_run.clone(),
+            answer: assignment.answer.clone(),
+            changes: assignment.changes.clone(),
+            conflict: assignment.conflict.clone(),
+            message: assignment.message.clone(),
+        }
     }
 }

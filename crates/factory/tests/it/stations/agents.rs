@@ -195,11 +195,9 @@ async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on
         "new",
         "Please.",
         "resumed",
-        "You worked on this job before and were interrupted. The worktree holds your work as you left it, perhaps under \
-         another path. Carry on where you were.",
+        "You worked on this job before, in this conversation. This is a new run of it.",
         "new",
-        "An earlier attempt at this job was interrupted. The worktree holds its work, partly uncommitted: look at `git \
-         log` and `git status` first, keep what is good, and finish the rest.",
+        "An earlier run worked on this job. This run is a new conversation, without the messages of that run.",
     ];
     assert_eq!(history.lines().collect::<Vec<_>>(), expected);
 }

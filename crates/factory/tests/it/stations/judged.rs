@@ -313,7 +313,7 @@ async fn a_question_parks_the_job_until_somebody_answers_and_the_agent_hears_it(
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!(
-        "case \"$prompt\" in *'The answer: Postgres.'*) echo \"$prompt\" > out.txt; {};; *) echo half > half.txt; {};; esac",
+        "case \"$prompt\" in *'Answer: Postgres.'*) echo \"$prompt\" > out.txt; {};; *) echo half > half.txt; {};; esac",
         stream("real-ok"),
         stream("question")
     );
@@ -337,7 +337,7 @@ async fn a_question_in_a_file_parks_the_job_of_any_engine_whatever_it_ended_with
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = "[ -e .aq_question.md ] && exit 9; prompt=$(cat); case \"$prompt\" in \
-        *'The answer: North.'*) echo \"$prompt\" > out.txt;; \
+        *'Answer: North.'*) echo \"$prompt\" > out.txt;; \
         *) echo half > half.md; echo 'Which gate?' > .aq_question.md; git add --force -A; git commit -qm x; exit 3;; esac";
     let _plant = Plant::start(settings("plain", &forge, script), fleet.enrol("plain", &line).await);
     let job = fleet.submit("budget: { usd: 5 }\n").await;

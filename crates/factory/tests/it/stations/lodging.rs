@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use factory::{
-    Allowance, Beginning, Bench, ClaudeEngine, EngineConfig, EngineRequest, EngineRun, Gc, Launcher, Prices,
+    Allowance, Bench, ClaudeEngine, EngineConfig, EngineRequest, EngineRun, Gc, Launcher, Prices, Prompt,
     StationSettings,
 };
 
@@ -172,11 +172,10 @@ async fn a_program_that_does_not_start_leaves_no_login_behind() {
         epoch: run(3).epoch,
         attempt: 1,
         title: "x".to_owned(),
-        prompt: "do it".to_owned(),
+        prompt: Prompt::of_task("do it"),
         model: None,
         session: None,
         worktree: operators,
-        beginning: Beginning::Fresh,
         allowance: Allowance::default(),
     };
 

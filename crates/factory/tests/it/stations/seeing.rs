@@ -112,7 +112,7 @@ async fn work_that_changed_nothing_is_tried_once_more_and_then_left_to_a_person(
     let view = fleet.until_stage(job, StageName::Failed).await;
     assert_eq!((view.reason, view.runs), (Some(FailureReason::EngineError), 2));
     let message = view.message.unwrap();
-    assert!(message.contains("changed nothing") && message.contains("`allowEmpty: true`"), "{message}");
+    assert!(message.contains("without changing any file") && message.contains("`allowEmpty: true`"), "{message}");
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ impl Folder {
         let engine = format!(
             "cat > prompt-$GIGA_JOB_ID\n\
              echo \"$GIGA_JOB_ID:$GIGA_EPOCH\" >> '{runs}'\n\
-             cat prompt-$GIGA_JOB_ID >> '{prompts}'\n\
+             head -n 1 prompt-$GIGA_JOB_ID >> '{prompts}'\n\
              if grep -q '^fail' prompt-$GIGA_JOB_ID; then echo no; exit 1; fi\n\
              while grep -q '^wait' prompt-$GIGA_JOB_ID && [ ! -f '{signal}' ]; do sleep 0.05; done\n\
              if grep -q '^slow' prompt-$GIGA_JOB_ID; then sleep 0.3; fi\n\
@@ -213,7 +213,7 @@ impl Folder {
         names
     }
 
-    /// What the engine was asked, in order, one line each.
+    /// The first line of what the engine was asked, in order.
     pub(super) fn prompts(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.path("prompts")).unwrap_or_default();
         text.split_inclusive('\n').map(str::to_owned).collect()

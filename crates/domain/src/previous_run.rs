@@ -1,0 +1,217 @@
+//! How the last run of a job ended. The next run's agent is told exactly this.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::names::{EngineName, FactoryId};
+use crate::reason::FailureReason;
+use crate::run::{CommandStep, Evidence};
+use crate::stage::Account;
+
+/// The end of a failed command's output that the next run gets: about a screen and a half of long lines.
+pub const OUTPUT_TAIL_BYTES_MAX: usize = 4 * 1024;
+
+/// The last run whose engine was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviousRun {
+    /// Its number among the job's runs, from 1.
+    pub n: u32,
+    /// The factory that ran it.
+    pub factory: FactoryId,
+    /// Its engine, where the factory reported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineName>,
+    /// How it ended.
+    pub end: RunEnd,
+    /// Whether an operator has discarded the saved work since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub work_discarded: bool,
+}
+
+/// How a run ended, with what an agent needs to know about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", tag = "outcome")]
+pub enum RunEnd {
+    /// The work was completed and verified.
+    Completed,
+    /// A prepare or verify command failed.
+    CommandFailed(FailedCommand),
+    /// The agent finished and no file had changed.
+    NoChanges,
+    /// A time or turn limit was reached.
+    TimedOut {
+        /// Which limit.
+        message: String,
+    },
+    /// The job's budget was used up.
+    BudgetExceeded {
+        /// Which part of it.
+        message: String,
+    },
+    /// The engine ended with an error.
+    EngineFailed {
+        /// The error.
+        message: String,
+    },
+    /// The factory failed, not the agent.
+    FactoryFailed {
+        /// The error.
+        message: String,
+    },
+    /// The agent asked a person.
+    Asked {
+        /// The question.
+        question: String,
+    },
+    /// A usage window of the engine's credential was used up.
+    QuotaExhausted {
+        /// Which window.
+        message: String,
+    },
+    /// The lease expired: the factory sent no heartbeat.
+    LeaseExpired,
+    /// The factory gave the job back.
+    Released {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// A more urgent job needed the seat.
+    Preempted,
+    /// The coordinator's store was restored from a backup.
+    Restored,
+    /// An operator cancelled the job.
+    Cancelled {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// A reviewer or an operator rejected the work.
+    Rejected {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+}
+
+/// A prepare or verify command that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedCommand {
+    /// When it ran.
+    pub step: CommandStep,
+    /// The command.
+    pub command: String,
+    /// How it ended: exit code, signal or limit.
+    pub ended: String,
+    /// The end of its output.
+    pub output: String,
+    /// Whether the beginning of the output is left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub output_cut: bool,
+}
+
+impl FailedCommand {
+    /// The failure that a piece of evidence shows.
+    pub fn of(evidence: &Evidence) -> Self {
+        let output = evidence.output.trim_end();
+        let mut start = output.len().saturating_sub(OUTPUT_TAIL_BYTES_MAX);
+        while !output.is_char_boundary(start) {
+            start += 1;
+        }
+        let is_cut = start > 0;
+        if is_cut {
+            // Half a line tells less than it confuses.
+            start += output[start..].find('\n').map_or(0, |end| end + 1);
+        }
+        Self {
+            step: evidence.step,
+            command: evidence.command.clone(),
+            ended: evidence.ended(),
+            output: output[start..].to_owned(),
+            output_cut: is_cut,
+        }
+    }
+}
+
+impl RunEnd {
+    /// The end of a failed attempt.
+    pub(crate) fn of_failure(reason: FailureReason, account: &Account) -> Self {
+        let message = account.message.clone().unwrap_or_else(|| reason.to_string());
+        match (reason, account.evidence.last()) {
+            (FailureReason::VerifyFailed, Some(evidence)) => Self::CommandFailed(FailedCommand::of(evidence)),
+            _ if account.no_changes => Self::NoChanges,
+            (FailureReason::Timeout, _) => Self::TimedOut { message },
+            (FailureReason::BudgetExceeded, _) => Self::BudgetExceeded { message },
+            (FailureReason::Crash | FailureReason::CapabilityMismatch | FailureReason::NoEngine, _) => {
+                Self::FactoryFailed { message }
+            }
+            _ => Self::EngineFailed { message },
+        }
+    }
+
+    /// Whether only a run whose engine was started can end in this way.
+    pub(crate) fn implies_engine(&self) -> bool {
+        matches!(self, Self::Completed | Self::CommandFailed(_) | Self::NoChanges | Self::Asked { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence(exit: Option<i32>, output: &str) -> Evidence {
+        Evidence {
+            step: CommandStep::Verify,
+            command: "make test".to_owned(),
+            exit,
+            stopped: None,
+            output: output.to_owned(),
+            took_ms: 1,
+        }
+    }
+
+    #[test]
+    fn a_failed_command_keeps_the_end_of_its_output() {
+        let long = format!("{}é the end\n", "é".repeat(OUTPUT_TAIL_BYTES_MAX));
+
+        let failed = FailedCommand::of(&evidence(Some(2), &long));
+
+        assert!(failed.output.len() <= OUTPUT_TAIL_BYTES_MAX && failed.output.ends_with("é the end"));
+        let lines = FailedCommand::of(&evidence(Some(2), &"a line\n".repeat(OUTPUT_TAIL_BYTES_MAX)));
+        assert!(lines.output.starts_with("a line\n") && lines.output_cut);
+        assert!(failed.output_cut && !FailedCommand::of(&evidence(Some(2), "short\n")).output_cut);
+    }
+
+    #[test]
+    fn a_signal_and_a_limit_are_named() {
+        let ended = |exit| evidence(exit, "").ended();
+
+        assert_eq!(ended(Some(2)), "exit code 2");
+        assert_eq!(ended(Some(137)), "exit code 137, killed by SIGKILL");
+        assert_eq!(ended(Some(200)), "exit code 200");
+        assert_eq!(ended(None), "stopped");
+        let stopped = Evidence { stopped: Some("no output for 10m".to_owned()), ..evidence(None, "") };
+        assert_eq!(stopped.ended(), "stopped: no output for 10m");
+    }
+
+    #[test]
+    fn each_failure_is_reported_as_what_it_is() {
+        let account = |no_changes| Account {
+            message: Some("m".to_owned()),
+            evidence: vec![evidence(Some(1), "no")],
+            no_changes,
+            ..Account::default()
+        };
+        let message = "m".to_owned();
+        let end = |reason| RunEnd::of_failure(reason, &account(false));
+
+        assert!(matches!(end(FailureReason::VerifyFailed), RunEnd::CommandFailed(_)));
+        assert_eq!(end(FailureReason::Timeout), RunEnd::TimedOut { message: message.clone() });
+        assert_eq!(end(FailureReason::Crash), RunEnd::FactoryFailed { message: message.clone() });
+        assert_eq!(end(FailureReason::EngineError), RunEnd::EngineFailed { message: message.clone() });
+        assert_eq!(end(FailureReason::BudgetExceeded), RunEnd::BudgetExceeded { message });
+        assert_eq!(RunEnd::of_failure(FailureReason::EngineError, &account(true)), RunEnd::NoChanges);
+    }
+}
