@@ -332,7 +332,7 @@ async fn a_promotion_that_was_given_up_is_an_alert() {
 /// [I9]: the job shows what failed, with whom it conflicts, and how often it is tried again.
 #[tokio::test]
 async fn a_failed_merge_is_shown_on_the_job_until_it_is_tried_anew() {
-    let fleet = Fleet::warm(quick()).await;
+    let fleet = Fleet::warm(quick().with(|settings| settings.conflict_rounds_max = 0)).await;
     let mac = Machine::join(&fleet, "mac").await;
     let other = promoted(&fleet, &mac).await;
     let job = promoted(&fleet, &mac).await;

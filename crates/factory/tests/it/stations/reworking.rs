@@ -205,7 +205,7 @@ async fn a_merge_conflict_starts_one_rework_round_and_then_escalates() {
     fleet.act(job, "ship").await;
 
     let alert = fleet.until_alert(AlertCode::MergeFailed, true).await.unwrap();
-    assert!(alert.contains("merge conflict with `main`") && alert.contains("in out.txt"), "{alert}");
+    assert!(alert.contains("merge failed: conflict in out.txt with `main`"), "{alert}");
     let view = fleet.job(job).await;
     assert_eq!((view.stage, view.runs), (StageName::Testing, 2));
     let told = prompt(&forge, 2);
