@@ -144,7 +144,7 @@ impl Draft<'_> {
     ) -> Choice<'d> {
         let engine = match needs.engine(kind, standing) {
             EnginePick::One(engine) => Some(engine),
-            EnginePick::Unneeded | EnginePick::Busy | EnginePick::Resting | EnginePick::Absent => None,
+            EnginePick::Busy | EnginePick::Resting | EnginePick::Absent => None,
         };
         let score = self.score(kind, standing, rank.load, has_repo, needs);
         Choice { factory: &rank.factory, engine, score, load: rank.load }

@@ -32,8 +32,6 @@ pub(crate) struct Needs<'a> {
 /// Which engine of a factory a job gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnginePick<'a> {
-    /// The job names none and the factory offers none.
-    Unneeded,
     /// This one: the first that has a free seat, in the job's order of preference, or by name if it has none.
     One(&'a EngineName),
     /// Every engine that would do has its seats taken, or rests.
@@ -72,16 +70,14 @@ impl<'a> Needs<'a> {
         let named = &self.shape.engines;
         let mut offered = kind.engines().iter();
         let mut wanted = named.iter().filter(|engine| kind.runs(engine)).peekable();
-        if !named.is_empty() && wanted.peek().is_none() {
+        // A job that names no engine needs one all the same.
+        let is_absent = if named.is_empty() { kind.engines().is_empty() } else { wanted.peek().is_none() };
+        if is_absent {
             return EnginePick::Absent;
         }
         let awake = |engine: &&EngineName| !standing.resting.contains_key(*engine);
         let free = |engine: &&EngineName| awake(engine) && !standing.busy_engines.contains(engine);
-        let pick = match (named.is_empty(), kind.engines().is_empty()) {
-            (true, true) => return EnginePick::Unneeded,
-            (true, false) => offered.find(free),
-            (false, _) => wanted.find(free),
-        };
+        let pick = if named.is_empty() { offered.find(free) } else { wanted.find(free) };
         match pick {
             Some(engine) => EnginePick::One(engine),
             None if self.candidates(kind).any(|engine| awake(&engine)) => EnginePick::Busy,

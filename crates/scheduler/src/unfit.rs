@@ -194,6 +194,7 @@ impl fmt::Display for Unfit {
             Self::ProductPaused { product } => write!(f, "may not start anything for `{product}`, which is paused"),
             Self::PinnedElsewhere { pin } => write!(f, "is not `{pin}`, which the job is pinned to"),
             Self::Lacks { capability } => write!(f, "lacks `{capability}`"),
+            Self::RunsNoEngine { engines } if engines.is_empty() => f.write_str("has no engine"),
             Self::RunsNoEngine { engines } => write!(f, "does not run {}", Names::any(engines)),
             Self::NoRepo { repo } => write!(f, "does not have `{repo}` and may not clone it"),
             Self::RepoDiffers { repo, wanted, found: Some(found) } => {

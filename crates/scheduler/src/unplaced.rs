@@ -194,6 +194,10 @@ impl fmt::Display for Unplaced {
         match self {
             Self::NoFactories => f.write_str("there is no factory: start one with `giga factory`"),
             Self::NoFactoryOffers { missing, nearest } => show_offers(f, missing, nearest.as_ref()),
+            Self::NoFactoryRunsEngine { engines } if engines.is_empty() => f.write_str(
+                "no eligible factory has an engine: install one and sign in, or configure one under `[factory.engines]` in \
+                 its giga.toml; `giga doctor` there shows what it finds",
+            ),
             Self::NoFactoryRunsEngine { engines } => write!(
                 f,
                 "no factory that fits runs {}: set the engine up on one, or allow another engine",

@@ -41,7 +41,7 @@ impl Default for Offers {
     fn default() -> Self {
         Self {
             seats: 4,
-            capabilities: ["os:linux".parse().unwrap()].into(),
+            capabilities: ["engine:command".parse().unwrap(), "os:linux".parse().unwrap()].into(),
             repos: ["notes".parse().unwrap()].into(),
             engine_seats: BTreeMap::new(),
             engines: Vec::new(),

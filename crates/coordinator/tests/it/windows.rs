@@ -27,7 +27,7 @@ fn by(engine: &str, credential: &str) -> EngineHealth {
 /// A machine with these engines and logins.
 async fn machine(fleet: &Fleet, name: &str, engines: Vec<EngineHealth>) -> Machine {
     let tokens = engines.iter().map(|health| format!("engine:{}", health.name).parse().unwrap());
-    let capabilities = tokens.chain(Offers::default().capabilities).collect();
+    let capabilities = tokens.chain(["os:linux".parse().unwrap()]).collect();
     Machine::join_with(fleet, name, Offers { capabilities, engines, ..Offers::default() }).await
 }
 

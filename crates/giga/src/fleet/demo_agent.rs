@@ -34,8 +34,8 @@ fn work() -> std::io::Result<ExitCode> {
     let mut prompt = String::new();
     std::io::stdin().read_to_string(&mut prompt)?;
     let attempt: u32 = std::env::var("GIGA_ATTEMPT").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let temper = temper_of(&prompt);
-    let file = file_of(&prompt);
+    let task = task_of(&prompt);
+    let (temper, file) = (temper_of(task), file_of(task));
     let steps = if temper == Temper::Slow { 16 } else { 3 };
     let done_before = lines_in(&file);
     if done_before > 0 {
@@ -55,6 +55,11 @@ fn work() -> std::io::Result<ExitCode> {
     }
     say("done")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The job itself: in a further run the prompt begins with the end of the run before.
+fn task_of(prompt: &str) -> &str {
+    prompt.split_once("\nThe job:\n").map_or(prompt, |(_, task)| task)
 }
 
 fn temper_of(prompt: &str) -> Temper {

@@ -192,3 +192,19 @@ fn explain_names_both_repositories() {
         ["has github.com/other/notes as `notes`, and the saved work of this job is in github.com/acme/notes"]
     );
 }
+
+#[test]
+fn a_job_that_names_no_engine_still_needs_one() {
+    let mut bare = factory("bare", &["os:linux"]);
+    bare.factory.capabilities.remove(&name("engine:command"));
+    let scenario = Scenario { factories: vec![bare], ..Scenario::default() };
+
+    let explained = explain(&scenario.world().view(), job(1, &[]).demand());
+
+    assert_eq!(
+        explained.text,
+        "no eligible factory has an engine: install one and sign in, or configure one under `[factory.engines]` in its \
+         giga.toml; `giga doctor` there shows what it finds"
+    );
+    assert_eq!(explained.factories[0].unfit[0].to_string(), "has no engine");
+}

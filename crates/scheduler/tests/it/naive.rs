@@ -148,7 +148,7 @@ impl<'a> Naive<'a> {
             (!self.product(&shape.product).paused, "product_paused"),
             (shape.pin.as_ref().is_none_or(|pin| *pin == factory.id), "pinned_elsewhere"),
             (needed.into_iter().all(|token| offered.contains(&token)), "no_factory_offers"),
-            (shape.engines.is_empty() || engines(state).any(|e| shape.engines.contains(&e)), "no_factory_runs_engine"),
+            (engines(state).any(|e| shape.engines.is_empty() || shape.engines.contains(&e)), "no_factory_runs_engine"),
             (is_there(state, shape), self.without_repo(shape)),
             (state.products.is_empty() || state.products.contains(&shape.product), "out_of_scope"),
             (matches!(state.presence, Presence::Live | Presence::Warming), "away"),

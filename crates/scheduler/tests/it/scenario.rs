@@ -103,12 +103,14 @@ pub(crate) fn seat_of(shape: &Shape, placement: &Placement) -> Seat {
     }
 }
 
-/// A live, idle, healthy factory with two seats that offers these tokens.
+/// A live, idle, healthy factory with two seats that offers these capabilities, and an engine if they name none.
 pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
+    let has_engine = capabilities.iter().any(|capability| capability.starts_with("engine:"));
+    let engine = (!has_engine).then_some("engine:command");
     let factory = Factory {
         id: name(id),
         instance: InstanceId::from_bytes([0; 16]),
-        capabilities: capabilities.iter().copied().map(name).collect(),
+        capabilities: capabilities.iter().copied().chain(engine).map(name).collect(),
         repos: BTreeSet::new(),
         clones: false,
         seat_limit: 2,
