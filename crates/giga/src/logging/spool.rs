@@ -177,9 +177,9 @@ mod tests {
         spool.finish();
 
         let written = terminal.0.lock().concat();
-        assert!(
-            written.len() < 9 * 1024 * 1024 && written.ends_with("lines of this log were lost: nobody read them)\n")
-        );
+        // Not always at the end: a writer that starts late finds lines lost already, and room for those that follow.
+        let is_said = written.contains("lines of this log were lost: nobody read them)\n");
+        assert!(is_said && written.len() < 9 * 1024 * 1024, "{} bytes", written.len());
     }
 
     #[test]
