@@ -16,7 +16,9 @@ use crate::stage::{Forge, closed_place};
 fn playing_codex(name: &str, forge: &Forge, script: &str) -> StationSettings {
     let program = forge.path(&format!("{name}-codex"));
     let opening = "[ \"$1\" = --version ] && { echo 'codex-cli 0.166.0'; exit 0; }\ncat > /dev/null\n";
-    let stream = golden::file("codex/real-ok.jsonl");
+    // Beside the program: the sandbox closes the operator's home, and the checkout may be in it.
+    let stream = forge.path(&format!("{name}-codex.jsonl"));
+    fs::copy(golden::file("codex/real-ok.jsonl"), &stream).unwrap();
     fs::write(&program, format!("#!/bin/sh\n{opening}{script}\ncat '{}'\n", stream.display())).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let set = [("CODEX_API_KEY".to_owned(), "a-key-of-nobody".to_owned())].into();
