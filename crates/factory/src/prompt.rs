@@ -114,6 +114,10 @@ impl Prompt {
         matches!(self.worktree, WorktreeState::Saved(_) | WorktreeState::Completed(_))
     }
 
+    fn is_discarded(&self) -> bool {
+        self.previous.as_ref().is_some_and(|previous| previous.work_discarded)
+    }
+
     fn base(&self) -> Option<&BaseBranch> {
         match &self.worktree {
             WorktreeState::Empty => None,
@@ -224,8 +228,13 @@ impl Prompt {
             WorktreeState::Empty => {
                 format!("The working directory `{dir}` is new and empty: files of earlier runs are not kept.")
             }
+            WorktreeState::New(base) if memory == Memory::Resumed && !self.is_discarded() => format!(
+                "No file changes of earlier runs are available. The worktree `{dir}` is a new checkout of `{}`. Continue the job \
+                 there.",
+                base.name
+            ),
             WorktreeState::New(base) => {
-                let why = match self.previous.as_ref().is_some_and(|previous| previous.work_discarded) {
+                let why = match self.is_discarded() {
                     true => "An operator discarded the work of earlier runs.",
                     false => "No work of earlier runs is available.",
                 };

@@ -233,6 +233,24 @@ async fn a_conversation_goes_on_with_the_engine_that_began_it_where_the_job_name
 }
 
 #[tokio::test]
+async fn a_conversation_goes_on_after_a_run_that_changed_no_file() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let history = forge.path("history.txt");
+    let converses = CONVERSES.replace("history.txt", &format!("'{}'", history.display()));
+    let script = format!("{converses}\n[ $how = resumed ] && echo made > out.txt\n{} | tail -n 1", stream("real-ok"));
+    let _plant = Plant::start(playing("home", &forge, &script), fleet.enrol("home", &line).await);
+
+    let job = fleet.submit("retry: { max: 2, backoff: 1s }\n").await;
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+
+    let history = fs::read_to_string(history).unwrap();
+    let expected =
+        ["new", "Please.", "resumed", "You worked on this job before, in this conversation. This is a new run of it."];
+    assert_eq!(history.lines().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
 async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
