@@ -131,16 +131,18 @@ fn content(folder: &Folder, name: &[u8]) -> Option<Vec<u8>> {
 
 /// Whether the three markers of a conflict follow one another.
 fn has_markers(bytes: &[u8]) -> bool {
-    let markers: [&dyn Fn(&[u8]) -> bool; 3] =
-        [&|line| line.starts_with(b"<<<<<<< "), &|line| line == b"=======", &|line| line.starts_with(b">>>>>>> ")];
-    let mut next = 0;
+    let mut found = 0;
     for line in bytes.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if markers.get(next).is_some_and(|is_next| is_next(line)) {
-            next += 1;
-        }
+        let is_next = match found {
+            0 => line.starts_with(b"<<<<<<< "),
+            1 => line == b"=======",
+            2 => line.starts_with(b">>>>>>> "),
+            _ => return true,
+        };
+        found += u8::from(is_next);
     }
-    next == markers.len()
+    found > 2
 }
 
 #[cfg(test)]
