@@ -159,6 +159,9 @@ impl Prompt {
             RunEnd::QuotaExhausted { message } => {
                 with_message(&format!("{run} was interrupted by a usage limit of its engine"), message)
             }
+            RunEnd::CreditExhausted => {
+                format!("{run} was interrupted: the account of its engine had no credit left.")
+            }
             RunEnd::LeaseExpired => format!("{run} was interrupted: the factory sent no heartbeat."),
             RunEnd::Released { message: Some(message) } => with_message(&format!("{run} was interrupted"), message),
             RunEnd::Released { message: None } => format!("{run} was interrupted."),
@@ -257,11 +260,11 @@ impl Prompt {
         let has_repo = self.base().is_some();
         if !self.prepare.is_empty() {
             let kept = if has_repo { " What they change is committed with your work." } else { "" };
-            steps.push(format!("- `prepare` commands. Each must exit with 0.{kept}\n\n{}", indented(&self.prepare)));
+            steps.push(format!("- `prepare` commands. Each must exit with 0.{kept}\n\n{}", blocks(&self.prepare)));
         }
         if !self.verify.is_empty() {
             let on = if has_repo { " They run on the committed work; what they write is not committed." } else { "" };
-            steps.push(format!("- `verify` commands. Each must exit with 0.{on}\n\n{}", indented(&self.verify)));
+            steps.push(format!("- `verify` commands. Each must exit with 0.{on}\n\n{}", blocks(&self.verify)));
         }
         (!steps.is_empty()).then(|| format!("When you finish, these commands are run:\n\n{}", steps.join("\n\n")))
     }
@@ -329,9 +332,20 @@ fn indented(lines: &[String]) -> String {
     lines.iter().flat_map(|text| text.lines()).map(indent).collect::<Vec<_>>().join("\n")
 }
 
+/// Each command as a block of code of its own, below an item of a list.
+fn blocks(commands: &[String]) -> String {
+    let indent = |line: &str| format!("  {line}").trim_end().to_owned();
+    let block = |command: &String| fenced_as("sh", command).lines().map(indent).collect::<Vec<_>>().join("\n");
+    commands.iter().map(block).collect::<Vec<_>>().join("\n\n")
+}
+
 /// A text as a block of code, which it cannot end by itself.
 fn fenced(text: &str) -> String {
+    fenced_as("text", text)
+}
+
+fn fenced_as(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}text\n{}\n{fence}", text.trim_end())
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
 }

@@ -82,7 +82,10 @@ impl std::fmt::Display for Limit {
             Self::ToolIdle(max) => {
                 write!(f, "a tool call of it said nothing for {max:?}, the limit `factory.limits.tool_idle`")
             }
-            Self::Usd { spent, max } => write!(f, "it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`"),
+            Self::Usd { spent, max } => {
+                let (spent, max) = (domain::dollars(*spent), domain::dollars(*max));
+                write!(f, "it spent {spent}, of {max} left of the job's `budget.usd`")
+            }
             Self::Tokens { used, max } => {
                 write!(f, "it used {}, of {max} left of the job's `budget.tokens`", domain::counted(*used, "token"))
             }
@@ -189,7 +192,7 @@ mod tests {
         assert_eq!(reached(insights(500, 499, Some(2.4), 3)), None);
         assert_eq!(
             reached(insights(1, 1, Some(2.5), 1)),
-            budget("it spent $2.5000, of $2.5000 left of the job's `budget.usd`")
+            budget("it spent $2.50, of $2.50 left of the job's `budget.usd`")
         );
         assert_eq!(
             reached(insights(600, 400, None, 1)),

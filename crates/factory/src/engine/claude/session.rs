@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::ASKS_A_PERSON;
 use super::closing::{Closing, CostState, Spent};
 use super::record::SessionRecord;
+use crate::engine::limits::Limit;
 use crate::engine::phrases::{says_no_credit, says_outage, says_signed_out, says_unknown_model};
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
@@ -374,7 +375,7 @@ pub(super) fn target(tool: &str, input: &Value) -> Option<Target> {
 }
 
 fn over_budget(spent: f64, max: f64) -> String {
-    format!("it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`")
+    Limit::Usd { spent, max }.to_string()
 }
 
 fn says_usage_limit(text: &str) -> bool {

@@ -301,7 +301,7 @@ impl Station {
 
 /// The last command of the evidence failed.
 fn command_failed(run: &Run, insights: Insights, evidence: Vec<Evidence>) -> Verdict {
-    let told = |last: &Evidence| format!("{} command `{}` failed: {}", last.step.name(), last.command, last.ended());
+    let told = |last: &Evidence| format!("{} command {}", last.step.name(), last.failure());
     let message = run.with_refusals(evidence.last().map(told).unwrap_or_default());
     let failure = Failure::new(FailureReason::VerifyFailed, Again::Worthwhile, message);
     Verdict::Failed { failure, insights, evidence }
