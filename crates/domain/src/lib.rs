@@ -47,7 +47,7 @@ pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{Flags, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
-    counted, is_harmless, printable,
+    counted, dollars, is_harmless, printable,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
@@ -61,7 +61,7 @@ pub use refusal::Refusal;
 pub use retry::{RetryPolicy, Verdict};
 pub use run::{
     COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, FigureOutOfRange, Insights, Run, RunOutcome, Spent, TOKENS_MAX,
-    TURNS_MAX,
+    TURNS_MAX, last_lines,
 };
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};

@@ -241,6 +241,27 @@ pub fn is_harmless(c: char) -> bool {
         && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
+/// An amount of US dollars with at least two significant digits: `$1.25`, `$0.004`, `<$0.0001`.
+pub fn dollars(usd: f64) -> String {
+    const SMALLEST: f64 = 0.0001;
+    if usd > 0.0 && usd < SMALLEST {
+        return format!("<${SMALLEST}");
+    }
+    if !(SMALLEST..0.1).contains(&usd) {
+        return format!("${usd:.2}");
+    }
+    let decimals = if usd < 0.001 {
+        5
+    } else if usd < 0.01 {
+        4
+    } else {
+        3
+    };
+    let digits = format!("{usd:.decimals$}");
+    let shortest = digits.trim_end_matches('0').len().max("0.00".len());
+    format!("${}", &digits[..shortest])
+}
+
 /// A number with its noun: `1 seat`, `2 seats`.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     match count.try_into().unwrap_or(u64::MAX) {
@@ -252,6 +273,17 @@ pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_amounts_of_money_are_not_zero() {
+        let amounts = [0.0, 0.000_01, 0.000_94, 0.001, 0.004, 0.0045, 0.0123, 0.02, 0.099_96, 0.1, 1.254, 12.0];
+        let shown = [
+            "$0.00", "<$0.0001", "$0.00094", "$0.001", "$0.004", "$0.0045", "$0.012", "$0.02", "$0.10", "$0.10",
+            "$1.25", "$12.00",
+        ];
+
+        assert_eq!(amounts.map(dollars), shown);
+    }
 
     const HOSTILE: [&str; 16] = [
         "",

@@ -69,6 +69,8 @@ pub enum RunEnd {
         /// Which window.
         message: String,
     },
+    /// The account of the engine's credential had no credit left.
+    CreditExhausted,
     /// The lease expired: the factory sent no heartbeat.
     LeaseExpired,
     /// The factory gave the job back.
@@ -182,6 +184,20 @@ mod tests {
         let lines = FailedCommand::of(&evidence(Some(2), &"a line\n".repeat(OUTPUT_TAIL_BYTES_MAX)));
         assert!(lines.output.starts_with("a line\n") && lines.output_cut);
         assert!(failed.output_cut && !FailedCommand::of(&evidence(Some(2), "short\n")).output_cut);
+    }
+
+    #[test]
+    fn a_failure_quotes_the_last_lines_that_say_something() {
+        let output =
+            "compiling\ntest a ... ok\ntest b ... FAILED\n  expected 4, found 5\n\n}\n   \n1 test failed\n---\n";
+        let failed = Evidence { command: "make test\nmake lint".to_owned(), ..evidence(Some(2), output) };
+        let expected =
+            "`make test …` failed: exit code 2: test b ... FAILED / expected 4, found 5 / 1 test failed".to_owned();
+        assert_eq!(failed.failure(), expected);
+
+        let long = evidence(Some(1), &"x".repeat(10_000)).failure();
+        assert!(long.chars().count() < 400 && long.contains(": …xxx"), "{long}");
+        assert_eq!(evidence(Some(1), "\n").failure(), "`make test` failed: exit code 1");
     }
 
     #[test]

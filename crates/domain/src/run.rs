@@ -326,6 +326,23 @@ const SIGNALS: [(i32, &str); 12] = [
     (15, "SIGTERM"),
 ];
 
+/// Lines of an output that a message quotes, and their length in all.
+const QUOTED_LINES_MAX: usize = 3;
+const QUOTED_CHARS_MAX: usize = 300;
+const QUOTED_COMMAND_CHARS_MAX: usize = 200;
+
+/// The last lines of an output that are not empty, in one line, for a message.
+pub fn last_lines(output: &str) -> String {
+    let lines = output.lines().rev().map(str::trim).filter(|line| line.chars().any(char::is_alphanumeric));
+    let mut last: Vec<&str> = lines.take(QUOTED_LINES_MAX).collect();
+    last.reverse();
+    let joined = last.join(" / ");
+    match joined.chars().count().checked_sub(QUOTED_CHARS_MAX) {
+        None | Some(0) => joined,
+        Some(surplus) => format!("…{}", joined.chars().skip(surplus).collect::<String>()),
+    }
+}
+
 impl Evidence {
     /// How the command ended: its exit code, with the signal where a shell's exit code stands for one, or why it was stopped.
     pub fn ended(&self) -> String {
@@ -336,6 +353,19 @@ impl Evidence {
             },
             (None, Some(why)) => format!("stopped: {why}"),
             (None, None) => "stopped".to_owned(),
+        }
+    }
+
+    /// The failure in one line: the command, how it ended, and the last lines of its output.
+    pub fn failure(&self) -> String {
+        let mut lines = self.command.lines().filter(|line| !line.trim().is_empty());
+        let first = lines.next().unwrap_or_default().trim();
+        let command: String = first.chars().take(QUOTED_COMMAND_CHARS_MAX).collect();
+        let more = if lines.next().is_some() || command.len() < first.len() { " …" } else { "" };
+        let failed = format!("`{command}{more}` failed: {}", self.ended());
+        match last_lines(&self.output) {
+            last if last.is_empty() => failed,
+            last => format!("{failed}: {last}"),
         }
     }
 }

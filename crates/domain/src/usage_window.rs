@@ -25,6 +25,14 @@ pub struct UsageWindow {
     pub exhausted: bool,
 }
 
+impl UsageWindow {
+    /// Which limit was reached, for an agent: without what operators can do about it.
+    pub(crate) fn limit(&self) -> String {
+        let window = self.window.as_ref().map_or_else(String::new, |window| format!("/{window}"));
+        format!("{}{window}", self.engine)
+    }
+}
+
 impl fmt::Display for UsageWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.exhausted {
@@ -34,10 +42,7 @@ impl fmt::Display for UsageWindow {
                 "waiting for credit of {engine}: add some, then resume it with `giga factories --reopen`"
             );
         }
-        write!(f, "waiting for {}", self.engine)?;
-        if let Some(window) = &self.window {
-            write!(f, "/{window}")?;
-        }
+        write!(f, "waiting for {}", self.limit())?;
         match self.until {
             Some(until) => write!(f, " to reset at {}", until.to_the_minute()),
             None => f.write_str(" to be let go on: `giga factories --reopen` does that"),

@@ -24,6 +24,7 @@ mod merged_before;
 mod mirror;
 mod outbox;
 mod partial;
+mod pending_merge;
 mod process;
 mod promote;
 mod prompt;

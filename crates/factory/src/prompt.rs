@@ -114,6 +114,10 @@ impl Prompt {
         matches!(self.worktree, WorktreeState::Saved(_) | WorktreeState::Completed(_))
     }
 
+    fn is_discarded(&self) -> bool {
+        self.previous.as_ref().is_some_and(|previous| previous.work_discarded)
+    }
+
     fn base(&self) -> Option<&BaseBranch> {
         match &self.worktree {
             WorktreeState::Empty => None,
@@ -154,6 +158,9 @@ impl Prompt {
             RunEnd::Asked { .. } => format!("{run} ended with a question to a person."),
             RunEnd::QuotaExhausted { message } => {
                 with_message(&format!("{run} was interrupted by a usage limit of its engine"), message)
+            }
+            RunEnd::CreditExhausted => {
+                format!("{run} was interrupted: the account of its engine had no credit left.")
             }
             RunEnd::LeaseExpired => format!("{run} was interrupted: the factory sent no heartbeat."),
             RunEnd::Released { message: Some(message) } => with_message(&format!("{run} was interrupted"), message),
@@ -224,8 +231,13 @@ impl Prompt {
             WorktreeState::Empty => {
                 format!("The working directory `{dir}` is new and empty: files of earlier runs are not kept.")
             }
+            WorktreeState::New(base) if memory == Memory::Resumed && !self.is_discarded() => format!(
+                "No file changes of earlier runs are available. The worktree `{dir}` is a new checkout of `{}`. Continue the job \
+                 there.",
+                base.name
+            ),
             WorktreeState::New(base) => {
-                let why = match self.previous.as_ref().is_some_and(|previous| previous.work_discarded) {
+                let why = match self.is_discarded() {
                     true => "An operator discarded the work of earlier runs.",
                     false => "No work of earlier runs is available.",
                 };
@@ -248,11 +260,11 @@ impl Prompt {
         let has_repo = self.base().is_some();
         if !self.prepare.is_empty() {
             let kept = if has_repo { " What they change is committed with your work." } else { "" };
-            steps.push(format!("- `prepare` commands. Each must exit with 0.{kept}\n\n{}", indented(&self.prepare)));
+            steps.push(format!("- `prepare` commands. Each must exit with 0.{kept}\n\n{}", blocks(&self.prepare)));
         }
         if !self.verify.is_empty() {
             let on = if has_repo { " They run on the committed work; what they write is not committed." } else { "" };
-            steps.push(format!("- `verify` commands. Each must exit with 0.{on}\n\n{}", indented(&self.verify)));
+            steps.push(format!("- `verify` commands. Each must exit with 0.{on}\n\n{}", blocks(&self.verify)));
         }
         (!steps.is_empty()).then(|| format!("When you finish, these commands are run:\n\n{}", steps.join("\n\n")))
     }
@@ -320,9 +332,20 @@ fn indented(lines: &[String]) -> String {
     lines.iter().flat_map(|text| text.lines()).map(indent).collect::<Vec<_>>().join("\n")
 }
 
+/// Each command as a block of code of its own, below an item of a list.
+fn blocks(commands: &[String]) -> String {
+    let indent = |line: &str| format!("  {line}").trim_end().to_owned();
+    let block = |command: &String| fenced_as("sh", command).lines().map(indent).collect::<Vec<_>>().join("\n");
+    commands.iter().map(block).collect::<Vec<_>>().join("\n\n")
+}
+
 /// A text as a block of code, which it cannot end by itself.
 fn fenced(text: &str) -> String {
+    fenced_as("text", text)
+}
+
+fn fenced_as(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}text\n{}\n{fence}", text.trim_end())
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
 }

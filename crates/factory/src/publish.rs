@@ -41,6 +41,11 @@ pub enum Committed {
         /// What is not in it; never nothing.
         left_out: Vec<LeftOut>,
     },
+    /// The agent has left a merge of the base branch with conflicts.
+    Unresolved {
+        /// Files in conflict; never none.
+        files: Vec<String>,
+    },
 }
 
 /// How much a change changes.
@@ -143,6 +148,9 @@ impl Mirror {
         if let Some(giant) = left_out.iter().find(|left| left.why == WhyLeftOut::TooLarge) {
             return Err(Error::TooLarge { path: giant.path.clone() });
         }
+        if !snapshot.unresolved.is_empty() {
+            return Ok(Committed::Unresolved { files: snapshot.unresolved });
+        }
         let made = self.commit_snapshot(worktree, &snapshot, message).await?;
         Ok(match made {
             made if !left_out.is_empty() => Committed::InPart { made, left_out },
@@ -164,6 +172,9 @@ impl Mirror {
         let sha = if self.tells_what_is_for_us(snapshot).await? {
             let parent = std::slice::from_ref(&snapshot.fork);
             self.commit_tree(&snapshot.tree, parent, &with_trailers(message, run)).await?
+        } else if let Some(merged) = &snapshot.merged {
+            let parents = [snapshot.head.clone(), merged.clone()];
+            self.commit_tree(&snapshot.tree, &parents, &with_trailers(message, run)).await?
         } else if snapshot.tree == snapshot.head_tree {
             let last = self.described(&snapshot.head).await?;
             self.commit_tree(&snapshot.tree, &last.parents, &with_trailers(&last.message, run)).await?

@@ -33,6 +33,12 @@ pub(crate) struct Snapshot {
     pub(crate) fork_tree: CommitSha,
     /// What is in none of these trees and yet may be work.
     pub(crate) left_out: Vec<LeftOut>,
+    /// The commit of the base branch that the agent has merged without committing the merge.
+    #[serde(default)]
+    pub(crate) merged: Option<CommitSha>,
+    /// The files of a merge in progress that are not resolved.
+    #[serde(default)]
+    pub(crate) unresolved: Vec<String>,
 }
 
 /// Serves an agent's repository, and speaks with no other: not even a git that fetches what a repository lacks, as its
@@ -73,7 +79,28 @@ impl Mirror {
         let (tree, left_out) = self.tree_of_files(worktree, &head, &fork).await?;
         let head_tree = self.tree_of(&head).await?;
         let fork_tree = self.tree_of(&fork).await?;
-        Ok(Snapshot { head, head_tree, tree, fork, fork_tree, left_out })
+        let snapshot =
+            Snapshot { head, head_tree, tree, fork, fork_tree, left_out, merged: None, unresolved: Vec::new() };
+        self.with_pending_merge(worktree, snapshot).await
+    }
+
+    /// A snapshot with the merge that the agent has resolved and not committed, or with the files that it left unresolved.
+    async fn with_pending_merge(&self, worktree: &Worktree, snapshot: Snapshot) -> Result<Snapshot, Error> {
+        let Some(merged) = self.merge_head(worktree, &snapshot.head, &snapshot.fork).await? else {
+            return Ok(snapshot);
+        };
+        let merged_tree = self.tree_of(&merged).await?;
+        let sides = [&snapshot.head_tree, &merged_tree];
+        match self.unresolved(worktree, sides, &snapshot.tree).await? {
+            None => Ok(snapshot),
+            Some(unresolved) if !unresolved.is_empty() => Ok(Snapshot { unresolved, ..snapshot }),
+            Some(_) => {
+                // What is for the factory alone is as in the new fork.
+                let (tree, left_out) = self.tree_of_files(worktree, &snapshot.head, &merged).await?;
+                let (fork, fork_tree) = (merged.clone(), merged_tree);
+                Ok(Snapshot { tree, left_out, fork, fork_tree, merged: Some(merged), ..snapshot })
+            }
+        }
     }
 
     /// The commit of the base branch that `head` builds upon.
@@ -200,21 +227,33 @@ fn paths_to_take(changed: &[u8], untracked: &[u8], mut is_refused: impl FnMut(&[
 }
 
 /// A copy of the desk's index that one snapshot may change, gone when it is done.
-struct ScratchIndex(PathBuf);
+pub(crate) struct ScratchIndex(PathBuf);
 
 impl ScratchIndex {
     fn copied(worktree: &Worktree) -> Result<Self, Error> {
+        let scratch = Self::named(worktree)?;
+        copy_index(&worktree.index(), scratch.path()).map_err(Error::disk("write", scratch.path()))?;
+        Ok(scratch)
+    }
+
+    /// One with the given content.
+    pub(crate) fn holding(worktree: &Worktree, bytes: &[u8]) -> Result<Self, Error> {
+        let scratch = Self::named(worktree)?;
+        fs::write(scratch.path(), bytes).map_err(Error::disk("write", scratch.path()))?;
+        Ok(scratch)
+    }
+
+    fn named(worktree: &Worktree) -> Result<Self, Error> {
         static TAKEN: AtomicU64 = AtomicU64::new(0);
         let number = TAKEN.fetch_add(1, Ordering::Relaxed);
         let path = worktree.desk().join(format!("scratch-{}-{number}.index", std::process::id()));
         let scratch = Self(path);
         // After a restart the same number may come round again, with the lock of a git that was killed.
         clear_lock(&scratch.lock()).map_err(Error::disk("clear", scratch.path()))?;
-        copy_index(&worktree.index(), scratch.path()).map_err(Error::disk("write", scratch.path()))?;
         Ok(scratch)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 

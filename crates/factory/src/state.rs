@@ -94,6 +94,11 @@ impl StateDir {
         self.sessions().join(engine.as_str()).join(job.to_string())
     }
 
+    /// The session of the last run of one job with one engine on this host.
+    pub(crate) fn last_session(&self, engine: &EngineName, job: JobId) -> PathBuf {
+        self.sessions().join(engine.as_str()).join(format!("{job}.session"))
+    }
+
     /// The home folders of runs.
     pub(crate) fn homes(&self) -> PathBuf {
         self.root.join("homes")

@@ -183,7 +183,10 @@ impl Job {
         self.state.message = Some(window.to_string());
         self.state.releases += 1;
         self.charge_run(account);
-        self.remember_end(RunEnd::QuotaExhausted { message: window.to_string() });
+        self.remember_end(match window.exhausted {
+            true => RunEnd::CreditExhausted,
+            false => RunEnd::QuotaExhausted { message: window.limit() },
+        });
         self.end_run(RunOutcome::QuotaWindow, Some(message), at);
     }
 

@@ -149,7 +149,7 @@ impl Activity {
             turns.map(|turns| if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }),
             tokens_in.map(|tokens| format!("{tokens} tokens in")),
             tokens_out.map(|tokens| format!("{tokens} out")),
-            cost_usd.map(|cost| format!("${cost:.4}")),
+            cost_usd.map(domain::dollars),
         ];
         let figures: Vec<String> = figures.into_iter().flatten().collect();
         if figures.is_empty() { "■ ended".to_owned() } else { format!("■ ended: {}", figures.join(", ")) }

@@ -1,6 +1,7 @@
 //! Claude Code, by its own stream of JSON.
 
 mod closing;
+mod record;
 mod session;
 mod sessions;
 mod settings;
@@ -19,6 +20,7 @@ use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
 use crate::prompt::Memory;
 use crate::run_key::RunKey;
+use record::SessionRecord;
 use session::ClaudeSession;
 use standing::{PROVIDERS, Signs};
 
@@ -153,6 +155,7 @@ impl Engine for ClaudeEngine {
             None => (session_of(request.job, request.epoch), Memory::New),
         };
         let before = carried.and_then(|id| sessions::cost_state(&folder, id, &request.worktree)).unwrap_or_default();
+        let record = SessionRecord::resuming(&folder, &request.worktree, &session);
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let login = self.room.carry(request.job, &folder, &LOGIN, &self.bench.clock).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
@@ -167,7 +170,7 @@ impl Engine for ClaudeEngine {
         };
         let allowance = &request.allowance;
         let limits = session::Limits { turns: allowance.turns.or(self.config.turns_max), usd: allowance.usd };
-        let session = ClaudeSession::new(limits, self.bench.prices.clone(), self.bench.clock.clone(), before);
+        let session = ClaudeSession::new(limits, self.bench.prices.clone(), self.bench.clock.clone(), before, record);
         Ok((program, Carried::follow(login, Box::new(session))))
     }
 }

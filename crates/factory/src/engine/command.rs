@@ -1,6 +1,7 @@
 //! The engine that runs any command line: the prompt on its standard input, its exit code as the verdict, and its
 //! figures wherever it is said that they are.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 
 use async_trait::async_trait;
@@ -118,23 +119,30 @@ impl Engine for CommandEngine {
             retryable: self.retryable.clone(),
             figures: self.figures.clone(),
             insights: Insights::default(),
-            last_words: String::new(),
+            last_output: VecDeque::new(),
         };
         Ok((program, Box::new(session)))
     }
 }
 
+/// Lines that are kept for the message of a failure, which quotes those of them that say something.
+const LAST_LINES_MAX: usize = 16;
+
 struct CommandSession {
     retryable: Option<Vec<i32>>,
     figures: Figures,
     insights: Insights,
-    last_words: String,
+    /// Its last lines that are not empty.
+    last_output: VecDeque<String>,
 }
 
 impl Session for CommandSession {
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
         if !line.text.trim().is_empty() {
-            self.last_words = domain::printable(line.text.trim());
+            if self.last_output.len() == LAST_LINES_MAX {
+                self.last_output.pop_front();
+            }
+            self.last_output.push_back(domain::printable(&one_line(&line.text)));
         }
         let mut events = vec![EngineEvent::Output { text: line.text.clone() }];
         if let Some(usage) = self.figures.read(&line.text, &mut self.insights) {
@@ -159,7 +167,10 @@ impl Session for CommandSession {
         match exit {
             Exit::Code(0) | Exit::Lingered => Judgement::EndedWell,
             Exit::Code(code) => {
-                let message = format!("{}: {}", exit_words(code), one_line(&self.last_words));
+                let message = match domain::last_lines(self.last_output.make_contiguous().join("\n").as_str()) {
+                    last if last.is_empty() => exit_words(code),
+                    last => format!("{}: {last}", exit_words(code)),
+                };
                 match &self.retryable {
                     // Whoever lists some says that the others mean the same thing every time.
                     Some(listed) if !listed.contains(&code) => Judgement::stays(FailureReason::EngineError, message),
@@ -300,6 +311,6 @@ mod tests {
 
         let judged = session.judge(Exit::Code(1));
 
-        assert_eq!(judged, Judgement::may_pass(FailureReason::EngineError, "exit code 1: ".to_owned()));
+        assert_eq!(judged, Judgement::may_pass(FailureReason::EngineError, "exit code 1".to_owned()));
     }
 }

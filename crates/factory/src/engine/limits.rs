@@ -44,6 +44,18 @@ impl Limit {
             .or(turns.map(|(max, taken)| Self::Turns { taken, max }))
     }
 
+    /// The limit with what the run used in all: more can be known after its end than when it was stopped.
+    pub(super) fn with_final(self, insights: &Insights) -> Self {
+        match self {
+            Self::Usd { spent, max } => Self::Usd { spent: insights.cost_usd.unwrap_or(spent), max },
+            Self::Tokens { used: known, max } => {
+                let used = insights.tokens_in.unwrap_or(0).saturating_add(insights.tokens_out.unwrap_or(0));
+                Self::Tokens { used: used.max(known), max }
+            }
+            other => other,
+        }
+    }
+
     /// What a run that was ended for it came to.
     pub(super) fn judgement(self) -> Judgement {
         let message = self.to_string();
@@ -70,7 +82,10 @@ impl std::fmt::Display for Limit {
             Self::ToolIdle(max) => {
                 write!(f, "a tool call of it said nothing for {max:?}, the limit `factory.limits.tool_idle`")
             }
-            Self::Usd { spent, max } => write!(f, "it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`"),
+            Self::Usd { spent, max } => {
+                let (spent, max) = (domain::dollars(*spent), domain::dollars(*max));
+                write!(f, "it spent {spent}, of {max} left of the job's `budget.usd`")
+            }
             Self::Tokens { used, max } => {
                 write!(f, "it used {}, of {max} left of the job's `budget.tokens`", domain::counted(*used, "token"))
             }
@@ -177,7 +192,7 @@ mod tests {
         assert_eq!(reached(insights(500, 499, Some(2.4), 3)), None);
         assert_eq!(
             reached(insights(1, 1, Some(2.5), 1)),
-            budget("it spent $2.5000, of $2.5000 left of the job's `budget.usd`")
+            budget("it spent $2.50, of $2.50 left of the job's `budget.usd`")
         );
         assert_eq!(
             reached(insights(600, 400, None, 1)),
@@ -187,6 +202,15 @@ mod tests {
             reached(insights(1, 1, None, 4)),
             Some(Judgement::may_pass(FailureReason::Timeout, "it took 4 turns, the limit `turns_max` is 3".to_owned()))
         );
+    }
+
+    #[test]
+    fn a_limit_reports_the_final_figures_of_its_run() {
+        let limit = Limit::Usd { spent: 0.12, max: 0.1 }.with_final(&insights(1, 1, Some(0.15), 1));
+        assert_eq!(limit, Limit::Usd { spent: 0.15, max: 0.1 });
+
+        let limit = Limit::Tokens { used: 100, max: 90 }.with_final(&insights(80, 50, None, 1));
+        assert_eq!(limit, Limit::Tokens { used: 130, max: 90 });
     }
 
     #[test]

@@ -22,6 +22,26 @@ pub struct Tokens {
     pub output: u64,
 }
 
+impl Tokens {
+    /// The sum.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            cached: self.cached.saturating_add(other.cached),
+            output: self.output.saturating_add(other.output),
+        }
+    }
+
+    /// The difference, at least zero.
+    pub(super) fn minus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(other.input),
+            cached: self.cached.saturating_sub(other.cached),
+            output: self.output.saturating_sub(other.output),
+        }
+    }
+}
+
 impl Prices {
     /// The given prices, before those of the list.
     pub fn new(prices: BTreeMap<String, Price>) -> Self {

@@ -133,7 +133,7 @@ impl EngineRun {
             // Its time passed while it waited for its provider, which is not the agent's fault.
             (Over::Limit(Limit::Wall(_) | Limit::Idle(_)), Pending::Provider(message)) => Judgement::Outage { message },
             (Over::Outage, _) => Judgement::Outage { message: "its provider did not answer".to_owned() },
-            (Over::Limit(limit), _) => limit.judgement(),
+            (Over::Limit(limit), _) => limit.with_final(&session.insights()).judgement(),
             (Over::Told, _) => Judgement::Stopped,
         };
         let (mut insights, dropped) = reportable(session.insights());

@@ -132,7 +132,7 @@ fn figures(insights: &Insights) -> String {
         counted(insights.insertions, "lines added"),
         counted(insights.deletions, "removed"),
         counted(insights.turns, "turns"),
-        insights.cost_usd.map(|usd| format!("${usd:.2}")),
+        insights.cost_usd.map(domain::dollars),
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();
     if known.is_empty() { "nothing is known about its size".to_owned() } else { known.join(", ") }

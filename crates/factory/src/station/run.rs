@@ -8,6 +8,7 @@ mod listening;
 mod patience;
 mod preparing;
 mod proving;
+mod resuming;
 mod rework;
 
 use std::io::ErrorKind;

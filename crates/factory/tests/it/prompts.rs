@@ -100,7 +100,7 @@ fn situations() -> Vec<(&'static str, Prompt)> {
             after(
                 saved(),
                 RunEnd::BudgetExceeded {
-                    message: "it spent $5.0100, of $5.0000 left of the job's `budget.usd`".to_owned(),
+                    message: "it spent $5.01, of $5.00 left of the job's `budget.usd`".to_owned(),
                 },
             ),
         ),
@@ -135,10 +135,8 @@ fn situations() -> Vec<(&'static str, Prompt)> {
         ("lease-expired", after(saved(), RunEnd::LeaseExpired)),
         ("released", after(saved(), RunEnd::Released { message: text("the factory is stopping") })),
         ("preempted", after(saved(), RunEnd::Preempted)),
-        (
-            "quota-exhausted",
-            after(saved(), RunEnd::QuotaExhausted { message: "the `5h` window of `claude` is used up".to_owned() }),
-        ),
+        ("quota-exhausted", after(saved(), RunEnd::QuotaExhausted { message: "claude/five_hour".to_owned() })),
+        ("credit-exhausted", after(saved(), RunEnd::CreditExhausted)),
         ("store-restored", after(saved(), RunEnd::Restored)),
         ("cancelled-and-requeued", after(saved(), RunEnd::Cancelled { message: text("wrong approach") })),
         ("rejected-and-requeued", after(completed(), RunEnd::Rejected { message: text("too large") })),

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use factory::{Committed, DiffSummary, LeftOut, Saved, WhyLeftOut};
+use factory::{Committed, DiffSummary, LeftOut, Saved, Start, WhyLeftOut};
 
-use crate::stage::{Forge, git, job, run};
+use crate::stage::{Forge, git, job, main, plain_git, run};
 
 async fn commit_of(
     forge: &Forge,
@@ -230,4 +230,78 @@ async fn a_file_that_became_a_folder_is_committed_as_one() {
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md/part"]);
+}
+
+/// A worktree with completed work that conflicts with the base branch, after `git merge origin/main` in it.
+async fn conflicting(forge: &Forge) -> (factory::Mirror, factory::Worktree, [domain::CommitSha; 2]) {
+    let host = forge.host("host");
+    let (mirror, worktree) = forge.worktree(&host, run(1)).await;
+    fs::write(worktree.path().join("readme.md"), "ours\n").unwrap();
+    let Committed::Made(ours) = mirror.commit_all(&worktree, "Ours").await.unwrap() else { panic!("empty") };
+    mirror.push_run(&worktree, &ours).await.unwrap();
+    let theirs = forge.commit("main", "readme.md", "theirs\n");
+    mirror.refresh().await.unwrap();
+    let worktree = mirror.create(run(2), &main(), &Start::Commit(ours.clone())).await.unwrap();
+    let merged = plain_git(worktree.path()).args(["merge", "origin/main"]).output().unwrap();
+    assert!(!merged.status.success(), "{merged:?}");
+    (mirror, worktree, [ours, theirs])
+}
+
+fn parents(forge: &Forge, sha: &domain::CommitSha) -> String {
+    git(&forge.remote(), &["log", "-1", "--format=%P", sha.as_str()])
+}
+
+#[tokio::test]
+async fn a_resolved_merge_that_was_not_committed_keeps_both_parents() {
+    for is_added in [true, false] {
+        let forge = Forge::new();
+        let (mirror, worktree, [ours, theirs]) = conflicting(&forge).await;
+        fs::write(worktree.path().join("readme.md"), "ours\ntheirs\n").unwrap();
+        if is_added {
+            git(worktree.path(), &["add", "readme.md"]);
+        }
+
+        let committed = mirror.commit_all(&worktree, "Merge").await.unwrap();
+
+        let Committed::Made(sha) = committed else { panic!("{committed:?}") };
+        mirror.push_run(&worktree, &sha).await.unwrap();
+        assert_eq!(parents(&forge, &sha), format!("{ours} {theirs}"));
+        assert_eq!(forge.file_at(&sha, "readme.md").as_deref(), Some("ours\ntheirs\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_merge_with_conflict_markers_is_not_committed() {
+    let forge = Forge::new();
+    let (mirror, worktree, _) = conflicting(&forge).await;
+    let unresolved = Committed::Unresolved { files: vec!["readme.md".to_owned()] };
+
+    assert_eq!(mirror.commit_all(&worktree, "Merge").await.unwrap(), unresolved);
+    git(worktree.path(), &["add", "readme.md"]);
+    assert_eq!(mirror.commit_all(&worktree, "Merge").await.unwrap(), unresolved, "its markers are still there");
+}
+
+#[tokio::test]
+async fn a_merge_head_that_is_not_of_the_base_branch_is_no_parent() {
+    let forge = Forge::new();
+    let (mirror, worktree, [ours, theirs]) = conflicting(&forge).await;
+    fs::write(worktree.path().join("readme.md"), "ours\ntheirs\n").unwrap();
+    let own = git(worktree.path(), &["commit-tree", "HEAD^{tree}", "-m", "unrelated"]);
+    let head = worktree.path().join(".git/MERGE_HEAD");
+    let outside = forge.path("outside");
+    fs::write(&outside, format!("{theirs}\n")).unwrap();
+
+    for hostile in [own, "f".repeat(40), format!("{ours}"), format!("{theirs}\n{theirs}"), "--all".to_owned()] {
+        fs::write(&head, format!("{hostile}\n")).unwrap();
+        let committed = mirror.commit_all(&worktree, "Work").await.unwrap();
+        let Committed::Made(sha) = committed else { panic!("{hostile}: {committed:?}") };
+        mirror.push_run(&worktree, &sha).await.unwrap();
+        assert_eq!(parents(&forge, &sha), ours.as_str(), "{hostile}");
+    }
+    fs::remove_file(&head).unwrap();
+    std::os::unix::fs::symlink(&outside, &head).unwrap();
+    let committed = mirror.commit_all(&worktree, "Work").await.unwrap();
+    let Committed::Made(sha) = committed else { panic!("{committed:?}") };
+    mirror.push_run(&worktree, &sha).await.unwrap();
+    assert_eq!(parents(&forge, &sha), ours.as_str());
 }

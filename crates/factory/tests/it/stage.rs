@@ -166,7 +166,7 @@ pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-fn plain_git(dir: &Path) -> Command {
+pub(crate) fn plain_git(dir: &Path) -> Command {
     let mut command = Command::new("git");
     command.current_dir(dir).env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", "/nonexistent");
     for role in ["AUTHOR", "COMMITTER"] {

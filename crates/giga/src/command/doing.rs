@@ -11,7 +11,7 @@ pub(super) fn line(progress: &Progress) -> String {
         progress.tool_calls.map(|calls| counted(u64::from(calls), "tool call")),
         files.map(|files| counted(files as u64, "file")),
         tokens.map(|tokens| format!("{} tokens", thousands(tokens))),
-        progress.cost_usd.map(|usd| format!("${usd:.2}")),
+        progress.cost_usd.map(domain::dollars),
     ]
     .into_iter()
     .flatten()

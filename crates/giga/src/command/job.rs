@@ -52,7 +52,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
     let run = job.run.as_ref().map_or_else(String::new, |run| format!(", run {}", run.n));
     let until = detail.expires_at.map_or_else(String::new, |at| format!(", lease until {}", clock_time(at)));
     let commit = job.completed_sha.as_ref().map(|sha| match job.promoted_sha.as_ref() == Some(sha) {
-        true => format!("{sha}, on the pull request's branch"),
+        true => format!("{sha}, on the job's branch"),
         false => sha.to_string(),
     });
     let spent = spent(&job.spent);
@@ -97,7 +97,7 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
 
 /// What is known to be spent; what is not known is said, and never taken for nothing.
 fn spent(spent: &Spent) -> String {
-    let known = spent.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.2} spent"));
+    let known = spent.cost_usd.map_or_else(String::new, |usd| format!(", {} spent", domain::dollars(usd)));
     match spent.runs_without_cost {
         0 => known,
         1 => format!("{known}, the cost of 1 run is unknown"),
@@ -109,7 +109,7 @@ pub(super) fn runs_table(context: &Context<'_>, runs: &[Run]) -> Result<(), Fail
     let mut table = Table::new(&["RUN", "EPOCH", "FACTORY", "ENGINE", "TOOK", "COST", "OUTCOME", "MESSAGE"], "MESSAGE");
     for run in runs {
         let unknown = || if run.ended_at.is_some() && run.started_at.is_some() { "unknown" } else { "" }.to_owned();
-        let cost = run.insights.cost_usd.map_or_else(unknown, |usd| format!("${usd:.2}"));
+        let cost = run.insights.cost_usd.map_or_else(unknown, domain::dollars);
         table.row(vec![
             run.n.to_string().into(),
             run.epoch.to_string().into(),

@@ -79,7 +79,7 @@ fn facts(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
         ("commit", evidence.sha.as_ref().map(ToString::to_string)),
         ("changed", changed),
         ("tokens", Some(format!("{} in, {} out", tokens(insights.tokens_in), tokens(insights.tokens_out)))),
-        ("cost", Some(insights.cost_usd.map_or_else(|| "unknown".to_owned(), |usd| format!("${usd:.4}")))),
+        ("cost", Some(insights.cost_usd.map_or_else(|| "unknown".to_owned(), domain::dollars))),
         ("turns", insights.turns.map(|turns| turns.to_string())),
     ];
     for (name, value) in rows {

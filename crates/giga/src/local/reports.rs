@@ -119,7 +119,7 @@ fn figures(text: &mut String, run: &Run) {
         insights.tokens_in.map(|tokens| format!("tokens in: {tokens}")),
         insights.tokens_out.map(|tokens| format!("tokens out: {tokens}")),
         run.started_at.map(|_| match insights.cost_usd {
-            Some(cost) => format!("cost: {cost:.4} USD"),
+            Some(cost) => format!("cost: {}", domain::dollars(cost)),
             None => "cost: unknown".to_owned(),
         }),
         insights.engine_ms.map(|ms| format!("engine time: {:.1} s", ms as f64 / 1_000.0)),

@@ -252,6 +252,24 @@ fn a_resumed_run_of_the_oldest_codex_costs_its_own_share() {
     a_resumed_run_costs_its_own_share(Programs::oldest(), Agent::Codex);
 }
 
+/// The stream has 1 output token for each message; claude's own record has the rest.
+#[test]
+fn a_stopped_run_of_claude_is_charged_for_its_output_tokens() {
+    let script = [Turn::write("out.txt", "made\n"), Turn::run("tail -f /dev/null"), Turn::say("All done.")];
+    let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
+
+    let id = shop.submit("engines: [claude]\nbudget: { tokens: 230 }\n");
+    let job = shop.until_first_run_ended(&id);
+
+    let run = &job["runs"][0];
+    assert_eq!(run["outcome"], serde_json::json!({ "failed": "budget_exceeded" }), "{job:#}");
+    let figures = &run["insights"];
+    assert_eq!((&figures["tokensIn"], &figures["tokensOut"]), (&200.into(), &40.into()), "{run:#}");
+    assert!(figures["costUsd"].as_f64().unwrap() > 0.0, "{run:#}");
+    assert_eq!(run["message"], "it used 240 tokens, of 230 left of the job's `budget.tokens`", "{run:#}");
+    shop.close();
+}
+
 #[test]
 fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_worktree() {
     let write = Turn::write("out.txt", "made before the limit\n");

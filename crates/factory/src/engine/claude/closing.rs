@@ -1,5 +1,7 @@
 //! What Claude Code says about what it used up, and its closing word.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::session::target;
@@ -15,7 +17,16 @@ pub(super) struct Spent {
     now: Tokens,
     message: Option<String>,
     pub(super) turns: u32,
+    /// The highest figures of each message, from the stream or the session's record.
+    messages: BTreeMap<String, Tokens>,
+    /// The figures of messages that are no longer told apart.
+    settled: Tokens,
+    /// The last cost record that this run has written.
+    pub(super) cost_state: Option<CostState>,
 }
+
+/// Messages that are told apart. A record names a message soon after the stream.
+const MESSAGES_MAX: usize = 4_096;
 
 /// What a session had cost when a run of it began, by the record in the conversation's own file.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -57,15 +68,39 @@ impl Spent {
             self.turns = self.turns.saturating_add(u32::from(!is_a_subagents));
         }
         self.now = tokens(usage);
+        self.record(self.message.clone().unwrap_or_default(), usage);
         true
     }
 
-    pub(super) fn total(&self) -> Tokens {
-        Tokens {
-            input: self.before.input.saturating_add(self.now.input),
-            cached: self.before.cached.saturating_add(self.now.cached),
-            output: self.before.output.saturating_add(self.now.output),
+    /// Notes the usage of a message, which can come more than once, complete or not.
+    pub(super) fn record(&mut self, id: String, usage: &Value) {
+        if self.messages.len() >= MESSAGES_MAX && !self.messages.contains_key(&id) {
+            self.settled = self.known();
+            self.messages.clear();
         }
+        let (seen, told) = (self.messages.entry(id).or_default(), tokens(usage));
+        seen.input = seen.input.max(told.input);
+        seen.cached = seen.cached.max(told.cached);
+        seen.output = seen.output.max(told.output);
+    }
+
+    /// What the stream alone has counted.
+    pub(super) fn total(&self) -> Tokens {
+        self.before.plus(self.now)
+    }
+
+    /// What the stream and the session's record have counted.
+    pub(super) fn known(&self) -> Tokens {
+        self.messages.values().fold(self.settled, |sum, tokens| sum.plus(*tokens))
+    }
+
+    /// Cost and tokens by the cost record of this run, in a session that had cost `before`. A record with less than the
+    /// messages show is not believed.
+    pub(super) fn recorded(&self, before: CostState) -> Option<CostState> {
+        let (record, known) = (self.cost_state?, self.known());
+        let tokens = record.tokens.minus(before.tokens);
+        let is_whole = record.usd >= before.usd && tokens.input >= known.input && tokens.output >= known.output;
+        is_whole.then_some(CostState { usd: record.usd - before.usd, tokens })
     }
 }
 
@@ -120,14 +155,7 @@ impl Closing {
 /// covers what `total_cost_usd` covers, is not.
 fn own_tokens(object: &Value, all: Option<Tokens>, before: CostState) -> Option<Tokens> {
     let usage = object.get("usage").map(tokens).filter(|tokens| *tokens != Tokens::default());
-    usage.or_else(|| {
-        let all = all?;
-        Some(Tokens {
-            input: all.input.saturating_sub(before.tokens.input),
-            cached: all.cached.saturating_sub(before.tokens.cached),
-            output: all.output.saturating_sub(before.tokens.output),
-        })
-    })
+    usage.or_else(|| Some(all?.minus(before.tokens)))
 }
 
 /// The tokens of all models of a `modelUsage`.

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::ASKS_A_PERSON;
 use super::closing::{Closing, CostState, Spent};
+use super::record::SessionRecord;
+use crate::engine::limits::Limit;
 use crate::engine::phrases::{says_no_credit, says_outage, says_signed_out, says_unknown_model};
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::resets::reset_time;
@@ -31,6 +33,8 @@ pub(super) struct ClaudeSession {
     clock: Arc<dyn Clock>,
     /// What its session had cost before this run.
     before: CostState,
+    /// What its program writes down about it.
+    record: SessionRecord,
     model: Option<String>,
     /// Whether its session is there.
     has_begun: bool,
@@ -48,12 +52,19 @@ pub(super) struct ClaudeSession {
 }
 
 impl ClaudeSession {
-    pub(super) fn new(limits: Limits, prices: Prices, clock: Arc<dyn Clock>, before: CostState) -> Self {
+    pub(super) fn new(
+        limits: Limits,
+        prices: Prices,
+        clock: Arc<dyn Clock>,
+        before: CostState,
+        record: SessionRecord,
+    ) -> Self {
         Self {
             limits,
             prices,
             clock,
             before,
+            record,
             model: None,
             has_begun: false,
             spent: Spent::default(),
@@ -174,7 +185,7 @@ impl ClaudeSession {
     }
 
     fn tokens(&self) -> Option<Tokens> {
-        let spent = self.spent.total();
+        let spent = self.spent.recorded(self.before).map_or_else(|| self.spent.known(), |recorded| recorded.tokens);
         let said = self.result.as_ref().and_then(|result| result.tokens);
         // Its stream tells each message's figures as they come: where nothing was told yet, nothing was used up.
         let is_told = self.has_begun || self.result.as_ref().is_some_and(|result| result.cost_usd.is_some());
@@ -184,11 +195,12 @@ impl ClaudeSession {
     fn usage(&self) -> Usage {
         let tokens = self.tokens();
         let said = self.result.as_ref().and_then(|result| result.cost_usd);
+        let recorded = || self.spent.recorded(self.before).map(|recorded| recorded.usd);
         let reckoned = || tokens.and_then(|tokens| self.prices.cost(self.model.as_deref(), tokens));
         Usage {
             tokens_in: tokens.map(|tokens| tokens.input),
             tokens_out: tokens.map(|tokens| tokens.output),
-            cost_usd: said.or_else(reckoned),
+            cost_usd: said.or_else(recorded).or_else(reckoned),
             turns: self
                 .result
                 .as_ref()
@@ -303,9 +315,18 @@ impl Session for ClaudeSession {
         None
     }
 
-    fn look(&mut self) {}
+    fn look(&mut self) {
+        if self.result.is_none() {
+            self.record.read_on(&mut self.spent);
+        }
+    }
 
-    fn settle(&mut self) {}
+    /// A run that was stopped has no closing word; its program's record has what it used.
+    fn settle(&mut self) {
+        if self.result.is_none() {
+            self.record.read_to_end(&mut self.spent);
+        }
+    }
 
     fn judge(&mut self, exit: Exit) -> Judgement {
         match &self.result {
@@ -354,7 +375,7 @@ pub(super) fn target(tool: &str, input: &Value) -> Option<Target> {
 }
 
 fn over_budget(spent: f64, max: f64) -> String {
-    format!("it spent ${spent:.4}, of ${max:.4} left of the job's `budget.usd`")
+    Limit::Usd { spent, max }.to_string()
 }
 
 fn says_usage_limit(text: &str) -> bool {

@@ -72,7 +72,7 @@ fn cost_record(line: &[u8], session: &str) -> Option<CostState> {
 }
 
 /// How a working folder is written in the name of its conversations' folder.
-fn key(folder: &Path) -> String {
+pub(super) fn key(folder: &Path) -> String {
     folder.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 

@@ -233,13 +233,12 @@ impl Station {
 
     /// What the engine is asked to do, and what it may use up.
     fn request(&self, engine: &EngineName, run: &Run, place: &Place) -> Result<EngineRequest, Trouble> {
-        let Assignment { spec, checkpoint, attempts, .. } = &run.assignment;
+        let Assignment { spec, attempts, .. } = &run.assignment;
         let allowance = Allowance {
             turns: self.settings.engines.get(engine).and_then(|config| config.turns_max),
             disk: Some(DiskAllowance::of(&self.settings.limits)),
             ..budget_left(&run.assignment)?
         };
-        let session = checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.as_deref());
         Ok(EngineRequest {
             job: run.key.job,
             epoch: run.key.epoch,
@@ -247,7 +246,7 @@ impl Station {
             title: spec.title.clone(),
             prompt: self.prompt(run, place),
             model: spec.model_for(engine).map(str::to_owned),
-            session: session.and_then(|session| own_session(engine, session)),
+            session: self.session_to_resume(engine, &run.assignment),
             worktree: place.dir.clone(),
             allowance,
         })
@@ -282,8 +281,7 @@ impl Station {
     /// The engine whose conversation goes on, if the job names none and it can work now. One whose seats are counted is not
     /// taken: the coordinator has given us a seat of another.
     fn engine_of_session(&self, assignment: &Assignment) -> Option<Arc<dyn Engine>> {
-        let (name, _) = assignment.checkpoint.as_ref()?.session.as_deref()?.split_once(':')?;
-        let engine = self.engines.iter().find(|engine| engine.name().as_str() == name)?;
+        let engine = self.engines.iter().find(|engine| self.session_to_resume(engine.name(), assignment).is_some())?;
         let is_free = assignment.spec.engines.is_empty() && !self.settings.engine_seats.contains_key(engine.name());
         let detected = self.detected.lock().engines.clone();
         let health = self.engine_health(detected).into_iter().find(|health| health.name == *engine.name())?;
@@ -303,7 +301,7 @@ impl Station {
 
 /// The last command of the evidence failed.
 fn command_failed(run: &Run, insights: Insights, evidence: Vec<Evidence>) -> Verdict {
-    let told = |last: &Evidence| format!("{} command `{}` failed: {}", last.step.name(), last.command, last.ended());
+    let told = |last: &Evidence| format!("{} command {}", last.step.name(), last.failure());
     let message = run.with_refusals(evidence.last().map(told).unwrap_or_default());
     let failure = Failure::new(FailureReason::VerifyFailed, Again::Worthwhile, message);
     Verdict::Failed { failure, insights, evidence }
@@ -315,10 +313,4 @@ pub(super) fn spent_nothing_more(mut insights: Insights) -> Insights {
     insights.tokens_out.get_or_insert(0);
     insights.cost_usd.get_or_insert(0.0);
     insights
-}
-
-/// The session's name, if it is one of this engine.
-fn own_session(engine: &EngineName, session: &str) -> Option<String> {
-    let (of, name) = session.split_once(':')?;
-    (of == engine.as_str()).then(|| name.to_owned())
 }

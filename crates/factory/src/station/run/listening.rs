@@ -42,6 +42,9 @@ impl Station {
                 continue;
             }
             let now = self.clock.monotonic();
+            if known.session != written.session {
+                self.remember_session(run, known.session.as_deref());
+            }
             if known.session != written.session || due.is_some_and(|due| due <= now) {
                 self.ledger.remember(&known).await;
                 written = known;

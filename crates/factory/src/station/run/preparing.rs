@@ -159,7 +159,7 @@ impl Station {
                     false => "",
                 };
                 let last = evidence.last();
-                let last = last.map(|last| format!("`{}`: {}{}", last.command, tail(&last.output), hint(&last.output)));
+                let last = last.map(|last| format!("{}{}", last.failure(), hint(&last.output)));
                 Err(Trouble::Setup(last.unwrap_or_default()))
             }
         }
@@ -175,12 +175,4 @@ fn names_a_closed_place(output: &str) -> bool {
     let words =
         ["Permission denied", "permission denied", "EACCES", "EPERM", "Operation not permitted", "no new privileges"];
     words.iter().any(|words| output.contains(words))
-}
-
-/// The end of an output, for a message.
-fn tail(output: &str) -> &str {
-    let trimmed = output.trim_end();
-    let start = trimmed.len().saturating_sub(400);
-    let start = (start..trimmed.len()).find(|at| trimmed.is_char_boundary(*at)).unwrap_or(0);
-    &trimmed[start..]
 }

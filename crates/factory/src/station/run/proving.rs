@@ -71,6 +71,7 @@ impl Station {
         Ok(match self.patiently(run, mirror, commit).await? {
             Committed::Made(sha) => Work::Commit(sha),
             Committed::Empty => Work::Empty,
+            Committed::Unresolved { files } => Work::Unresolved(files),
             Committed::InPart { made, left_out } => {
                 let only = LeftOut::named(&left_out);
                 let may_be_empty = run.assignment.spec.allow_empty && run.refused.is_empty();
@@ -251,6 +252,8 @@ pub(super) enum Work {
     Empty,
     /// Nothing that a commit can hold.
     Uncommittable(String),
+    /// A merge with conflicts in these files.
+    Unresolved(Vec<String>),
 }
 
 impl Work {
@@ -265,6 +268,15 @@ impl Work {
             Self::NoRepository | Self::Commit(_) => None,
             Self::Empty if !run.refused.is_empty() => Some(refused_without_changes(run)),
             Self::Empty => no_changes(&run.assignment),
+            Self::Unresolved(files) => {
+                let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
+                let message = format!(
+                    "the agent left a merge of the base branch unresolved: conflicts or conflict markers are left in {}",
+                    files.join(", ")
+                );
+                let message = run.with_refusals(message);
+                Some(Failure::new(FailureReason::EngineError, Again::Worthwhile, message))
+            }
             Self::Uncommittable(only) => {
                 let message = run.with_refusals(format!("the agent changed nothing that can be committed: {only}"));
                 Some(Failure::new(FailureReason::EngineError, Again::Pointless, message))

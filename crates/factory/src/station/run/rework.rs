@@ -17,10 +17,12 @@ impl Station {
     /// What the run's agent is told.
     pub(super) fn prompt(&self, run: &Run, place: &Place) -> Prompt {
         let assignment = &run.assignment;
+        // An agent is shown these; only the factory runs them.
+        let shown = |commands: &[String]| commands.iter().map(|command| self.scrubber.text(command)).collect();
         Prompt {
             task: Manifest::prompt(&assignment.body_md).to_owned(),
-            prepare: assignment.spec.prepare.clone(),
-            verify: assignment.spec.verify.clone(),
+            prepare: shown(&assignment.spec.prepare),
+            verify: shown(&assignment.spec.verify),
             worktree: place.state.clone(),
             factory: Some(self.settings.name.clone()),
             previous: assignment.previous_run.clone(),

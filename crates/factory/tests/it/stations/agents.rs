@@ -95,7 +95,7 @@ async fn people_see_what_the_agent_is_doing_and_read_its_work_instead_of_json() 
     assert_eq!((progress.doing.as_deref(), progress.tool_calls), (Some("Write out.txt"), Some(1)));
     assert_eq!((progress.files, progress.tokens_in), (vec!["out.txt".to_owned()], Some(100)));
     let log = fleet.log(job).await;
-    assert_eq!(log, "● Write out.txt\nAll done.\n■ ended: 2 turns, 200 tokens in, 40 out, $0.0020\n");
+    assert_eq!(log, "● Write out.txt\nAll done.\n■ ended: 2 turns, 200 tokens in, 40 out, $0.002\n");
     let run = fleet.first_run(job).await;
     assert_eq!((run.insights.tokens_in, run.insights.cost_usd), (Some(200), Some(0.002)));
 }
@@ -233,6 +233,38 @@ async fn a_conversation_goes_on_with_the_engine_that_began_it_where_the_job_name
 }
 
 #[tokio::test]
+async fn a_conversation_goes_on_after_a_run_that_changed_no_file() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let history = forge.path("history.txt");
+    let converses = CONVERSES.replace("history.txt", &format!("'{}'", history.display()));
+    let script = format!("{converses}\n[ $how = resumed ] && echo made > out.txt\n{} | tail -n 1", stream("real-ok"));
+    let _plant = Plant::start(playing("home", &forge, &script), fleet.enrol("home", &line).await);
+
+    let job = fleet.submit("retry: { max: 2, backoff: 1s }\n").await;
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+
+    let history = fs::read_to_string(history).unwrap();
+    let expected =
+        ["new", "Please.", "resumed", "You worked on this job before, in this conversation. This is a new run of it."];
+    assert_eq!(history.lines().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn a_prompt_lists_commands_without_their_secrets() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let script = format!("echo \"$prompt\" > prompt.txt; {} | tail -n 1", stream("real-ok"));
+    let _plant = Plant::start(playing("quiet", &forge, &script), fleet.enrol("quiet", &line).await);
+
+    let job = fleet.submit("verify: [test -n ghp_0123456789abcdefghijABCDEFGHIJ456789]\n").await;
+    fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
+
+    let prompt = forge.file_at(&forge.shows(&pr_branch(job)).unwrap(), "prompt.txt").unwrap();
+    assert!(prompt.contains("  ```sh\n  test -n ghp_[secret]\n  ```\n"), "{prompt}");
+}
+
+#[tokio::test]
 async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
@@ -244,7 +276,7 @@ async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
 
     assert_eq!(view.reason, Some(FailureReason::BudgetExceeded));
     let run = fleet.first_run(job).await;
-    assert_eq!(run.message.as_deref(), Some("it spent $0.0010, of $0.0009 left of the job's `budget.usd`"));
+    assert_eq!(run.message.as_deref(), Some("it spent $0.001, of $0.0009 left of the job's `budget.usd`"));
     assert_eq!(run.insights.cost_usd, Some(0.001));
 }
 

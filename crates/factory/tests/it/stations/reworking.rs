@@ -41,7 +41,8 @@ async fn a_retry_is_told_which_verify_command_failed_and_how() {
     assert!(!second.contains("interrupted"), "{second}");
     let message = fleet.first_run(job).await.message.unwrap();
     assert!(
-        message.starts_with("verify command `[ \"$GIGA_ATTEMPT\"") && message.ends_with("exit code 3"),
+        message.starts_with("verify command `[ \"$GIGA_ATTEMPT\"")
+            && message.ends_with("exit code 3: expected 4, found 5"),
         "{message}"
     );
 }
@@ -122,7 +123,10 @@ async fn a_failed_prepare_command_fails_the_run_and_is_named() {
     fleet.until_stage(job, StageName::DeadLetter).await;
     let run = fleet.first_run(job).await;
     assert_eq!(run.outcome, Some(RunOutcome::Failed(FailureReason::VerifyFailed)));
-    assert_eq!(run.message.as_deref(), Some("prepare command `echo syntax error; exit 2` failed: exit code 2"));
+    assert_eq!(
+        run.message.as_deref(),
+        Some("prepare command `echo syntax error; exit 2` failed: exit code 2: syntax error")
+    );
     assert_eq!(run.evidence.len(), 1, "nothing is verified after it");
 }
 
