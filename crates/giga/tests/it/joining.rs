@@ -158,6 +158,7 @@ fn a_joined_factory_starts_again_without_its_settings() {
     assert!(log.contains("`mac-2`"), "{log}");
     assert!(examined.contains("factory running, process "), "{examined}");
     assert!(!examined.contains("does not exist yet; `giga factory`") && !examined.contains("belongs to"), "{examined}");
+    assert!(examined.contains("the factory of this machine works for https://"), "{examined}");
     assert!(!elsewhere.success());
 }
 
