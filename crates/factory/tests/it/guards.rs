@@ -202,7 +202,8 @@ async fn plays_the_factory() {
     let args = role_arguments().expect("a role needs arguments");
     let folder = std::path::Path::new(&args[0]);
     let grace = Duration::from_millis(args[1].to_str().unwrap().parse().unwrap());
-    let script = "trap '' TERM; echo $PPID > guard; echo $$ > engine; \
+    // The kernel hangs up on a group whose leader dies while another member is stopped.
+    let script = "trap '' TERM HUP; echo $PPID > guard; echo $$ > engine; \
         setsid sh -c 'echo $$ > fled; sleep 600' & sleep 600 & echo $! > child; wait; wait; wait";
     let mut program = shell(script, folder);
     program.environment = environment().with("GIGA_JOB_ID", &args[2]).with("GIGA_EPOCH", &args[3]);
