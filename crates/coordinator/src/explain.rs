@@ -183,9 +183,8 @@ impl Coordinator {
             (Presence::Disconnected, Some(since)) => {
                 format!(", which is disconnected since {since}; the lease continues until it expires")
             }
-            (Presence::Stale | Presence::Down, _) => {
-                ", which is stale; the lease continues until it expires".to_owned()
-            }
+            (Presence::Stale, _) => ", which is stale; the lease continues until it expires".to_owned(),
+            (Presence::Down, _) => ", which has stopped; the lease continues until it expires".to_owned(),
             (Presence::Live | Presence::Warming | Presence::Disconnected, _) => String::new(),
         }
     }

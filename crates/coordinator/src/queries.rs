@@ -260,7 +260,8 @@ pub(crate) fn shown(presence: scheduler::Presence) -> protocol::Presence {
         scheduler::Presence::Live => protocol::Presence::Live,
         scheduler::Presence::Warming => protocol::Presence::Warming,
         scheduler::Presence::Disconnected => protocol::Presence::Disconnected,
-        scheduler::Presence::Stale | scheduler::Presence::Down => protocol::Presence::Stale,
+        scheduler::Presence::Stale => protocol::Presence::Stale,
+        scheduler::Presence::Down => protocol::Presence::Stopped,
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Pulse {
     pub(crate) products: BTreeSet<ProductId>,
     /// Since when its inbox stream has been closed; none for one that has none.
     pub(crate) disconnected_since: Option<Timestamp>,
+    /// When it signed off, until it connects again.
+    pub(crate) stopped_at: Option<Timestamp>,
 }
 
 /// A factory as it is written down.
@@ -59,6 +61,9 @@ pub(crate) struct Registration {
     /// coordinator's memory.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) former: VecDeque<InstanceId>,
+    /// When it signed off, until it connects again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stopped_at: Option<Timestamp>,
 }
 
 impl Coordinator {
@@ -73,7 +78,7 @@ impl Coordinator {
             return Ok(self.heartbeat_answer(who, id, true, false));
         }
         if beat.leaving {
-            self.leave(&id);
+            self.leave(&id, known).await;
             return Ok(self.heartbeat_answer(who, id, false, true));
         }
         let (load, disk) = (beat.load, beat.disk_free_bytes);
@@ -81,7 +86,7 @@ impl Coordinator {
         let factory = self.described(&id, who, beat, known.as_ref().map(|known| &known.value));
         let is_new_process = known.as_ref().is_none_or(|known| known.value.instance != factory.instance);
         let draining = factory.draining;
-        self.register(factory.clone(), known).await?;
+        self.register(factory.clone(), known, None).await?;
         self.heard(who, &id, load, disk, now);
         self.resume_changed_logins(&id).await;
         if is_new_process {
@@ -116,12 +121,33 @@ impl Coordinator {
         desk.instances.is_former(&known.id, instance) && may_be_alive
     }
 
-    /// A factory says that it stops: it is away from now on, without anybody having to wait for its silence.
-    fn leave(&self, id: &FactoryId) {
+    /// A factory signs off: it gets no work from now on, before its heartbeats are missed. This is written down, so that a
+    /// coordinator that restarts does not report it as missing.
+    async fn leave(&self, id: &FactoryId, known: Option<Versioned<Factory>>) {
+        let now = self.now();
+        info!(factory.id = %id, "Factory `{id}` signed off");
+        if let Some(known) = known
+            && let Err(error) = self.register(known.value.clone(), Some(known), Some(now)).await
+        {
+            warn!(factory.id = %id, %error, "Cannot write down that factory `{id}` signed off");
+        }
         let mut desk = self.desk.lock();
-        desk.pulses.remove(id);
+        desk.pulses.insert(id.clone(), self.stopped_pulse(now));
         self.show_to_scheduler(&mut desk, id);
-        info!(factory.id = %id, "Factory `{id}` is leaving");
+    }
+
+    fn stopped_pulse(&self, at: Timestamp) -> Pulse {
+        Pulse {
+            last: at,
+            heard: self.ports.clock.monotonic(),
+            load: 0.0,
+            disk_free_bytes: None,
+            disk_low_since: None,
+            // Its tokens tell which products it works for.
+            products: BTreeSet::new(),
+            disconnected_since: None,
+            stopped_at: Some(at),
+        }
     }
 
     /// Takes a factory out of service, or back in.
@@ -133,7 +159,8 @@ impl Coordinator {
         }
         let known = self.factory(id)?;
         let factory = Factory { draining: request.draining, ..known.value.clone() };
-        self.register(factory, Some(known)).await?;
+        let stopped_at = self.desk.lock().pulses.get(id).and_then(|pulse| pulse.stopped_at);
+        self.register(factory, Some(known), stopped_at).await?;
         let directive = if request.draining { Directive::Drain } else { Directive::Resume };
         self.inboxes.direct(id, directive);
         info!(factory.id = %id, draining = request.draining, "Factory `{id}` was told to {}", if request.draining { "drain" } else { "resume" });
@@ -180,8 +207,8 @@ impl Coordinator {
         let silent: Vec<FactoryId> = {
             let desk = self.desk.lock();
             let is_silent = |id: &&FactoryId| {
-                let heard = desk.pulses.get(*id).map(|pulse| pulse.heard);
-                heard.is_none_or(|heard| now.saturating_sub(heard) > self.settings.stale_after)
+                let pulse = desk.pulses.get(*id).filter(|pulse| pulse.stopped_at.is_none());
+                pulse.is_none_or(|pulse| now.saturating_sub(pulse.heard) > self.settings.stale_after)
                     && desk.leases.of_factory(id).is_empty()
             };
             desk.factories.keys().filter(is_silent).cloned().collect()
@@ -227,13 +254,19 @@ impl Coordinator {
     }
 
     /// Writes down what a factory is, if that is not what is written.
-    async fn register(&self, factory: Factory, known: Option<Versioned<Factory>>) -> Result<(), Error> {
+    async fn register(
+        &self,
+        factory: Factory,
+        known: Option<Versioned<Factory>>,
+        stopped_at: Option<Timestamp>,
+    ) -> Result<(), Error> {
         let id = factory.id.clone();
-        let is_written = known.as_ref().is_some_and(|known| known.value == factory);
+        let written_stop = self.desk.lock().pulses.get(&id).and_then(|pulse| pulse.stopped_at);
+        let is_written = known.as_ref().is_some_and(|known| known.value == factory) && written_stop == stopped_at;
         let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
         let last = known.as_ref().map(|known| known.value.instance);
         let former = self.desk.lock().instances.former_after(&id, last, factory.instance);
-        let registration = Registration { factory, former };
+        let registration = Registration { factory, former, stopped_at };
         let put = match known.as_ref() {
             Some(known) if is_written => Put::Written(known.revision),
             _ => self.put_document(Collection::Factories, id.as_str(), expected, Some(&registration)).await?,
@@ -250,9 +283,14 @@ impl Coordinator {
 
     /// Takes a factory into memory as it is written down.
     pub(crate) fn know_factory(&self, written: Versioned<Registration>) {
-        let Registration { factory, former } = written.value;
+        let Registration { factory, former, stopped_at } = written.value;
         let id = factory.id.clone();
         let mut desk = self.desk.lock();
+        match (stopped_at, desk.pulses.get_mut(&id)) {
+            (Some(at), _) => drop(desk.pulses.insert(id.clone(), self.stopped_pulse(at))),
+            (None, Some(pulse)) => pulse.stopped_at = None,
+            (None, None) => {}
+        }
         desk.instances.set(&id, factory.instance, former);
         desk.factories.insert(id.clone(), Versioned { value: factory, revision: written.revision });
         self.show_to_scheduler(&mut desk, &id);
@@ -266,8 +304,16 @@ impl Coordinator {
             let disk_low_since = self.is_disk_low(disk).then_some(disk_low_since);
             let products = who.products();
             let disconnected_since = desk.pulses.get(id).and_then(|pulse| pulse.disconnected_since);
-            let pulse =
-                Pulse { last: now, heard, load, disk_free_bytes: disk, disk_low_since, products, disconnected_since };
+            let pulse = Pulse {
+                last: now,
+                heard,
+                load,
+                disk_free_bytes: disk,
+                disk_low_since,
+                products,
+                disconnected_since,
+                stopped_at: None,
+            };
             desk.pulses.insert(id.clone(), pulse);
             self.show_to_scheduler(&mut desk, id);
         }
@@ -279,7 +325,8 @@ impl Coordinator {
     pub(crate) fn note_disconnected(&self, id: &FactoryId) {
         let now = self.now();
         let mut desk = self.desk.lock();
-        let Some(pulse) = desk.pulses.get_mut(id).filter(|pulse| pulse.disconnected_since.is_none()) else { return };
+        let is_connected = |pulse: &&mut Pulse| pulse.disconnected_since.is_none() && pulse.stopped_at.is_none();
+        let Some(pulse) = desk.pulses.get_mut(id).filter(is_connected) else { return };
         pulse.disconnected_since = Some(now);
         self.show_to_scheduler(&mut desk, id);
         if !self.stopping.is_cancelled() {
@@ -336,6 +383,7 @@ impl Coordinator {
     pub(crate) fn presence(&self, pulse: Option<&Pulse>) -> scheduler::Presence {
         let now = self.ports.clock.monotonic();
         match pulse {
+            Some(pulse) if pulse.stopped_at.is_some() => scheduler::Presence::Down,
             Some(pulse) if now.saturating_sub(pulse.heard) <= self.settings.stale_after => {
                 match pulse.disconnected_since {
                     Some(_) => scheduler::Presence::Disconnected,

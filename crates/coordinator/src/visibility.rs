@@ -16,9 +16,9 @@ impl Coordinator {
             return true;
         }
         let served = match desk.pulses.get(id) {
-            Some(pulse) => pulse.products.clone(),
-            // It has not connected since the coordinator started: its tokens tell the same.
-            None => self.products_of_tokens(id),
+            Some(pulse) if pulse.stopped_at.is_none() => pulse.products.clone(),
+            // It has signed off, or has not connected since the coordinator started: its tokens tell the same.
+            Some(_) | None => self.products_of_tokens(id),
         };
         served.is_empty() || !served.is_disjoint(&visible)
     }

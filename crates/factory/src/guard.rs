@@ -8,9 +8,12 @@
 //! The pipe brings the lease's deadline as well, again after each renewal. The guard ends the program when that instant
 //! passes, on its own clock: a factory that is stopped, or swapped out, or starved holds its pipe open and ends nothing [I7].
 //!
-//! A guard is two processes, so that the program does not outlive a guard that is killed while its factory is stopped. The
-//! outer one leads the group and waits for the inner one, which does everything else. When the inner one is killed, the
-//! outer one kills the program; when the outer one is killed, the kernel tells the inner one, which ends the program.
+//! A guard is two processes, so that the program does not outlive a guard that is killed or stopped while its factory is
+//! stopped. The outer one leads the group and passes the pipe's content on to the inner one, which does everything else.
+//! When the inner one is killed, or is stopped and misses the deadline, the outer one kills the program. When the outer one
+//! is killed, the kernel signals the inner one, which ends the program; when it is stopped, renewals do not arrive and the
+//! deadline passes. Both killed at once, while the factory is stopped, is what this does not cover: the factory kills such
+//! leftovers at its next start.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -26,7 +29,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{DEADLINE_BYTES, Enclosure, LeaseDeadline, all_processes, exit_code};
+use crate::process::{BootInstant, DEADLINE_BYTES, Enclosure, LeaseDeadline, all_processes, exit_code};
 
 /// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
 pub const GUARD_FAILED: u8 = 125;
@@ -35,6 +38,8 @@ pub const PROGRAM_NOT_FOUND: u8 = 127;
 
 /// Prompts are text for a model; none is near this.
 const STDIN_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// An inner guard that takes nothing of so much is stopped: the rest waits in the pipe.
+const FORWARDED_BYTES_MAX: usize = 64 * 1024 * 1024;
 const LENGTH_BYTES: usize = 8;
 /// What a message is, then how long it is.
 const HEADER_BYTES: usize = 1 + LENGTH_BYTES;
@@ -49,6 +54,12 @@ const INNER_OPTION: &str = "--inner";
 /// How long a guard sleeps at most before it looks at the deadline again. Timers stand still while the machine is
 /// suspended and the deadline's clock does not: this long after it wakes up the guard knows.
 const DEADLINE_CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// How much later than the inner guard the outer one ends a program whose factory is gone.
+const INNER_DELAY_MAX: Duration = Duration::from_secs(5);
+
+/// The exit code of a program that was killed, as shells give it.
+const KILLED: u8 = 137;
 
 /// Runs in the guard process: `args` are what followed the hidden subcommand. Gives the exit code to leave with.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -68,15 +79,16 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let code = match outer {
         Some(outer) => runtime.block_on(watch(&order, outer)),
-        None => runtime.block_on(oversee(&args)),
+        None => runtime.block_on(oversee(&args, &order)),
     };
     let code = code.unwrap_or_else(|error| failed(&error));
     end_descendants();
     code
 }
 
-/// The outer guard: starts the inner one with its own standard streams, and waits for its end.
-async fn oversee(args: &[OsString]) -> io::Result<u8> {
+/// The outer guard: starts the inner one, passes on what the factory writes, and waits for its end. A program that is still
+/// there when it had to be killed is killed here, by the caller, together with the inner guard.
+async fn oversee(args: &[OsString], order: &Order) -> io::Result<u8> {
     adopt_orphans()?;
     let mut told_to_end = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
     let line: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -85,10 +97,15 @@ async fn oversee(args: &[OsString]) -> io::Result<u8> {
         .args(role)
         .args([INNER_OPTION.into(), OsString::from(getpid().as_raw_nonzero().to_string())])
         .args(args)
+        .stdin(Stdio::piped())
         .spawn()?;
+    let lifeline = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
+    let expiry = forward(lifeline, inner.stdin.take(), order);
+    tokio::pin!(expiry);
     let [term, int, hup] = &mut told_to_end;
     loop {
         tokio::select! {
+            () = &mut expiry => return Ok(KILLED),
             status = inner.wait() => return Ok(code(exit_code(status?))),
             () = told(term) => {}
             () = told(int) => {}
@@ -96,6 +113,55 @@ async fn oversee(args: &[OsString]) -> io::Result<u8> {
         }
         // A signal to the whole group has reached it already, and it ends its program once.
         signal_child(&inner, Signal::TERM);
+    }
+}
+
+/// Passes on to the inner guard what the factory writes, and reads the deadlines in it. Resolves when the program had to be
+/// killed.
+async fn forward(mut lifeline: pipe::Receiver, mut inner: Option<ChildStdin>, order: &Order) {
+    // Of the messages only the deadlines are of interest here.
+    let mut messages = Messages { is_ended: true, ..Messages::default() };
+    let mut kill_at = order.deadline.map(|deadline| deadline.kill_at);
+    let (mut waiting, mut chunk, mut is_open) = (BytesMut::new(), vec![0; 16 * 1024], true);
+    loop {
+        if inner.is_none() {
+            waiting.clear();
+        } else if waiting.is_empty() && !is_open {
+            inner = None;
+        }
+        let read = async {
+            match is_open && waiting.len() <= FORWARDED_BYTES_MAX {
+                true => lifeline.read(&mut chunk).await,
+                false => std::future::pending().await,
+            }
+        };
+        let write = async {
+            match &mut inner {
+                Some(inner) if !waiting.is_empty() => inner.write(&waiting).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            read = read => match read {
+                Ok(read @ 1..) => {
+                    messages.take(&chunk[..read]);
+                    waiting.extend_from_slice(&chunk[..read]);
+                }
+                Ok(0) | Err(_) => {
+                    is_open = false;
+                    let latest = BootInstant::now().after(order.grace + INNER_DELAY_MAX);
+                    kill_at = Some(kill_at.map_or(latest, |kill_at| kill_at.min(latest)));
+                }
+            },
+            written = write => match written {
+                Ok(written @ 1..) => waiting.advance(written),
+                Ok(0) | Err(_) => inner = None,
+            },
+            () = passing_of(kill_at) => return,
+        }
+        if let Some(renewed) = messages.deadline.take() {
+            kill_at = Some(renewed.kill_at);
+        }
     }
 }
 
@@ -299,7 +365,7 @@ async fn relay(
                 // A program need not read what it is given.
                 Ok(0) | Err(_) => stdin = None,
             },
-            () = passing_of(*deadline) => return,
+            () = passing_of(deadline.map(|deadline| deadline.stop_at)) => return,
         }
         if let Some(renewed) = messages.deadline.take() {
             *deadline = Some(renewed);
@@ -310,12 +376,12 @@ async fn relay(
     }
 }
 
-/// Resolves when the program has to end because its lease expires.
+/// Resolves when an instant has passed.
 #[expect(clippy::disallowed_methods, reason = "a guard lives by the machine's clock alone")]
-async fn passing_of(deadline: Option<LeaseDeadline>) {
-    let Some(LeaseDeadline { stop_at, .. }) = deadline else { return std::future::pending().await };
+async fn passing_of(instant: Option<BootInstant>) {
+    let Some(instant) = instant else { return std::future::pending().await };
     loop {
-        let remaining = stop_at.remaining();
+        let remaining = instant.remaining();
         if remaining.is_zero() {
             return;
         }
@@ -456,7 +522,7 @@ fn code(exit: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::{BootInstant, Reach};
+    use crate::process::Reach;
 
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {

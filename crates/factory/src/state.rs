@@ -48,12 +48,21 @@ impl StateDir {
         Self { root: root.to_owned() }
     }
 
-    /// The process that took the directory last, if it still runs.
+    /// The factory process that holds the directory, if one does.
     pub fn holder(&self) -> Option<u32> {
-        let number: i32 = std::fs::read_to_string(self.lock_file()).ok()?.trim().parse().ok()?;
+        let path = self.lock_file();
+        let number: i32 = std::fs::read_to_string(&path).ok()?.trim().parse().ok()?;
         let process = rustix::process::Pid::from_raw(number)?;
-        let is_there = !matches!(rustix::process::test_kill_process(process), Err(rustix::io::Errno::SRCH));
-        is_there.then(|| u32::try_from(number).ok()).flatten()
+        if matches!(rustix::process::test_kill_process(process), Err(rustix::io::Errno::SRCH)) {
+            return None;
+        }
+        // The number may be that of another process by now: the lock decides.
+        let is_held = match std::fs::File::open(&path).ok()?.try_lock_shared() {
+            Ok(()) => false,
+            Err(std::fs::TryLockError::WouldBlock) => true,
+            Err(std::fs::TryLockError::Error(_)) => return None,
+        };
+        is_held.then(|| u32::try_from(number).ok()).flatten()
     }
 
     fn lock_file(&self) -> PathBuf {
@@ -71,7 +80,10 @@ impl StateDir {
 
     /// Takes the folder for this process, or `None` if another process has it.
     pub fn hold(&self) -> Result<Option<StateHold>, Error> {
-        Ok(FileLock::try_take(&self.lock_file())?.map(|lock| StateHold { _lock: lock }))
+        let path = self.lock_file();
+        let Some(lock) = FileLock::try_take(&path)? else { return Ok(None) };
+        lock.sign().map_err(Error::disk("write", &path))?;
+        Ok(Some(StateHold { _lock: lock }))
     }
 
     /// The folder of all worktrees.

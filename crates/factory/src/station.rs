@@ -153,7 +153,7 @@ pub enum StationError {
     Superseded(domain::FactoryId),
     /// The coordinator does not want us.
     #[error("the coordinator refuses this factory: {0}")]
-    Refused(#[source] ClientError),
+    Refused(ClientError),
 }
 
 impl Station {

@@ -125,6 +125,12 @@ impl Failure {
         self
     }
 
+    /// The same with its message and hint made into others.
+    pub(crate) fn with_texts(&self, change: impl Fn(&str) -> String) -> Self {
+        let (exit, problem) = (self.exit, self.problem.clone());
+        Self { exit, message: change(&self.message), hint: self.hint.as_deref().map(change), problem }
+    }
+
     /// What happened.
     pub(crate) fn message(&self) -> &str {
         &self.message

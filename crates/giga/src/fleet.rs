@@ -23,7 +23,9 @@ use crate::output::Output;
 
 use coordinator::Coordination;
 pub(crate) use coordinator::make_private_folder;
-pub(crate) use factory::{clean_ups, coordinator_of, is_enrolled, settings as station_settings, states};
+pub(crate) use factory::{
+    clean_ups, coordinator_of, factory_address, is_enrolled, settings as station_settings, states,
+};
 pub(crate) use local::local;
 pub(crate) use signals::stop_on_signal;
 use workers::{Current, LocalApi, Worker};
@@ -67,7 +69,8 @@ pub(crate) async fn factory(
     if lifeline == Lifeline::Stdin {
         signals::stop_when_stdin_closes(stop.clone());
     }
-    factory::run(config, &config.client.api.value, join, lifeline, stop).await
+    let api = factory_address(config, &config.factory.state.value);
+    factory::run(config, &api, join, lifeline, stop).await
 }
 
 /// Runs a coordinator with local factories; `--demo` brings work along.

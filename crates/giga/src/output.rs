@@ -1,6 +1,7 @@
 //! What people and programs see: data on standard output, everything else on standard error.
 
 mod clean;
+mod hints;
 mod json;
 mod palette;
 mod size;
@@ -21,6 +22,8 @@ pub(crate) use time::{age, clock_time, span};
 use crate::cli::GlobalArgs;
 use crate::failure::Failure;
 
+use hints::FleetFlags;
+
 /// Where output goes and how it looks.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
@@ -31,6 +34,7 @@ pub(crate) struct Output {
     words: Palette,
     width: Option<usize>,
     is_terminal: bool,
+    flags: FleetFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +71,7 @@ impl Output {
             words: coloured(io::stderr().is_terminal()),
             width: terminal_size::terminal_size().filter(|_| is_terminal).map(|(width, _)| usize::from(width.0)),
             is_terminal,
+            flags: FleetFlags::of(global),
         }
     }
 
@@ -133,15 +138,20 @@ impl Output {
     pub(crate) fn note(&self, text: &str) {
         if self.chatter == Chatter::Normal {
             // Nobody to tell it to is no reason to stop.
-            let _ = writeln!(io::stderr().lock(), "{}", clean_lines(text));
+            let _ = writeln!(io::stderr().lock(), "{}", clean_lines(&self.with_flags(text)));
         }
+    }
+
+    /// A text for people whose recommended commands mean the fleet of this command line.
+    pub(crate) fn with_flags(&self, text: &str) -> String {
+        self.flags.in_commands(text)
     }
 
     /// Something that does not stop the command but is wrong.
     pub(crate) fn warning(&self, text: &str) {
         if self.chatter == Chatter::Normal {
             let label = self.words.paint("warning:", Tint::Warn);
-            let _ = writeln!(io::stderr().lock(), "{label} {}", clean_lines(text));
+            let _ = writeln!(io::stderr().lock(), "{label} {}", clean_lines(&self.with_flags(text)));
         }
     }
 
@@ -155,6 +165,7 @@ impl Output {
         if failure.is_hung_up() {
             return;
         }
+        let failure = &failure.with_texts(|text| self.with_flags(text));
         let mut stderr = io::stderr().lock();
         if self.is_json() {
             let text = serde_json::to_string(&failure.view()).unwrap_or_default();
@@ -164,12 +175,16 @@ impl Output {
         let _ = writeln!(stderr, "{} {}", self.words.paint("error:", Tint::Bad), clean_lines(failure.message()));
         drop(stderr);
         if let Some(hint) = failure.hint_text() {
-            self.hint(hint);
+            self.say_hint(hint);
         }
     }
 
     /// What to do about it.
     pub(crate) fn hint(&self, text: &str) {
+        self.say_hint(&self.with_flags(text));
+    }
+
+    fn say_hint(&self, text: &str) {
         let _ = writeln!(io::stderr().lock(), "{} {}", self.words.paint("hint:", Tint::Good), clean_lines(text));
     }
 }

@@ -169,6 +169,8 @@ pub enum Presence {
     Disconnected,
     /// It has been silent for too long.
     Stale,
+    /// It was stopped: it signed off, and gets no work until it is started again.
+    Stopped,
 }
 
 /// One seat in use.

@@ -34,7 +34,7 @@ pub enum Presence {
     Disconnected,
     /// It has been silent for too long.
     Stale,
-    /// It said goodbye, or its process is known to be gone.
+    /// It was stopped and signed off.
     Down,
 }
 

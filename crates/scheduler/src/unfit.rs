@@ -208,7 +208,7 @@ impl fmt::Display for Unfit {
             }
             Self::RemoteUnavailable { repo, message } => write!(f, "cannot reach the remote of `{repo}`: {message}"),
             Self::OutOfScope { product } => write!(f, "may not work for `{product}`"),
-            Self::Away { presence: Presence::Down } => f.write_str("is down"),
+            Self::Away { presence: Presence::Down } => f.write_str("is stopped"),
             Self::Away { presence: Presence::Disconnected } => f.write_str("is disconnected"),
             Self::Away { .. } => f.write_str("has been silent for too long"),
             Self::Warming => f.write_str("has not been heard of yet"),

@@ -223,6 +223,10 @@ impl fmt::Display for Unplaced {
                 f,
                 "every eligible factory is disconnected, such as `{factory}`: it reconnects by itself unless its process or its network is down"
             ),
+            Self::Away { factory, presence: Presence::Down } => write!(
+                f,
+                "every eligible factory is stopped, such as `{factory}`: start it with `giga factory` on its machine, or enrol another"
+            ),
             Self::Away { factory, .. } => {
                 write!(f, "every factory that fits is away, such as `{factory}`: bring it back, or enrol another")
             }

@@ -8,6 +8,7 @@ use protocol::{ActionRequest, AlertCode, ProductSettings};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, IN_REPO, PLAIN, submit};
+use crate::idle::RENEW_EVERY;
 use crate::machine::{Machine, Offers};
 
 const NEEDS_XCODE: &str = "---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\nPlease.\n";
@@ -160,9 +161,40 @@ async fn a_factory_that_says_goodbye_is_offered_nothing_more() {
     fleet.dispatch().await;
 
     assert_eq!(fleet.job(job).await.target_factory_id, None);
+    let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    let [alert] = alerts.as_slice() else { panic!("one alert: {alerts:?}") };
+    assert_eq!(alert.code, protocol::AlertCode::NoLiveFactory);
+    assert!(alert.message.contains("every eligible factory is stopped, such as `leaver`"), "{}", alert.message);
     leaver.beat(&fleet).await;
     fleet.dispatch().await;
     assert_eq!(fleet.job(job).await.target_factory_id, Some(leaver.id.clone()));
+}
+
+#[tokio::test]
+async fn a_stopped_factory_is_listed_and_raises_no_alert() {
+    let fleet = Fleet::warm(quick()).await;
+    let leaver = Machine::join(&fleet, "leaver").await;
+    let goodbye = protocol::Heartbeat { leaving: true, ..leaver.heartbeat(protocol::PROTOCOL_VERSION) };
+    fleet.coordinator.heartbeat(&leaver.who, goodbye).await.unwrap();
+    let shown = |fleet: &Fleet| {
+        let view = fleet.coordinator.factory_view(&fleet.admin, &leaver.id).unwrap();
+        (view.presence, view.last_heartbeat_at)
+    };
+    let stopped = shown(&fleet);
+
+    // Also when it has been silent for long, and after a restart of the coordinator.
+    fleet.pass(RENEW_EVERY * 10, &[]).await;
+    let alerts_before = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+    let before = shown(&fleet);
+    let fleet = fleet.restarted().await;
+    fleet.pass(RENEW_EVERY * 10, &[]).await;
+
+    assert_eq!(stopped.0, protocol::Presence::Stopped);
+    assert!(stopped.1.is_some());
+    assert_eq!((before, shown(&fleet)), (stopped, stopped));
+    assert_eq!((alerts_before, fleet.coordinator.alerts(&fleet.admin).await.unwrap().items), (vec![], vec![]));
+    let pruned = fleet.coordinator.prune(&fleet.admin).await.unwrap();
+    assert_eq!(pruned.factories, vec![leaver.id.clone()]);
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! A program never outlives its factory, and leftovers are known for what they are.
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -108,6 +110,52 @@ async fn row_35_an_engine_ends_with_its_outer_guard_while_the_factory_is_stopped
     victim.kill_factory();
 }
 
+/// The time on the clock of lease deadlines, later by `span`, in nanoseconds.
+fn boot_nanos(span: Duration) -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let now = Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap());
+    (now + span).as_nanos().try_into().unwrap()
+}
+
+#[tokio::test]
+async fn row_35_an_engine_ends_with_its_lease_while_factory_and_inner_guard_are_stopped() {
+    const LEASE: Duration = Duration::from_secs(5);
+    const RENEWED: Duration = Duration::from_secs(10);
+    let folder = tempfile::tempdir().unwrap();
+    let pid = |name: &str| pid_in(&folder.path().join(name));
+    let script = "trap '' TERM; echo $PPID > guard; echo $$ > engine; \
+        setsid sh -c 'echo $$ > fled; sleep 600' & wait; wait";
+    let deadline = boot_nanos(LEASE);
+    let myself = myself_as("guards::plays_the_guard");
+    let mut outer = Command::new(&myself[0])
+        .args(&myself[1..])
+        .args(["--grace-ms", "100", "--lease", &format!("{deadline}:{deadline}"), "--", "sh", "-c", script])
+        .current_dir(folder.path())
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // This process stands for the factory: it starts the engine, renews its lease once, and is stopped.
+    let mut lifeline = outer.stdin.take().unwrap();
+    let renewed = boot_nanos(RENEWED);
+    let input = [&b"i"[..], &0_u64.to_be_bytes()].concat();
+    let renewal = [&b"d"[..], &16_u64.to_be_bytes(), &renewed.to_be_bytes(), &renewed.to_be_bytes()].concat();
+    lifeline.write_all(&[input, renewal].concat()).unwrap();
+    eventually("the engine being up", || ["guard", "engine", "fled"].into_iter().all(|name| pid(name).is_some())).await;
+    let (inner, engine, fled) = (pid("guard").unwrap(), pid("engine").unwrap(), pid("fled").unwrap());
+
+    kill_process(Pid::from_raw(inner).unwrap(), Signal::STOP).unwrap();
+    eventually("the first deadline", || boot_nanos(Duration::ZERO) > deadline + 500_000_000).await;
+    let outlived_the_first = boot_nanos(Duration::ZERO) > renewed || runs(engine);
+    eventually("the end of the engine", || [inner, engine, fled].into_iter().all(|pid| !runs(pid))).await;
+
+    assert!(outlived_the_first, "the renewal did not reach the outer guard");
+    assert!(boot_nanos(Duration::ZERO) >= renewed, "it ended before its deadline");
+    assert_eq!(outer.wait().unwrap().code(), Some(137));
+    drop(lifeline);
+}
+
 #[tokio::test]
 async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
     let mut victim = Victim::up(SHORT).await;
@@ -118,7 +166,7 @@ async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
         victim.signal(victim.pid("guard"), signal);
     }
     victim.kill_factory();
-    eventually("the guard's death", || !runs(victim.pid("guard"))).await;
+    eventually("the guards' death", || !runs(victim.pid("guard")) && !victim.mark().is_running()).await;
     assert!(runs(victim.pid("engine")) && runs(victim.pid("fled")), "there is nothing to sweep");
 
     let another = RunKey { epoch: Epoch(999), ..victim.run };
@@ -154,7 +202,8 @@ async fn plays_the_factory() {
     let args = role_arguments().expect("a role needs arguments");
     let folder = std::path::Path::new(&args[0]);
     let grace = Duration::from_millis(args[1].to_str().unwrap().parse().unwrap());
-    let script = "trap '' TERM; echo $PPID > guard; echo $$ > engine; \
+    // The kernel hangs up on a group whose leader dies while another member is stopped.
+    let script = "trap '' TERM HUP; echo $PPID > guard; echo $$ > engine; \
         setsid sh -c 'echo $$ > fled; sleep 600' & sleep 600 & echo $! > child; wait; wait; wait";
     let mut program = shell(script, folder);
     program.environment = environment().with("GIGA_JOB_ID", &args[2]).with("GIGA_EPOCH", &args[3]);

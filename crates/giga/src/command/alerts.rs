@@ -20,7 +20,7 @@ pub(super) async fn alerts(context: &Context<'_>) -> Result<(), Failure> {
             Cell::tinted(code(alert), Tint::Warn),
             since.into(),
             about(alert).into(),
-            alert.message.as_str().into(),
+            context.out.with_flags(&alert.message).into(),
         ]);
     }
     if table.is_empty() {

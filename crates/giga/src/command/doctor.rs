@@ -107,7 +107,7 @@ fn print(findings: &Findings, out: &Output) -> Result<(), Failure> {
             Verdict::Fail => ("FAIL", Tint::Bad),
         };
         let remedy = check.remedy.as_deref().map_or_else(String::new, |remedy| format!(": {remedy}"));
-        let found = Cell::from(format!("{}{remedy}", check.found));
+        let found = Cell::from(out.with_flags(&format!("{}{remedy}", check.found)));
         checks.row(vec![Cell::tinted(word, tint), check.name.into(), found]);
     }
     out.whole_table(&checks)?;

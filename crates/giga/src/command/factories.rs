@@ -119,6 +119,7 @@ fn presence(factory: &FactoryView) -> Cell {
         Presence::Disconnected => Cell::tinted("disconnected", Tint::Bad),
         Presence::Warming => Cell::tinted("warming", Tint::Warn),
         Presence::Stale => Cell::tinted("stale", Tint::Bad),
+        Presence::Stopped => Cell::tinted("stopped", Tint::Warn),
     }
 }
 

@@ -193,6 +193,13 @@ fn findings(project: Option<&Project>, engines: &[(String, EngineState)]) -> Str
                     "tests       none found: set `verify` in job.md to a command that tests the work".to_owned()
                 }
             });
+            if project.remote.is_none() {
+                lines.push(
+                    "warning     the repository has no remote: results stay as branches of this clone, and factories on other \
+                     machines cannot work on it; add one with `git remote add origin URL`"
+                        .to_owned(),
+                );
+            }
             if !project.has_commits {
                 lines.push("warning     the repository has no commit yet: agents need one to start from".to_owned());
             }
@@ -212,7 +219,7 @@ fn findings(project: Option<&Project>, engines: &[(String, EngineState)]) -> Str
                 .to_owned(),
         ),
     }
-    lines.push("next: giga up, then in another terminal: giga submit job.md --wait".to_owned());
+    lines.push("next: `giga up`, then in another terminal: `giga submit job.md --wait`".to_owned());
     lines.join("\n")
 }
 

@@ -10,13 +10,15 @@ use ambient::{SystemClock, SystemEntropy};
 use anyhow::Context;
 use domain::{ClaimNonce, Entropy, FactoryId};
 use factory::{AfterShip, FolderWatch, Gc, Secrets, Station, StationError, StationSettings};
-use protocol::{Client, ClientError, Endpoint, Enroll, Enrolled};
+use protocol::{Client, ClientError, Endpoint, Enroll, Enrolled, Trust};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::Lifeline;
 use super::coordinator::write_private;
-use crate::config::{Config, Origin, TokenSource};
+use crate::config::{Config, FINGERPRINT, Origin, TokenSource, fingerprint, is_fingerprint, is_loopback};
 use crate::failure::Failure;
 
 /// How often a coordinator that is not there yet is asked again while enrolling.
@@ -46,26 +48,61 @@ pub(super) async fn run_beside(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     factory::hide_from_siblings();
+    let state = &config.factory.state.value;
+    let (was_enrolled, before) = (is_enrolled(state), Noted::read(state));
+    let mut ended = work(others, config, api, join, &stop).await?;
+    if is_unauthenticated(&ended) && was_enrolled && join.is_some() {
+        warn!("The coordinator rejected the token of this factory: enrolling again with the join token");
+        std::fs::remove_file(token_path(state))?;
+        ended = work(others, config, api, join, &stop).await?;
+    }
+    if !is_unauthenticated(&ended) {
+        return Ok(ended?);
+    }
+    if lifeline == Lifeline::Stdin {
+        // The fleet's database is another one now: its next start brings a join token along.
+        std::fs::remove_file(token_path(state))?;
+    }
+    // The token is for the coordinator that it worked for before.
+    before.restore(state)?;
+    Err(no_longer_enrolled(&registered_name(config), api).into())
+}
+
+/// Enrols the factory where it is not, and works until `stop` or until the coordinator rejects it.
+async fn work(
+    others: &[PathBuf],
+    config: &Config,
+    api: &str,
+    join: Option<&str>,
+    stop: &CancellationToken,
+) -> anyhow::Result<Result<(), StationError>> {
     let mut settings = settings(config)?;
     settings.hidden.extend(others.iter().cloned());
     super::coordinator::make_private_folder(&settings.state)?;
-    let token = token(config, api, &settings, join, &stop).await?;
+    let token = token(config, api, &settings, join, stop).await?;
     settings.secrets = Secrets::new([token.clone()]);
-    let client = Client::new(endpoint(config, api, token)?)?;
-    note_coordinator(&settings.state, api);
-    let token_file = token_path(&settings.state);
+    let client = Client::new(endpoint(config, &settings.state, api, token)?)?;
+    note_coordinator(config, &settings.state, api);
     let station = Station::open(settings, client, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?;
-    let ended = tokio::select! {
-        ended = Arc::clone(&station).run(stop) => ended,
+    Ok(tokio::select! {
+        ended = Arc::clone(&station).run(stop.clone()) => ended,
         never = follow_settings(config, &station) => match never {},
-    };
-    if let (Err(StationError::Refused(error)), Lifeline::Stdin) = (&ended, lifeline)
-        && error.code() == Some("unauthenticated")
-    {
-        // The fleet's database is another one now: its next start brings a join token along.
-        std::fs::remove_file(&token_file)?;
-    }
-    Ok(ended?)
+    })
+}
+
+fn is_unauthenticated(ended: &Result<(), StationError>) -> bool {
+    matches!(ended, Err(StationError::Refused(error)) if error.code() == Some("unauthenticated"))
+}
+
+fn no_longer_enrolled(name: &FactoryId, api: &str) -> Failure {
+    Failure::unauthorized(format!(
+        "the coordinator at {api} no longer accepts the token of factory `{name}`: the factory was removed with \
+         `giga factories --prune`, or its token was revoked"
+    ))
+    .hint(format!(
+        "to enrol it again, run `giga token create --join --factory {name}` where the coordinator is administered, then \
+         `giga factory --join TOKEN` here; if the coordinator is another one, check GIGA_API"
+    ))
 }
 
 /// Has the factory offer what its configuration says, as soon as somebody changes it. A file that cannot be read any more
@@ -124,7 +161,7 @@ pub(crate) fn settings(config: &Config) -> anyhow::Result<StationSettings> {
         warn!("{warning}");
     }
     let mut settings = StationSettings {
-        name: own.name.value.clone(),
+        name: registered_name(config),
         seats: own.seats.value,
         engine_seats: own.engine_seats.value.clone(),
         cost: own.cost.value,
@@ -191,8 +228,9 @@ async fn token(
             settings.name
         )
     })?;
-    let client = Client::enrolling(endpoint(config, api, String::new())?, join)?;
+    let client = Client::enrolling(endpoint(config, &settings.state, api, String::new())?, join)?;
     let token = enrol(&client, &settings.name, join, stop).await?;
+    write_private(&name_path(&settings.state), settings.name.as_str().as_bytes())?;
     write_private(&path, token.as_bytes())?;
     info!(factory.id = %settings.name, "Enrolled as factory `{}`", settings.name);
     Ok(token)
@@ -247,8 +285,49 @@ fn not_enrolled(error: ClientError) -> Failure {
     }
 }
 
-fn endpoint(config: &Config, api: &str, token: String) -> anyhow::Result<Endpoint> {
-    Ok(Endpoint { base: api.to_owned(), token, product: None, trust: crate::api::trust(config, api)? })
+fn endpoint(config: &Config, state: &Path, api: &str, token: String) -> anyhow::Result<Endpoint> {
+    Ok(Endpoint { base: api.to_owned(), token, product: None, trust: trust(config, state, api)? })
+}
+
+/// The certificates that a factory accepts: those that its settings name, or those that it accepted from this coordinator
+/// before.
+fn trust(config: &Config, state: &Path, api: &str) -> Result<Trust, Failure> {
+    let configured = crate::api::trust(config, api)?;
+    let is_remembered = matches!(configured, Trust::Public) && coordinator_of(state).as_deref() == Some(api);
+    let Some(text) = is_remembered.then(|| std::fs::read_to_string(ca_path(state)).ok()).flatten() else {
+        return Ok(configured);
+    };
+    let pinned = fingerprint(text.trim()).map(Trust::Pinned);
+    let authority = || CertificateDer::from_pem_slice(text.as_bytes()).map(|der| Trust::Authority(der.to_vec())).ok();
+    pinned.or_else(authority).ok_or_else(|| {
+        Failure::usage(format!("{} holds neither a fingerprint nor a certificate", ca_path(state).display()))
+            .hint("remove the file, and set GIGA_CA or `client.ca`")
+    })
+}
+
+/// The coordinator that a factory with this state directory works for: flag, variable, giga.toml, then the one that it
+/// worked for last, then the default. Where a coordinator runs on this machine, its own record of its address is newer
+/// than the factory's.
+pub(crate) fn factory_address(config: &Config, state: &Path) -> String {
+    let configured = &config.client.api;
+    let remembered =
+        coordinator_of(state).filter(|_| is_enrolled(state)).filter(|remembered| match configured.origin {
+            Origin::Default => true,
+            Origin::Beside(_) => !is_loopback(remembered),
+            Origin::Flag(_) | Origin::Variable(_) | Origin::File { .. } | Origin::Derived { .. } => false,
+        });
+    remembered.unwrap_or_else(|| configured.value.clone())
+}
+
+/// The name that the configured state directory is enrolled under; before that, the configured one.
+fn registered_name(config: &Config) -> FactoryId {
+    let (own, state) = (&config.factory.name, &config.factory.state.value);
+    let written = std::fs::read_to_string(name_path(state)).ok();
+    let registered: Option<FactoryId> = written.and_then(|name| name.trim().parse().ok());
+    match registered {
+        Some(registered) if is_enrolled(state) || own.origin == Origin::Default => registered,
+        _ => own.value.clone(),
+    }
 }
 
 /// The state directories of all factories of this machine: the configured one, and those of `giga up`.
@@ -270,7 +349,7 @@ pub(crate) fn clean_ups(
         let client = match std::fs::read_to_string(token_path(&state)) {
             Ok(token) => {
                 let api = coordinator_of(&state).unwrap_or_else(|| config.client.api.value.clone());
-                Client::new(endpoint(config, &api, token.trim().to_owned())?)?
+                Client::new(endpoint(config, &state, &api, token.trim().to_owned())?)?
             }
             Err(_) => operator()?,
         };
@@ -280,14 +359,65 @@ pub(crate) fn clean_ups(
     states(config).map(clean_up).collect()
 }
 
-/// Writes down which coordinator a factory works for, for commands that run beside it without its settings. A factory works
-/// without this as well.
-fn note_coordinator(state: &Path, api: &str) {
-    if coordinator_of(state).as_deref() == Some(api) {
-        return;
+/// What a state directory says about the coordinator.
+struct Noted([Option<String>; 2]);
+
+impl Noted {
+    fn paths(state: &Path) -> [PathBuf; 2] {
+        [coordinator_path(state), ca_path(state)]
     }
-    if let Err(error) = write_private(&coordinator_path(state), api.as_bytes()) {
-        warn!(%error, "Cannot write {}: `giga gc` uses the configured coordinator", coordinator_path(state).display());
+
+    fn read(state: &Path) -> Self {
+        Self(Self::paths(state).map(|path| std::fs::read_to_string(path).ok()))
+    }
+
+    /// Puts it back; without an earlier coordinator there is nothing to put back.
+    fn restore(&self, state: &Path) -> anyhow::Result<()> {
+        let [Some(_), _] = &self.0 else { return Ok(()) };
+        for (path, text) in Self::paths(state).iter().zip(&self.0) {
+            match text {
+                Some(text) => write_private(path, text.as_bytes())?,
+                None => drop(std::fs::remove_file(path)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes down which coordinator a factory works for and whose certificates it accepts, for its next start and for commands
+/// that run beside it without its settings. A factory works without this as well.
+fn note_coordinator(config: &Config, state: &Path, api: &str) {
+    let noted = note_trust(config, state, api).and_then(|()| match coordinator_of(state).as_deref() == Some(api) {
+        true => Ok(()),
+        false => write_private(&coordinator_path(state), api.as_bytes()),
+    });
+    if let Err(error) = noted {
+        warn!(%error, "Cannot write {}: the next start needs GIGA_API again", coordinator_path(state).display());
+    }
+}
+
+fn note_trust(config: &Config, state: &Path, api: &str) -> anyhow::Result<()> {
+    let path = ca_path(state);
+    let text = match trust(config, state, api)? {
+        Trust::Public => {
+            return match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+                _ => Ok(()),
+            };
+        }
+        Trust::Pinned(pin) => {
+            let digits: String = pin.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{FINGERPRINT}{digits}\n")
+        }
+        Trust::Authority(_) => match config.client.ca.value.as_ref().filter(|ca| !is_fingerprint(ca)) {
+            Some(file) => std::fs::read_to_string(file)?,
+            // It is the one that was remembered.
+            None => return Ok(()),
+        },
+    };
+    match std::fs::read_to_string(&path).is_ok_and(|before| before == text) {
+        true => Ok(()),
+        false => write_private(&path, text.as_bytes()),
     }
 }
 
@@ -299,6 +429,14 @@ pub(crate) fn coordinator_of(state: &Path) -> Option<String> {
 
 fn coordinator_path(state: &Path) -> PathBuf {
     state.join("coordinator.url")
+}
+
+fn ca_path(state: &Path) -> PathBuf {
+    state.join("coordinator.ca")
+}
+
+fn name_path(state: &Path) -> PathBuf {
+    state.join("factory.name")
 }
 
 /// Whether a factory with this state folder has a token of its own.

@@ -249,6 +249,32 @@ fn a_factorys_state_directory_is_examined() {
     assert_eq!((verdict(&broken, "factory state"), broken.code), (json!("fail"), Some(1)), "{}", broken.stdout);
 }
 
+#[test]
+fn a_running_factory_is_found_by_doctor() {
+    for is_up in [true, false] {
+        let mut fleet = if is_up { crate::fleet::Fleet::up() } else { crate::fleet::Fleet::serve() };
+        let beside = (!is_up).then(|| {
+            let made = fleet.json(&["token", "create", "--join", "--factory", "here"]);
+            let variables = [("GIGA_JOIN", made[0]["secret"].as_str().unwrap())];
+            let factory = fleet.machine.start_into("factory.log", &["factory"], &variables);
+            fleet.until_connected();
+            factory
+        });
+
+        let doctor = fleet.machine.giga(&["doctor", "--json"]);
+
+        let state = if is_up { "data/factories/here" } else { "data/factory" };
+        assert!(doctor.stdout.contains("factory running, process "), "{}", doctor.stdout);
+        assert!(doctor.stdout.contains(state), "{}", doctor.stdout);
+        assert!(!doctor.stdout.contains("does not exist yet; `giga factory`"), "{}", doctor.stdout);
+        if let Some(mut factory) = beside {
+            crate::processes::send(rustix::process::Signal::TERM, &factory);
+            factory.wait().unwrap();
+        }
+        fleet.end(rustix::process::Signal::TERM);
+    }
+}
+
 /// A program in the home of a machine.
 fn program(machine: &Machine, name: &str, script: &str) {
     let file = machine.path().join("home").join(name);

@@ -58,11 +58,14 @@ impl Machine {
         let mut child = self.command(args, variables).spawn().unwrap();
         child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        Ran {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        // Recommended commands repeat the address, which is another one each time.
+        let api = args.iter().position(|arg| *arg == "--api").and_then(|at| args.get(at + 1));
+        let carried = api.map(|api| format!("`giga --api {api} "));
+        let text = |bytes| {
+            let text = String::from_utf8(bytes).unwrap();
+            carried.as_ref().map_or(text.clone(), |carried| text.replace(carried, "`giga "))
+        };
+        Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
     fn command(&self, args: &[&str], variables: &[(&str, &str)]) -> Command {

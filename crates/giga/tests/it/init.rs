@@ -64,6 +64,26 @@ fn init_finds_the_repository_its_remote_and_its_tests() {
 }
 
 #[test]
+fn init_names_a_repository_once_and_warns_without_a_remote() {
+    let machine = Machine::new();
+    let git = |args: &[&str]| {
+        let status = std::process::Command::new("git").current_dir(machine.path()).args(args).status().unwrap();
+        assert!(status.success(), "{args:?}");
+    };
+    git(&["init", "--quiet"]);
+    machine.write("giga.toml", "[factory.repos.notes]\nurl = '.'\n");
+
+    let init = machine.giga(&["init"]);
+    std::fs::remove_file(machine.path().join("job.md")).unwrap();
+    git(&["remote", "add", "origin", "https://forge.example/acme/other.git"]);
+    let with_remote = machine.giga(&["init"]);
+
+    assert!(init.stderr.contains("has no remote: results stay as branches of this clone"), "{}", init.stderr);
+    assert!(!with_remote.stderr.contains("has no remote"), "{}", with_remote.stderr);
+    assert!(machine.read("job.md").contains("repo: notes\n"), "{}", machine.read("job.md"));
+}
+
+#[test]
 fn a_broken_file_does_not_keep_init_or_schema_from_working() {
     let machine = Machine::new();
     machine.write("giga.toml", "this is not toml");

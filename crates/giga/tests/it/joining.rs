@@ -18,6 +18,7 @@ impl Coordinator {
     fn start() -> Self {
         let machine = Machine::new();
         let made = rcgen::generate_simple_self_signed(["fleet.example".to_owned()]).unwrap();
+        machine.write("giga.toml", "[coordinator]\nrenew_every = '1s'\n");
         machine.write("cert.pem", &made.cert.pem());
         machine.write("key.pem", &made.signing_key.serialize_pem());
         let args = [
@@ -112,4 +113,91 @@ fn a_client_on_the_coordinators_machine_needs_no_certificate_authority() {
     assert_eq!(jobs.code, Some(0), "{}", jobs.stderr);
     assert_eq!(untrusting.code, Some(4), "{}", untrusting.stderr);
     assert!(untrusting.stderr.contains("client.ca"), "{}", untrusting.stderr);
+}
+
+/// A factory of `machine` that `line` starts, once the coordinator has its connection.
+fn connected(coordinator: &Coordinator, machine: &Machine, line: &str) -> Child {
+    let factory = pasted(machine, line);
+    let is_connected = processes::becomes_so(PATIENCE, || {
+        coordinator.machine.giga(&["factories", "--json", "--data", "data"]).stdout.contains("\"connected\":true")
+    });
+    assert!(is_connected, "{}", machine.read("factory.log"));
+    factory
+}
+
+fn stopped(mut factory: Child) {
+    processes::send(rustix::process::Signal::TERM, &factory);
+    factory.wait().unwrap();
+}
+
+/// The text of a check of `giga doctor` on a machine whose home is its directory.
+fn doctor(machine: &Machine) -> String {
+    let exe = env!("CARGO_BIN_EXE_giga");
+    let mut doctor = Command::new(exe);
+    doctor.args(["doctor", "--json"]).current_dir(machine.path()).env_clear().env("HOME", machine.path());
+    let ran = doctor.env("PATH", std::env::var("PATH").unwrap()).output().unwrap();
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+fn a_joined_factory_starts_again_without_its_settings() {
+    let coordinator = Coordinator::start();
+    let mac = Machine::new();
+    stopped(connected(&coordinator, &mac, &coordinator.join_command("mac-2")));
+    let listed = coordinator.machine.giga(&["factories", "--json", "--data", "data"]).stdout;
+    let alerts = coordinator.machine.giga(&["alerts", "--json", "--data", "data"]).stdout;
+
+    let again = connected(&coordinator, &mac, "GIGA_SEATS=3 giga factory");
+    let examined = doctor(&mac);
+    let elsewhere = pasted(&Machine::new(), "GIGA_SEATS=3 giga factory").wait().unwrap();
+    stopped(again);
+
+    assert!(listed.contains("\"presence\":\"stopped\"") && listed.contains("\"lastHeartbeatAt\":\""), "{listed}");
+    assert!(alerts.contains("\"items\":[]"), "{alerts}");
+    let log = mac.read("factory.log");
+    assert!(log.contains("`mac-2`"), "{log}");
+    assert!(examined.contains("factory running, process "), "{examined}");
+    assert!(!examined.contains("does not exist yet; `giga factory`") && !examined.contains("belongs to"), "{examined}");
+    assert!(examined.contains("the factory of this machine works for https://"), "{examined}");
+    assert!(!elsewhere.success());
+}
+
+#[test]
+fn a_pruned_factory_says_how_to_enrol_it_again() {
+    let coordinator = Coordinator::start();
+    let mac = Machine::new();
+    stopped(connected(&coordinator, &mac, &coordinator.join_command("mac-2")));
+    let is_pruned = processes::becomes_so(PATIENCE, || {
+        coordinator.machine.giga(&["factories", "--prune", "--data", "data"]).stdout.contains("mac-2")
+    });
+    assert!(is_pruned);
+
+    let refused = pasted(&mac, "GIGA_SEATS=3 giga factory").wait().unwrap();
+    let log = mac.read("factory.log");
+    // The token in its state directory is the old one: the join token replaces it.
+    stopped(connected(&coordinator, &mac, &coordinator.join_command("mac-2")));
+
+    assert_eq!(refused.code(), Some(6), "{log}");
+    assert_eq!(log.matches("no longer accepts the token of factory `mac-2`").count(), 1, "{log}");
+    assert!(log.contains("`giga token create --join --factory mac-2`") && log.contains("--join TOKEN"), "{log}");
+}
+
+#[test]
+fn a_wrong_fingerprint_is_shown_beside_the_right_one() {
+    let coordinator = Coordinator::start();
+    let endpoint = coordinator.machine.read("data/endpoint");
+    let (api, pin) = endpoint.trim().split_once('\n').unwrap();
+    let wrong = format!("sha256:{}", "ab".repeat(32));
+    let token = coordinator.machine.read("data/admin.token");
+
+    let ran = coordinator.machine.giga_with(
+        &["jobs", "--api", api],
+        &[("GIGA_TOKEN", token.trim()), ("GIGA_CA", &wrong)],
+        "",
+    );
+
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+    for text in ["does not match the pinned fingerprint", &wrong, pin, "GIGA_CA"] {
+        assert!(ran.stderr.contains(text), "{text}: {}", ran.stderr);
+    }
 }

@@ -6,7 +6,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, InvalidMessage, OtherError, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256};
 
 use crate::client::Trust;
@@ -79,6 +79,32 @@ struct Verifier {
     provider: Arc<CryptoProvider>,
 }
 
+/// The certificate is not the one whose fingerprint is pinned.
+#[derive(Debug, thiserror::Error)]
+#[error("its certificate does not match the pinned fingerprint: expected {}, found {}", shown(.expected), shown(.found))]
+struct PinMismatch {
+    expected: [u8; 32],
+    found: [u8; 32],
+}
+
+/// A fingerprint as settings hold it.
+fn shown(fingerprint: &[u8; 32]) -> String {
+    let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+impl Verifier {
+    fn mismatch(&self, leaf: &[u8]) -> rustls::Error {
+        match self.pinned {
+            Some(expected) => {
+                let mismatch = PinMismatch { expected, found: fingerprint(leaf) };
+                CertificateError::Other(OtherError(Arc::new(mismatch))).into()
+            }
+            None => CertificateError::UnknownIssuer.into(),
+        }
+    }
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
@@ -94,7 +120,7 @@ impl ServerCertVerifier for Verifier {
         }
         match &self.authorities {
             Some(authorities) => authorities.verify_server_cert(leaf, between, name, ocsp, now),
-            None => Err(CertificateError::UnknownIssuer.into()),
+            None => Err(self.mismatch(leaf)),
         }
     }
 
@@ -143,6 +169,12 @@ pub(super) fn fault(error: &rustls::Error) -> Fault {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => Fault::tls(
                 error.to_string(),
                 "use a name that the certificate is for, or pin the certificate with `client.ca`",
+            ),
+            CertificateError::Other(OtherError(other)) if other.is::<PinMismatch>() => Fault::tls(
+                other.to_string(),
+                "if the coordinator has a new certificate, compare this fingerprint with the one that \
+                 `giga token create --join` prints on its machine, then set GIGA_CA or `client.ca` to it; otherwise another \
+                 program answers at this address: do not trust it",
             ),
             // What webpki calls a CA certificate that is used as the server's own: the usual self-signed one.
             CertificateError::Other(_) => Fault::tls(format!("its certificate is not accepted ({error})"), ca),

@@ -161,7 +161,8 @@ async fn a_pinned_certificate_is_accepted_whatever_its_name() {
     let other = jobs(Trust::Pinned([7; 32])).await;
 
     assert!(pinned.is_ok(), "{:?}", pinned.err());
-    let Err(ClientError::Tls { remedy, .. }) = other else { panic!("{other:?}") };
+    let Err(ClientError::Tls { why, remedy, .. }) = other else { panic!("{other:?}") };
+    assert!(why.contains("does not match the pinned fingerprint"), "{why}");
     assert!(remedy.contains("client.ca"), "{remedy}");
 }
 

@@ -5,6 +5,7 @@ use protocol::{AlertCode, AlertList, Health, JobList, PROTOCOL_VERSION};
 use crate::api::{connect, connect_as_nobody};
 use crate::config::{Config, Origin};
 use crate::failure::Failure;
+use crate::fleet;
 
 use super::check::Check;
 
@@ -65,7 +66,13 @@ fn unreachable(config: &Config, failure: &Failure) -> Check {
     if config.client.stopped.is_some() {
         return Check::warn("coordinator", failure.message(), "start it with `giga up`");
     }
+    let of_factory = fleet::factory_address(config, &config.factory.state.value);
     match config.client.api.origin {
+        Origin::Default if of_factory != config.client.api.value => {
+            let text =
+                format!("the factory of this machine works for {of_factory}; clients need GIGA_API and GIGA_TOKEN");
+            Check::ok("coordinator", text)
+        }
         Origin::Derived { .. } | Origin::Default => {
             let text = format!("none at {}", config.client.api.value);
             Check::warn("coordinator", text, "start one with `giga up`, or say where it is in giga.toml")

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use factory::{LocalStage, Runs, StateDir};
 use rustix::fs::{Access, access};
 
-use crate::config::Config;
+use crate::config::{Config, Origin};
 use crate::fleet;
 
 use super::check::Check;
@@ -19,16 +19,20 @@ const GIB: f64 = (1024 * 1024 * 1024) as f64;
 pub(super) fn examine(config: &Config) -> Vec<Check> {
     let configured = &config.factory.state.value;
     let others = fleet::states(config).filter(|state| state != configured);
-    let states: Vec<PathBuf> = std::iter::once(configured.clone()).chain(others).collect();
+    let mut states: Vec<PathBuf> = others.collect();
+    // Where the factories of `giga up` have theirs, the default directory of `giga factory` need not exist.
+    if states.is_empty() || configured.exists() || config.factory.state.origin != Origin::Default {
+        states.insert(0, configured.clone());
+    }
     let floor = config.factory.housekeeping.reconciled().disk_floor_bytes;
-    states.iter().flat_map(|state| examine_one(state, &config.client.api.value, floor)).collect()
+    states.iter().flat_map(|state| examine_one(state, config, floor)).collect()
 }
 
-fn examine_one(state: &Path, api: &str, floor: u64) -> Vec<Check> {
+fn examine_one(state: &Path, config: &Config, floor: u64) -> Vec<Check> {
     match usable(state) {
         Usable::NotYet(check) | Usable::No(check) => vec![check],
         Usable::Yes(check) => {
-            let found = [Some(check), free_space(state, floor), coordinator(state, api), runs(state)];
+            let found = [Some(check), free_space(state, floor), coordinator(state, config), runs(state)];
             found.into_iter().flatten().collect()
         }
     }
@@ -80,14 +84,15 @@ fn free_space(state: &Path, floor: u64) -> Option<Check> {
     })
 }
 
-fn coordinator(state: &Path, api: &str) -> Option<Check> {
+fn coordinator(state: &Path, config: &Config) -> Option<Check> {
+    let api = &config.client.api.value;
     let name = "factory coordinator";
     if !fleet::is_enrolled(state) {
         let remedy = "`giga up` enrols its factories; for another coordinator start with `giga factory --join TOKEN`";
         return Some(Check::warn(name, format!("{} has no factory token", state.display()), remedy));
     }
     Some(match fleet::coordinator_of(state) {
-        Some(own) if own == api => Check::ok(name, own),
+        Some(own) if own == *api || fleet::factory_address(config, state) == own => Check::ok(name, own),
         Some(own) => {
             let remedy =
                 "start the factory with the coordinator that it is to work for; the token is for that one alone";
@@ -108,10 +113,10 @@ fn runs(state: &Path) -> Option<Check> {
     let open = listing.records.len() - kept;
     let text = format!("{open} open, {kept} kept with a worktree, {} unreadable", listing.torn.len());
     Some(match state.holder() {
-        Some(process) => Check::ok(name, format!("{text} (process {process} works there)")),
+        Some(process) => Check::ok(name, format!("{text} (factory running, process {process})")),
         None if open > 0 => Check::warn(
             name,
-            format!("{text}, and no factory runs there"),
+            format!("{text}, and no factory is running there"),
             "start the factory: it saves the work and gives the jobs back",
         ),
         None => Check::ok(name, text),

@@ -37,9 +37,11 @@ pub(super) fn find(directory: &Path) -> Option<Project> {
     let remote = git(&root, &["remote", "get-url", "origin"]);
     let folder = root.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = remote.as_deref().and_then(last_part).and_then(repo_name);
+    let name = configured_name(directory, &root).or(name);
     let name = name.or_else(|| folder.as_deref().and_then(repo_name)).or_else(|| repo_name("app"))?;
     // What is not committed is not in an agent's worktree.
-    let tracked = git(&root, &["ls-tree", "--name-only", "HEAD"]).unwrap_or_default();
+    let tracked = [&["ls-tree", "--name-only", "HEAD"][..], &["ls-tree", "--name-only", "HEAD", "tests/", "test/"]];
+    let tracked = tracked.map(|listing| git(&root, listing).unwrap_or_default()).join("\n");
     let tracked: BTreeSet<&str> = tracked.lines().collect();
     let default = git(&root, &["symbolic-ref", "--short", "refs/remotes/origin/HEAD"]);
     let default = default.and_then(|name| name.strip_prefix("origin/").map(str::to_owned));
@@ -49,9 +51,22 @@ pub(super) fn find(directory: &Path) -> Option<Project> {
         remote: remote.map(|url| without_password(&url)),
         base: base.or_else(|| "main".parse().ok())?,
         has_commits: git(&root, &["rev-parse", "--verify", "--quiet", "HEAD"]).is_some(),
-        checks: checks(&root, |name| tracked.contains(name), |program| programs::found(program).is_some()),
+        checks: checks(&root, &tracked, |program| programs::found(program).is_some()),
         root,
     })
+}
+
+/// The name that an existing giga.toml gives this repository: a job that is written beside it uses the same.
+fn configured_name(directory: &Path, root: &Path) -> Option<RepoName> {
+    let text = std::fs::read_to_string(directory.join("giga.toml")).ok()?;
+    let settings: toml::Table = text.parse().ok()?;
+    let root = root.canonicalize().ok()?;
+    let is_here = |repo: &toml::Value| {
+        let url = repo.as_str().or_else(|| repo.get("url")?.as_str());
+        url.and_then(|url| directory.join(url).canonicalize().ok()).is_some_and(|path| path == root)
+    };
+    let mut repos = settings.get("factory")?.get("repos")?.as_table()?.iter();
+    repos.find(|(_, repo)| is_here(repo)).and_then(|(name, _)| name.parse().ok())
 }
 
 fn git(directory: &Path, args: &[&str]) -> Option<String> {
@@ -83,7 +98,8 @@ fn without_password(url: &str) -> String {
 }
 
 /// The first way of testing that the files of a project show.
-fn checks(root: &Path, has: impl Fn(&str) -> bool, is_installed: impl Fn(&str) -> bool) -> Checks {
+fn checks(root: &Path, tracked: &BTreeSet<&str>, is_installed: impl Fn(&str) -> bool) -> Checks {
+    let has = |name: &str| tracked.contains(name);
     let read = |name: &str| match has(name) {
         true => std::fs::read_to_string(root.join(name)).unwrap_or_default(),
         false => String::new(),
@@ -113,7 +129,7 @@ fn checks(root: &Path, has: impl Fn(&str) -> bool, is_installed: impl Fn(&str) -
     } else if has("mix.exs") {
         Some(("mix", Some("mix deps.get"), "mix test"))
     } else {
-        None
+        python_tests(tracked, &read).map(|test| (test.split(' ').next().unwrap_or(test), None, test))
     };
     let Some((program, setup, test)) = found else { return Checks::default() };
     let missing = (!is_installed(program)).then_some(program);
@@ -135,6 +151,24 @@ fn uses_pytest(has: &impl Fn(&str) -> bool, read: &impl Fn(&str) -> String) -> b
             .any(|name| names_it(name))
 }
 
+/// The command for Python tests without any configuration: `unittest` where a test file uses it, otherwise `pytest`.
+fn python_tests(tracked: &BTreeSet<&str>, read: &impl Fn(&str) -> String) -> Option<&'static str> {
+    let directory = |path: &str| path.rsplit_once('/').map_or("", |(directory, _)| directory).to_owned();
+    let is_test = |path: &&&str| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        name.starts_with("test") && Path::new(name).extension().is_some_and(|kind| kind == "py")
+    };
+    let files: Vec<&str> = tracked.iter().filter(is_test).copied().collect();
+    let file = files.iter().find(|file| read(file).contains("unittest"));
+    let Some(file) = file else { return (!files.is_empty()).then_some("pytest") };
+    // Discovery enters only directories that are packages.
+    Some(match directory(file).as_str() {
+        "tests" if !tracked.contains("tests/__init__.py") => "python3 -m unittest discover -s tests",
+        "test" if !tracked.contains("test/__init__.py") => "python3 -m unittest discover -s test",
+        _ => "python3 -m unittest discover",
+    })
+}
+
 fn has_make_target(makefile: &str) -> bool {
     makefile.lines().any(|line| {
         line.split_once(':').is_some_and(|(targets, rest)| {
@@ -152,9 +186,11 @@ mod tests {
     fn checks_of(files: &[(&str, &str)]) -> (Option<&'static str>, Option<&'static str>) {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in files {
-            std::fs::write(root.path().join(name), text).unwrap();
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
         }
-        let found = checks(root.path(), |name| root.path().join(name).exists(), |_| true);
+        let found = checks(root.path(), &files.iter().map(|(name, _)| *name).collect(), |_| true);
         (found.setup, found.test)
     }
 
@@ -171,6 +207,14 @@ mod tests {
             (&[("pyproject.toml", "[tool.pytest.ini_options]\n")], (None, Some("pytest"))),
             (&[("Makefile", "all:\n\ttrue\ntest: all\n\ttrue\n")], (None, Some("make test"))),
             (&[("Makefile", "tests:\n\ttrue\ntest := 3\n")], (None, None)),
+            (&[("test_sums.py", "import unittest\n")], (None, Some("python3 -m unittest discover"))),
+            (&[("tests/test_sums.py", "import unittest\n")], (None, Some("python3 -m unittest discover -s tests"))),
+            (
+                &[("tests/__init__.py", ""), ("tests/test_sums.py", "import unittest\n")],
+                (None, Some("python3 -m unittest discover")),
+            ),
+            (&[("test_sums.py", "import unittest\n"), ("conftest.py", "")], (None, Some("pytest"))),
+            (&[("test_sums.py", "def test_sum(): pass\n")], (None, Some("pytest"))),
             (&[("README.md", "")], (None, None)),
         ] {
             assert_eq!(checks_of(files), expected, "{files:?}");
@@ -182,7 +226,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("go.mod"), "").unwrap();
 
-        assert_eq!(checks(root.path(), |name| name == "go.mod", |program| program != "go").missing, Some("go"));
+        assert_eq!(checks(root.path(), &["go.mod"].into(), |program| program != "go").missing, Some("go"));
     }
 
     #[test]

@@ -227,7 +227,8 @@ impl<'c> Progress<'c> {
     /// A line when the factory of a running job is away, and one when it is back.
     fn holder_is(&mut self, explained: &Explained) {
         let id = explained.job.id;
-        let is_away = matches!(explained.holder_presence, Some(Presence::Disconnected | Presence::Stale));
+        let is_away =
+            matches!(explained.holder_presence, Some(Presence::Disconnected | Presence::Stale | Presence::Stopped));
         let was_away = self.told.contains_key(&id);
         let words = match (is_away, was_away) {
             (true, false) => {
