@@ -89,12 +89,15 @@ impl Coordinator {
                 why if why.is_unplaceable() => AlertCode::Unplaceable,
                 // It says when it goes on, and nobody has to do anything.
                 Unplaced::UsageWindow { .. } => continue,
+                Unplaced::EnginePaused { .. } => AlertCode::EnginePaused,
                 _ if now.since(since) >= self.settings.starving_after => AlertCode::QueueStarvation,
                 _ => continue,
             };
-            let message = format!("{}: {}", counted(unplaced.jobs as u64, "waits", "wait"), unplaced.why);
+            let why = self.reason_text(who, &desk, unplaced.oldest, &unplaced.why);
+            let message = format!("{}: {why}", counted(unplaced.jobs as u64, "waits", "wait"));
             let mut alert = alert(code, message, self.wall_time(since), Some(unplaced.oldest));
             alert.jobs = Some(unplaced.jobs as u64);
+            alert.retry_at = unplaced.why.retry_at();
             alerts.push(alert);
         }
         alerts
@@ -313,12 +316,11 @@ impl Coordinator {
         }
         let letters = self.dead_letters(who, None, DEAD_LETTERS_MAX).await?.items;
         let count = letters.len() as u64;
-        if count == 0 {
-            return Ok(None);
-        }
+        let Some(first) = letters.first() else { return Ok(None) };
+        let one = first.job.id.short();
         let message = format!(
-            "{} dead-lettered: list them with `giga dead-letters`, requeue one with `giga requeue ID`, or dismiss it with \
-             `giga dead-letters dismiss ID`",
+            "{} dead-lettered: list them with `giga dead-letters`, requeue one with `giga requeue {one}`, or dismiss it with \
+             `giga dead-letters dismiss {one}`",
             counted(count, "is", "are")
         );
         let since = letters.iter().map(|letter| letter.job.updated_at).min().unwrap_or_else(|| self.now());
@@ -350,5 +352,5 @@ pub(crate) fn alert(
     since: domain::Timestamp,
     job_id: Option<domain::JobId>,
 ) -> Alert {
-    Alert { code, message, since, job_id, job_title: None, factory_id: None, jobs: None }
+    Alert { code, message, since, job_id, job_title: None, factory_id: None, jobs: None, retry_at: None }
 }

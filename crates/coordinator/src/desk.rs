@@ -445,6 +445,7 @@ impl Desk {
 fn told(rest: &Rest) -> String {
     match rest {
         Rest::Window(window) => window.to_string(),
+        Rest::Paused { until, problem } => format!("paused until {}: {problem}", until.to_the_second()),
         Rest::Unusable { problem } => problem.clone(),
     }
 }

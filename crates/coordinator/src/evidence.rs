@@ -47,8 +47,7 @@ impl Coordinator {
 
     /// Everything that backs one run of a job.
     pub async fn evidence(&self, who: &Principal, id: JobId, n: u32) -> Result<RunEvidence, Error> {
-        let runs = self.runs(who, id).await?.items;
-        let Some(run) = runs.into_iter().find(|run| run.n == n) else { return Err(Error::NoSuchRun { job: id, n }) };
+        let run = self.run_of(who, id, n).await?;
         let shown = self.shown_for(id, run.epoch).await?;
         // Of other runs the message says what we make of them.
         let is_the_engines = matches!(run.outcome, Some(RunOutcome::Completed | RunOutcome::Asked));

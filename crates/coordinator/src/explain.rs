@@ -2,27 +2,68 @@
 
 use domain::{
     ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, Obstacle, Position,
-    Scope, Stage,
+    Revision, Scope, Stage,
 };
-use protocol::{Explained, JobView};
-use scheduler::{Answer, Demand, Explanation, FleetView, Presence};
+use protocol::{Explained, JobView, JobWait};
+use scheduler::{Answer, Demand, Explanation, FleetView, Presence, Unplaced};
 
 use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::queries::shown;
+use crate::windows::Window;
 
 impl Coordinator {
     /// Every factory and why, in words and in figures.
     pub async fn explain(&self, who: &Principal, id: JobId) -> Result<Explained, Error> {
         let job = self.visible(who, id).await?;
-        let now = self.explanation_for(who, self.full_forecast(&job.value));
+        let now = self.explanation_for(who, job.value.id(), self.full_forecast(&job.value));
         let then = self.last_dispatch(&job.value).await?;
         let summary = self.summary(&job.value, &now).await?;
         let holder = job.value.seat().map(|lease| &lease.factory);
         let holder_presence = holder.map(|holder| shown(self.presence(self.desk.lock().pulses.get(holder))));
-        Ok(Explained { job: JobView::of(&job.value, job.revision), summary, now, then, holder_presence })
+        let view = self.view(who, &job.value, job.revision);
+        Ok(Explained { job: view, summary, now, then, holder_presence })
+    }
+
+    /// A job as its caller sees it, with what it waits for.
+    pub(crate) fn view(&self, who: &Principal, job: &Job, revision: Revision) -> JobView {
+        JobView { waiting: self.waiting(who, job), ..JobView::of(job, revision) }
+    }
+
+    /// What a queued job, or one that is blocked on its dependencies, waits for.
+    pub(crate) fn waiting(&self, who: &Principal, job: &Job) -> Option<JobWait> {
+        match job.stage() {
+            Stage::Queued { dispatch: None, .. } if self.desk.lock().waiting_since(job.id()).is_some() => {
+                let Answer::Waits { why, unplaceable } = self.forecast(job).answer else { return None };
+                let text = self.reason_text(who, &self.desk.lock(), job.id(), &why);
+                Some(JobWait { code: why.code().to_owned(), text, unplaceable, retry_at: why.retry_at() })
+            }
+            Stage::Blocked { on: Obstacle::Deps } if job.failed_dependency().is_none() => {
+                // A dependency that is not open any more has ended.
+                let deps = job.submission().deps.iter().copied();
+                let open: Vec<_> = deps.filter(|dep| self.desk.lock().job(*dep).is_some()).collect();
+                let text = format!("waits for {}", self.awaited(job, &open));
+                let code = "dependencies".to_owned();
+                (!open.is_empty()).then_some(JobWait { code, text, unplaceable: false, retry_at: None })
+            }
+            _ => None,
+        }
+    }
+
+    /// Why a job waits, with commands that name the job and, for administrators, the credential.
+    pub(crate) fn reason_text(&self, who: &Principal, desk: &Desk, job: JobId, why: &Unplaced) -> String {
+        match why {
+            Unplaced::UsageWindow { window } if window.until.is_none() && who.administer().is_ok() => {
+                let mut suspended = desk.windows.all_resting(self.hour());
+                let is_it = |one: &Window| one.engine == window.engine && one.until.is_none();
+                let credential = suspended.find(|(_, one)| is_it(one)).map(|(credential, _)| credential.as_str());
+                window.text_for(credential)
+            }
+            why => why.text_for(job),
+        }
     }
 
     /// Where a job would go as things are.
@@ -41,10 +82,13 @@ impl Coordinator {
         self.look_ahead(job, scheduler::explain)
     }
 
-    /// An explanation with the factories that the caller may see.
-    pub(crate) fn explanation_for(&self, who: &Principal, explanation: Explanation) -> Explanation {
+    /// The explanation of a job with the factories that the caller may see.
+    pub(crate) fn explanation_for(&self, who: &Principal, job: JobId, explanation: Explanation) -> Explanation {
         let desk = self.desk.lock();
         let mut shown = explanation;
+        if let Answer::Waits { why, .. } = &shown.answer {
+            shown.text = self.reason_text(who, &desk, job, why);
+        }
         shown.factories.retain(|fit| self.shows_factory(who, &desk, &fit.factory));
         shown
     }

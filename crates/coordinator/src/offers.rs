@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::{FactoryId, JobId, Refusal, Stage, Timestamp, Unaccepted};
 use foldhash::HashMap;
 use protocol::{Decline, DeclineReason, StageAnswer};
+use scheduler::OfferPause;
 use tracing::{info, warn};
 
 use crate::coordinator::Coordinator;
@@ -37,6 +38,8 @@ pub(crate) struct OfferAnswers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Streak {
     pub(crate) count: u32,
+    /// Offers in a row that it declined for a reason that passes by itself: no sign of a fault, and each makes the pause longer.
+    passing: u32,
     pub(crate) since: Timestamp,
     /// What happened, as it follows the factory's name.
     pub(crate) problem: String,
@@ -60,7 +63,8 @@ enum Missed {
 impl OfferAnswers {
     /// One more offer that a factory did not accept; the streak that it belongs to.
     fn missed(&mut self, factory: &FactoryId, how: Missed, problem: String, now: Timestamp, at: Duration) -> Streak {
-        let fresh = || Streak { count: 0, since: now, problem: String::new(), counted_at: at, paused_until: None };
+        let fresh =
+            || Streak { count: 0, passing: 0, since: now, problem: String::new(), counted_at: at, paused_until: None };
         let streak = self.by_factory.entry(factory.clone()).or_insert_with(fresh);
         streak.problem = problem;
         let is_counted = match how {
@@ -72,8 +76,12 @@ impl OfferAnswers {
             streak.count += 1;
             streak.counted_at = at;
         }
+        // Offers that were out together are declined together, and count once.
+        if how == Missed::Passing && streak.paused_until.is_none_or(|until| until <= at) {
+            streak.passing = streak.passing.saturating_add(1);
+        }
         let pause = match how {
-            Missed::Passing => PAUSE_FIRST,
+            Missed::Passing => pause_after(streak.passing.saturating_add(1)),
             Missed::Unanswered | Missed::Fault => pause_after(streak.count),
         };
         let until = (!pause.is_zero()).then(|| at + pause);
@@ -87,8 +95,9 @@ impl OfferAnswers {
     }
 
     /// Why a factory is offered nothing now.
-    pub(crate) fn problem(&self, factory: &FactoryId) -> Option<String> {
-        self.by_factory.get(factory).filter(|streak| streak.paused_until.is_some()).map(|streak| streak.problem.clone())
+    pub(crate) fn pause(&self, factory: &FactoryId) -> Option<OfferPause> {
+        let streak = self.by_factory.get(factory).filter(|streak| streak.paused_until.is_some())?;
+        Some(OfferPause { problem: streak.problem.clone(), is_busy: streak.count == 0 })
     }
 
     /// Ends the pauses that are over; the factories that may be offered work again.
@@ -253,6 +262,25 @@ mod tests {
     }
 
     #[test]
+    fn a_factory_that_is_busy_again_and_again_is_paused_for_longer() {
+        let mut answers = OfferAnswers::default();
+        let mut at = Duration::ZERO;
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            missed(&mut answers, Missed::Passing, at);
+            let until = missed(&mut answers, Missed::Passing, at).paused_until.unwrap();
+            pauses.push((until - at).as_secs());
+            at = until;
+            answers.resumed(at);
+        }
+
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(answers.alarming().count(), 0, "busy is no fault");
+        answers.forget(&mac());
+        assert_eq!(missed(&mut answers, Missed::Passing, at).paused_until, Some(at + PAUSE_FIRST));
+    }
+
+    #[test]
     fn an_accepted_offer_ends_the_streak() {
         let mut answers = OfferAnswers::default();
         missed(&mut answers, Missed::Passing, Duration::ZERO);
@@ -260,6 +288,6 @@ mod tests {
 
         assert!(answers.forget(&mac()));
 
-        assert_eq!((answers.problem(&mac()), answers.next_resume()), (None, None));
+        assert_eq!((answers.pause(&mac()), answers.next_resume()), (None, None));
     }
 }

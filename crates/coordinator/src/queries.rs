@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use domain::{
-    Cursor, EngineHealth, FactoryId, Job, JobEvent, JobFilter, JobId, Position, ProductId, Scope, Stage, StageName,
-    Versioned,
+    Cursor, EngineHealth, FactoryId, Job, JobEvent, JobFilter, JobId, Position, ProductId, Run, Scope, ShapeKey, Stage,
+    StageName, Summary, Versioned,
 };
+use foldhash::HashMap;
 use protocol::{
     Dag, DagNode, DeadLetter, DeadLetterList, EventList, FactoryList, FactoryView, JobDetail, JobList, JobView,
-    LeaseView, QueueState, RunList, SeatsInUse,
+    JobWait, LeaseView, QueueState, RunList, SeatsInUse,
 };
 
 use crate::coordinator::Coordinator;
@@ -53,7 +54,7 @@ impl Coordinator {
             _ => Vec::new(),
         };
         Ok(JobDetail {
-            job: JobView::of(&job.value, job.revision),
+            job: self.view(who, &job.value, job.revision),
             body_md: self.body(id).await?,
             manifest_snapshot: job.value.spec().clone(),
             waits_for,
@@ -73,7 +74,20 @@ impl Coordinator {
         who.look()?;
         filter.products = self.limited_to(who, filter.products)?;
         let page = self.ports.history.jobs(&filter, after.map(Cursor), limit.clamp(1, PAGE_MAX)).await?;
-        let items = page.items.iter().map(|summary| JobView::of(&summary.job, summary.revision)).collect();
+        // Queued jobs of one shape wait for the same, and there may be many.
+        let mut known: HashMap<(ShapeKey, Option<FactoryId>), Option<JobWait>> = HashMap::default();
+        let view = |summary: &Summary| {
+            let job = &summary.job;
+            let waiting = match job.stage() {
+                Stage::Queued { dispatch: None, not_before: None } if job.repository().is_none() => {
+                    let alike = known.entry((job.shape_key(), job.avoid().cloned()));
+                    alike.or_insert_with(|| self.waiting(who, job)).clone()
+                }
+                _ => self.waiting(who, job),
+            };
+            JobView { waiting, ..JobView::of(job, summary.revision) }
+        };
+        let items = page.items.iter().map(view).collect();
         Ok(JobList { items, next: page.next.map(|cursor| cursor.0) })
     }
 
@@ -111,16 +125,28 @@ impl Coordinator {
         Ok(EventList { items, next })
     }
 
-    /// A job's runs; the last may still be going on.
-    pub async fn runs(&self, who: &Principal, id: JobId) -> Result<RunList, Error> {
+    /// A page of a job's runs after a number, oldest first; the last may still be going on.
+    pub async fn runs(&self, who: &Principal, id: JobId, after: u32, limit: u16) -> Result<RunList, Error> {
         let job = self.visible(who, id).await?;
-        let mut items = self.ports.history.runs(id).await?;
-        if let Some(run) = job.value.run()
-            && items.iter().all(|ended| ended.n != run.n)
+        let limit = limit.clamp(1, PAGE_MAX);
+        let mut items = self.ports.history.runs(id, after, limit).await?;
+        let running = job.value.run().filter(|run| run.n > after);
+        let last_ended = job.value.runs() - u32::from(running.is_some());
+        let is_full = items.len() == usize::from(limit);
+        // A run that cannot be read is passed over: the page may be shorter and not the last.
+        if let Some(last) = items.last().map(|run| run.n)
+            && (last < last_ended || (is_full && running.is_some_and(|run| run.n != last)))
         {
-            items.push(run.clone());
+            return Ok(RunList { items, next: Some(last.to_string()) });
         }
-        Ok(RunList { items })
+        items.extend(running.filter(|run| items.iter().all(|ended| ended.n != run.n)).cloned());
+        Ok(RunList { items, next: None })
+    }
+
+    /// One run of a job.
+    pub(crate) async fn run_of(&self, who: &Principal, id: JobId, n: u32) -> Result<Run, Error> {
+        let runs = self.runs(who, id, n.saturating_sub(1), 1).await?.items;
+        runs.into_iter().find(|run| run.n == n).ok_or(Error::NoSuchRun { job: id, n })
     }
 
     /// Who holds a job.

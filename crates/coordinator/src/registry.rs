@@ -366,7 +366,7 @@ impl Coordinator {
             load: pulse.map_or(0.0, |pulse| pulse.load),
             health: self.counters.health(id),
             disk_low: self.is_disk_low(free),
-            unresponsive: desk.offer_answers.problem(id),
+            unresponsive: desk.offer_answers.pause(id),
             resting,
         };
         desk.fleet.upsert(state);

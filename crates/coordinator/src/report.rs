@@ -27,6 +27,8 @@ const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
 
 /// How long a promotion or a merge that has to wait is left alone.
 const PUT_OFF_MIN: Duration = Duration::from_secs(1);
+/// The longest pause that repetition alone leads to.
+const PUT_OFF_BACKOFF_MAX: Duration = Duration::from_secs(30);
 const PUT_OFF_MAX: Duration = Duration::from_secs(3_600);
 
 impl Coordinator {
@@ -117,8 +119,8 @@ impl Coordinator {
         fail_point!("promote::before_commit");
         let answer = self
             .move_on(id, |job, now| {
-                let tries = job.errand().map_or(0, |errand| errand.tries);
-                let event = self.errand_event(&holder, &request.outcome, tries, now);
+                let before = job.errand().map_or((0, 0), |errand| (errand.tries, errand.put_offs));
+                let event = self.errand_event(&holder, &request.outcome, before, now);
                 let job = match &found {
                     Some(found) => job.with_pull_request(found.clone()),
                     None => job,
@@ -327,7 +329,8 @@ impl Coordinator {
         }
     }
 
-    fn errand_event(&self, holder: &Holder, outcome: &ErrandOutcome, tries: u32, now: Timestamp) -> StageEvent {
+    fn errand_event(&self, holder: &Holder, outcome: &ErrandOutcome, before: (u32, u32), now: Timestamp) -> StageEvent {
+        let (tries, put_offs) = before;
         let holder = holder.clone();
         match outcome {
             ErrandOutcome::Done => StageEvent::ErrandDone { holder },
@@ -336,7 +339,7 @@ impl Coordinator {
                 StageEvent::ErrandFailed { holder, message: cut(message), retry_at, conflict: None }
             }
             ErrandOutcome::PutOff { message, retry_after_ms } => {
-                let pause = Duration::from_millis(*retry_after_ms).clamp(PUT_OFF_MIN, PUT_OFF_MAX);
+                let pause = put_off_for(Duration::from_millis(*retry_after_ms), put_offs);
                 StageEvent::ErrandPutOff { holder, message: cut(message), retry_at: now.after(pause) }
             }
             ErrandOutcome::Impossible { message, conflict } => {
@@ -351,6 +354,13 @@ impl Coordinator {
         self.workable(who, id).await?;
         Ok(Holder { epoch, factory: who.factory()?.clone() })
     }
+}
+
+/// How long an errand waits that was put off this often in a row before: as long as its factory asks for, and longer each
+/// time, so that a factory that puts it off in a loop does not fill the store.
+fn put_off_for(asked: Duration, put_offs: u32) -> Duration {
+    let backoff = PUT_OFF_MIN.saturating_mul(2_u32.saturating_pow(put_offs)).min(PUT_OFF_BACKOFF_MAX);
+    asked.clamp(backoff, PUT_OFF_MAX)
 }
 
 fn saved(holder: &Holder, checkpoint: &Checkpoint) -> StageEvent {
@@ -382,4 +392,18 @@ fn is_the_factorys_fault(reason: FailureReason) -> bool {
 
 fn answer(job: &Job) -> StageAnswer {
     StageAnswer { stage: job.stage().name(), lease_epoch: job.epoch() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_errand_that_is_put_off_in_a_loop_waits_longer_each_time() {
+        let secs = Duration::from_secs;
+        let pauses: Vec<u64> = (0..7).map(|put_offs| put_off_for(Duration::ZERO, put_offs).as_secs()).collect();
+
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!((put_off_for(secs(60), 9), put_off_for(secs(9_000), 0)), (secs(60), PUT_OFF_MAX));
+    }
 }

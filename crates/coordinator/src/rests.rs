@@ -49,8 +49,11 @@ impl Coordinator {
             let window = desk.windows.resting(&health.credential_at(&factory.id), at);
             let told = health.window_until.filter(|until| *until > at.now);
             // One that a person has to end has no time to be told.
-            let ended_by_a_person =
-                window.filter(|window| window.until.is_none()).map(|window| window.shown().to_string());
+            let suspended = window.filter(|window| window.until.is_none());
+            let ended_by_a_person = suspended.map(|window| match window.exhausted {
+                true => "no credit left".to_owned(),
+                false => "suspended until an administrator resumes it".to_owned(),
+            });
             let credential = Some(health.credential_at(&factory.id)).filter(|_| window.is_some()).or(health.credential);
             EngineHealth {
                 window_until: window.map_or(told, |window| window.shown().until),
@@ -98,15 +101,28 @@ fn engine_rest(desk: &Desk, factory: &Factory, engine: &EngineName, at: Hour) ->
     if own.is_empty() {
         return window_of(&unnamed_credential(&factory.id, engine)).map(Rest::Window);
     }
-    let mut windows = Vec::new();
-    for health in own.iter().filter(|health| health.is_usable()) {
+    let mut rests = Vec::new();
+    for health in &own {
         let told = health.window_until.filter(|until| *until > at.now);
         let window = |until| UsageWindow { engine: engine.clone(), window: None, until: Some(until), exhausted: false };
-        let told = told.map(window);
-        windows.push(window_of(&health.credential_at(&factory.id)).or(told)?);
+        let window = window_of(&health.credential_at(&factory.id)).or(told.map(window));
+        rests.push(match (health.is_usable(), window, paused(health)) {
+            (true, window, _) => Rest::Window(window?),
+            (false, _, Some(paused)) => paused,
+            (false, _, None) => continue,
+        });
     }
-    let first = windows.into_iter().min_by_key(|window| (window.until.is_none(), window.until));
-    Some(first.map_or_else(|| Rest::Unusable { problem: problem(&own) }, Rest::Window))
+    let first = rests.into_iter().min_by_key(|rest| {
+        let until = rest.until();
+        (until.is_none(), until)
+    });
+    Some(first.unwrap_or_else(|| Rest::Unusable { problem: problem(&own) }))
+}
+
+/// The pause of an engine whose provider is not available. A factory that is late to report its end is about to try.
+fn paused(health: &EngineHealth) -> Option<Rest> {
+    let until = health.retry_at.filter(|_| health.signed_in != Some(false))?;
+    Some(Rest::Paused { until, problem: health.problem.clone()? })
 }
 
 fn problem(own: &[&EngineHealth]) -> String {

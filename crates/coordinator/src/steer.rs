@@ -131,14 +131,15 @@ impl Coordinator {
         message: Option<String>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
         let message = message.as_deref().map(cut).filter(|message| !message.trim().is_empty());
-        self.change(target, |job, now| match job.stage() {
+        let is_fresh = checkpoint == KeepCheckpoint::Drop;
+        let requeued = |job: Job, now| match job.stage() {
             Stage::Review { .. } | Stage::Testing { .. } => {
                 // Without a message the operator means what the job shows: why its merge failed. A conflict is passed on whole.
                 let shown = || job.message().filter(|_| job.merge_conflict().is_none()).map(str::to_owned);
                 let message = message.clone().or_else(shown);
                 let changes = StageEvent::ChangesRequested { message };
                 let job = job.apply(changes, now, who.actor())?.with_new_rounds();
-                Ok(if checkpoint == KeepCheckpoint::Drop { job.without_checkpoint() } else { job })
+                Ok(if is_fresh { job.without_checkpoint() } else { job })
             }
             Stage::Blocked { on: Obstacle::Question(_) } => {
                 let answer = message.as_deref().unwrap_or("no answer was given; decide yourself");
@@ -148,6 +149,11 @@ impl Coordinator {
                 let message = message.clone();
                 job.apply(StageEvent::Requeued { checkpoint, message }, now, who.actor())
             }
+        };
+        self.amend(target, |job| match is_fresh && message.is_none() && job.is_queued_afresh() {
+            // Asked for twice: there is nothing left to discard.
+            true => Ok(Decision::Keep),
+            false => requeued(job, self.now()).map(Decision::Write),
         })
         .await
     }

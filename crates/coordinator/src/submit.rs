@@ -33,16 +33,21 @@ impl Coordinator {
     pub async fn submit(&self, who: &Principal, request: Submit) -> Result<Submitted, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let taken = self.take(vec![prepared]).await.pop().unwrap_or(Err(Error::Unauthenticated))?;
-        let forecast = self.forecast(&taken.job.value);
-        Ok(submitted(taken, forecast))
+        let forecast = self.explanation_for(who, taken.job.value.id(), self.forecast(&taken.job.value));
+        Ok(self.submitted(who, taken, forecast))
     }
 
     /// Says what a submit would do, and writes nothing [B2].
     pub async fn submit_dry(&self, who: &Principal, request: Submit) -> Result<Submitted, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let job = Versioned { value: Arc::new(prepared.job), revision: domain::Revision(0) };
-        let forecast = self.explanation_for(who, self.full_forecast(&job.value));
-        Ok(submitted(Taken { job, created: false, warnings: prepared.warnings }, forecast))
+        let forecast = self.explanation_for(who, job.value.id(), self.full_forecast(&job.value));
+        Ok(self.submitted(who, Taken { job, created: false, warnings: prepared.warnings }, forecast))
+    }
+
+    fn submitted(&self, who: &Principal, taken: Taken, forecast: Explanation) -> Submitted {
+        let job = self.view(who, &taken.job.value, taken.job.revision);
+        Submitted { job, created: taken.created, warnings: taken.warnings, forecast }
     }
 
     /// Writes many jobs down, each with its own outcome, in one flush.
@@ -169,11 +174,6 @@ impl Coordinator {
 
 fn first_stage(job: &Job) -> DepsState {
     if job.stage().name() == StageName::Blocked { DepsState::Unmet } else { DepsState::Met }
-}
-
-fn submitted(taken: Taken, forecast: Explanation) -> Submitted {
-    let job = JobView::of(&taken.job.value, taken.job.revision);
-    Submitted { job, created: taken.created, warnings: taken.warnings, forecast }
 }
 
 pub(crate) fn invalid(what: &'static str, why: String) -> Error {

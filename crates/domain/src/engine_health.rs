@@ -30,12 +30,24 @@ pub struct EngineHealth {
     /// When the usage window that is used up begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_until: Option<Timestamp>,
+    /// When the factory tries it again by itself: `problem` is an outage of its provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
 }
 
 impl EngineHealth {
     /// An engine of which nothing is known but its name.
     pub fn named(name: EngineName) -> Self {
-        Self { name, version: None, credential: None, login: None, signed_in: None, problem: None, window_until: None }
+        Self {
+            name,
+            version: None,
+            credential: None,
+            login: None,
+            signed_in: None,
+            problem: None,
+            window_until: None,
+            retry_at: None,
+        }
     }
 
     /// Whether work may be given to it, windows aside. What cannot be told counts as well.

@@ -64,6 +64,14 @@ pub struct Errand {
     pub state: ErrandState,
     /// How often it was handed out before.
     pub tries: u32,
+    /// How often in a row its factory put it off.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub put_offs: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What an errand does.

@@ -156,6 +156,7 @@ impl Stage {
                         until: *promote_until,
                     },
                     tries: 0,
+                    put_offs: 0,
                 });
                 Ok(match around.review {
                     Some(ballot) => Self::Review { ballot: ballot.clone(), errand },
@@ -199,7 +200,9 @@ impl Stage {
                 Ok(Self::Failed { reason: FailureReason::Rejected })
             }
 
-            (Self::Failed { .. } | Self::DeadLetter { .. }, E::Requeued { .. }) => Ok(Self::waiting(None)),
+            // A queued job is requeued to discard its saved work: an offer that is out is withdrawn.
+            (Self::Failed { .. } | Self::DeadLetter { .. }, E::Requeued { .. })
+            | (Self::Queued { .. }, E::Requeued { checkpoint: KeepCheckpoint::Drop, .. }) => Ok(Self::waiting(None)),
             (stage, E::Cancelled { .. }) if !stage.name().is_terminal() => {
                 Ok(Self::Failed { reason: FailureReason::Cancelled })
             }

@@ -47,6 +47,14 @@ impl Timestamp {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// The text for people: to the second, with its zone.
+    pub fn to_the_second(self) -> String {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(at) => at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+            Err(_) => self.to_string(),
+        }
+    }
+
     /// The text for people: to the minute, with its zone.
     pub fn to_the_minute(self) -> String {
         match jiff::Timestamp::from_millisecond(self.0) {

@@ -31,22 +31,27 @@ impl UsageWindow {
         let window = self.window.as_ref().map_or_else(String::new, |window| format!("/{window}"));
         format!("{}{window}", self.engine)
     }
+
+    /// What is waited for, with the command that resumes the credential where a person has to do that.
+    pub fn text_for(&self, credential: Option<&str>) -> String {
+        let resume = match credential {
+            Some(credential) => format!("`giga factories --reopen {credential}`"),
+            None => "`giga factories --reopen LOGIN` (`giga factories` shows the login)".to_owned(),
+        };
+        if self.exhausted {
+            return format!("waiting for credit of {}: add some, then resume it with {resume}", self.engine);
+        }
+        let limit = self.limit();
+        match self.until {
+            Some(until) => format!("waiting for {limit} to reset at {}", until.to_the_minute()),
+            None => format!("{limit} is suspended until an administrator resumes it with {resume}"),
+        }
+    }
 }
 
 impl fmt::Display for UsageWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.exhausted {
-            let engine = &self.engine;
-            return write!(
-                f,
-                "waiting for credit of {engine}: add some, then resume it with `giga factories --reopen`"
-            );
-        }
-        write!(f, "waiting for {}", self.limit())?;
-        match self.until {
-            Some(until) => write!(f, " to reset at {}", until.to_the_minute()),
-            None => f.write_str(" to be let go on: `giga factories --reopen` does that"),
-        }
+        f.write_str(&self.text_for(None))
     }
 }
 
@@ -70,11 +75,11 @@ mod tests {
         );
         assert_eq!(
             window(None, None).to_string(),
-            "waiting for claude to be let go on: `giga factories --reopen` does that"
+            "claude is suspended until an administrator resumes it with `giga factories --reopen LOGIN` (`giga factories` shows the login)"
         );
         assert_eq!(
-            UsageWindow { exhausted: true, ..window(None, None) }.to_string(),
-            "waiting for credit of claude: add some, then resume it with `giga factories --reopen`"
+            UsageWindow { exhausted: true, ..window(None, None) }.text_for(Some("mac/claude")),
+            "waiting for credit of claude: add some, then resume it with `giga factories --reopen mac/claude`"
         );
     }
 }

@@ -116,6 +116,15 @@ impl Failure {
         self
     }
 
+    /// The same, with what to do about it where the coordinator refused for this reason.
+    #[must_use]
+    pub(crate) fn hint_at(self, code: &str, hint: impl FnOnce() -> String) -> Self {
+        match self.problem.as_ref().is_some_and(|problem| problem.code == code) {
+            true => self.hint(hint()),
+            false => self,
+        }
+    }
+
     /// The same, with what programs can make of it.
     #[must_use]
     pub(crate) fn problem(mut self, code: &str, more: Value) -> Self {
@@ -199,10 +208,10 @@ fn refused(problem: Box<Problem>) -> Failure {
         (Exit::Unreachable, _) => Some("the coordinator is there but cannot answer now: try again in a while"),
         (_, "no_such_job") => Some("`giga jobs` lists the jobs that your token can see"),
         (_, "no_such_factory") => Some("`giga factories` lists them"),
-        (_, "no_such_run") => Some("`giga runs ID` lists the runs of a job"),
+        (_, "no_such_run") => Some("`giga runs` lists the runs of a job"),
         (_, "no_such_token") => Some("`giga token list` shows the ids"),
         (_, "unknown_product") => Some("`giga products` lists them, `giga products set NAME` makes one"),
-        (_, "illegal_transition") => Some("`giga job ID` shows where a job is, and what can be done with it there"),
+        (_, "illegal_transition") => Some("`giga job` shows the stage of a job, and what can be done with it there"),
         _ => None,
     };
     let message = problem.to_string();

@@ -52,8 +52,9 @@ fn main() -> ExitCode {
 fn misread(error: &clap::Error) -> ExitCode {
     // Nobody to tell it to is no reason for another exit code.
     let _ = error.print();
-    if let Some(meant) = cli::meant(error) {
-        Output::new(&cli::GlobalArgs::default()).hint(meant);
+    let command_line: Vec<String> = std::env::args_os().map(|one| one.to_string_lossy().into_owned()).collect();
+    if let Some(meant) = cli::meant(error, &command_line) {
+        Output::new(&cli::GlobalArgs::default()).hint(&meant);
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -7,19 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::ProductId;
+use domain::{JobId, ProductId, Run};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::API_PREFIX;
+use crate::jobs::RunList;
 use crate::network::{Answer, Fault, FaultKind, Hyper, Network, Outgoing, Proof};
 use crate::problem::Problem;
 use crate::sse::{SseEvent, SseParser};
 
 /// No answer of ours is longer; a longer one is not from a coordinator.
 const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;
+
+/// The largest page that a coordinator gives.
+const PAGE_MAX: u16 = 1_000;
 
 /// How long an ordinary request may take. Long enough for a coordinator that is starting up or flushing to a slow disk.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
@@ -173,6 +177,21 @@ impl Client {
     /// `GET` a path under the API.
     pub async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
         self.call(Method::GET, path, None::<&()>).await
+    }
+
+    /// All runs of a job, oldest first, a page at a time.
+    pub async fn runs(&self, job: JobId) -> Result<Vec<Run>, ClientError> {
+        let mut runs = Vec::new();
+        let mut cursor = None;
+        loop {
+            let from = cursor.map_or_else(String::new, |cursor| format!("&cursor={cursor}"));
+            let page: RunList = self.get(&format!("/jobs/{job}/runs?limit={PAGE_MAX}{from}")).await?;
+            runs.extend(page.items);
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(runs);
+            }
+        }
     }
 
     /// `POST` a request to a path under the API.

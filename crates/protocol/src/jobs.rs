@@ -153,6 +153,9 @@ pub struct JobView {
     /// The promotion or merge that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_failure: Option<MergeFailure>,
+    /// What a queued job, or one that is blocked on its dependencies, waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<JobWait>,
     /// The dependency that failed and that a blocked job waits for all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_dependency: Option<JobId>,
@@ -190,6 +193,22 @@ pub struct JobView {
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
+}
+
+/// What a job waits for before a factory gets it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JobWait {
+    /// A stable word for programs: `dependencies`, or the code of the scheduler's reason.
+    pub code: String,
+    /// In words, with the remedy.
+    pub text: String,
+    /// Whether a person has to act: no seat that becomes free, and no retry, will help.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unplaceable: bool,
+    /// When what it waits for is tried again, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
 }
 
 impl JobView {
@@ -235,6 +254,7 @@ impl JobView {
             completed_sha: job.completed().cloned(),
             verified: job.is_verified(),
             merge_failure: job.merge_failure(),
+            waiting: None,
             failed_dependency: job.failed_dependency(),
             dismissed: job.is_dismissed(),
             promoted_sha: job.promoted().cloned(),
@@ -303,6 +323,9 @@ pub struct EventList {
 pub struct RunList {
     /// The runs, oldest first; the last may still be going on.
     pub items: Vec<Run>,
+    /// What to pass as `cursor` for the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// Why a job is where it is [S4].

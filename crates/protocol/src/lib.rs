@@ -30,7 +30,7 @@ pub use feedback::{LookOrder, Remark, RemarkKind, Sighting, SightingAnswer, Stan
 pub use identity::{IdentityChallenge, IdentityProof, TokenDigest};
 pub use jobs::{
     Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
-    JobView, LeaseView, RunList, Submit, Submitted,
+    JobView, JobWait, LeaseView, RunList, Submit, Submitted,
 };
 pub use network::{
     Answer, Fault, IDLE_TIME_MAX, Network, Outgoing, fingerprint, is_publicly_trusted, public_network, real_network,

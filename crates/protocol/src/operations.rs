@@ -32,6 +32,9 @@ pub struct Alert {
     /// How many jobs it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u64>,
+    /// When what it is about is tried again by itself, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
 }
 
 /// The kinds of alerts [D4].
@@ -66,6 +69,8 @@ pub enum AlertCode {
     DependencyFailed,
     /// The state disk of a factory is too full for work, or the coordinator's disk has no space left.
     DiskFull,
+    /// Jobs wait for an engine whose provider is not available; its factory tries it again by itself.
+    EnginePaused,
     /// The account behind a credential has no credit left.
     CredentialExhausted,
     /// A budget is nearly used up.

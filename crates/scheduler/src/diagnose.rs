@@ -1,16 +1,20 @@
 //! Why nobody can have a job now.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use domain::{Capability, EngineName, FactoryId, RepoName};
 
 use crate::draft::Draft;
-use crate::fleet::{Member, Presence, repo_of_token};
+use crate::fleet::{Member, OfferPause, Presence, repo_of_token};
 use crate::gate::{Candidate, Gate, RepoFit};
 use crate::needs::{Needs, soonest};
 use crate::rest::Rest;
 use crate::unfit::{Unfit, missing};
 use crate::unplaced::{Nearest, Unplaced};
+
+/// Repositories of one name that a reason lists.
+const IDENTITIES_MAX: usize = 3;
 
 /// Why `choose` found no factory: the gate that stopped the factory that got furthest.
 pub(crate) fn diagnose(draft: &Draft, needs: &Needs) -> Unplaced {
@@ -84,8 +88,10 @@ fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unp
         (Gate::Disk, _) => Unplaced::DiskLow { factory },
         (Gate::Responsive, _) => {
             let member = draft.view.fleet.member(&factory);
-            let problem = member.and_then(|member| member.state.unresponsive.clone()).unwrap_or_default();
-            Unplaced::Unresponsive { factory, problem }
+            match member.and_then(|member| member.state.unresponsive.clone()) {
+                Some(OfferPause { problem, is_busy: false }) => Unplaced::Unresponsive { factory, problem },
+                _ => Unplaced::AllBusy,
+            }
         }
         (Gate::EngineAwake, _) => engines_rest(draft, needs),
         (Gate::EngineSeats, _) => Unplaced::EngineBusy { engines: shape.engines.clone() },
@@ -105,7 +111,14 @@ fn no_factory_has(draft: &Draft, needs: &Needs, repo: &RepoName) -> Unplaced {
     match unavailable {
         Some((factory, message)) => Unplaced::RemoteUnavailable { repo: repo.clone(), factory, message },
         None => match identity.filter(|_| draft.view.fleet.repo(repo, None).is_some()) {
-            Some(identity) => Unplaced::RepoDiffers { repo: repo.clone(), identity: identity.clone() },
+            Some(identity) => {
+                let states = draft.view.fleet.iter();
+                let serving = states.filter(|state| state.products.is_empty() || state.products.contains(product));
+                let found = serving.filter_map(|state| state.factory.repo_identities.get(repo));
+                let found: BTreeSet<_> = found.filter(|found| *found != identity).cloned().collect();
+                let found = found.into_iter().take(IDENTITIES_MAX).collect();
+                Unplaced::RepoDiffers { repo: repo.clone(), identity: identity.clone(), found }
+            }
             None => Unplaced::NoFactoryHasRepo { repo: repo.clone() },
         },
     }
@@ -138,6 +151,9 @@ fn engines_rest(draft: &Draft, needs: &Needs) -> Unplaced {
     }
     match first {
         Some((Rest::Window(window), ..)) => Unplaced::UsageWindow { window },
+        Some((Rest::Paused { until, problem }, engine, factory)) => {
+            Unplaced::EnginePaused { factory, engine, problem, until }
+        }
         Some((Rest::Unusable { problem }, engine, factory)) => Unplaced::EngineUnusable { factory, engine, problem },
         None => Unplaced::AllBusy,
     }

@@ -38,6 +38,15 @@ pub enum Presence {
     Down,
 }
 
+/// Why a factory is offered nothing for a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferPause {
+    /// What happened, as it follows the factory's name.
+    pub problem: String,
+    /// Whether it declined because it is busy, which is no fault.
+    pub is_busy: bool,
+}
+
 /// A factory, with what is known about it only while it is watched.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FactoryState {
@@ -54,7 +63,7 @@ pub struct FactoryState {
     /// Whether it is short of disk space: it takes nothing new until that is over [B10].
     pub disk_low: bool,
     /// Why it is offered nothing for now: it left offers unanswered, or declined them.
-    pub unresponsive: Option<String>,
+    pub unresponsive: Option<OfferPause>,
     /// Engines that get no work for now, and why.
     pub resting: BTreeMap<EngineName, Rest>,
 }

@@ -27,7 +27,7 @@ mod view;
 pub use claim::{PassedOver, claim, passed_over};
 pub use errand::errand;
 pub use explain::{Answer, Explanation, FactoryFit, explain, forecast};
-pub use fleet::{FactoryState, Fleet, Presence, Seat};
+pub use fleet::{FactoryState, Fleet, OfferPause, Presence, Seat};
 pub use plan::{Placement, Plan, UnplacedShape, plan};
 pub use queue::{AGEING_STEP, Queue, Waiting};
 pub use rest::Rest;

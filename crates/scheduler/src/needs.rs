@@ -121,8 +121,6 @@ impl<'a> Needs<'a> {
 
 /// When a rest is over by itself; what a person has to end comes last.
 pub(crate) fn soonest(rest: &Rest) -> (bool, Option<Timestamp>) {
-    match rest {
-        Rest::Window(window) => (window.until.is_none(), window.until),
-        Rest::Unusable { .. } => (true, None),
-    }
+    let until = rest.until();
+    (until.is_none(), until)
 }

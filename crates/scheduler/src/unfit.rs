@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use domain::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName, UsageWindow};
+use domain::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName, Timestamp, UsageWindow};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -83,6 +83,15 @@ pub enum Unfit {
         /// Which.
         window: UsageWindow,
     },
+    /// The provider of an engine is not available; the factory tries it again by itself.
+    EnginePaused {
+        /// The engine.
+        engine: EngineName,
+        /// What is wrong.
+        problem: String,
+        /// When the factory tries it again.
+        until: Timestamp,
+    },
     /// An engine is not signed in, or cannot be used for another reason.
     EngineUnusable {
         /// The engine.
@@ -142,8 +151,8 @@ impl Unfit {
             Gate::Open => vec![Self::Draining],
             Gate::Disk => vec![Self::DiskLow],
             Gate::Responsive => {
-                let problem = member.state.unresponsive.clone().unwrap_or_default();
-                vec![Self::Unresponsive { problem }]
+                let pause = member.state.unresponsive.clone();
+                pause.map(|pause| Self::Unresponsive { problem: pause.problem }).into_iter().collect()
             }
             Gate::EngineAwake => {
                 let rests = needs.rests(candidate.kind, candidate.standing);
@@ -173,6 +182,9 @@ impl Unfit {
     fn of_rest(rest: &Rest, engine: &EngineName) -> Self {
         match rest {
             Rest::Window(window) => Self::UsageWindow { window: window.clone() },
+            Rest::Paused { until, problem } => {
+                Self::EnginePaused { engine: engine.clone(), problem: problem.clone(), until: *until }
+            }
             Rest::Unusable { problem } => Self::EngineUnusable { engine: engine.clone(), problem: problem.clone() },
         }
     }
@@ -216,6 +228,9 @@ impl fmt::Display for Unfit {
             Self::DiskLow => f.write_str("is short of disk space"),
             Self::Unresponsive { problem } => f.write_str(problem),
             Self::UsageWindow { window } => write!(f, "is {window}"),
+            Self::EnginePaused { engine, problem, until } => {
+                write!(f, "has paused `{engine}` until {}: {problem}", until.to_the_second())
+            }
             Self::EngineUnusable { engine, problem } => write!(f, "cannot use `{engine}`: {problem}"),
             Self::Full { seats: 1 } => f.write_str("has its one seat taken"),
             Self::Full { seats } => write!(f, "has all {seats} seats taken"),

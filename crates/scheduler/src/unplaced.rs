@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use domain::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName, UsageWindow};
+use domain::{Capability, EngineName, FactoryId, JobId, ProductId, RepoIdentity, RepoName, Timestamp, UsageWindow};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -39,6 +39,9 @@ pub enum Unplaced {
         repo: RepoName,
         /// The repository that the work is saved in.
         identity: RepoIdentity,
+        /// The repositories of that name that factories offer, as far as they report that.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        found: Vec<RepoIdentity>,
     },
     /// Of those that would fit, none can reach the repository's remote.
     RemoteUnavailable {
@@ -82,6 +85,17 @@ pub enum Unplaced {
     UsageWindow {
         /// Which.
         window: UsageWindow,
+    },
+    /// Those that would fit have an engine for it whose provider is not available: the one that is tried again first.
+    EnginePaused {
+        /// Its factory.
+        factory: FactoryId,
+        /// The engine.
+        engine: EngineName,
+        /// What is wrong.
+        problem: String,
+        /// When its factory tries it again.
+        until: Timestamp,
     },
     /// Those that would fit have an engine for it that cannot be used.
     EngineUnusable {
@@ -151,6 +165,7 @@ impl Unplaced {
             Self::DiskLow { .. } => "disk_low",
             Self::Unresponsive { .. } => "unresponsive",
             Self::UsageWindow { .. } => "usage_window",
+            Self::EnginePaused { .. } => "engine_paused",
             Self::EngineUnusable { .. } => "engine_unusable",
             Self::PinnedToAbsent { .. } => "pinned_to_absent",
             Self::PinnedToUnfit { .. } => "pinned_to_unfit",
@@ -159,6 +174,23 @@ impl Unplaced {
             Self::AllBusy => "all_busy",
             Self::EngineBusy { .. } => "engine_busy",
             Self::RepoBusy { .. } => "repo_busy",
+        }
+    }
+
+    /// When what it waits for is tried again, where that is known.
+    pub fn retry_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::UsageWindow { window } => window.until,
+            Self::EnginePaused { until, .. } => Some(*until),
+            _ => None,
+        }
+    }
+
+    /// The text for people, with commands that name the job.
+    pub fn text_for(&self, job: JobId) -> String {
+        match self {
+            Self::RepoDiffers { .. } => format!("{self} with `giga requeue --fresh {}`", job.short()),
+            _ => self.to_string(),
         }
     }
 
@@ -180,7 +212,8 @@ impl Unplaced {
             | Self::PinnedToAbsent { .. }
             | Self::PinnedToUnfit { .. } => true,
             Self::UsageWindow { window } => window.until.is_none(),
-            Self::Warming
+            Self::EnginePaused { .. }
+            | Self::Warming
             | Self::ProductPaused { .. }
             | Self::AllBusy
             | Self::EngineBusy { .. }
@@ -207,11 +240,14 @@ impl fmt::Display for Unplaced {
                 f,
                 "no factory that fits has `{repo}` or may clone it: add it to one, by `[factory.repos]` in its giga.toml or as a clone in its `repo_base`"
             ),
-            Self::RepoDiffers { repo, identity } => write!(
-                f,
-                "the saved work of this job is in {identity}, and the `{repo}` of every eligible factory is another \
-                 repository: connect a factory whose `{repo}` is {identity}, or start over with `giga requeue --fresh`"
-            ),
+            Self::RepoDiffers { repo, identity, found } => {
+                write!(f, "the saved work of this job is in {identity}, and the `{repo}` of every eligible factory is ")?;
+                match found.as_slice() {
+                    [] => f.write_str("another repository")?,
+                    found => write!(f, "{}", Names::any(found))?,
+                }
+                write!(f, ": connect a factory whose `{repo}` is {identity}, or discard the work and start over")
+            }
             Self::RemoteUnavailable { repo, factory, message } => write!(
                 f,
                 "no eligible factory can reach the remote of `{repo}`, such as `{factory}`: {message}. It is tried again by itself"
@@ -242,6 +278,10 @@ impl fmt::Display for Unplaced {
                 write!(f, "no eligible factory takes offers: `{factory}` {problem}; see `giga alerts` and its log")
             }
             Self::UsageWindow { window } => window.fmt(f),
+            Self::EnginePaused { factory, engine, problem, until } => {
+                let until = until.to_the_second();
+                write!(f, "waiting for engine `{engine}` on `{factory}`, next try at {until}: {problem}")
+            }
             Self::EngineUnusable { factory, engine, problem } => {
                 write!(f, "no factory that fits can use its engine, such as `{engine}` on `{factory}`: {problem}")
             }

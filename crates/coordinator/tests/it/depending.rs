@@ -452,3 +452,15 @@ async fn a_job_that_is_submitted_behind_a_failed_one_says_so_at_once() {
     assert_eq!(fleet.job(blocked).await.failed_dependency, Some(first));
     assert_eq!(fleet.stage(hopeful).await, StageName::Queued);
 }
+
+#[tokio::test]
+async fn a_submit_names_the_dependencies_that_the_job_waits_for() {
+    let fleet = Fleet::warm(quick()).await;
+    let first = fleet.submit_as("first", "# Paint the gate\n").await;
+
+    let submitted = fleet.coordinator.submit(&fleet.admin, submit(&waiting_for(&["first"], ""), None)).await.unwrap();
+
+    let waiting = submitted.job.waiting.unwrap();
+    let expected = format!("waits for {} \"Paint the gate\" (queued)", first.short());
+    assert_eq!((waiting.code.as_str(), waiting.text), ("dependencies", expected));
+}

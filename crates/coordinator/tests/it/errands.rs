@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{ErrandKind, EventKind, Evidence, JobId, MergeConflict, Refusal, StageName};
+use domain::{Clock as _, ErrandKind, EventKind, Evidence, JobId, MergeConflict, Refusal, StageName};
 use protocol::{Action, AlertCode, CompleteWork, ErrandOutcome, ErrandReport, PromoteOrder};
 
 use super::{lasting, quick};
@@ -65,11 +65,11 @@ async fn a_run_is_not_over_before_its_branch_shows_the_work() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
-    let before = fleet.coordinator.runs(&fleet.admin, job).await.unwrap().items;
+    let before = fleet.coordinator.runs(&fleet.admin, job, 0, 1_000).await.unwrap().items;
 
     mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, ErrandOutcome::Done).await.unwrap();
 
-    let after = fleet.coordinator.runs(&fleet.admin, job).await.unwrap().items;
+    let after = fleet.coordinator.runs(&fleet.admin, job, 0, 1_000).await.unwrap().items;
     assert_eq!(before.iter().map(|run| run.ended_at.is_some()).collect::<Vec<_>>(), vec![false]);
     assert_eq!(after.iter().map(|run| run.ended_at.is_some()).collect::<Vec<_>>(), vec![true]);
 }
@@ -152,7 +152,7 @@ async fn a_promotion_that_is_impossible_is_given_up_and_says_why() {
     let explained = fleet.coordinator.explain(&fleet.admin, job).await.unwrap();
     assert_eq!((explained.job.stage, explained.job.errand), (StageName::Testing, None));
     assert!(explained.summary.contains("somebody else moved the branch"), "{}", explained.summary);
-    let run = fleet.coordinator.runs(&fleet.admin, job).await.unwrap().items.remove(0);
+    let run = fleet.coordinator.runs(&fleet.admin, job, 0, 1_000).await.unwrap().items.remove(0);
     assert!(run.ended_at.is_some());
 }
 
@@ -474,4 +474,25 @@ async fn a_requeue_after_a_conflict_passes_the_conflict_on() {
     let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
     let told = mac.accept(&fleet, &claim).await.unwrap().assignment;
     assert_eq!((told.conflict.is_some(), told.changes), (true, None));
+}
+
+#[tokio::test]
+async fn a_merge_that_is_put_off_again_and_again_is_retried_less_often() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let (job, order) = completed(&fleet, &mac).await;
+    let mut grip = Grip { job, epoch: order.lease_epoch };
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        let put_off = ErrandOutcome::PutOff { message: "not yet".to_owned(), retry_after_ms: 0 };
+        mac.promote(&fleet, grip, put_off).await.unwrap();
+        let until = fleet.job(job).await.not_before.unwrap();
+        let pause = until.since(fleet.bench.clock.now());
+        pauses.push(pause.as_secs());
+        fleet.pass(pause, &[&mac]).await;
+        fleet.dispatch().await;
+        grip = take_errand(&fleet, &mac, job).await.0;
+    }
+
+    assert_eq!(pauses, [1, 2, 4, 8]);
 }

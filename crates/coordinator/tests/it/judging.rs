@@ -57,7 +57,7 @@ async fn a_question_parks_the_job_and_its_answer_reaches_the_next_run() {
     let view = fleet.job(job).await;
     assert_eq!((view.message.as_deref(), view.attempts, view.reason), (Some("Which database?"), 0, None));
     assert_eq!(view.spent.cost_usd, Some(0.5));
-    let runs = fleet.coordinator.runs(&fleet.admin, job).await.unwrap();
+    let runs = fleet.coordinator.runs(&fleet.admin, job, 0, 1_000).await.unwrap();
     assert_eq!(runs.items[0].outcome, Some(RunOutcome::Asked));
     fleet.coordinator.sweep().await;
     assert_eq!(fleet.stage(job).await, StageName::Blocked, "no sweep answers for a person");
@@ -122,6 +122,7 @@ async fn a_question_is_an_alert_until_it_is_answered_also_right_after_a_start() 
         job_title: Some("Mend the gate".to_owned()),
         factory_id: None,
         jobs: None,
+        retry_at: None,
     };
     assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![alert]);
     let nothing = ActionRequest { message: Some(String::new()), ..ActionRequest::default() };

@@ -142,7 +142,7 @@ impl Machine {
         self.held.lock().clone()
     }
 
-    fn let_go(&self, grip: Grip) {
+    pub(crate) fn let_go(&self, grip: Grip) {
         self.held.lock().retain(|held| held.job_id != grip.job);
     }
 

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use coordinator::{Error, Settings};
-use domain::{EventKind, FailureReason, JobId, Refusal, StageName};
-use protocol::{Action, ActionRequest, Directive, Held};
+use domain::{Checkpoint, EventKind, FailureReason, JobId, Refusal, StageName};
+use protocol::{Action, ActionRequest, Directive, Heartbeat, Held, ReleaseWork};
 
 use super::{lasting, quick};
-use crate::fleet::{Fleet, PLAIN, submit};
-use crate::machine::{Machine, drain, sha};
+use crate::fleet::{Fleet, IN_REPO, PLAIN, submit};
+use crate::machine::{Machine, checkpoint, drain, sha};
 
 #[tokio::test]
 async fn a_cancellation_is_pushed_to_the_holder_and_said_again_with_its_renewal() {
@@ -199,4 +199,46 @@ async fn a_job_without_a_repository_says_at_once_that_nothing_is_kept() {
 
     assert!(plain.warnings[0].message.contains("its files are deleted afterwards"), "{:?}", plain.warnings);
     assert_eq!(in_repo.warnings, vec![]);
+}
+
+#[tokio::test]
+async fn a_queued_job_whose_work_is_in_another_repository_is_requeued_afresh() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let offer = async |identity: &str| {
+        let repo_identities = [("notes".parse().unwrap(), identity.parse().unwrap())].into();
+        let beat = Heartbeat { repo_identities, ..mac.heartbeat(protocol::PROTOCOL_VERSION) };
+        fleet.coordinator.heartbeat(&mac.who, beat).await.unwrap();
+    };
+    offer("github.com/acme/notes").await;
+    let job = fleet.submit(IN_REPO).await;
+    let grip = mac.build(&fleet, job).await;
+    let saved = Checkpoint { repository: Some("github.com/acme/notes".parse().unwrap()), ..checkpoint(grip, &sha(7)) };
+    let release =
+        ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: Some(saved), insights: Default::default() };
+    fleet.coordinator.release(&mac.who, job, &release).await.unwrap();
+    mac.let_go(grip);
+    offer("github.com/other/notes").await;
+    fleet.dispatch().await;
+
+    let command = format!("`giga requeue --fresh {}`", job.short());
+    let explained = fleet.coordinator.explain(&fleet.admin, job).await.unwrap();
+    let alert = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.remove(0);
+    for text in [&explained.summary, &explained.now.text, &alert.message, &explained.job.waiting.unwrap().text] {
+        let names_both = text.contains("github.com/acme/notes") && text.contains("`github.com/other/notes`");
+        assert!(names_both && text.contains(&command), "{text}");
+    }
+    let plain = fleet.act(job, Action::Requeue).await.unwrap_err();
+    assert!(matches!(plain, Error::Refused(Refusal::IllegalTransition { .. })), "{plain}");
+    let fresh = async || {
+        let request = ActionRequest { fresh: true, ..ActionRequest::default() };
+        fleet.coordinator.act(&fleet.admin, job, Action::Requeue, request).await.unwrap()
+    };
+    let first = fresh().await;
+    let again = fresh().await;
+
+    assert_eq!((first.stage, first.checkpoint.clone()), (StageName::Queued, None));
+    assert_eq!(again.rev, first.rev, "there is nothing left to discard");
+    assert_eq!(fleet.kinds(job).await.last(), Some(&EventKind::Requeued));
+    mac.take(&fleet, job).await;
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use coordinator::{Error, WindowPolicy};
 use domain::{
-    Clock as _, EngineHealth, EngineName, EventKind, Insights, Mode, Refusal, RunOutcome, StageName, Timestamp,
+    Clock as _, EngineHealth, EngineName, EventKind, Insights, JobFilter, Mode, Refusal, RunOutcome, StageName,
+    Timestamp,
 };
 use protocol::{CredentialView, QuotaWork, ResumeCredential};
 
 use super::{lasting, quick};
-use crate::fleet::{Bench, Fleet, PLAIN};
+use crate::fleet::{Bench, Fleet, PLAIN, submit};
 use crate::machine::{Grip, Machine, Offers, checkpoint, sha};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -79,7 +80,7 @@ async fn a_job_waits_for_the_reset_and_loses_nothing_by_it() {
     let view = fleet.job(job).await;
     assert_eq!((view.attempts, view.lost_leases, view.not_before, view.checkpoint), (0, 0, None, Some(saved)));
     assert_eq!(fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().health, 1.0);
-    let run = fleet.coordinator.runs(&fleet.admin, job).await.unwrap().items.remove(0);
+    let run = fleet.coordinator.runs(&fleet.admin, job, 0, 1_000).await.unwrap().items.remove(0);
     assert_eq!((run.outcome, run.insights.cost_usd), (Some(RunOutcome::QuotaWindow), Some(0.5)));
     let at = resets_at.to_the_minute();
     assert_eq!(summary(&fleet, job).await, format!("waiting for claude/five_hour to reset at {at}"));
@@ -312,6 +313,10 @@ async fn where_people_decide_a_login_rests_until_one_lets_it_go_on() {
     assert_eq!(fleet.dispatch().await, 0);
     let codes = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.into_iter().map(|alert| alert.code);
     assert_eq!(codes.collect::<Vec<_>>(), vec![protocol::AlertCode::Unplaceable]);
+    let told = summary(&fleet, job).await;
+    assert!(told.ends_with("an administrator resumes it with `giga factories --reopen login-1`"), "{told}");
+    let others = fleet.coordinator.explain(&mac.who, job).await.unwrap().summary;
+    assert!(!others.contains("login-1"), "{others}");
     let request = ResumeCredential { credential: "login-1".to_owned() };
     assert!(matches!(fleet.coordinator.reopen(&mac.who, &request).await, Err(Error::Forbidden(_))));
     fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
@@ -447,4 +452,32 @@ async fn an_offer_that_a_window_overtook_is_not_accepted_and_its_job_goes_elsewh
     fleet.pass(fleet.coordinator.settings().accept_within * 2, &[&mac, &other]).await;
     other.take(&fleet, second).await;
     assert_eq!(fleet.job(second).await.attempts, 0);
+}
+
+#[tokio::test]
+async fn an_outage_is_a_wait_with_a_known_end() {
+    let fleet = Fleet::warm(quick()).await;
+    let retry_at = fleet.bench.clock.now().after(Duration::from_secs(30));
+    let problem = "its provider is not available: the API answered 529";
+    let paused =
+        EngineHealth { problem: Some(problem.to_owned()), retry_at: Some(retry_at), ..by("claude", "login-1") };
+    let mut mac = machine(&fleet, "mac", vec![paused.clone()]).await;
+    let submitted = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, None)).await.unwrap();
+    let job = submitted.job.id;
+
+    assert_eq!(fleet.dispatch().await, 0);
+
+    let text = format!("waiting for engine `claude` on `mac`, next try at {}: {problem}", retry_at.to_the_second());
+    assert_eq!((submitted.forecast.text.as_str(), summary(&fleet, job).await), (text.as_str(), text.clone()));
+    assert!(matches!(submitted.forecast.answer, scheduler::Answer::Waits { unplaceable: false, .. }));
+    let listed = fleet.coordinator.jobs(&fleet.admin, JobFilter::default(), None, 10).await.unwrap().items.remove(0);
+    let waiting = listed.waiting.unwrap();
+    assert_eq!((waiting.text, waiting.unplaceable, waiting.retry_at), (text.clone(), false, Some(retry_at)));
+    let alert = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.remove(0);
+    assert_eq!((alert.code, alert.retry_at), (protocol::AlertCode::EnginePaused, Some(retry_at)));
+    assert!(alert.message.ends_with(&text), "{}", alert.message);
+    assert_eq!(fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines, vec![paused]);
+    mac.offers.engines = vec![by("claude", "login-1")];
+    mac.beat(&fleet).await;
+    mac.take(&fleet, job).await;
 }

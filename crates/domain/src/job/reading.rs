@@ -248,6 +248,13 @@ impl Job {
         }
     }
 
+    /// Whether it is queued with nothing that an earlier run or attempt left behind.
+    pub fn is_queued_afresh(&self) -> bool {
+        let state = &self.state;
+        let is_ready = matches!(state.stage, Stage::Queued { not_before: None, .. });
+        is_ready && state.checkpoint.is_none() && state.conflict.is_none() && state.attempts == 0 && state.releases == 0
+    }
+
     /// The repository that its saved or completed work was pushed to.
     pub fn repository(&self) -> Option<&RepoIdentity> {
         self.state.checkpoint.as_ref()?.repository.as_ref()

@@ -57,8 +57,8 @@ pub trait JobHistory: Send + Sync {
     /// Events after a position: each job's in the order of its commits, and all in commit order where the store has one. A
     /// place in the log never changes, so that reading can go on from it.
     async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError>;
-    /// Runs that have ended, in order.
-    async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError>;
+    /// Runs that have ended, by their number: so many of those after `after`.
+    async fn runs(&self, id: JobId, after: u32, limit: u16) -> Result<Vec<Run>, StoreError>;
     /// How many jobs each product has in each stage; counted, where the store cannot keep count.
     async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError>;
     /// Operations on the store since it was opened, by kind: "idle costs nothing" is a number [I14].

@@ -21,7 +21,7 @@ pub(super) fn is_errand(event: &StageEvent) -> bool {
 impl Errand {
     /// An errand that nobody was asked for yet.
     pub fn waiting(kind: ErrandKind, sha: CommitSha) -> Self {
-        Self { kind, sha, state: ErrandState::Waiting { not_before: None }, tries: 0 }
+        Self { kind, sha, state: ErrandState::Waiting { not_before: None }, tries: 0, put_offs: 0 }
     }
 
     /// The errand after `event`; `None` when it is over.
@@ -43,11 +43,13 @@ impl Errand {
             }
             (ErrandState::Held { .. }, E::ErrandDone { .. }) => Ok(None),
             (ErrandState::Held { .. }, E::ErrandFailed { retry_at: Some(at), .. }) => {
-                Ok(Some(Self { state: ErrandState::Waiting { not_before: Some(*at) }, tries: tries + 1, ..self }))
+                let state = ErrandState::Waiting { not_before: Some(*at) };
+                Ok(Some(Self { state, tries: tries + 1, put_offs: 0, ..self }))
             }
             (ErrandState::Held { .. }, E::ErrandFailed { retry_at: None, .. }) => Ok(None),
             (ErrandState::Held { .. }, E::ErrandPutOff { retry_at, .. }) => {
-                Ok(in_state(ErrandState::Waiting { not_before: Some(*retry_at) }))
+                let state = ErrandState::Waiting { not_before: Some(*retry_at) };
+                Ok(Some(Self { state, put_offs: self.put_offs.saturating_add(1), ..self }))
             }
             // Only tries that were reported count: a factory that died says nothing about the merge.
             (ErrandState::Dispatched { dispatch }, E::ErrandExpired { seq, .. }) if dispatch.seq == *seq => {

@@ -1,7 +1,7 @@
 //! What the coordinator says of a job.
 
 use domain::{Epoch, JobId, Revision, Run, RunOutcome, StageName};
-use protocol::{ClientError, JobDetail, JobView, RunList};
+use protocol::{ClientError, JobDetail, JobView};
 
 use super::Gc;
 
@@ -61,9 +61,8 @@ impl Gc {
         if job.stage != StageName::Shipped {
             return Word::Known(Box::new(Known { job, runs: Vec::new() }));
         }
-        let runs: Result<RunList, ClientError> = self.client.get(&format!("/jobs/{}/runs", job.id)).await;
-        match runs {
-            Ok(runs) => Word::Known(Box::new(Known { job, runs: runs.items })),
+        match self.client.runs(job.id).await {
+            Ok(runs) => Word::Known(Box::new(Known { job, runs })),
             Err(error) => Word::Silent(error.to_string()),
         }
     }

@@ -96,10 +96,11 @@ impl Logins {
         resting.values().filter(|known| known.until > now).map(|known| known.until.since(now)).min()
     }
 
-    /// Why an engine rests, if it does.
-    pub(super) fn problem(&self, engine: &EngineName, now: Timestamp) -> Option<(RestCause, String)> {
+    /// Why an engine rests, if it does, and until when.
+    pub(super) fn problem(&self, engine: &EngineName, now: Timestamp) -> Option<(RestCause, String, Timestamp)> {
         let resting = self.resting.lock();
-        resting.get(engine).filter(|known| known.until > now).map(|known| (known.cause, known.why.clone()))
+        let known = resting.get(engine).filter(|known| known.until > now)?;
+        Some((known.cause, known.why.clone(), known.until))
     }
 }
 
@@ -153,7 +154,10 @@ mod tests {
             Some(2 * UNSURE_RESTS),
             "an engine that refreshes it each time gets no further"
         );
-        assert_eq!(logins.problem(&name, now), Some((RestCause::Refused, "refused".to_owned())));
+        assert_eq!(
+            logins.problem(&name, now),
+            Some((RestCause::Refused, "refused".to_owned(), now.after(2 * UNSURE_RESTS)))
+        );
         logins.review_of(&name, &at(4));
         assert_eq!((logins.problem(&name, now), logins.next_end(now)), (None, None));
         assert_eq!(refuse(at(4), at(4)), Some(REFUSED_RESTS));

@@ -101,10 +101,12 @@ impl Station {
         for engine in &mut engines {
             let until = windows.get(engine.credential.as_deref().unwrap_or(engine.name.as_str()));
             engine.window_until = until.copied().filter(|until| *until > now);
-            if let Some((cause, why)) = self.logins.problem(&engine.name, now) {
+            if let Some((cause, why, until)) = self.logins.problem(&engine.name, now) {
                 engine.problem = Some(why);
-                if cause == RestCause::Refused {
-                    engine.signed_in = Some(false);
+                match cause {
+                    RestCause::Refused => engine.signed_in = Some(false),
+                    RestCause::Outage => engine.retry_at = Some(until),
+                    RestCause::Unready => {}
                 }
             }
         }

@@ -15,7 +15,7 @@ const WORDS: [(&str, &str); 17] = [
     ("start", "`giga up` starts a fleet on this machine, `giga submit job.md` a job"),
     ("run", "`giga submit job.md --wait` runs a job"),
     ("stop", "`giga cancel ID` stops a job; a fleet is stopped with Ctrl-C"),
-    ("retry", "`giga requeue ID` sends a job round again"),
+    ("retry", "`giga requeue ID` requeues a job"),
     ("answer", "`giga requeue ID -m \"…\"` answers a job's question"),
     ("merge", "`giga ship ID` merges what a job has done"),
     ("drain", "`giga factories --drain NAME`"),
@@ -23,11 +23,15 @@ const WORDS: [(&str, &str); 17] = [
     ("clean", "`giga gc`"),
 ];
 
-/// What somebody meant by a command that there is not.
-pub(crate) fn meant(error: &clap::Error) -> Option<&'static str> {
+/// What a user meant by a command that there is not, with the job that the command line names.
+pub(crate) fn meant(error: &clap::Error, command_line: &[String]) -> Option<String> {
     match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => {
-            WORDS.iter().find(|(known, _)| known == word).map(|(_, here)| *here)
+            let (_, here) = WORDS.iter().find(|(known, _)| known == word)?;
+            let mut rest = command_line.iter().skip_while(|one| *one != word).skip(1);
+            let is_id = |one: &&String| one.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            let named = rest.find(|one| !one.starts_with('-')).filter(is_id);
+            Some(named.map_or_else(|| (*here).to_owned(), |id| here.replace(" ID", &format!(" {id}"))))
         }
         _ => None,
     }
@@ -39,6 +43,18 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
+
+    #[test]
+    fn a_hint_names_the_job_of_the_command_line() {
+        let hint = |line: &[&str]| {
+            let error = Cli::command().try_get_matches_from(line).unwrap_err();
+            meant(&error, &line.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>())
+        };
+
+        assert_eq!(hint(&["giga", "retry", "4f1c689"]), Some("`giga requeue 4f1c689` requeues a job".to_owned()));
+        assert_eq!(hint(&["giga", "retry"]), Some("`giga requeue ID` requeues a job".to_owned()));
+        assert_eq!(hint(&["giga", "drain", "mac"]), Some("`giga factories --drain NAME`".to_owned()));
+    }
 
     #[test]
     fn a_word_that_is_a_command_here_needs_no_translation() {

@@ -80,7 +80,11 @@ async fn act(
     let word = action.name();
     let mut jobs = Vec::new();
     for id in ids {
-        let job: JobView = client.post(&format!("/jobs/{id}/actions/{word}"), request).await?;
+        let acted = client.post(&format!("/jobs/{id}/actions/{word}"), request).await;
+        let job: JobView = acted.map_err(|error| {
+            let shows = || format!("`giga job {}` shows its stage, and what can be done with it there", id.short());
+            Failure::from(error).hint_at("illegal_transition", shows)
+        })?;
         if context.out.is_json() {
             context.out.document(&job)?;
         } else {

@@ -39,9 +39,12 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
         ]);
     }
     context.out.table(&table)?;
-    context.out.note(match table.is_empty() {
-        true => "no dead letters",
-        false => "requeue one with `giga requeue ID`, or take it off this list with `giga dead-letters dismiss ID`",
+    context.out.note(&match letters.items.first() {
+        None => "no dead letters".to_owned(),
+        Some(first) => format!(
+            "requeue one with `giga requeue {id}`, or take it off this list with `giga dead-letters dismiss {id}`",
+            id = first.job.id.short()
+        ),
     });
     Ok(())
 }

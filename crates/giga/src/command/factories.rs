@@ -90,7 +90,26 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
     if let Some(draining) = factories.items.iter().find(|factory| factory.draining) {
         context.out.note(&format!("`giga factories --resume {}` lets a draining one take work again", draining.id));
     }
+    let is_resting = |engine: &EngineHealth| engine.problem.is_some() || engine.window_until.is_some();
+    if factories.items.iter().flat_map(|factory| &factory.engines).any(is_resting) {
+        resume_hints(context).await;
+    }
     Ok(())
+}
+
+/// Says how a credential is resumed that gets no work until a person resumes it. Where it cannot be read the table has to do.
+async fn resume_hints(context: &Context<'_>) {
+    let Ok(client) = context.client() else { return };
+    let Ok(known) = client.get::<CredentialList>("/credentials").await else { return };
+    for one in known.items.iter().filter(|one| one.until.is_none()) {
+        let why =
+            if one.exhausted { "has no credit left: add some, then resume it" } else { "is suspended: resume it" };
+        let credential = clean(&one.credential);
+        context.out.note(&format!(
+            "login `{credential}` of `{}` {why} with `giga factories --reopen {credential}`",
+            one.engine
+        ));
+    }
 }
 
 /// Each engine, and why it gets no work.
@@ -98,7 +117,10 @@ fn engines(factory: &FactoryView) -> Cell {
     let said = |engine: &EngineHealth| {
         let version = engine.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
         let why = match (&engine.problem, engine.signed_in, engine.window_until) {
-            (Some(problem), ..) => problem.clone(),
+            (Some(problem), ..) => match engine.retry_at {
+                Some(at) => format!("{problem}; next try at {}", at.to_the_second()),
+                None => problem.clone(),
+            },
             (None, Some(false), _) => "not signed in".to_owned(),
             (None, _, Some(until)) => format!("resets at {}", until.to_the_minute()),
             (None, _, None) => return format!("{}{version}", engine.name),

@@ -1,7 +1,7 @@
 //! `giga job`: everything about one job on a page.
 
 use domain::{JobEvent, Run, RunOutcome, Spent, StageName, Timestamp};
-use protocol::{JobDetail, JobView, RunList};
+use protocol::{JobDetail, JobView};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -24,9 +24,9 @@ pub(super) async fn job(context: &Context<'_>, id: &str) -> Result<(), Failure> 
     let client = context.client()?;
     let id = job_id::find(&client, id).await?;
     let job: JobDetail = client.get(&format!("/jobs/{id}")).await?;
-    let runs: RunList = client.get(&format!("/jobs/{id}/runs")).await?;
+    let runs = client.runs(id).await?;
     let events = events::all_of(&client, id).await?;
-    let page = Page { job, runs: runs.items, events };
+    let page = Page { job, runs, events };
     if context.out.is_json() {
         return context.out.document(&page);
     }

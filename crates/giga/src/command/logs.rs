@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use domain::{Epoch, JobId, Run};
-use protocol::{Client, ClientError, LogStream, RunList};
+use protocol::{Client, ClientError, LogStream};
 use serde::Serialize;
 
 use crate::cli::LogsArgs;
@@ -35,7 +35,10 @@ pub(super) async fn logs(context: &Context<'_>, args: LogsArgs) -> Result<(), Fa
                 reader.print(log).await
             }
             None => {
-                context.out.note("it has not run yet: `giga explain ID` says why, `giga logs -f ID` waits for it");
+                let id = id.short();
+                context.out.note(&format!(
+                    "it has not run yet: `giga explain {id}` shows why, `giga logs -f {id}` waits for it"
+                ));
                 Ok(())
             }
         },
@@ -127,8 +130,7 @@ impl Reader<'_> {
     }
 
     async fn runs(&self) -> Result<Vec<Run>, Failure> {
-        let runs: RunList = self.client.get(&format!("/jobs/{}/runs", self.id)).await?;
-        Ok(runs.items)
+        Ok(self.client.runs(self.id).await?)
     }
 
     /// The output of one run: what there is, or all until it ends. A quiet or lost stream goes on where it stopped.

@@ -16,22 +16,25 @@ pub(super) async fn runs(context: &Context<'_>, args: RunsArgs) -> Result<(), Fa
     let client = context.client()?;
     let id = job_id::find(&client, &args.id).await?;
     let Some(n) = args.run else {
-        let runs: RunList = client.get(&format!("/jobs/{id}/runs")).await?;
+        let runs = RunList { items: client.runs(id).await?, next: None };
         if context.out.is_json() {
             return context.out.document(&runs);
         }
         if runs.items.is_empty() {
-            context.out.note("it has had no run yet: `giga explain` says what it waits for");
+            let id = id.short();
+            context.out.note(&format!("it has had no run yet: `giga explain {id}` shows what it waits for"));
         }
         return job::runs_table(context, &runs.items);
     };
-    let evidence: RunEvidence = client.get(&format!("/jobs/{id}/runs/{n}/evidence")).await?;
+    let evidence: RunEvidence = client.get(&format!("/jobs/{id}/runs/{n}/evidence")).await.map_err(|error| {
+        Failure::from(error).hint_at("no_such_run", || format!("`giga runs {}` lists the runs", id.short()))
+    })?;
     if context.out.is_json() {
         return context.out.document(&evidence);
     }
     facts(context, &evidence)?;
-    let runs: RunList = client.get(&format!("/jobs/{id}/runs")).await?;
-    let message = runs.items.iter().find(|run| run.n == n).and_then(|run| run.message.as_ref());
+    let page: RunList = client.get(&format!("/jobs/{id}/runs?cursor={}&limit=1", n.saturating_sub(1))).await?;
+    let message = page.items.iter().find(|run| run.n == n).and_then(|run| run.message.as_ref());
     if let Some(message) = message.filter(|message| evidence.ending.as_ref() != Some(message)) {
         context.out.line(&format!("{:<11} {}", "message", clean(message)))?;
     }

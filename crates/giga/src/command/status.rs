@@ -26,6 +26,11 @@ pub(crate) fn reason(job: &JobView) -> String {
     if let Some(question) = &job.question {
         return format!("asks: {}", clean(question));
     }
+    if let Some(waiting) = &job.waiting
+        && (waiting.unplaceable || waiting.retry_at.is_some() || message.is_empty())
+    {
+        return clean(&waiting.text);
+    }
     match (job.stage, job.reason) {
         (StageName::Failed, Some(FailureReason::Cancelled)) | (_, None) => message,
         (_, Some(reason)) if message.is_empty() => reason.to_string(),

@@ -2,6 +2,7 @@
 
 mod source;
 
+use domain::StageName;
 use protocol::{Batch, BatchAnswer, BatchOutcome, Client, Submit, Submitted};
 
 use crate::cli::{SubmitArgs, Until};
@@ -30,10 +31,22 @@ pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<()
     }
     let client = context.client()?;
     let mut ids = Vec::new();
+    let mut stuck = Vec::new();
     for source in checked.good {
         let submitted = send(context, &client, &args, &source).await?;
         show(context, &args, &source, &submitted)?;
+        if args.dry_run && forecast::is_stuck(&submitted.forecast) {
+            stuck.push(format!("{}: {}", source.name, clean(&submitted.forecast.text)));
+        }
         ids.push(submitted.job.id);
+    }
+    match stuck.as_slice() {
+        [] => {}
+        [one] => return Err(Failure::failed(format!("no factory can run {one}"))),
+        several => {
+            let lines: String = several.iter().map(|one| format!("\n  {one}")).collect();
+            return Err(Failure::failed(format!("no factory can run {} of the jobs:{lines}", several.len())));
+        }
     }
     if !args.wait {
         return Ok(());
@@ -68,7 +81,14 @@ fn request(context: &Context<'_>, args: &SubmitArgs, source: &Source) -> Submit 
 }
 
 fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &Submitted) -> Result<(), Failure> {
-    let (out, where_to) = (context.out, forecast::sentence(&submitted.forecast));
+    let (out, then) = (context.out, forecast::sentence(&submitted.forecast));
+    let where_to = match (&submitted.job.waiting, forecast::is_stuck(&submitted.forecast)) {
+        (Some(waiting), false) if submitted.job.stage == StageName::Blocked => clean(&waiting.text),
+        (Some(waiting), true) if submitted.job.stage == StageName::Blocked => {
+            format!("it {}, and then {then}", clean(&waiting.text))
+        }
+        _ => then,
+    };
     if out.is_json() {
         return out.document(submitted);
     }

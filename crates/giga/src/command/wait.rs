@@ -28,7 +28,7 @@ const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
-    let watched = within(args.timeout, watch(context, &client, &ids, args.until, Patience::Endless)).await?;
+    let watched = within(args.timeout, &ids, watch(context, &client, &ids, args.until, Patience::Endless)).await?;
     report(context, &watched)?;
     next_step(context, &watched);
     Ok(())
@@ -96,13 +96,19 @@ pub(super) async fn watch(
 /// The outcome of a future, unless it takes too long.
 pub(super) async fn within<T>(
     limit: Option<Span>,
+    ids: &[JobId],
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let Some(limit) = limit else { return work.await };
     match tokio::time::timeout(limit.0, work).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(Failure::new(Exit::TimedOut, format!("not there after {limit}"))
-            .hint("`giga explain ID` says what a job waits for")),
+        Err(_) => {
+            let failure = Failure::new(Exit::TimedOut, format!("not there after {limit}"));
+            Err(match ids.first() {
+                Some(id) => failure.hint(format!("`giga explain {}` shows what it waits for", id.short())),
+                None => failure,
+            })
+        }
     }
 }
 
@@ -124,13 +130,16 @@ pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Fail
         several => {
             let fate = |job: &&JobView| format!("\n  {} {}", clean(&job.label().to_string()), fate(job));
             let fates: String = several.iter().map(fate).collect();
-            let verb = if several.iter().all(|job| has_failed(job)) { "failed" } else { "are not done" };
-            let failure = format!("{} of {} jobs {verb}:{fates}", several.len(), jobs.len());
-            let hint = match several.iter().any(|job| asks(job)) {
-                true => answering("ID"),
-                false => after_failure("ID"),
+            let is_cancelled = |job: &&&JobView| status::stage_word(job) == "cancelled";
+            let verb = match several.iter().filter(is_cancelled).count() {
+                0 if several.iter().all(|job| has_failed(job)) => "failed",
+                count if count == several.len() => "were cancelled",
+                _ => "are not done",
             };
-            Err(Failure::failed(failure).hint(hint))
+            let failure = format!("{} of {} jobs {verb}:{fates}", several.len(), jobs.len());
+            let asking = several.iter().find(|job| asks(job));
+            let first = asking.or(several.first()).map(|job| remedy(job));
+            Err(Failure::failed(failure).hint(first.unwrap_or_default()))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::Clock;
+use domain::{Clock, JobId, Run};
 use parking_lot::Mutex;
 use protocol::{Client, ClientError, EventStream};
 use serde::Serialize;
@@ -40,6 +40,12 @@ impl Line {
     pub(super) async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
         let answer = self.client.get(path).await;
         self.noted(path, answer)
+    }
+
+    /// All runs of a job, oldest first.
+    pub(super) async fn runs(&self, job: JobId) -> Result<Vec<Run>, ClientError> {
+        let answer = self.client.runs(job).await;
+        self.noted(&format!("/jobs/{job}/runs"), answer)
     }
 
     /// `POST` a request to a path under the API.

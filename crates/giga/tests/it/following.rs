@@ -390,7 +390,9 @@ fn cancelled_is_told_from_failed_and_lists_give_the_reason() {
     failed["stage"] = json!("failed");
     failed["reason"] = json!("timeout");
     failed["message"] = json!("no output for 10m");
-    coordinator.expect("GET /jobs?", Answer::json(200, &json!({"items": [cancelled, failed]})));
+    let mut stuck = job("Stuck");
+    stuck["waiting"] = json!({"code": "no_factories", "text": "there is no factory", "unplaceable": true});
+    coordinator.expect("GET /jobs?", Answer::json(200, &json!({"items": [cancelled, failed, stuck]})));
 
     let ran = Machine::new().giga_with(&["jobs", "--api", coordinator.api()], &TOKEN, "");
 
@@ -402,6 +404,7 @@ fn cancelled_is_told_from_failed_and_lists_give_the_reason() {
     assert_eq!(rows[0].last(), Some(&"REASON"), "{}", ran.stdout);
     assert_eq!((rows[1][2], rows[1].last()), ("cancelled", Some(&"not needed")), "{}", ran.stdout);
     assert_eq!((rows[2][2], rows[2].last()), ("failed", Some(&"timeout: no output for 10m")), "{}", ran.stdout);
+    assert_eq!((rows[3][2], rows[3].last()), ("queued", Some(&"there is no factory")), "{}", ran.stdout);
 }
 
 #[test]
@@ -429,4 +432,19 @@ fn dead_letters_are_dismissed_by_the_end_of_their_ids() {
     let ran = Machine::new().giga_with(&args, &TOKEN, "");
 
     assert_eq!((ran.code, ran.stdout), (Some(0), format!("{SHORT}  dismissed  Tidy up\n")), "{}", ran.stderr);
+}
+
+#[test]
+fn waiting_for_a_cancelled_job_prints_cancelled() {
+    let coordinator = Coordinator::start();
+    let cancelled = detail("failed", &json!({"reason": "cancelled", "seq": 7}));
+    coordinator
+        .expect(&format!("GET /jobs/{ID}/events/stream"), Answer::stream(event(7, "cancelled", "failed")))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("queued", &json!({}))))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &cancelled));
+
+    let ran = Machine::new().giga_with(&["wait", ID, "--api", coordinator.api()], &TOKEN, "");
+
+    assert_eq!((ran.code, ran.stdout), (Some(1), format!("{SHORT}  cancelled    Tidy up\n")), "{}", ran.stderr);
+    assert!(ran.stderr.contains("12:00:05  cancelled ") && !ran.stderr.contains("failed"), "{}", ran.stderr);
 }

@@ -90,3 +90,35 @@ fn submitted() -> Value {
     };
     json!({"job": crate::hygiene::job("Tidy up"), "created": true, "forecast": forecast})
 }
+
+#[test]
+fn a_dry_run_fails_where_no_factory_can_run_the_job() {
+    let machine = Machine::new();
+    machine.write("job.md", GOOD);
+    let fleet = Coordinator::start();
+    fleet.expect("POST /jobs?dryRun=true", coordinator::Answer::json(200, &submitted()));
+
+    let args = ["submit", "job.md", "--dry-run", "--api", fleet.api()];
+    let ran = machine.giga_with(&args, &[("GIGA_TOKEN", "x")], "");
+
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let expected = "error: no factory can run job.md: there is no factory: start one with `giga factory`\n";
+    assert!(ran.stderr.ends_with(expected), "{}", ran.stderr);
+}
+
+#[test]
+fn a_submit_names_the_dependencies_that_the_job_waits_for() {
+    let machine = Machine::new();
+    machine.write("job.md", GOOD);
+    let fleet = Coordinator::start();
+    let mut answer = submitted();
+    let text = "waits for 4f1c689 \"Paint the gate\" (queued)";
+    answer["job"]["stage"] = json!("blocked");
+    answer["job"]["waiting"] = json!({"code": "dependencies", "text": text});
+    answer["forecast"]["answer"] = json!({"outcome": "waits", "why": {"code": "all_busy"}, "unplaceable": false});
+    fleet.expect("POST /jobs", coordinator::Answer::json(201, &answer));
+
+    let ran = machine.giga_with(&["submit", "job.md", "--api", fleet.api()], &[("GIGA_TOKEN", "x")], "");
+
+    assert_eq!(ran.stderr, format!("job.md: submitted d4c5b6a \"Tidy up\": blocked, {text}\n"));
+}

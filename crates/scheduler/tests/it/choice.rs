@@ -183,8 +183,8 @@ fn explain_names_both_repositories() {
 
     assert_eq!(
         explained.text,
-        "the saved work of this job is in github.com/acme/notes, and the `notes` of every eligible factory is another \
-         repository: connect a factory whose `notes` is github.com/acme/notes, or start over with `giga requeue --fresh`"
+        "the saved work of this job is in github.com/acme/notes, and the `notes` of every eligible factory is \
+         `github.com/other/notes`: connect a factory whose `notes` is github.com/acme/notes, or discard the work and start over"
     );
     let unfit: Vec<String> = explained.factories[0].unfit.iter().map(ToString::to_string).collect();
     assert_eq!(

@@ -170,6 +170,7 @@ impl<'a> Naive<'a> {
         let rests = stopped.flat_map(|state| usable(state, waiting).filter_map(|e| state.resting.get(&e)));
         let first = rests.filter_map(|rest| match rest {
             Rest::Window(window) => window.until,
+            Rest::Paused { until, .. } => Some(*until),
             Rest::Unusable { .. } => None,
         });
         if first.min().is_some() { "usage_window" } else { "engine_unusable" }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{Product, UnavailableRepo, UsageWindow};
-use scheduler::{FactoryState, Presence, Rest, Seat, Unplaced, Waiting};
+use scheduler::{FactoryState, OfferPause, Presence, Rest, Seat, Unplaced, Waiting};
 
 use crate::golden;
 use crate::scenario::{NOW, Scenario, factory, id, job, name, with_shape};
@@ -39,6 +39,10 @@ fn used_up(minutes: Option<u64>) -> Rest {
     Rest::Window(UsageWindow { engine: name("codex"), window: Some("five_hour".to_owned()), until, exhausted: false })
 }
 
+fn silent(is_busy: bool) -> OfferPause {
+    OfferPause { problem: "left 3 offers unanswered".to_owned(), is_busy }
+}
+
 fn rest(one: &mut FactoryState, rest: Rest) {
     one.resting.insert(name("codex"), rest);
 }
@@ -71,9 +75,17 @@ fn every_reason() -> Vec<Scenario> {
         alone(|one| one.presence = Presence::Stale, job(1, &[])),
         alone(|one| one.factory.draining = true, job(1, &[])),
         alone(|one| one.disk_low = true, job(1, &[])),
-        alone(|one| one.unresponsive = Some("left 3 offers unanswered".to_owned()), job(1, &[])),
+        alone(|one| one.unresponsive = Some(silent(false)), job(1, &[])),
+        alone(|one| one.unresponsive = Some(silent(true)), job(1, &[])),
         alone(|one| rest(one, used_up(Some(300))), job(1, &[])),
         alone(|one| rest(one, used_up(None)), job(1, &[])),
+        alone(
+            |one| {
+                let problem = "its provider is not available: the API answered 529".to_owned();
+                rest(one, Rest::Paused { until: NOW.after(Duration::from_secs(30)), problem });
+            },
+            job(1, &[]),
+        ),
         alone(|one| rest(one, Rest::Unusable { problem: "sign in with `codex login`".to_owned() }), job(1, &[])),
         alone(|_| {}, pinned("mac-9")),
         alone(|one| one.factory.draining = true, pinned("mac-1")),

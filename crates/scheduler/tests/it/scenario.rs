@@ -9,7 +9,9 @@ use domain::{
     UsageWindow,
 };
 use proptest::prelude::*;
-use scheduler::{FactoryState, Fleet, FleetView, Placement, Plan, Presence, Queue, Rest, Seat, Waiting, Weights, plan};
+use scheduler::{
+    FactoryState, Fleet, FleetView, OfferPause, Placement, Plan, Presence, Queue, Rest, Seat, Waiting, Weights, plan,
+};
 
 /// Everything that a view is made of, in the order in which it is taken in.
 #[derive(Debug, Clone)]
@@ -259,7 +261,8 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
         state.factory.cost = cost;
         state.factory.draining = draining;
         let products = products.into_iter().map(name).collect();
-        let unresponsive = silent.then(|| "left 3 offers unanswered".to_owned());
+        let unresponsive =
+            silent.then(|| OfferPause { problem: "left 3 offers unanswered".to_owned(), is_busy: false });
         FactoryState { products, presence, load, health, disk_low, unresponsive, resting, ..state }
     })
 }

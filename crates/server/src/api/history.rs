@@ -15,17 +15,30 @@ use crate::problem::Problem;
 /// What a list shows unless asked for more.
 const PAGE: u16 = 200;
 
-/// A job's runs.
+/// Which runs a page shows.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RunQuery {
+    /// Where the page before ended: its `next`.
+    cursor: Option<u32>,
+    /// How many.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<u16>,
+}
+
+/// A page of a job's runs.
 #[utoipa::path(
-    get, path = "/jobs/{id}/runs", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
+    get, path = "/jobs/{id}/runs", tag = "jobs", params(("id" = JobId, Path, description = "The job"), RunQuery),
     responses((status = 200, description = "Oldest first; the last may still be going on", body = RunList)),
 )]
 pub(crate) async fn runs(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
+    Asked(asked): Asked<RunQuery>,
 ) -> Result<Json<RunList>, Problem> {
-    Ok(Json(app.coordinator.runs(&who, id).await?))
+    let (after, limit) = (asked.cursor.unwrap_or(0), asked.limit.unwrap_or(PAGE));
+    Ok(Json(app.coordinator.runs(&who, id, after, limit).await?))
 }
 
 /// What backs one run: verify output, the change, the commits, the engine's own ending.

@@ -205,3 +205,29 @@ async fn a_rotated_token_works_beside_the_old_one() {
     assert_eq!(view.id, factory.id);
     tokio::time::timeout(Duration::from_secs(5), factory.beat()).await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn runs_are_read_a_page_at_a_time() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+    let id = fleet.submit(MANIFEST).await;
+    for _ in 0..2 {
+        let epoch = factory.take_next(&mut inbox).await.lease_epoch;
+        let release = json!({ "leaseEpoch": epoch });
+        let _: serde_json::Value = factory.client.post(&format!("/jobs/{id}/lease/release"), &release).await.unwrap();
+    }
+    factory.take_next(&mut inbox).await;
+
+    let page = async |query: &str| {
+        let page: RunList = fleet.admin.get(&format!("/jobs/{id}/runs{query}")).await.unwrap();
+        (page.items.iter().map(|run| run.n).collect::<Vec<_>>(), page.next)
+    };
+
+    assert_eq!(page("?limit=1").await, (vec![1], Some("1".to_owned())));
+    assert_eq!(page("?limit=1&cursor=1").await, (vec![2], Some("2".to_owned())));
+    assert_eq!(page("?limit=2").await, (vec![1, 2], Some("2".to_owned())));
+    assert_eq!(page("?limit=1&cursor=2").await, (vec![3], None), "the one that is going on");
+    assert_eq!(page("").await, (vec![1, 2, 3], None));
+    assert_eq!(fleet.admin.runs(id).await.unwrap().len(), 3);
+}

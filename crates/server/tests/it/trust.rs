@@ -571,3 +571,45 @@ async fn a_factory_does_not_end_its_own_drain() {
         assert_eq!(drained.err().and_then(|error| error.code().map(str::to_owned)).as_deref(), code);
     }
 }
+
+/// The credentials that a client is shown, each with the factories that it is shown.
+async fn credentials(client: &protocol::Client) -> Vec<(String, Vec<String>)> {
+    let shown: protocol::CredentialList = client.get("/credentials").await.unwrap();
+    let row = |one: protocol::CredentialView| (one.credential, one.factories.into_iter().map(String::from).collect());
+    shown.items.into_iter().map(row).collect()
+}
+
+#[tokio::test]
+async fn suspended_credentials_are_shown_to_those_who_see_a_factory_that_uses_them() {
+    let fleet = Fleet::start().await;
+    for product in ["alpha", "beta"] {
+        fleet.product(product, ProductSettings::default()).await;
+    }
+    let (alpha, beta) = (fleet.factory_for("a-1", &["alpha"]).await, fleet.factory_for("b-1", &["beta"]).await);
+    for (worker, product) in [(&alpha, "alpha"), (&beta, "beta")] {
+        let beat = json!({
+            "instance": worker.instance, "capabilities": ["engine:claude"], "seatLimit": 1, "protocol": 1,
+            "engines": [{ "name": "claude", "credential": "team" }],
+        });
+        let _: Value = worker.client.post("/factories/heartbeat", &beat).await.unwrap();
+        let mut inbox = worker.inbox().await;
+        fleet.submit(&format!("---\nproduct: {product}\nengine: claude\n---\n# Work\n")).await;
+        let accepted = worker.take_next(&mut inbox).await;
+        let (job, epoch) = (accepted.assignment.job_id, accepted.lease_epoch);
+        worker.start(job, epoch).await.unwrap();
+        let quota = json!({ "leaseEpoch": epoch, "engine": "claude", "credential": "team", "resetsAt": "2099-01-01T00:00:00Z" });
+        let _: Value = worker.client.post(&format!("/jobs/{job}/quota"), &quota).await.unwrap();
+    }
+    // A second factory of the product, with a login of its own.
+    let sibling = fleet.factory_for("a-2", &["alpha"]).await;
+    let products = ["alpha".parse().unwrap()].into();
+    let viewer = fleet.client(&fleet.token(domain::Grant::Viewer { products }).await.secret);
+
+    let of_alpha = ("team@alpha".to_owned(), vec!["a-1".to_owned()]);
+    let of_beta = ("team@beta".to_owned(), vec!["b-1".to_owned()]);
+    assert_eq!(credentials(&fleet.admin).await, [of_alpha.clone(), of_beta.clone()]);
+    assert_eq!(credentials(&viewer).await, std::slice::from_ref(&of_alpha));
+    assert_eq!(credentials(&alpha.client).await, [of_alpha]);
+    assert_eq!(credentials(&beta.client).await, [of_beta]);
+    assert_eq!(credentials(&sibling.client).await, []);
+}

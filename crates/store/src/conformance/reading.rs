@@ -14,7 +14,7 @@ pub async fn what_was_never_written_is_absent(bench: &mut dyn Bench) {
 
     assert_eq!(stores.jobs.job(id(1)).await.unwrap(), None);
     assert_eq!(stores.history.body(id(1)).await.unwrap(), None);
-    assert_eq!(stores.history.runs(id(1)).await.unwrap(), []);
+    assert_eq!(stores.history.runs(id(1), 0, 1_000).await.unwrap(), []);
     assert_eq!(stores.history.events(&Scope::Job(id(1)), Position(0), 10).await.unwrap(), []);
     assert_eq!(stores.jobs.dependents(id(1)).await.unwrap(), []);
     assert_eq!(stores.jobs.open(None, 10).await.unwrap(), []);
@@ -61,14 +61,17 @@ pub async fn runs_come_back_in_order(bench: &mut dyn Bench) {
     for round in 0..3 {
         let held = replace(granted(dispatched(stored(&stores, 1).await, seconds(9))), Revision(2 * round + 1));
         written(stores.jobs.commit(vec![held]).await);
-        assert_eq!(stores.history.runs(id(1)).await.unwrap(), ended);
+        assert_eq!(stores.history.runs(id(1), 0, 1_000).await.unwrap(), ended);
         let over = replace(released(stored(&stores, 1).await), Revision(2 * round + 2));
         ended.extend(over.runs.clone());
         written(stores.jobs.commit(vec![over]).await);
     }
 
     assert_eq!(ended.iter().map(|run| run.n).collect::<Vec<_>>(), [1, 2, 3]);
-    assert_eq!(stores.history.runs(id(1)).await.unwrap(), ended);
+    assert_eq!(stores.history.runs(id(1), 0, 2).await.unwrap(), ended[..2]);
+    assert_eq!(stores.history.runs(id(1), 2, 2).await.unwrap(), ended[2..]);
+    assert_eq!(stores.history.runs(id(1), u32::MAX, 2).await.unwrap(), []);
+    assert_eq!(stores.history.runs(id(1), 0, 1_000).await.unwrap(), ended);
 }
 
 /// In order of id, a page at a time, whatever else is stored.

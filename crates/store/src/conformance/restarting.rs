@@ -35,7 +35,7 @@ async fn everything(stores: &Stores) -> impl PartialEq + std::fmt::Debug + use<>
         particulars.push((
             stores.jobs.job(id(n)).await.unwrap(),
             stores.history.body(id(n)).await.unwrap(),
-            stores.history.runs(id(n)).await.unwrap(),
+            stores.history.runs(id(n), 0, 1_000).await.unwrap(),
         ));
     }
     let documents = stores.fleet.documents(Collection::Factories).await.unwrap();

@@ -38,8 +38,10 @@ impl JobHistory for Memory {
         Ok(rest.take(usize::from(limit)).cloned().collect())
     }
 
-    async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError> {
-        Ok(self.fleet.lock().jobs.get(&id).map(|kept| kept.runs.clone()).unwrap_or_default())
+    async fn runs(&self, id: JobId, after: u32, limit: u16) -> Result<Vec<Run>, StoreError> {
+        let fleet = self.fleet.lock();
+        let runs = fleet.jobs.get(&id).into_iter().flat_map(|kept| &kept.runs).filter(|run| run.n > after);
+        Ok(runs.take(usize::from(limit)).cloned().collect())
     }
 
     async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError> {

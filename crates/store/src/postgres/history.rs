@@ -39,7 +39,8 @@ pub(super) const EVENTS_OF_JOB: &str = "\
     )
     SELECT e.pos, e.doc, $3, e.product, e.seq FROM told t JOIN fleet_events e ON e.pos = t.pos ORDER BY t.pos LIMIT $2";
 pub(super) const RUNS: &str = "\
-    SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = $1 ORDER BY r.n";
+    SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = $1 AND r.n > $2
+    ORDER BY r.n LIMIT $3";
 /// Reads the whole table, which is no longer than the answer.
 pub(super) const CENSUS: &str = "SELECT product, stage, n FROM fleet_counts WHERE n > 0";
 
@@ -79,9 +80,10 @@ impl JobHistory for Postgres {
         rows.iter().map(recorded).collect()
     }
 
-    async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError> {
+    async fn runs(&self, id: JobId, after: u32, limit: u16) -> Result<Vec<Run>, StoreError> {
         self.meter.history_reads.add(1);
-        let rows = self.pool.rows(RUNS, &[&uuid(id)]).await?;
+        let (after, limit) = (i32::try_from(after).unwrap_or(i32::MAX), i64::from(limit));
+        let rows = self.pool.rows(RUNS, &[&uuid(id), &after, &limit]).await?;
         let read = |row: &Row| serde_json::from_str(document(row, 0)?).map_err(unreadable);
         Ok(readable(rows.iter().map(read), |error| self.quarantine.add("fleet_runs", &id.to_string(), error)))
     }

@@ -29,7 +29,8 @@ pub(super) const EVENT: &str = "\
     SELECT e.pos, e.doc, j.id, e.product, e.seq, e.before FROM fleet_events e JOIN fleet_jobs j ON j.n = e.job
     WHERE e.pos = ?1";
 pub(super) const RUNS: &str = "\
-    SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = ?1 ORDER BY r.n";
+    SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = ?1 AND r.n > ?2
+    ORDER BY r.n LIMIT ?3";
 /// Reads the whole table, which is no longer than the answer.
 pub(super) const CENSUS: &str = "SELECT product, stage, n FROM fleet_counts WHERE n > 0";
 
@@ -71,14 +72,14 @@ impl JobHistory for Sqlite {
             .await
     }
 
-    async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError> {
+    async fn runs(&self, id: JobId, after: u32, limit: u16) -> Result<Vec<Run>, StoreError> {
         self.meter.history_reads.add(1);
         let quarantine = Arc::clone(&self.quarantine);
         self.readers
             .ask(move |connection| {
                 let mut statement = connection.prepare_cached(RUNS)?;
                 let read = |row: &Row<'_>| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable(0));
-                let runs = statement.query_map([id.as_bytes()], read)?;
+                let runs = statement.query_map(params![id.as_bytes(), after, limit], read)?;
                 readable(runs, |error| quarantine.add("fleet_runs", &id.to_string(), error))
             })
             .await

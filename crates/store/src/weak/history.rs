@@ -66,11 +66,11 @@ impl JobHistory for Weak {
         }
     }
 
-    async fn runs(&self, id: JobId) -> Result<Vec<Run>, StoreError> {
+    async fn runs(&self, id: JobId, after: u32, limit: u16) -> Result<Vec<Run>, StoreError> {
         let partition = id.to_string();
         let runs = || {
-            let ids = "run:".to_owned()..=format!("run:{LAST}");
-            self.database().range(JOBS, &partition, ids, usize::MAX)
+            let ids = format!("run:{:010}", u64::from(after) + 1)..=format!("run:{LAST}");
+            self.database().range(JOBS, &partition, ids, usize::from(limit))
         };
         let items = self.patience.ask(runs).await?;
         let run = |item: &Item| serde_json::from_str(item.document.text("json")).map_err(|e| unreadable(&item.key, e));

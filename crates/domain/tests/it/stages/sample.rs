@@ -230,6 +230,7 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("rejected", E::Rejected { message: None }),
         ("cancelled", E::Cancelled { message: None }),
         ("requeued", E::Requeued { checkpoint: KeepCheckpoint::Keep, message: None }),
+        ("requeued, work discarded", E::Requeued { checkpoint: KeepCheckpoint::Drop, message: None }),
         ("restored", E::Restored { generation: Generation(job.generation().0 + 1) }),
     ]
 }

@@ -10,7 +10,7 @@ use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
     AlertCode, AlertList, Client, Endpoint, Enroll, Explained, FactoryView, JobDetail, JobView, Network, Progress,
-    RunEvidence, RunList, Submit, Submitted, Trust,
+    RunEvidence, Submit, Submitted, Trust,
 };
 use server::{Options, Server};
 use store::{DirectoryLogs, Sqlite};
@@ -204,8 +204,7 @@ impl Fleet {
     }
 
     pub(crate) async fn runs(&self, job: JobId) -> Vec<Run> {
-        let runs: RunList = self.admin.get(&format!("/jobs/{job}/runs")).await.unwrap();
-        runs.items
+        self.admin.runs(job).await.unwrap()
     }
 
     pub(crate) async fn evidence(&self, job: JobId, n: u32) -> RunEvidence {

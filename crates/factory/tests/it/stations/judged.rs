@@ -96,6 +96,7 @@ async fn an_outage_counts_no_attempt_and_another_factory_takes_the_job() {
     assert_eq!(run.outcome, Some(RunOutcome::Released));
     let message = run.message.unwrap();
     assert!(message.starts_with("the provider of engine `claude` is not available: the API answered 529"), "{message}");
+    assert!(engine.retry_at.is_some(), "{engine:?}");
     let problem = engine.problem.unwrap();
     assert!(problem.starts_with("its provider is not available: the API answered 529"), "{problem}");
     let view = fleet.until_stage(job, StageName::Queued).await;
@@ -124,8 +125,8 @@ async fn an_account_without_credit_is_suspended_until_its_login_changes() {
     assert!(alert.contains("`unpaid/claude`") && alert.contains("giga factories --reopen unpaid/claude"), "{alert}");
     let view = fleet.until_stage(job, StageName::Queued).await;
     assert_eq!((view.attempts, view.reason), (0, None));
-    let waits = "waiting for credit of claude: add some, then resume it with `giga factories --reopen`";
-    assert_eq!(view.message.as_deref(), Some(waits));
+    let waits = "waiting for credit of claude: add some, then resume it with `giga factories --reopen unpaid/claude`";
+    assert_eq!(view.waiting.map(|waiting| waiting.text).as_deref(), Some(waits));
     fs::write(&login, login_with("good, with another key")).unwrap();
     until_promoted(&fleet, job).await;
     fleet.until_alert(AlertCode::CredentialExhausted, false).await;

@@ -98,7 +98,7 @@ impl<'c> Progress<'c> {
             }
             (None, None) => String::new(),
         };
-        self.say(&clock_time(now), job.id, job.stage, &words);
+        self.say(&clock_time(now), job.id, status::stage_word(job), &words);
     }
 
     /// Something happened to a job.
@@ -143,7 +143,8 @@ impl<'c> Progress<'c> {
                 format!("{}{by}{message}", kind_name(event.kind))
             }
         };
-        self.say(&clock_time(event.at), event.job_id, event.stage, &words);
+        let stage = if event.kind == EventKind::Cancelled { "cancelled" } else { event.stage.as_str() };
+        self.say(&clock_time(event.at), event.job_id, stage, &words);
     }
 
     /// A job's agent does something else, or has come further with what it does; only the former is worth a line.
@@ -151,7 +152,7 @@ impl<'c> Progress<'c> {
         let doing = news.progress.doing.clone();
         if self.doing.insert(news.job_id, doing.clone()) != Some(doing) {
             let words = doing::line(&news.progress);
-            self.say(&clock_time(self.context.now()), news.job_id, StageName::Building, &words);
+            self.say(&clock_time(self.context.now()), news.job_id, StageName::Building.as_str(), &words);
         }
     }
 
@@ -204,7 +205,10 @@ impl<'c> Progress<'c> {
         let why = clean(&explained.now.text);
         let label = clean(&explained.job.label().to_string());
         Err(Failure::failed(format!("no factory can run job {label}: {why}"))
-            .hint("the job stays queued: `giga wait ID` waits for it again, --patient waits for as long as it takes"))
+            .hint(format!(
+                "the job stays queued: `giga wait {}` waits for it again; `giga submit --wait --patient` waits without a limit",
+                id.short()
+            )))
     }
 
     fn waits(&mut self, explained: &Explained) {
@@ -220,7 +224,7 @@ impl<'c> Progress<'c> {
             None => (explained.summary.clone(), explained.summary.clone()),
         };
         if self.told.insert(job.id, told.clone()) != Some(told) {
-            self.say(&clock_time(now), job.id, job.stage, &words);
+            self.say(&clock_time(now), job.id, job.stage.as_str(), &words);
         }
     }
 
@@ -241,7 +245,7 @@ impl<'c> Progress<'c> {
             }
             (true, true) | (false, false) => return,
         };
-        self.say(&clock_time(self.context.now()), id, explained.job.stage, words);
+        self.say(&clock_time(self.context.now()), id, explained.job.stage.as_str(), words);
     }
 
     /// Whether a job is elsewhere than it was.
@@ -258,10 +262,10 @@ impl<'c> Progress<'c> {
         has_moved
     }
 
-    fn say(&self, time: &str, id: JobId, stage: StageName, words: &str) {
+    fn say(&self, time: &str, id: JobId, stage: &str, words: &str) {
         let title = self.titles.get(&id).map(String::as_str);
         let id = if self.several { format!("{}  ", id.perhaps_titled(title)) } else { String::new() };
-        let line = format!("{time}  {id}{:<11}  {}", stage.as_str(), clean(words));
+        let line = format!("{time}  {id}{stage:<11}  {}", clean(words));
         self.context.out.note(line.trim_end());
     }
 }

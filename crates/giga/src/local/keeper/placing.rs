@@ -3,7 +3,7 @@
 use std::io;
 
 use domain::JobId;
-use protocol::{JobView, RunList};
+use protocol::JobView;
 
 use super::Keeper;
 use crate::command::Backoff;
@@ -74,14 +74,14 @@ impl Keeper<'_> {
         if let Folder::Inbox | Folder::Building = record.folder {
             return;
         }
-        let runs: RunList = match self.line.get(&format!("/jobs/{id}/runs")).await {
+        let runs = match self.line.runs(id).await {
             Ok(runs) => runs,
             Err(error) => {
                 tracing::debug!(%error, "The runs of job {} cannot be read now", id.short());
-                RunList { items: Vec::new() }
+                Vec::new()
             }
         };
-        let written = reports::write_result(&self.queue, record.folder, &record.name, job, &runs.items);
+        let written = reports::write_result(&self.queue, record.folder, &record.name, job, &runs);
         if let Err(error) = written {
             self.teller.warn(&format!("cannot write what became of {}: {error}", record.name));
         }

@@ -43,7 +43,7 @@ async fn everything(store: &(impl JobStore + JobHistory + FleetStore)) -> BTreeM
         let id = item.job.id();
         show(format!("job {id}"), format!("{item:?}"));
         show(format!("body of {id}"), format!("{:?}", store.body(id).await.unwrap()));
-        show(format!("runs of {id}"), format!("{:?}", store.runs(id).await.unwrap()));
+        show(format!("runs of {id}"), format!("{:?}", store.runs(id, 0, 1_000).await.unwrap()));
         show(format!("dependents of {id}"), format!("{:?}", store.dependents(id).await.unwrap()));
         let events = store.events(&Scope::Job(id), Position(0), 100).await.unwrap();
         show(format!("events of {id}"), format!("{events:?}"));

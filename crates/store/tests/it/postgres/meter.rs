@@ -26,7 +26,7 @@ async fn each_operation_is_counted_by_its_kind() {
     postgres.body(id(1)).await.unwrap();
     postgres.jobs(&JobFilter::default(), None, 1).await.unwrap();
     postgres.events(&Scope::Fleet, Position(0), 1).await.unwrap();
-    postgres.runs(id(1)).await.unwrap();
+    postgres.runs(id(1), 0, 1_000).await.unwrap();
     postgres.census().await.unwrap();
     postgres.document(Collection::Tokens, "t").await.unwrap();
     postgres.documents(Collection::Tokens).await.unwrap();

@@ -23,7 +23,7 @@ async fn each_operation_is_counted_by_its_kind() {
     sqlite.jobs(&JobFilter::default(), None, 1).await.unwrap();
     sqlite.events(&Scope::Fleet, Position(0), 1).await.unwrap();
     let from_memory = sqlite.operations().history_reads;
-    sqlite.runs(id(1)).await.unwrap();
+    sqlite.runs(id(1), 0, 1_000).await.unwrap();
     sqlite.census().await.unwrap();
     sqlite.document(Collection::Tokens, "t").await.unwrap();
     sqlite.documents(Collection::Tokens).await.unwrap();
