@@ -1,7 +1,7 @@
 //! What every broker must do. Each function is named by the sentence it proves; [`broker_conformance!`](crate::broker_conformance) runs them all.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
-mod burying;
+mod dead_letters;
 mod publishing;
 mod receiving;
 pub mod sample;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::Broker;
 
-pub use burying::{
+pub use dead_letters::{
     a_short_list_of_dead_letters_shows_the_newest, dead_letters_are_listed_newest_last,
     too_many_deliveries_end_in_the_dead_letters,
 };
@@ -29,7 +29,7 @@ pub use receiving::{
 
 /// Where an adapter under test comes from.
 #[async_trait]
-pub trait Bench: Send {
+pub trait Harness: Send {
     /// A broker without messages that dead-letters after so many deliveries.
     async fn open(&mut self, deliveries_max: u32) -> Arc<dyn Broker>;
 }

@@ -1,19 +1,19 @@
 //! A broker in the coordinator's own memory. What it loses with the process, the sweep dispatches again.
 
 mod mailbox;
-mod post;
-mod window;
+mod hub;
+mod dedup;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Broker, BrokerError, Clock, Delivery, FactoryId, Message, Published, Receipt, Subscription};
+use domain::{Broker, BrokerError, Clock, Delivery, FactoryId, Message, PublishOutcome, Receipt, Subscription};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use mailbox::DeliveryNo;
-use post::Post;
+use hub::Hub;
 
 /// The bounds of an embedded broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,14 +49,14 @@ impl Default for Settings {
 /// Delivers messages within one process.
 #[derive(Clone)]
 pub struct Embedded {
-    post: Arc<Mutex<Post>>,
+    post: Arc<Mutex<Hub>>,
     clock: Arc<dyn Clock>,
 }
 
 impl Embedded {
     /// A broker without messages. The clock says when a message's id is forgotten.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        Self { post: Arc::new(Mutex::new(Post::new(settings))), clock }
+        Self { post: Arc::new(Mutex::new(Hub::new(settings))), clock }
     }
 
     /// Ends every subscription and takes no more messages.
@@ -67,14 +67,14 @@ impl Embedded {
 
 #[async_trait]
 impl Broker for Embedded {
-    async fn publish(&self, message: Message) -> Result<Published, BrokerError> {
+    async fn publish(&self, message: Message) -> Result<PublishOutcome, BrokerError> {
         let now = self.clock.monotonic();
         self.post.lock().publish(message, now)
     }
 
     async fn subscribe(&self, factory: &FactoryId) -> Result<Arc<dyn Subscription>, BrokerError> {
         let wake = self.post.lock().subscribe(factory)?;
-        Ok(Arc::new(Held { post: Arc::clone(&self.post), factory: factory.clone(), wake }))
+        Ok(Arc::new(EmbeddedSubscription { post: Arc::clone(&self.post), factory: factory.clone(), wake }))
     }
 
     async fn depth(&self, factory: &FactoryId) -> Result<u64, BrokerError> {
@@ -92,15 +92,15 @@ impl Broker for Embedded {
 }
 
 /// One factory's queue, held open. Dropping it leaves what was not completed to the next one.
-struct Held {
-    post: Arc<Mutex<Post>>,
+struct EmbeddedSubscription {
+    post: Arc<Mutex<Hub>>,
     factory: FactoryId,
     /// Also says which subscription this is: the mailbox knows its current one by it.
     wake: Arc<Notify>,
 }
 
 #[async_trait]
-impl Subscription for Held {
+impl Subscription for EmbeddedSubscription {
     async fn receive(&self) -> Result<Delivery, BrokerError> {
         loop {
             let woken = self.wake.notified();
@@ -131,7 +131,7 @@ impl Subscription for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for EmbeddedSubscription {
     fn drop(&mut self) {
         self.post.lock().leave(&self.factory, &self.wake);
     }

@@ -2,7 +2,7 @@
 
 use domain::{Epoch, ErrandState, Job, JobId, Lease, MessageId, Refusal, Stage, StageEvent};
 use fail::fail_point;
-use protocol::{Accept, Accepted, Assignment, PromoteOrder};
+use protocol::{AcceptRequest, AcceptResponse, Assignment, PromoteOrder};
 use tracing::info;
 
 use crate::commit::Decision;
@@ -14,7 +14,7 @@ use crate::principal::Principal;
 
 impl Coordinator {
     /// Grants the offer to its target. The same nonce gives the same answer, however often it is asked for.
-    pub async fn accept(&self, who: &Principal, request: &Accept) -> Result<Accepted, Error> {
+    pub async fn accept(&self, who: &Principal, request: &AcceptRequest) -> Result<AcceptResponse, Error> {
         let factory = who.factory()?.clone();
         if request.factory_id.as_ref().is_some_and(|given| *given != factory) {
             return Err(Error::Forbidden(format!("the token is factory `{factory}`'s")));
@@ -29,7 +29,7 @@ impl Coordinator {
         granted
     }
 
-    async fn grant(&self, who: &Principal, request: &Accept) -> Result<Accepted, Error> {
+    async fn grant(&self, who: &Principal, request: &AcceptRequest) -> Result<AcceptResponse, Error> {
         let factory = who.factory()?;
         let job = self.workable(who, request.job_id).await?;
         let process = self.process(factory, request.instance)?;
@@ -65,13 +65,13 @@ impl Coordinator {
         info!(job.id = %request.job_id, lease.epoch = %epoch, factory.id = %factory, "Granted job {} to factory `{factory}`", granted.value.label());
         let assignment = self.assignment(&granted.value).await?;
         let lease_ttl_ms = u64::try_from(self.settings.lease_ttl.as_millis()).unwrap_or(u64::MAX);
-        Ok(Accepted { lease_ttl_ms, lease_epoch: epoch, assignment })
+        Ok(AcceptResponse { lease_ttl_ms, lease_epoch: epoch, assignment })
     }
 
     /// An answer that is given again counts the lease from now, as the factory that asked again does (row 5).
     fn count_from_now(&self, process: &Process, job: JobId, epoch: Epoch) {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        self.desk.lock().leases.renew(job, epoch, process, expires);
+        self.state.lock().leases.renew(job, epoch, process, expires);
     }
 
     /// What may have changed since the offer was made: process, drain, pause, logins, seats, dependencies (rows 6, 16, 17, 20).
@@ -80,14 +80,14 @@ impl Coordinator {
         &'a self,
         process: &Process,
         job: &Job,
-        request: &Accept,
-    ) -> Result<Option<KeptSeat<'a>>, Error> {
+        request: &AcceptRequest,
+    ) -> Result<Option<ReservedSeat<'a>>, Error> {
         if is_answered(job, process, request) {
             return Ok(None);
         }
         let factory = &process.factory;
         let seat = {
-            let mut desk = self.desk.lock();
+            let mut desk = self.state.lock();
             let Some(known) = desk.factories.get(factory) else { return Err(Error::NoSuchFactory(factory.clone())) };
             if known.value.instance != request.instance {
                 return Err(Error::Refused(Refusal::NotHolder { factory: factory.clone() }));
@@ -112,7 +112,7 @@ impl Coordinator {
                     domain::counted(seats, "seat")
                 )));
             }
-            KeptSeat { coordinator: self, job: request.job_id, process: process.clone() }
+            ReservedSeat { coordinator: self, job: request.job_id, process: process.clone() }
         };
         match self.weigh(job.spec(), &job.submission().deps).await? {
             DepsVerdict::Met => Ok(Some(seat)),
@@ -126,7 +126,7 @@ impl Coordinator {
         let errand = promote_order(job);
         let body_md = match errand {
             Some(_) => String::new(),
-            None => match self.bodies.take(job.id()) {
+            None => match self.manifests.take(job.id()) {
                 Some(body) => body.0.as_ref().to_owned(),
                 None => self.body(job.id()).await?,
             },
@@ -136,7 +136,7 @@ impl Coordinator {
             product_id: job.product().clone(),
             repo: job.spec().repo.clone(),
             base: job.spec().base.clone(),
-            engine: self.desk.lock().engine_of(job),
+            engine: self.state.lock().engine_of(job),
             attempts: job.attempts(),
             spent: job.spent_of_budget(),
             spec: job.spec().clone(),
@@ -158,20 +158,20 @@ impl Coordinator {
 }
 
 /// A seat that is kept for a grant on its way. By the time it is dropped the lease itself counts, or there is none.
-struct KeptSeat<'a> {
+struct ReservedSeat<'a> {
     coordinator: &'a Coordinator,
     job: JobId,
     process: Process,
 }
 
-impl Drop for KeptSeat<'_> {
+impl Drop for ReservedSeat<'_> {
     fn drop(&mut self) {
-        self.coordinator.desk.lock().leases.unreserve(self.job, &self.process);
+        self.coordinator.state.lock().leases.unreserve(self.job, &self.process);
     }
 }
 
 /// Whether this very claim has won already: its answer was lost, or the commit's outcome was unknown (rows 5 and 32).
-fn is_answered(job: &Job, process: &Process, request: &Accept) -> bool {
+fn is_answered(job: &Job, process: &Process, request: &AcceptRequest) -> bool {
     job.lease().is_some_and(|lease| {
         let is_its = lease.factory == process.factory && lease.instance == process.instance;
         is_its && lease.nonce == request.claim_nonce && lease.seq == request.dispatch_seq

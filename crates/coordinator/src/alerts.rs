@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use domain::{Flags, Job, Mode, Obstacle, Stage, StageName, Timestamp};
+use domain::{DispatchModes, Job, Mode, BlockedOn, Stage, StageName, Timestamp};
 use protocol::{Alert, AlertCode, AlertList};
 use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
 
 use crate::coordinator::Coordinator;
-use crate::desk::Desk;
+use crate::fleet_state::FleetState;
 use crate::error::Error;
 use crate::principal::Principal;
-use crate::words::short;
+use crate::sanitize::short;
 
 /// More alerts of one kind than this are not read one by one.
 const LOOKED_AT_MAX: usize = 100;
@@ -53,7 +53,7 @@ impl Coordinator {
             items.push(alert(AlertCode::DuplicateDispatch, message, since, Some(job)));
         }
         if !who.products().is_empty() {
-            let desk = self.desk.lock();
+            let desk = self.state.lock();
             items.retain(|alert| match &alert.factory_id {
                 Some(factory) => self.shows_factory(who, &desk, factory),
                 None => alert.code != AlertCode::UnreadableDocument,
@@ -70,9 +70,9 @@ impl Coordinator {
 
     fn queue_alerts(&self, who: &Principal) -> Vec<Alert> {
         let now = self.steady();
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         // What factories ask for can be unplaceable just as what is offered to them.
-        let everything = Flags::default();
+        let everything = DispatchModes::default();
         let view = FleetView { flags: &everything, ..desk.view(now, &self.settings.weights, usize::MAX) };
         let plan = scheduler::plan(&view);
         let is_warming = self.is_warming();
@@ -105,11 +105,11 @@ impl Coordinator {
 
     /// Jobs that have waited although a seat is free for them: the dispatcher does not keep up or cannot write, or nobody
     /// asks for them.
-    fn lag_alert(&self, who: &Principal, desk: &Desk, plan: &Plan, now: Timestamp) -> Option<Alert> {
+    fn lag_alert(&self, who: &Principal, desk: &FleetState, plan: &Plan, now: Timestamp) -> Option<Alert> {
         let waited = |placement: &Placement| {
             let job = desk.job(placement.job).filter(|job| who.sees(job.value.product()))?;
             let since = desk.waiting_since(placement.job)?;
-            let patience = match desk.flags.mode_of(job.value.product()) {
+            let patience = match desk.modes.mode_of(job.value.product()) {
                 Mode::Push => self.settings.accept_within,
                 Mode::Poll | Mode::Gate | Mode::Shadow | Mode::SelfSelect => self.settings.starving_after,
             };
@@ -129,7 +129,7 @@ impl Coordinator {
     /// Promotions and merges that no live factory can take.
     fn errand_alerts(&self, who: &Principal) -> Vec<Alert> {
         let now = self.steady();
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let view = desk.view(now, &self.settings.weights, 1);
         let mut alerts = Vec::new();
         for id in desk.errands.ready(LOOKED_AT_MAX) {
@@ -152,7 +152,7 @@ impl Coordinator {
 
     /// Pull requests that no round of changes could satisfy.
     fn request_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let stuck = desk.jobs().map(|job| &job.value).filter(|job| job.is_escalated() && who.sees(job.product()));
         let told = stuck.take(LOOKED_AT_MAX).map(|job| {
             let (id, message) = (job.id(), job.message().unwrap_or("a person has to look"));
@@ -165,9 +165,9 @@ impl Coordinator {
 
     /// Jobs that go on only when a person has answered.
     fn question_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let asked = desk.jobs().map(|job| &job.value).filter_map(|job| match job.stage() {
-            Stage::Blocked { on: Obstacle::Question(question) } if who.sees(job.product()) => Some((job, question)),
+            Stage::Blocked { on: BlockedOn::Question(question) } if who.sees(job.product()) => Some((job, question)),
             _ => None,
         });
         let told = asked.take(LOOKED_AT_MAX).map(|(job, question)| {
@@ -181,13 +181,13 @@ impl Coordinator {
     }
 
     fn factory_alerts(&self) -> Vec<Alert> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let is_stale =
             |id: &&domain::FactoryId| desk.fleet.get(id).is_some_and(|state| state.presence == Presence::Stale);
         let stale = desk.factories.keys().filter(is_stale);
         stale
             .map(|id| {
-                let last = desk.pulses.get(id).map(|pulse| pulse.last);
+                let last = desk.liveness.get(id).map(|pulse| pulse.last);
                 let since = last.unwrap_or(self.started_at);
                 let contact = match last {
                     Some(last) => format!("is stale, last contact at {last}"),
@@ -204,7 +204,7 @@ impl Coordinator {
 
     /// Factories that are connected and take no work.
     fn unresponsive_alerts(&self) -> Vec<Alert> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let is_live = |id: &domain::FactoryId| desk.fleet.get(id).is_some_and(|state| state.presence == Presence::Live);
         let alarming = desk.offer_answers.alarming().filter(|(id, _)| is_live(id));
         alarming
@@ -222,7 +222,7 @@ impl Coordinator {
 
     /// Repositories that a live factory cannot use, each with its remote's answer.
     fn remote_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let live = desk.fleet.iter().filter(|state| state.presence == Presence::Live);
         let unavailable = live.flat_map(|state| {
             let id = &state.factory.id;
@@ -238,11 +238,11 @@ impl Coordinator {
 
     /// Live factories whose state disk has too little free space for work.
     fn disk_alerts(&self) -> Vec<Alert> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let full = desk.fleet.iter().filter(|state| state.presence == Presence::Live && state.disk_low);
         let told = full.take(LOOKED_AT_MAX).map(|state| {
             let id = &state.factory.id;
-            let pulse = desk.pulses.get(id);
+            let pulse = desk.liveness.get(id);
             let free = pulse.and_then(|pulse| pulse.disk_free_bytes).unwrap_or(0) / (1024 * 1024);
             let since = pulse.and_then(|pulse| pulse.disk_low_since).unwrap_or(self.started_at);
             let message = format!(
@@ -256,8 +256,8 @@ impl Coordinator {
     /// Credentials whose account has no credit left.
     fn credit_alerts(&self) -> Vec<Alert> {
         let at = self.hour();
-        let desk = self.desk.lock();
-        let exhausted = desk.windows.all_resting(at).filter(|(_, window)| window.exhausted);
+        let desk = self.state.lock();
+        let exhausted = desk.quota_windows.all_resting(at).filter(|(_, window)| window.exhausted);
         let told = exhausted.take(LOOKED_AT_MAX).map(|(credential, window)| {
             let message = format!(
                 "credential `{credential}` of engine `{}` has no credit left: add some, then resume it with `giga factories --reopen {credential}`",
@@ -270,7 +270,7 @@ impl Coordinator {
 
     /// Jobs whose work is done and whose promotion or merge was given up: a person has to look.
     fn merge_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let failed = desk.jobs().map(|job| &job.value).filter(|job| job.is_merge_failed() && who.sees(job.product()));
         let told = failed.take(LOOKED_AT_MAX).map(|job| {
             let (label, short) = (job.label(), job.id().short());
@@ -286,7 +286,7 @@ impl Coordinator {
     /// Jobs that are blocked on a dependency that failed.
     async fn dependency_alerts(&self, who: &Principal) -> Vec<Alert> {
         let blocked: Vec<_> = {
-            let desk = self.desk.lock();
+            let desk = self.state.lock();
             let is_stuck = |job: &&Job| job.failed_dependency().is_some() && who.sees(job.product());
             let stuck = desk.jobs().filter(|job| is_stuck(&&*job.value)).take(LOOKED_AT_MAX);
             stuck.map(|job| Arc::clone(&job.value)).collect()

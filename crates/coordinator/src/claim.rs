@@ -4,17 +4,17 @@
 //! it went, and a job with a live dispatch cannot be claimed, because the table does not let it be dispatched twice.
 
 mod forecast;
-mod lanes;
+mod claim_locks;
 mod pick;
 
 use std::sync::Arc;
 
 use domain::{Commit, CommitError, Dispatch, Expected, FactoryId, Job, Lease, Refusal, StageEvent, Versioned};
 use fail::fail_point;
-use protocol::{Accepted, Claim, Claimed, Granted};
+use protocol::{AcceptResponse, ClaimRequest, ClaimResponse, GrantedJob};
 use tracing::{debug, info};
 
-pub(crate) use lanes::Lanes;
+pub(crate) use claim_locks::ClaimLocks;
 
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
@@ -22,7 +22,7 @@ use crate::leases::Process;
 use crate::principal::Principal;
 use crate::registry::millis;
 use crate::submit::invalid;
-use pick::{Pick, Picked};
+use pick::{Pick, ClaimSelection};
 
 /// A claim whose every pick lost its race picks again, this often: then others are busy with the same jobs.
 const ROUNDS_MAX: u32 = 3;
@@ -33,12 +33,12 @@ const PRODUCTS_MAX: usize = 1_000;
 impl Coordinator {
     /// Grants the factory that asks what it should take: the first jobs in the order of service that it may have, as many
     /// as it has free seats and asks for. The same nonce gives the same answer, and never anything more (protocol 3).
-    pub async fn claim(&self, who: &Principal, request: &Claim) -> Result<Claimed, Error> {
+    pub async fn claim(&self, who: &Principal, request: &ClaimRequest) -> Result<ClaimResponse, Error> {
         let factory = claimant(who, request)?;
         check(request)?;
         let process = self.process(factory, request.instance)?;
         // One claim of a factory at a time: a request that was sent twice finds what it has won, not more.
-        let lane = self.claim_lanes.of(factory);
+        let lane = self.claim_locks.of(factory);
         let mut lane = lane.lock().await;
         let standing = self.standing(&process, request);
         if !standing.is_empty() {
@@ -52,7 +52,7 @@ impl Coordinator {
         self.check_claimant(factory, request)?;
         self.note_connected(factory);
         for _ in 0..ROUNDS_MAX {
-            if self.desk.lock().queue.is_empty() {
+            if self.state.lock().queue.is_empty() {
                 break;
             }
             let granted = self.grant_some(who, &process, request).await?;
@@ -74,11 +74,11 @@ impl Coordinator {
         &self,
         who: &Principal,
         process: &Process,
-        request: &Claim,
+        request: &ClaimRequest,
     ) -> Result<Option<Vec<Versioned<Arc<Job>>>>, Error> {
         // The dispatcher counts seats when it plans, and takes them when it has written.
-        let _seating = self.seating.read().await;
-        let Picked { picks, held } = self.pick(who, process, request).await?;
+        let _seating = self.seat_allocation.read().await;
+        let ClaimSelection { picks, held } = self.pick(who, process, request).await?;
         if picks.is_empty() {
             return Ok(None);
         }
@@ -91,7 +91,7 @@ impl Coordinator {
                 Ok(job) => granted.push(job),
                 Err(CommitError::Stale | CommitError::Unknown) => {
                     self.refresh(id).await;
-                    let found = self.desk.lock().job(id);
+                    let found = self.state.lock().job(id);
                     granted.extend(found.filter(|job| is_answered(&job.value, process, request)));
                 }
                 // What was granted beside it stands, and is found when the same nonce asks again.
@@ -106,7 +106,7 @@ impl Coordinator {
     }
 
     /// The write that offers a job to its claimant and accepts the offer.
-    fn granting(&self, who: &Principal, process: &Process, request: &Claim, pick: &Pick) -> Option<Commit> {
+    fn granting(&self, who: &Principal, process: &Process, request: &ClaimRequest, pick: &Pick) -> Option<Commit> {
         let (now, job, factory) = (self.now(), &pick.job, &process.factory);
         let current = self.lifted((*job.value).clone()).ok()?;
         let seq = current.dispatch_seq().next();
@@ -132,8 +132,8 @@ impl Coordinator {
     }
 
     /// Jobs that this very claim has won and that its process still holds.
-    fn standing(&self, process: &Process, request: &Claim) -> Vec<Versioned<Arc<Job>>> {
-        let desk = self.desk.lock();
+    fn standing(&self, process: &Process, request: &ClaimRequest) -> Vec<Versioned<Arc<Job>>> {
+        let desk = self.state.lock();
         let held = desk.leases.of_process(process).into_iter().filter_map(|id| desk.job(id));
         held.filter(|job| is_answered(&job.value, process, request)).collect()
     }
@@ -141,7 +141,7 @@ impl Coordinator {
     /// An answer that is given again counts the lease from now, as the factory that asked again does (row 5).
     fn count_claim_from_now(&self, process: &Process, jobs: &[Versioned<Arc<Job>>]) {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         for job in jobs {
             desk.leases.renew(job.value.id(), job.value.epoch(), process, expires);
         }
@@ -150,9 +150,9 @@ impl Coordinator {
     async fn claimed(
         &self,
         who: &Principal,
-        request: &Claim,
+        request: &ClaimRequest,
         jobs: Vec<Versioned<Arc<Job>>>,
-    ) -> Result<Claimed, Error> {
+    ) -> Result<ClaimResponse, Error> {
         let mut granted = Vec::with_capacity(jobs.len());
         for job in jobs {
             let (id, epoch) = (job.value.id(), job.value.epoch());
@@ -160,17 +160,17 @@ impl Coordinator {
             info!(job.id = %id, lease.epoch = %epoch, instance = %request.instance, "Granted job {} to `{}`, which asked", job.value.label(), who.name);
             let assignment = self.assignment(&job.value).await?;
             let lease_ttl_ms = millis(self.settings.lease_ttl);
-            granted.push(Granted {
+            granted.push(GrantedJob {
                 dispatch_seq: seq,
-                accepted: Accepted { lease_ttl_ms, lease_epoch: epoch, assignment },
+                accepted: AcceptResponse { lease_ttl_ms, lease_epoch: epoch, assignment },
             });
         }
-        Ok(Claimed { granted, waiting: self.waiting_for(who), ..Claimed::default() })
+        Ok(ClaimResponse { granted, waiting: self.waiting_for(who), ..ClaimResponse::default() })
     }
 
     /// Jobs that wait for a seat, of the products that the caller works for.
     fn waiting_for(&self, who: &Principal) -> u64 {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let own = who.products();
         let waiting =
             if own.is_empty() { desk.queue.len() } else { own.iter().map(|product| desk.queue.len_of(product)).sum() };
@@ -178,7 +178,7 @@ impl Coordinator {
     }
 
     /// Whether this process may ask at all: the newest of its factory, and not one that is being emptied (row 6).
-    fn check_claimant(&self, factory: &FactoryId, request: &Claim) -> Result<(), Error> {
+    fn check_claimant(&self, factory: &FactoryId, request: &ClaimRequest) -> Result<(), Error> {
         let known = self.factory(factory)?;
         if known.value.instance != request.instance {
             return Err(Refusal::NotHolder { factory: factory.clone() }.into());
@@ -191,7 +191,7 @@ impl Coordinator {
 }
 
 /// Who asks, by the token.
-fn claimant<'p>(who: &'p Principal, request: &Claim) -> Result<&'p FactoryId, Error> {
+fn claimant<'p>(who: &'p Principal, request: &ClaimRequest) -> Result<&'p FactoryId, Error> {
     let factory = who.factory()?;
     match &request.factory_id {
         Some(given) if given != factory => Err(Error::Forbidden(format!("the token is factory `{factory}`'s"))),
@@ -200,7 +200,7 @@ fn claimant<'p>(who: &'p Principal, request: &Claim) -> Result<&'p FactoryId, Er
 }
 
 /// Whether a job is held by this very claim.
-fn is_answered(job: &Job, process: &Process, request: &Claim) -> bool {
+fn is_answered(job: &Job, process: &Process, request: &ClaimRequest) -> bool {
     job.seat().is_some_and(|lease| {
         let is_its = lease.factory == process.factory && lease.instance == process.instance;
         is_its && lease.nonce == request.claim_nonce
@@ -208,7 +208,7 @@ fn is_answered(job: &Job, process: &Process, request: &Claim) -> bool {
 }
 
 /// Whether the lists of a claim are short enough to be compared with every product that waits.
-fn check(request: &Claim) -> Result<(), Error> {
+fn check(request: &ClaimRequest) -> Result<(), Error> {
     let lists =
         [("products", request.products.as_deref().unwrap_or_default()), ("exceptProducts", &request.except_products)];
     for (what, list) in lists {

@@ -10,12 +10,12 @@ const KEPT_MAX: usize = 16_384;
 
 /// The revisions at which jobs ended.
 #[derive(Debug, Default)]
-pub(crate) struct Closed {
+pub(crate) struct ClosedJobs {
     revisions: HashMap<JobId, Revision>,
     order: VecDeque<JobId>,
 }
 
-impl Closed {
+impl ClosedJobs {
     /// A job ended at this revision.
     pub(crate) fn note(&mut self, job: JobId, revision: Revision) {
         if self.revisions.insert(job, revision).is_none() {
@@ -45,7 +45,7 @@ mod tests {
             bytes[..8].copy_from_slice(&(n as u64).to_be_bytes());
             JobId::from_bytes(bytes)
         };
-        let mut closed = Closed::default();
+        let mut closed = ClosedJobs::default();
 
         for n in 0..=KEPT_MAX {
             closed.note(job(n), Revision(7));

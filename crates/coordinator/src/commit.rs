@@ -14,7 +14,7 @@ use crate::principal::Principal;
 const COMMIT_ATTEMPTS_MAX: u32 = 16;
 
 /// What became of a job that was to be changed.
-pub(crate) enum Amended {
+pub(crate) enum AmendOutcome {
     /// It was changed.
     Written(Versioned<Arc<Job>>),
     /// It was as it should be already.
@@ -52,7 +52,7 @@ impl Coordinator {
         decide: impl Fn(Job) -> Result<Decision, Refusal>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
         match self.try_amend(target, decide).await? {
-            Amended::Written(job) | Amended::Kept(job) => Ok(job),
+            AmendOutcome::Written(job) | AmendOutcome::Kept(job) => Ok(job),
         }
     }
 
@@ -64,7 +64,7 @@ impl Coordinator {
         &self,
         target: impl Into<Target>,
         decide: impl Fn(Job) -> Result<Decision, Refusal>,
-    ) -> Result<Amended, Error> {
+    ) -> Result<AmendOutcome, Error> {
         let Target { id, expected } = target.into();
         let mut current = self.remembered(id);
         let mut is_fresh = false;
@@ -86,7 +86,7 @@ impl Coordinator {
             }
             let job = match self.lifted((*before.value).clone()).and_then(&decide) {
                 Ok(Decision::Write(job)) => job,
-                Ok(Decision::Keep) => return Ok(Amended::Kept(before)),
+                Ok(Decision::Keep) => return Ok(AmendOutcome::Kept(before)),
                 Err(_) if !is_fresh => continue,
                 Err(refusal) => {
                     self.counters.conflict();
@@ -95,7 +95,7 @@ impl Coordinator {
             };
             let unit = job.commit_at(Expected::At(before.revision), None);
             match self.commit_one(unit).await {
-                Ok(written) => return Ok(Amended::Written(written)),
+                Ok(written) => return Ok(AmendOutcome::Written(written)),
                 Err(CommitError::Stale) => {}
                 Err(CommitError::Unknown) => {
                     warn!(job.id = %id, "Outcome of a commit of job {} is unknown, reading again", before.value.label());
@@ -119,7 +119,7 @@ impl Coordinator {
         }
         let jobs: Vec<_> = units.iter().map(|unit| (Arc::new(unit.job.clone()), unit.body.clone())).collect();
         // A caller that gives up half-way leaves a write that memory has not heard of.
-        let unheard = Unheard(self);
+        let unheard = SweepOnDrop(self);
         let results = self.ports.jobs.commit(units).await;
         self.note_space(results.iter());
         let mut outcomes = Vec::with_capacity(jobs.len());
@@ -134,7 +134,7 @@ impl Coordinator {
                 Err(error) => Err(error),
             };
             match (&outcome, body) {
-                (Ok(_), Some(body)) => self.bodies.keep(id, body, self.ports.clock.monotonic()),
+                (Ok(_), Some(body)) => self.manifests.keep(id, body, self.ports.clock.monotonic()),
                 (Err(CommitError::Stale), _) => self.counters.conflict(),
                 _ => {}
             }
@@ -158,13 +158,13 @@ impl Coordinator {
         let moment = self.moment();
         let mut has_work = false;
         let (is_sooner, ended_offers) = {
-            let mut desk = self.desk.lock();
+            let mut desk = self.state.lock();
             let before = desk.timing();
             for job in written {
                 has_work |= desk.absorb(job.clone(), moment);
                 self.progress.settle(&job.value);
                 // A run may have begun or ended with it.
-                self.log_bell.ring(job.value.id());
+                self.log_notifier.ring(job.value.id());
             }
             (desk.timing().is_sooner_than(&before), desk.take_ended_offers())
         };
@@ -204,7 +204,7 @@ impl Coordinator {
     }
 
     fn remembered(&self, id: JobId) -> Option<Versioned<Arc<Job>>> {
-        self.desk.lock().job(id)
+        self.state.lock().job(id)
     }
 
     /// The first write of a job.
@@ -214,15 +214,15 @@ impl Coordinator {
 }
 
 /// Dropped before the end, it has the sweep compare memory with the store.
-struct Unheard<'a>(&'a Coordinator);
+struct SweepOnDrop<'a>(&'a Coordinator);
 
-impl Unheard<'_> {
+impl SweepOnDrop<'_> {
     fn finish(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Unheard<'_> {
+impl Drop for SweepOnDrop<'_> {
     fn drop(&mut self) {
         self.0.mark_suspect();
     }

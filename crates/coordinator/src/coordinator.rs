@@ -9,19 +9,19 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::bodies::Bodies;
-use crate::claim::Lanes;
-use crate::desk::{Desk, Moment};
-use crate::figures::Counters;
+use crate::manifest_cache::ManifestCache;
+use crate::claim::ClaimLocks;
+use crate::fleet_state::{FleetState, StateTime};
+use crate::metrics::Counters;
 use crate::health::StoreHealth;
 use crate::inbox::Inboxes;
-use crate::logs::LogBell;
-use crate::looks::Looks;
+use crate::logs::LogNotifier;
+use crate::poller::PullRequestPoller;
 use crate::modes::Modes;
-use crate::progress::Board;
+use crate::progress::ProgressBoard;
 use crate::quarantine::Quarantine;
 use crate::settings::Settings;
-use crate::tail::Tail;
+use crate::event_stream::EventTail;
 use crate::tokens::TokenBook;
 
 /// Everything outside that a coordinator needs.
@@ -48,23 +48,23 @@ pub struct Coordinator {
     pub(crate) ports: Ports,
     pub(crate) settings: Settings,
     /// What is kept in memory about open work. Never locked across an await.
-    pub(crate) desk: Mutex<Desk>,
+    pub(crate) state: Mutex<FleetState>,
     pub(crate) inboxes: Inboxes,
     pub(crate) tokens: TokenBook,
-    pub(crate) tail: Tail,
-    pub(crate) bodies: Bodies,
-    pub(crate) log_bell: LogBell,
-    pub(crate) progress: Board,
+    pub(crate) tail: EventTail,
+    pub(crate) manifests: ManifestCache,
+    pub(crate) log_notifier: LogNotifier,
+    pub(crate) progress: ProgressBoard,
     pub(crate) counters: Counters,
     pub(crate) health: StoreHealth,
     pub(crate) quarantine: Quarantine,
     /// Who looks at which pull request.
-    pub(crate) looks: Looks,
+    pub(crate) pull_request_poller: PullRequestPoller,
     /// How work reaches factories.
     pub(crate) modes: Modes,
-    pub(crate) claim_lanes: Lanes,
+    pub(crate) claim_locks: ClaimLocks,
     /// Whoever counts free seats and takes them later, alone or beside others who keep what they count.
-    pub(crate) seating: RwLock<()>,
+    pub(crate) seat_allocation: RwLock<()>,
     /// Whether the dispatcher runs: only then is anything offered by itself.
     pub(crate) dispatching: AtomicBool,
     /// Requests whose jobs are on their way into the store.
@@ -76,7 +76,7 @@ pub struct Coordinator {
     /// A deadline came nearer.
     pub(crate) timer: Notify,
     /// The mirror of the store in memory may be wrong: compare it now.
-    pub(crate) suspect: AtomicBool,
+    pub(crate) needs_reconcile: AtomicBool,
     /// Which life of the store this is: read at the start, and nothing changes it while the store is open.
     pub(crate) generation: Generation,
     pub(crate) started_at: Timestamp,
@@ -99,7 +99,7 @@ impl Coordinator {
 
     /// A job by its short id, and by its title while it is open. Takes the desk's lock.
     pub(crate) fn label(&self, id: JobId) -> String {
-        match self.desk.lock().job(id) {
+        match self.state.lock().job(id) {
             Some(job) => job.value.label().to_string(),
             None => id.short().to_string(),
         }
@@ -117,9 +117,9 @@ impl Coordinator {
     }
 
     /// Now, and when a lease that begins or is found now expires.
-    pub(crate) fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> StateTime {
         let lease_expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        Moment { wall: self.now(), steady: self.steady(), lease_expires }
+        StateTime { wall: self.now(), steady: self.steady(), lease_expires }
     }
 
     /// The clock that everything here goes by.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use domain::{DepsMode, FailureReason, Job, JobId, Obstacle, OnDepFailure, Spec, Stage, StageEvent, StageName};
+use domain::{DepsMode, FailureReason, Job, JobId, BlockedOn, OnDepFailure, Spec, Stage, StageEvent, StageName};
 use futures_util::{StreamExt as _, future, stream};
 use tracing::{info, warn};
 
@@ -16,7 +16,7 @@ pub(crate) const AT_ONCE_MAX: usize = 256;
 
 /// Whether jobs that wait for a settled one have to be looked at too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Settled {
+enum DependentsCheck {
     ForWaiters,
     Quietly,
 }
@@ -69,7 +69,7 @@ impl Coordinator {
 
     /// A job has come to rest: whoever waited for it is looked at again. Idempotent; the sweep does the same.
     pub(crate) async fn settle_waiters(&self, id: JobId) {
-        let waiters = self.desk.lock().waiters(id);
+        let waiters = self.state.lock().waiters(id);
         self.settle(waiters).await;
     }
 
@@ -80,7 +80,7 @@ impl Coordinator {
         while !level.is_empty() {
             let settled = stream::iter(level.into_iter().map(|id| self.settle_one(id)));
             let failed: Vec<JobId> = settled.buffer_unordered(AT_ONCE_MAX).filter_map(future::ready).collect().await;
-            let desk = self.desk.lock();
+            let desk = self.state.lock();
             level = failed.into_iter().flat_map(|id| desk.waiters(id)).collect();
         }
     }
@@ -88,8 +88,8 @@ impl Coordinator {
     /// Moves one blocked job on; the job again, if that means that it has failed.
     async fn settle_one(&self, id: JobId) -> Option<JobId> {
         match self.try_settle(id).await {
-            Ok(Settled::ForWaiters) => Some(id),
-            Ok(Settled::Quietly) => None,
+            Ok(DependentsCheck::ForWaiters) => Some(id),
+            Ok(DependentsCheck::Quietly) => None,
             Err(error) => {
                 warn!(job.id = %id, %error, "Could not look at the dependencies of job {}, the sweep will", self.label(id));
                 None
@@ -100,18 +100,18 @@ impl Coordinator {
     /// A job that a claim set aside may be offered again, as far as one of its dependencies goes.
     fn recall(&self, id: JobId) {
         let now = self.steady();
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         if desk.is_set_aside(id) {
             desk.ripen(id, now);
             self.work.notify_one();
         }
     }
 
-    async fn try_settle(&self, id: JobId) -> Result<Settled, Error> {
+    async fn try_settle(&self, id: JobId) -> Result<DependentsCheck, Error> {
         let job = self.look_up(id).await?;
         if !is_blocked(&job.value) {
             self.recall(id);
-            return Ok(Settled::Quietly);
+            return Ok(DependentsCheck::Quietly);
         }
         let deps = self.dependencies(&job.value.submission().deps).await?;
         let event = match verdict(job.value.spec(), &stages(&deps)) {
@@ -132,15 +132,15 @@ impl Coordinator {
             .await?;
         info!(job.id = %id, job.stage = %settled.value.stage().name(), "Dependencies of job {} were weighed", settled.value.label());
         Ok(match settled.value.stage() {
-            Stage::Failed { reason: FailureReason::DepFailed } => Settled::ForWaiters,
-            _ => Settled::Quietly,
+            Stage::Failed { reason: FailureReason::DepFailed } => DependentsCheck::ForWaiters,
+            _ => DependentsCheck::Quietly,
         })
     }
 
     /// Records which failed dependency a blocked job cannot go on without, so that lists, alerts and `wait` show it.
-    async fn note_failed_dependency(&self, job: &Job, failed: Option<JobId>) -> Result<Settled, Error> {
+    async fn note_failed_dependency(&self, job: &Job, failed: Option<JobId>) -> Result<DependentsCheck, Error> {
         if failed == job.failed_dependency() {
-            return Ok(Settled::Quietly);
+            return Ok(DependentsCheck::Quietly);
         }
         let now = self.now();
         let noted = self.amend(job.id(), |job| {
@@ -154,12 +154,12 @@ impl Coordinator {
             let (id, label) = (job.id(), noted.value.label());
             warn!(job.id = %id, "Job {label} is blocked: its dependency {} failed", self.label(dep));
         }
-        Ok(Settled::ForWaiters)
+        Ok(DependentsCheck::ForWaiters)
     }
 }
 
 fn is_blocked(job: &Job) -> bool {
-    matches!(job.stage(), Stage::Blocked { on: Obstacle::Deps })
+    matches!(job.stage(), Stage::Blocked { on: BlockedOn::Deps })
 }
 
 fn stages(deps: &[(JobId, Option<Arc<Job>>)]) -> Vec<(JobId, Option<StageName>)> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use domain::{
-    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Published, Refusal, StageEvent, Versioned,
+    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, PublishOutcome, Refusal, StageEvent, Versioned,
 };
 use fail::fail_point;
 use foldhash::{HashMap, HashMapExt as _};
@@ -43,7 +43,7 @@ impl Coordinator {
     /// compared and set, and only the target of the stamp that stands can accept (row 12).
     pub async fn dispatch_round(&self) -> usize {
         // Claims keep the seats they count; this plan does not, so nobody else takes any until it is written.
-        let seating = if self.desk.lock().has_something_to_push() { Some(self.seating.write().await) } else { None };
+        let seating = if self.state.lock().has_something_to_push() { Some(self.seat_allocation.write().await) } else { None };
         let (mut units, mut offers) = if seating.is_some() { self.plan_round() } else { Default::default() };
         let (errand_units, errand_offers) = self.plan_errands();
         units.extend(errand_units);
@@ -82,7 +82,7 @@ impl Coordinator {
     /// the sweep does.
     fn look_again_soon(&self, id: JobId) {
         let until = self.steady().after(TRY_AGAIN_AFTER);
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         let waits = desk.job(id).is_some_and(|job| job.value.dispatch().is_none() && job.value.lease().is_none());
         if waits {
             desk.put_off(id, until);
@@ -93,7 +93,7 @@ impl Coordinator {
     /// Who gets what, as commits that may lose their race.
     fn plan_round(&self) -> (Vec<Commit>, Vec<JobId>) {
         let now = self.steady();
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         if desk.queue.is_empty() {
             return (Vec::new(), Vec::new());
         }
@@ -117,7 +117,7 @@ impl Coordinator {
     /// Promotions and merges that nobody was asked for yet: short, and they take no seat.
     fn plan_errands(&self) -> (Vec<Commit>, Vec<JobId>) {
         let now = self.steady();
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let (mut units, mut offers) = (Vec::new(), Vec::new());
         let view = desk.view(now, &self.settings.weights, ROUND_MAX);
         let mut planned: HashMap<FactoryId, usize> = HashMap::new();
@@ -165,13 +165,13 @@ impl Coordinator {
         let Some(dispatch) = job.dispatch() else { return };
         let (id, seq, target) = (job.id(), dispatch.seq, &dispatch.target);
         match self.ports.broker.publish(message(job, dispatch)).await {
-            Ok(Published::Accepted) => {
+            Ok(PublishOutcome::Accepted) => {
                 info!(job.id = %id, dispatch.seq = %seq, factory.id = %target, "Dispatched job {} to factory `{target}`", job.label());
             }
-            Ok(Published::Duplicate) if time == Publish::Again => {
+            Ok(PublishOutcome::Duplicate) if time == Publish::Again => {
                 debug!(job.id = %id, dispatch.seq = %seq, "The broker still has dispatch {seq} of job {}", job.label());
             }
-            Ok(Published::Duplicate) => {
+            Ok(PublishOutcome::Duplicate) => {
                 self.counters.duplicate_dispatch(id, self.now());
                 error!(job.id = %id, dispatch.seq = %seq, "The broker calls new dispatch {seq} of job {} a duplicate", job.label());
             }

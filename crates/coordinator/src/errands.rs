@@ -21,13 +21,13 @@ pub(crate) struct Errands {
     /// Where each job's merge waits, so that forgetting it looks at one repository only.
     waits_in: HashMap<JobId, RepoName>,
     /// Errands that a factory was asked for, or is at.
-    out: HashMap<JobId, Out>,
+    out: HashMap<JobId, OpenErrand>,
     merging: HashMap<RepoName, usize>,
     load: HashMap<FactoryId, usize>,
 }
 
 #[derive(Debug)]
-struct Out {
+struct OpenErrand {
     factory: FactoryId,
     merges_into: Option<RepoName>,
 }
@@ -59,7 +59,7 @@ impl Errands {
             *self.merging.entry(repo.clone()).or_default() += 1;
         }
         *self.load.entry(factory.clone()).or_default() += 1;
-        self.out.insert(job.id(), Out { factory, merges_into });
+        self.out.insert(job.id(), OpenErrand { factory, merges_into });
         false
     }
 

@@ -1,14 +1,14 @@
 //! What backs the claim that a run is done: the change, the commits, the engine's own ending [B4].
 
 use domain::{Epoch, JobId, Refusal, RunOutcome};
-use protocol::{CommitLine, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, LeftBranch, RunEvidence};
+use protocol::{CommitLine, DIFF_BYTES_MAX, EvidenceResponse, EvidenceReport, LeftBranch, RunEvidence};
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
-use crate::words::{harmless, short};
+use crate::sanitize::{harmless, short};
 
 /// Commits of one run: more than any agent makes.
 const COMMITS_MAX: usize = 1_000;
@@ -31,8 +31,8 @@ impl Coordinator {
         &self,
         who: &Principal,
         id: JobId,
-        request: &EvidenceWork,
-    ) -> Result<EvidenceKept, Error> {
+        request: &EvidenceReport,
+    ) -> Result<EvidenceResponse, Error> {
         let factory = who.factory()?;
         let job = self.workable(who, id).await?;
         let epoch = request.lease_epoch;
@@ -42,7 +42,7 @@ impl Coordinator {
         }
         let document = serde_json::to_vec(&bounded(request)).map_err(|error| invalid("evidence", error.to_string()))?;
         self.ports.logs.keep_evidence(id, epoch, &document).await?;
-        Ok(EvidenceKept { length: document.len() as u64 })
+        Ok(EvidenceResponse { length: document.len() as u64 })
     }
 
     /// Everything that backs one run of a job.
@@ -70,11 +70,11 @@ impl Coordinator {
     }
 
     /// What a disk that failed has spoilt counts as never shown: the rest of the run can still be read.
-    async fn shown_for(&self, id: JobId, epoch: Epoch) -> Result<EvidenceWork, Error> {
-        let Some(document) = self.ports.logs.evidence(id, epoch).await? else { return Ok(EvidenceWork::default()) };
+    async fn shown_for(&self, id: JobId, epoch: Epoch) -> Result<EvidenceReport, Error> {
+        let Some(document) = self.ports.logs.evidence(id, epoch).await? else { return Ok(EvidenceReport::default()) };
         Ok(serde_json::from_slice(&document).unwrap_or_else(|_| {
             warn!(job.id = %id, lease.epoch = %epoch, "What backs a run of job {} cannot be read", self.label(id));
-            EvidenceWork::default()
+            EvidenceReport::default()
         }))
     }
 }
@@ -87,7 +87,7 @@ fn harmless_branch(left: LeftBranch) -> LeftBranch {
     LeftBranch { name: harmless(&left.name), git_ref: harmless(&left.git_ref), ..left }
 }
 
-fn bounded(request: &EvidenceWork) -> EvidenceWork {
+fn bounded(request: &EvidenceReport) -> EvidenceReport {
     let diff = request.diff.as_deref().map(|diff| &diff[..diff.floor_char_boundary(DIFF_BYTES_MAX)]);
     let is_cut = diff.map(str::len) != request.diff.as_ref().map(String::len);
     let line = |line: &CommitLine| CommitLine { subject: short(&line.subject, SUBJECT_CHARS_MAX), ..line.clone() };
@@ -96,7 +96,7 @@ fn bounded(request: &EvidenceWork) -> EvidenceWork {
         git_ref: short(&left.git_ref, SUBJECT_CHARS_MAX),
         ..left.clone()
     };
-    EvidenceWork {
+    EvidenceReport {
         lease_epoch: request.lease_epoch,
         diff: diff.map(str::to_owned),
         diff_cut: request.diff_cut || is_cut,
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn a_change_that_is_too_large_is_cut_between_two_characters_and_said_to_be() {
-        let large = EvidenceWork { diff: Some("é".repeat(DIFF_BYTES_MAX)), ..EvidenceWork::default() };
-        let small = EvidenceWork { diff: Some("+é\n".to_owned()), ..EvidenceWork::default() };
+        let large = EvidenceReport { diff: Some("é".repeat(DIFF_BYTES_MAX)), ..EvidenceReport::default() };
+        let small = EvidenceReport { diff: Some("+é\n".to_owned()), ..EvidenceReport::default() };
 
         let kept = bounded(&large);
 

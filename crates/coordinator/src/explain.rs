@@ -1,31 +1,31 @@
 //! Why a job is where it is, and where it could go [S4][I9].
 
 use domain::{
-    ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, Obstacle, Position,
+    ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, BlockedOn, Position,
     Revision, Scope, Stage,
 };
-use protocol::{Explained, JobView, JobWait};
-use scheduler::{Answer, Demand, Explanation, FleetView, Presence, Unplaced};
+use protocol::{JobExplanation, JobView, JobWait};
+use scheduler::{ExplainedOutcome, Demand, Explanation, FleetView, Presence, Unplaced};
 
 use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
-use crate::desk::Desk;
+use crate::fleet_state::FleetState;
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::queries::shown;
-use crate::windows::Window;
+use crate::quota_windows::QuotaWindow;
 
 impl Coordinator {
     /// Every factory and why, in words and in figures.
-    pub async fn explain(&self, who: &Principal, id: JobId) -> Result<Explained, Error> {
+    pub async fn explain(&self, who: &Principal, id: JobId) -> Result<JobExplanation, Error> {
         let job = self.visible(who, id).await?;
         let now = self.explanation_for(who, job.value.id(), self.full_forecast(&job.value));
         let then = self.last_dispatch(&job.value).await?;
         let summary = self.summary(&job.value, &now).await?;
         let holder = job.value.seat().map(|lease| &lease.factory);
-        let holder_presence = holder.map(|holder| shown(self.presence(self.desk.lock().pulses.get(holder))));
+        let holder_presence = holder.map(|holder| shown(self.presence(self.state.lock().liveness.get(holder))));
         let view = self.view(who, &job.value, job.revision);
-        Ok(Explained { job: view, summary, now, then, holder_presence })
+        Ok(JobExplanation { job: view, summary, now, then, holder_presence })
     }
 
     /// A job as its caller sees it, with what it waits for.
@@ -36,15 +36,15 @@ impl Coordinator {
     /// What a queued job, or one that is blocked on its dependencies, waits for.
     pub(crate) fn waiting(&self, who: &Principal, job: &Job) -> Option<JobWait> {
         match job.stage() {
-            Stage::Queued { dispatch: None, .. } if self.desk.lock().waiting_since(job.id()).is_some() => {
-                let Answer::Waits { why, unplaceable } = self.forecast(job).answer else { return None };
-                let text = self.reason_text(who, &self.desk.lock(), job.id(), &why);
+            Stage::Queued { dispatch: None, .. } if self.state.lock().waiting_since(job.id()).is_some() => {
+                let ExplainedOutcome::Waits { why, unplaceable } = self.forecast(job).answer else { return None };
+                let text = self.reason_text(who, &self.state.lock(), job.id(), &why);
                 Some(JobWait { code: why.code().to_owned(), text, unplaceable, retry_at: why.retry_at() })
             }
-            Stage::Blocked { on: Obstacle::Deps } if job.failed_dependency().is_none() => {
+            Stage::Blocked { on: BlockedOn::Deps } if job.failed_dependency().is_none() => {
                 // A dependency that is not open any more has ended.
                 let deps = job.submission().deps.iter().copied();
-                let open: Vec<_> = deps.filter(|dep| self.desk.lock().job(*dep).is_some()).collect();
+                let open: Vec<_> = deps.filter(|dep| self.state.lock().job(*dep).is_some()).collect();
                 let text = format!("waits for {}", self.awaited(job, &open));
                 let code = "dependencies".to_owned();
                 (!open.is_empty()).then_some(JobWait { code, text, unplaceable: false, retry_at: None })
@@ -54,11 +54,11 @@ impl Coordinator {
     }
 
     /// Why a job waits, with commands that name the job and, for administrators, the credential.
-    pub(crate) fn reason_text(&self, who: &Principal, desk: &Desk, job: JobId, why: &Unplaced) -> String {
+    pub(crate) fn reason_text(&self, who: &Principal, desk: &FleetState, job: JobId, why: &Unplaced) -> String {
         match why {
             Unplaced::UsageWindow { window } if window.until.is_none() && who.administer().is_ok() => {
-                let mut suspended = desk.windows.all_resting(self.hour());
-                let is_it = |one: &Window| one.engine == window.engine && one.until.is_none();
+                let mut suspended = desk.quota_windows.all_resting(self.hour());
+                let is_it = |one: &QuotaWindow| one.engine == window.engine && one.until.is_none();
                 let credential = suspended.find(|(_, one)| is_it(one)).map(|(credential, _)| credential.as_str());
                 window.text_for(credential)
             }
@@ -70,7 +70,7 @@ impl Coordinator {
     pub(crate) fn forecast(&self, job: &Job) -> Explanation {
         match job.dispatch() {
             Some(offer) => {
-                let engine = self.desk.lock().expected_engine(job.id());
+                let engine = self.state.lock().expected_engine(job.id());
                 Explanation::goes(job.shape(), offer.target.clone(), engine, &self.settings.weights)
             }
             None => self.look_ahead(job, scheduler::forecast),
@@ -84,9 +84,9 @@ impl Coordinator {
 
     /// The explanation of a job with the factories that the caller may see.
     pub(crate) fn explanation_for(&self, who: &Principal, job: JobId, explanation: Explanation) -> Explanation {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let mut shown = explanation;
-        if let Answer::Waits { why, .. } = &shown.answer {
+        if let ExplainedOutcome::Waits { why, .. } = &shown.answer {
             shown.text = self.reason_text(who, &desk, job, why);
         }
         shown.factories.retain(|fit| self.shows_factory(who, &desk, &fit.factory));
@@ -96,7 +96,7 @@ impl Coordinator {
     fn look_ahead(&self, job: &Job, by: fn(&FleetView, Demand) -> Explanation) -> Explanation {
         let now = self.steady();
         let waited = self.now().since(job.updated_at());
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let shape = job.shape();
         let since = desk.waiting_since(job.id()).unwrap_or_else(|| now.before(waited));
         let demand = Demand { shape: &shape, since, avoid: job.avoid() };
@@ -126,7 +126,7 @@ impl Coordinator {
 
     /// The jobs that one waits for, with where they are: what is done and not shipped waits for a person in its turn.
     fn awaited(&self, job: &Job, deps: &[JobId]) -> String {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let words = deps.iter().map(|dep| {
             // Who may see this job may see those of its product.
             let known = desk.job(*dep).filter(|known| known.value.product() == job.product());
@@ -147,7 +147,7 @@ impl Coordinator {
     fn lacks_factory(&self, job: &Job) -> Option<String> {
         let shape = job.shape();
         let is_waiting = matches!(job.errand()?.state, ErrandState::Waiting { .. });
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let view = desk.view(self.steady(), &self.settings.weights, 1);
         if !is_waiting || scheduler::errand(&view, &shape, None).is_some() {
             return None;
@@ -161,25 +161,25 @@ impl Coordinator {
             Stage::Queued { dispatch: Some(offer), .. } => {
                 format!("offered to factory `{}`, which has until {} to accept", offer.target, offer.accept_by)
             }
-            Stage::Queued { not_before: Some(at), .. } if self.desk.lock().waiting_since(job.id()).is_none() => {
+            Stage::Queued { not_before: Some(at), .. } if self.state.lock().waiting_since(job.id()).is_none() => {
                 let message = job.message().unwrap_or("the last attempt failed");
                 format!("waits until {at} before attempt {}: {message}", job.attempts() + 1)
             }
             Stage::Queued { .. } => match (self.modes.now().value.mode_of(job.product()), &now.answer) {
-                (Mode::Push, _) | (_, Answer::Waits { .. }) => now.text.clone(),
-                (mode, Answer::Goes { factory, .. }) => {
+                (Mode::Push, _) | (_, ExplainedOutcome::Waits { .. }) => now.text.clone(),
+                (mode, ExplainedOutcome::Goes { factory, .. }) => {
                     format!("waits to be asked for in mode `{mode}`: `{factory}` suits it best")
                 }
             },
-            Stage::Blocked { on: Obstacle::Question(question) } => {
+            Stage::Blocked { on: BlockedOn::Question(question) } => {
                 format!("waits for an answer: {question} (give it with `giga requeue {} -m \"…\"`)", job.id().short())
             }
-            Stage::Blocked { on: Obstacle::Deps } if let Some(dep) = job.failed_dependency() => {
+            Stage::Blocked { on: BlockedOn::Deps } if let Some(dep) = job.failed_dependency() => {
                 let failed = self.failed_dependency_text(job, dep).await;
                 let (dep, id) = (dep.short(), job.id().short());
                 format!("{failed}: requeue it with `giga requeue {dep}`, or cancel this job with `giga cancel {id}`")
             }
-            Stage::Blocked { on: Obstacle::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
+            Stage::Blocked { on: BlockedOn::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
                 DepsVerdict::Unmet(deps) => format!("waits for {}", self.awaited(job, &deps)),
                 DepsVerdict::Met => "its dependencies are met, it is about to be queued".to_owned(),
                 DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
@@ -221,7 +221,7 @@ impl Coordinator {
 
     /// What is wrong with the connection to a job's holder; empty when nothing is.
     fn connection_of(&self, factory: &FactoryId) -> String {
-        let pulse = self.desk.lock().pulses.get(factory).cloned();
+        let pulse = self.state.lock().liveness.get(factory).cloned();
         let since = pulse.as_ref().and_then(|pulse| pulse.disconnected_since);
         match (self.presence(pulse.as_ref()), since) {
             (Presence::Disconnected, Some(since)) => {

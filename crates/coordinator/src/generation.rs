@@ -2,7 +2,7 @@
 //! (row 28).
 
 use domain::{
-    Bookmark, Collection, Commit, CommitError, Expected, FleetStore, Generation, Job, Lineage, Position, Refusal,
+    EventCursor, Collection, Commit, CommitError, Expected, FleetStore, Generation, Job, StoreGeneration, Position, Refusal,
     StageEvent, StoreError, Timestamp, Versioned,
 };
 use fail::fail_point;
@@ -22,13 +22,13 @@ impl Coordinator {
     }
 
     /// A place in this store's log, as clients are told it.
-    pub fn bookmark(&self, position: Position) -> Bookmark {
-        Bookmark { generation: self.generation, position }
+    pub fn bookmark(&self, position: Position) -> EventCursor {
+        EventCursor { generation: self.generation, position }
     }
 
     /// The place that a client means. One in the log of another generation is none here: what it stood behind there may
     /// never have happened.
-    pub fn position(&self, mark: Bookmark) -> Result<Position, Error> {
+    pub fn position(&self, mark: EventCursor) -> Result<Position, Error> {
         if mark.generation == self.generation { Ok(mark.position) } else { Err(StoreError::BadCursor.into()) }
     }
 
@@ -42,7 +42,7 @@ impl Coordinator {
 
     /// Lifts every open job at the start, so that old holders are fenced before anybody is heard. Jobs that have ended
     /// are lifted when somebody changes them.
-    pub(crate) async fn lift_open(&self, lineage: &Lineage) {
+    pub(crate) async fn lift_open(&self, lineage: &StoreGeneration) {
         let lifted = self.lift_the_rest().await;
         if lifted > 0 {
             let (generation, as_of) =
@@ -58,7 +58,7 @@ impl Coordinator {
     /// Lifts open jobs that are still of an older generation; answers how many. Idempotent: the sweep does the same.
     pub(crate) async fn lift_the_rest(&self) -> usize {
         let older: Vec<_> = {
-            let desk = self.desk.lock();
+            let desk = self.state.lock();
             desk.jobs().filter(|job| job.value.generation() < self.generation).cloned().collect()
         };
         let mut lifted = 0;
@@ -88,8 +88,8 @@ impl Coordinator {
 }
 
 /// What the store knows about its own past.
-pub(crate) async fn lineage(store: &dyn FleetStore, now: Timestamp) -> Result<Lineage, Error> {
-    let Some(document) = store.document(Collection::Meta, Lineage::KEY).await? else { return Ok(Lineage::default()) };
+pub(crate) async fn lineage(store: &dyn FleetStore, now: Timestamp) -> Result<StoreGeneration, Error> {
+    let Some(document) = store.document(Collection::Meta, StoreGeneration::KEY).await? else { return Ok(StoreGeneration::default()) };
     match serde_json::from_value(document.value.clone()) {
         Ok(lineage) => Ok(lineage),
         Err(error) => {
@@ -105,13 +105,13 @@ async fn begin_generation(
     store: &dyn FleetStore,
     unreadable: Versioned<Value>,
     now: Timestamp,
-) -> Result<Lineage, Error> {
+) -> Result<StoreGeneration, Error> {
     let generation = Generation::restored(Generation::default(), None, now);
-    let lineage = Lineage { generation, restored_at: Some(now), as_of: None };
+    let lineage = StoreGeneration { generation, restored_at: Some(now), as_of: None };
     let kept = store.document(Collection::Meta, UNREADABLE_KEY).await?;
     let expected = kept.map_or(Expected::Absent, |kept| Expected::At(kept.revision));
     put(store, UNREADABLE_KEY, expected, unreadable.value).await?;
-    put(store, Lineage::KEY, Expected::At(unreadable.revision), json!(lineage)).await?;
+    put(store, StoreGeneration::KEY, Expected::At(unreadable.revision), json!(lineage)).await?;
     Ok(lineage)
 }
 

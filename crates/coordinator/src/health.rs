@@ -28,7 +28,7 @@ const PROBE_KEY: &str = "space";
 /// What is wrong with the store as a whole.
 #[derive(Default)]
 pub(crate) struct StoreHealth {
-    damage: Mutex<Option<Trouble>>,
+    damage: Mutex<Option<HealthProblem>>,
     full_since: Mutex<Option<Timestamp>>,
     became_full: Notify,
     disk: OnceLock<Disk>,
@@ -44,7 +44,7 @@ pub struct Disk {
 
 /// One thing that is wrong, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Trouble {
+struct HealthProblem {
     since: Timestamp,
     message: String,
 }
@@ -71,7 +71,7 @@ impl Coordinator {
         let message = format!(
             "the store is damaged ({why}): stop the coordinator, keep a copy of the database, then `giga restore FILE`"
         );
-        *self.health.damage.lock() = Some(Trouble { since: self.now(), message });
+        *self.health.damage.lock() = Some(HealthProblem { since: self.now(), message });
     }
 
     /// Why the coordinator should get no work although it answers; `None` when it is ready. Nothing is asked of the store.

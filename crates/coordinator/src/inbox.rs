@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::{
-    Broker, BrokerError, Delivery, FactoryId, Flags, InstanceId, MessageId, ProductId, Subscription, Versioned,
+    Broker, BrokerError, Delivery, FactoryId, DispatchModes, InstanceId, MessageId, ProductId, Subscription, Versioned,
 };
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -23,11 +23,11 @@ const DIRECTIVES_MAX: usize = 256;
 /// The inboxes that are open.
 #[derive(Default)]
 pub(crate) struct Inboxes {
-    open: Mutex<HashMap<FactoryId, Arc<Desk>>>,
+    open: Mutex<HashMap<FactoryId, Arc<InboxSlot>>>,
 }
 
 /// One open inbox, seen from inside the coordinator.
-struct Desk {
+struct InboxSlot {
     instance: InstanceId,
     subscription: Arc<dyn Subscription>,
     directives: mpsc::Sender<Directive>,
@@ -42,15 +42,15 @@ struct Desk {
 /// One open inbox, seen from the stream that feeds it to the factory.
 pub struct Inbox {
     factory: FactoryId,
-    desk: Arc<Desk>,
+    desk: Arc<InboxSlot>,
     directives: mpsc::Receiver<Directive>,
     credit: usize,
     greeted: bool,
-    modes: watch::Receiver<Versioned<Flags>>,
+    modes: watch::Receiver<Versioned<DispatchModes>>,
     /// The products that the factory may work for; all when empty.
     products: BTreeSet<ProductId>,
     /// What the factory was told last about how work reaches it.
-    told: Flags,
+    told: DispatchModes,
     coordinator: Arc<Coordinator>,
 }
 
@@ -75,7 +75,7 @@ impl Coordinator {
         }
         let subscription = self.ports.broker.subscribe(factory).await?;
         let (directives, receiver) = mpsc::channel(DIRECTIVES_MAX);
-        let desk = Arc::new(Desk {
+        let desk = Arc::new(InboxSlot {
             instance,
             subscription,
             directives,
@@ -98,13 +98,13 @@ impl Coordinator {
             greeted: false,
             modes: self.modes.follow(),
             products: who.products(),
-            told: Flags::default(),
+            told: DispatchModes::default(),
             coordinator: Arc::clone(self),
         })
     }
 }
 
-impl Desk {
+impl InboxSlot {
     /// Completes what has ended at the broker, so that it is not delivered again.
     async fn complete_ended(&self, factory: &FactoryId) {
         let ended = std::mem::take(&mut *self.ended.lock());
@@ -208,7 +208,7 @@ impl Inbox {
     }
 
     /// How work reaches the factory from now on. Switches that nobody saw in between leave no trace.
-    fn modes_now(&mut self) -> Flags {
+    fn modes_now(&mut self) -> DispatchModes {
         self.modes.borrow_and_update().value.limited_to(&self.products)
     }
 
@@ -217,7 +217,7 @@ impl Inbox {
         let message = delivery.message.clone();
         // Under one lock with the look at the offer, so that one that ends now is found by `settle`.
         let mut unanswered = self.desk.unanswered.lock();
-        if !self.coordinator.desk.lock().is_offered(message.id()) {
+        if !self.coordinator.state.lock().is_offered(message.id()) {
             self.desk.ended.lock().push(delivery);
             return None;
         }

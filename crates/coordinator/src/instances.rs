@@ -16,18 +16,18 @@ const FORMER_MAX: usize = 16;
 /// The processes of all factories: the current one of each, and those before it.
 #[derive(Debug, Default)]
 pub(crate) struct Instances {
-    by_factory: HashMap<FactoryId, Processes>,
+    by_factory: HashMap<FactoryId, FactoryProcesses>,
     owners: HashMap<InstanceId, FactoryId>,
 }
 
 #[derive(Debug)]
-struct Processes {
+struct FactoryProcesses {
     current: InstanceId,
     /// The latest last.
     former: VecDeque<InstanceId>,
 }
 
-impl Processes {
+impl FactoryProcesses {
     fn all(&self) -> impl Iterator<Item = InstanceId> {
         self.former.iter().copied().chain([self.current])
     }
@@ -63,7 +63,7 @@ impl Instances {
     /// The processes of a factory, as they are stored.
     pub(crate) fn set(&mut self, factory: &FactoryId, current: InstanceId, former: VecDeque<InstanceId>) {
         self.remove(factory);
-        let processes = Processes { current, former };
+        let processes = FactoryProcesses { current, former };
         for instance in processes.all() {
             // Of two that registered one id at the same moment the first keeps it.
             self.owners.entry(instance).or_insert_with(|| factory.clone());
@@ -85,7 +85,7 @@ impl Instances {
 impl Coordinator {
     /// The process that a request names, unless it is another factory's.
     pub(crate) fn process(&self, factory: &FactoryId, instance: InstanceId) -> Result<Process, Error> {
-        if self.desk.lock().instances.is_foreign(factory, instance) {
+        if self.state.lock().instances.is_foreign(factory, instance) {
             return Err(Error::ForeignInstance);
         }
         Ok(Process { factory: factory.clone(), instance })

@@ -12,7 +12,7 @@ const MISSED_MAX: u8 = 2;
 /// The leases that are out.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    by_job: HashMap<JobId, Entry>,
+    by_job: HashMap<JobId, HeldLease>,
     by_process: HashMap<Process, BTreeSet<JobId>>,
     /// Grants that are being written, with how many ask for each.
     reserved: HashMap<Process, BTreeMap<JobId, usize>>,
@@ -40,7 +40,7 @@ pub(crate) enum Renewal {
 
 /// One lease that is out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct HeldLease {
     pub(crate) process: Process,
     pub(crate) epoch: Epoch,
     pub(crate) expires: Duration,
@@ -56,7 +56,7 @@ impl Leases {
         if is_newer {
             self.end(job);
             self.by_process.entry(process.clone()).or_default().insert(job);
-            self.by_job.insert(job, Entry { process, epoch, expires, missed: 0, doomed: false });
+            self.by_job.insert(job, HeldLease { process, epoch, expires, missed: 0, doomed: false });
         }
     }
 
@@ -124,7 +124,7 @@ impl Leases {
     /// The leases of a factory's other processes.
     pub(crate) fn of_others(&self, current: &Process) -> Vec<(JobId, Epoch)> {
         let is_other =
-            |entry: &Entry| entry.process.factory == current.factory && entry.process.instance != current.instance;
+            |entry: &HeldLease| entry.process.factory == current.factory && entry.process.instance != current.instance;
         self.by_job.iter().filter(|(_, entry)| is_other(entry)).map(|(job, entry)| (*job, entry.epoch)).collect()
     }
 
@@ -135,7 +135,7 @@ impl Leases {
 
     /// The leases of a factory.
     pub(crate) fn of_factory(&self, factory: &FactoryId) -> Vec<(JobId, Epoch)> {
-        let is_its = |entry: &Entry| entry.process.factory == *factory;
+        let is_its = |entry: &HeldLease| entry.process.factory == *factory;
         self.by_job.iter().filter(|(_, entry)| is_its(entry)).map(|(job, entry)| (*job, entry.epoch)).collect()
     }
 

@@ -20,11 +20,11 @@ const READ_MAX: u32 = 256 * 1024;
 
 /// Rings when a job's log grows or its run ends.
 #[derive(Default)]
-pub(crate) struct LogBell {
+pub(crate) struct LogNotifier {
     listeners: Mutex<HashMap<JobId, Arc<Notify>>>,
 }
 
-impl LogBell {
+impl LogNotifier {
     fn listen(&self, job: JobId) -> Arc<Notify> {
         Arc::clone(self.listeners.lock().entry(job).or_default())
     }
@@ -49,7 +49,7 @@ impl LogBell {
 }
 
 /// A reader of one job's log.
-pub struct LogFollower {
+pub struct LogReader {
     coordinator: Arc<Coordinator>,
     job: JobId,
     epoch: Epoch,
@@ -84,7 +84,7 @@ impl Coordinator {
             return Err(Refusal::StaleEpoch { shown: epoch, held: job.value.epoch() }.into());
         }
         let length = self.ports.logs.append(id, epoch, offset, chunk).await?;
-        self.log_bell.ring(id);
+        self.log_notifier.ring(id);
         Ok(length)
     }
 
@@ -96,7 +96,7 @@ impl Coordinator {
         epoch: Option<Epoch>,
         offset: u64,
         follow: bool,
-    ) -> Result<LogFollower, Error> {
+    ) -> Result<LogReader, Error> {
         let job = self.visible(who, id).await?;
         let epoch = match epoch {
             Some(epoch) => epoch,
@@ -106,11 +106,11 @@ impl Coordinator {
             },
         };
         let until = if follow { Until::RunEnds } else { Until::Now };
-        Ok(LogFollower { coordinator: Arc::clone(self), job: id, epoch, offset, until })
+        Ok(LogReader { coordinator: Arc::clone(self), job: id, epoch, offset, until })
     }
 }
 
-impl LogFollower {
+impl LogReader {
     /// The run that is read.
     pub fn epoch(&self) -> Epoch {
         self.epoch
@@ -119,7 +119,7 @@ impl LogFollower {
     /// The next bytes; `None` at the end: now, or when the run has ended.
     pub async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
-            let bell = self.coordinator.log_bell.listen(self.job);
+            let bell = self.coordinator.log_notifier.listen(self.job);
             let rung = bell.notified();
             tokio::pin!(rung);
             rung.as_mut().enable();
@@ -151,9 +151,9 @@ impl LogFollower {
     }
 }
 
-impl Drop for LogFollower {
+impl Drop for LogReader {
     fn drop(&mut self) {
-        self.coordinator.log_bell.leave(self.job);
+        self.coordinator.log_notifier.leave(self.job);
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_last_listener_takes_the_bell_away() {
-        let bells = LogBell::default();
+        let bells = LogNotifier::default();
         let job = JobId::from_bytes([1; 16]);
         let (first, second) = (bells.listen(job), bells.listen(job));
 

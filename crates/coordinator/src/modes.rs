@@ -3,12 +3,12 @@
 //! A mode belongs to a dispatch: what was offered ends as an offer, whatever the mode is by then. Only who begins the next
 //! one changes, so switching back and forth leaves everything that is under way alone [I13].
 
-use domain::{Collection, Expected, Flags, Grant, Revision, Versioned};
+use domain::{Collection, Expected, DispatchModes, TokenScope, Revision, Versioned};
 use tokio::sync::watch;
 use tracing::info;
 
 use crate::coordinator::Coordinator;
-use crate::documents::{Put, somebody_was_faster};
+use crate::cas_documents::{PutOutcome, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
 
@@ -17,31 +17,31 @@ const KEY: &str = "modes";
 
 /// The flags in force, for everybody who has to follow them.
 pub(crate) struct Modes {
-    now: watch::Sender<Versioned<Flags>>,
+    now: watch::Sender<Versioned<DispatchModes>>,
 }
 
 impl Default for Modes {
     fn default() -> Self {
-        Self { now: watch::Sender::new(Versioned { value: Flags::default(), revision: Revision(0) }) }
+        Self { now: watch::Sender::new(Versioned { value: DispatchModes::default(), revision: Revision(0) }) }
     }
 }
 
 impl Modes {
     /// The flags in force.
-    pub(crate) fn now(&self) -> Versioned<Flags> {
+    pub(crate) fn now(&self) -> Versioned<DispatchModes> {
         self.now.borrow().clone()
     }
 
     /// Follows the flags; what changes in between is seen as one change.
-    pub(crate) fn follow(&self) -> watch::Receiver<Versioned<Flags>> {
+    pub(crate) fn follow(&self) -> watch::Receiver<Versioned<DispatchModes>> {
         self.now.subscribe()
     }
 }
 
 impl Coordinator {
     /// The modes in force, as far as the caller's products go.
-    pub fn flags(&self, who: &Principal) -> Result<Versioned<Flags>, Error> {
-        if !matches!(who.grant, Grant::Admin | Grant::Operator { .. }) {
+    pub fn flags(&self, who: &Principal) -> Result<Versioned<DispatchModes>, Error> {
+        if !matches!(who.grant, TokenScope::Admin | TokenScope::Operator { .. }) {
             return Err(Error::Forbidden("an operator or admin token is needed".to_owned()));
         }
         let Versioned { value, revision } = self.modes.now();
@@ -52,9 +52,9 @@ impl Coordinator {
     pub async fn put_flags(
         &self,
         who: &Principal,
-        flags: Flags,
+        flags: DispatchModes,
         expected: Option<Revision>,
-    ) -> Result<Versioned<Flags>, Error> {
+    ) -> Result<Versioned<DispatchModes>, Error> {
         who.administer()?;
         self.check_flags(&flags)?;
         let known = self.modes.now();
@@ -66,13 +66,13 @@ impl Coordinator {
         }
         let over = if known.revision == Revision(0) { Expected::Absent } else { Expected::At(known.revision) };
         match self.put_document(Collection::Flags, KEY, over, Some(&flags)).await? {
-            Put::Written(revision) => {
+            PutOutcome::Written(revision) => {
                 let written = Versioned { value: flags, revision };
                 self.know_flags(written.clone());
                 info!(by = %who.name, flags = ?written.value, "`{}` switched the mode", who.name);
                 Ok(written)
             }
-            Put::Lost(found) => {
+            PutOutcome::Lost(found) => {
                 if let Some(found) = found {
                     self.know_flags(found);
                 }
@@ -83,25 +83,25 @@ impl Coordinator {
 
     /// Reads the modes at the start.
     pub(crate) async fn load_flags(&self) -> Result<(), Error> {
-        for (key, flags) in self.documents::<Flags>(Collection::Flags).await? {
+        for (key, flags) in self.documents::<DispatchModes>(Collection::Flags).await? {
             if key == KEY {
                 self.know_flags(flags);
             }
         }
         // Unreadable modes count as the defaults until an administrator sets them.
         for (_, revision) in self.quarantine.of(Collection::Flags).into_iter().filter(|(key, _)| key == KEY) {
-            self.know_flags(Versioned { value: Flags::default(), revision });
+            self.know_flags(Versioned { value: DispatchModes::default(), revision });
         }
         Ok(())
     }
 
     /// Takes the modes into memory and tells everybody. Older news than what is known changes nothing.
-    fn know_flags(&self, flags: Versioned<Flags>) {
+    fn know_flags(&self, flags: Versioned<DispatchModes>) {
         let is_news = {
-            let mut desk = self.desk.lock();
+            let mut desk = self.state.lock();
             let is_news = flags.revision > self.modes.now.borrow().revision;
             if is_news {
-                desk.flags = flags.value.clone();
+                desk.modes = flags.value.clone();
                 self.modes.now.send_replace(flags);
             }
             is_news
@@ -112,11 +112,11 @@ impl Coordinator {
         }
     }
 
-    fn check_flags(&self, flags: &Flags) -> Result<(), Error> {
+    fn check_flags(&self, flags: &DispatchModes) -> Result<(), Error> {
         if let Some(mode) = flags.modes().into_iter().find(|mode| !mode.is_available()) {
             return Err(Error::ModeNotAvailable(mode));
         }
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         match flags.products.keys().find(|product| !desk.products.contains_key(product)) {
             Some(given) => {
                 Err(Error::UnknownProduct { given: given.clone(), known: desk.products.keys().cloned().collect() })

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use domain::{FactoryId, JobId, Refusal, Stage, Timestamp, Unaccepted};
+use domain::{FactoryId, JobId, Refusal, Stage, Timestamp, OfferEnd};
 use foldhash::HashMap;
-use protocol::{Decline, DeclineReason, StageAnswer};
+use protocol::{DeclineRequest, DeclineReason, StageResponse};
 use scheduler::OfferPause;
 use tracing::{info, warn};
 
 use crate::coordinator::Coordinator;
-use crate::desk::Desk;
+use crate::fleet_state::FleetState;
 use crate::error::Error;
 use crate::principal::Principal;
-use crate::words::cut;
+use crate::sanitize::cut;
 
 /// The pause after the second missed offer in a row; each further one is twice as long. One alone is no sign: a broker
 /// may lose a message [I4].
@@ -51,7 +51,7 @@ pub(crate) struct Streak {
 
 /// How a factory missed an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missed {
+enum MissedOffer {
     /// It did not answer. Offers that were out together expire together, and count once.
     Unanswered,
     /// It declined because something is broken.
@@ -62,27 +62,27 @@ enum Missed {
 
 impl OfferAnswers {
     /// One more offer that a factory did not accept; the streak that it belongs to.
-    fn missed(&mut self, factory: &FactoryId, how: Missed, problem: String, now: Timestamp, at: Duration) -> Streak {
+    fn missed(&mut self, factory: &FactoryId, how: MissedOffer, problem: String, now: Timestamp, at: Duration) -> Streak {
         let fresh =
             || Streak { count: 0, passing: 0, since: now, problem: String::new(), counted_at: at, paused_until: None };
         let streak = self.by_factory.entry(factory.clone()).or_insert_with(fresh);
         streak.problem = problem;
         let is_counted = match how {
-            Missed::Unanswered => streak.count == 0 || at >= streak.counted_at + PAUSE_FIRST,
-            Missed::Fault => true,
-            Missed::Passing => false,
+            MissedOffer::Unanswered => streak.count == 0 || at >= streak.counted_at + PAUSE_FIRST,
+            MissedOffer::Fault => true,
+            MissedOffer::Passing => false,
         };
         if is_counted {
             streak.count += 1;
             streak.counted_at = at;
         }
         // Offers that were out together are declined together, and count once.
-        if how == Missed::Passing && streak.paused_until.is_none_or(|until| until <= at) {
+        if how == MissedOffer::Passing && streak.paused_until.is_none_or(|until| until <= at) {
             streak.passing = streak.passing.saturating_add(1);
         }
         let pause = match how {
-            Missed::Passing => pause_after(streak.passing.saturating_add(1)),
-            Missed::Unanswered | Missed::Fault => pause_after(streak.count),
+            MissedOffer::Passing => pause_after(streak.passing.saturating_add(1)),
+            MissedOffer::Unanswered | MissedOffer::Fault => pause_after(streak.count),
         };
         let until = (!pause.is_zero()).then(|| at + pause);
         streak.paused_until = streak.paused_until.max(until);
@@ -132,7 +132,7 @@ fn pause_after(missed: u32) -> Duration {
 
 impl Coordinator {
     /// A factory declines an offer: the job is offered elsewhere, and no attempt is counted.
-    pub async fn decline(&self, who: &Principal, request: &Decline) -> Result<StageAnswer, Error> {
+    pub async fn decline(&self, who: &Principal, request: &DeclineRequest) -> Result<StageResponse, Error> {
         let factory = who.factory()?.clone();
         let job = self.workable(who, request.job_id).await?;
         self.process(&factory, request.instance)?;
@@ -153,13 +153,13 @@ impl Coordinator {
         self.note_decline(&factory, request.reason, &reason);
         self.end_offer(request, &job.value, reason).await?;
         let job = self.look_up(request.job_id).await?;
-        Ok(StageAnswer { stage: job.value.stage().name(), lease_epoch: job.value.epoch() })
+        Ok(StageResponse { stage: job.value.stage().name(), lease_epoch: job.value.epoch() })
     }
 
-    async fn end_offer(&self, request: &Decline, job: &domain::Job, reason: String) -> Result<(), Error> {
+    async fn end_offer(&self, request: &DeclineRequest, job: &domain::Job, reason: String) -> Result<(), Error> {
         match job.stage() {
             Stage::Queued { .. } => {
-                self.take_back(request.job_id, request.dispatch_seq, Unaccepted::Declined(reason)).await
+                self.take_back(request.job_id, request.dispatch_seq, OfferEnd::Declined(reason)).await
             }
             _ => self.take_errand_back(request.job_id, request.dispatch_seq, format!("declined: it {reason}")).await,
         }
@@ -167,15 +167,15 @@ impl Coordinator {
 
     fn note_decline(&self, factory: &FactoryId, reason: DeclineReason, problem: &str) {
         let (how, problem) = match reason {
-            DeclineReason::Fault => (Missed::Fault, format!("declines offers: it {problem}")),
-            DeclineReason::Busy | DeclineReason::Stopping => (Missed::Passing, problem.to_owned()),
+            DeclineReason::Fault => (MissedOffer::Fault, format!("declines offers: it {problem}")),
+            DeclineReason::Busy | DeclineReason::Stopping => (MissedOffer::Passing, problem.to_owned()),
         };
         self.note_missed_offer(factory, how, problem);
     }
 
     /// A connected factory left an offer unanswered. After several its stream is closed, so that it opens a new one.
     pub(crate) fn note_unanswered(&self, factory: &FactoryId, job: JobId) {
-        let streak = self.note_missed_offer(factory, Missed::Unanswered, "leaves offers unanswered".to_owned());
+        let streak = self.note_missed_offer(factory, MissedOffer::Unanswered, "leaves offers unanswered".to_owned());
         warn!(job.id = %job, factory.id = %factory, "Factory `{factory}` is connected and did not answer the offer of job {}", self.label(job));
         if streak.count.is_multiple_of(RESET_EVERY) {
             warn!(factory.id = %factory, "Closing the inbox of factory `{factory}`: it left {} offers unanswered", streak.count);
@@ -183,9 +183,9 @@ impl Coordinator {
         }
     }
 
-    fn note_missed_offer(&self, factory: &FactoryId, how: Missed, problem: String) -> Streak {
+    fn note_missed_offer(&self, factory: &FactoryId, how: MissedOffer, problem: String) -> Streak {
         let streak = {
-            let mut desk = self.desk.lock();
+            let mut desk = self.state.lock();
             let streak = desk.offer_answers.missed(factory, how, problem, self.now(), self.ports.clock.monotonic());
             self.show_to_scheduler(&mut desk, factory);
             streak
@@ -196,7 +196,7 @@ impl Coordinator {
 
     /// The factory accepted an offer: it answers.
     pub(crate) fn note_accepted(&self, factory: &FactoryId) {
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         if desk.offer_answers.forget(factory) {
             self.show_to_scheduler(&mut desk, factory);
         }
@@ -204,7 +204,7 @@ impl Coordinator {
 
     /// Offers work again to factories whose pause is over.
     pub(crate) fn resume_offers(&self) {
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         let resumed = desk.offer_answers.resumed(self.ports.clock.monotonic());
         for factory in &resumed {
             self.show_to_scheduler(&mut desk, factory);
@@ -215,7 +215,7 @@ impl Coordinator {
     }
 
     /// How long until a factory may be offered work again.
-    pub(crate) fn until_offers_resume(&self, desk: &Desk) -> Option<Duration> {
+    pub(crate) fn until_offers_resume(&self, desk: &FleetState) -> Option<Duration> {
         let next = desk.offer_answers.next_resume()?;
         Some(next.saturating_sub(self.ports.clock.monotonic()))
     }
@@ -225,7 +225,7 @@ impl Coordinator {
 mod tests {
     use super::*;
 
-    fn missed(answers: &mut OfferAnswers, how: Missed, at: Duration) -> Streak {
+    fn missed(answers: &mut OfferAnswers, how: MissedOffer, at: Duration) -> Streak {
         answers.missed(&mac(), how, "leaves offers unanswered".to_owned(), Timestamp::default(), at)
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..8 {
             at += Duration::from_secs(15);
-            let until = missed(&mut answers, Missed::Unanswered, at).paused_until;
+            let until = missed(&mut answers, MissedOffer::Unanswered, at).paused_until;
             pauses.push(until.map(|until| (until - at).as_secs()));
             at = until.unwrap_or(at);
             answers.resumed(at);
@@ -256,9 +256,9 @@ mod tests {
         let mut counts =
             |how| -> Vec<u32> { (0..3).map(|_| missed(&mut answers, how, Duration::ZERO).count).collect() };
 
-        assert_eq!(counts(Missed::Unanswered), [1, 1, 1]);
-        assert_eq!(counts(Missed::Passing), [1, 1, 1]);
-        assert_eq!(counts(Missed::Fault), [2, 3, 4]);
+        assert_eq!(counts(MissedOffer::Unanswered), [1, 1, 1]);
+        assert_eq!(counts(MissedOffer::Passing), [1, 1, 1]);
+        assert_eq!(counts(MissedOffer::Fault), [2, 3, 4]);
     }
 
     #[test]
@@ -267,8 +267,8 @@ mod tests {
         let mut at = Duration::ZERO;
         let mut pauses = Vec::new();
         for _ in 0..7 {
-            missed(&mut answers, Missed::Passing, at);
-            let until = missed(&mut answers, Missed::Passing, at).paused_until.unwrap();
+            missed(&mut answers, MissedOffer::Passing, at);
+            let until = missed(&mut answers, MissedOffer::Passing, at).paused_until.unwrap();
             pauses.push((until - at).as_secs());
             at = until;
             answers.resumed(at);
@@ -277,13 +277,13 @@ mod tests {
         assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
         assert_eq!(answers.alarming().count(), 0, "busy is no fault");
         answers.forget(&mac());
-        assert_eq!(missed(&mut answers, Missed::Passing, at).paused_until, Some(at + PAUSE_FIRST));
+        assert_eq!(missed(&mut answers, MissedOffer::Passing, at).paused_until, Some(at + PAUSE_FIRST));
     }
 
     #[test]
     fn an_accepted_offer_ends_the_streak() {
         let mut answers = OfferAnswers::default();
-        missed(&mut answers, Missed::Passing, Duration::ZERO);
+        missed(&mut answers, MissedOffer::Passing, Duration::ZERO);
         assert_eq!(answers.next_resume(), Some(PAUSE_FIRST));
 
         assert!(answers.forget(&mac()));

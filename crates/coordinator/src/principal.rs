@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Actor, Capability, FactoryId, Grant, ProductId, Token, TokenId};
+use domain::{Actor, Capability, FactoryId, TokenScope, ProductId, Token, TokenId};
 
 use crate::error::Error;
 
@@ -14,7 +14,7 @@ pub struct Principal {
     /// Its name: recorded as the author of what it does.
     pub name: String,
     /// What it allows.
-    pub grant: Grant,
+    pub grant: TokenScope,
 }
 
 impl Principal {
@@ -25,8 +25,8 @@ impl Principal {
     /// How events name them.
     pub(crate) fn actor(&self) -> Actor {
         match &self.grant {
-            Grant::Factory { factory, .. } => Actor::Factory(factory.clone()),
-            Grant::Admin | Grant::Operator { .. } | Grant::Viewer { .. } | Grant::Join { .. } => {
+            TokenScope::Factory { factory, .. } => Actor::Factory(factory.clone()),
+            TokenScope::Admin | TokenScope::Operator { .. } | TokenScope::Viewer { .. } | TokenScope::Join { .. } => {
                 Actor::Person(self.name.clone())
             }
         }
@@ -35,7 +35,7 @@ impl Principal {
     /// May run the fleet: tokens, products, factories.
     pub fn administer(&self) -> Result<(), Error> {
         match self.grant {
-            Grant::Admin => Ok(()),
+            TokenScope::Admin => Ok(()),
             _ => Err(forbidden("an admin token is needed")),
         }
     }
@@ -43,9 +43,9 @@ impl Principal {
     /// May submit and steer jobs of a product.
     pub fn steer(&self, product: &ProductId) -> Result<(), Error> {
         match &self.grant {
-            Grant::Admin => Ok(()),
-            Grant::Operator { products } if covers(products, product) => Ok(()),
-            Grant::Operator { .. } => Err(forbidden(&format!("it does not cover product `{product}`"))),
+            TokenScope::Admin => Ok(()),
+            TokenScope::Operator { products } if covers(products, product) => Ok(()),
+            TokenScope::Operator { .. } => Err(forbidden(&format!("it does not cover product `{product}`"))),
             _ => Err(forbidden("an operator or admin token is needed")),
         }
     }
@@ -53,18 +53,18 @@ impl Principal {
     /// May look at jobs of a product.
     pub fn sees(&self, product: &ProductId) -> bool {
         match &self.grant {
-            Grant::Admin => true,
-            Grant::Operator { products } | Grant::Viewer { products } | Grant::Factory { products, .. } => {
+            TokenScope::Admin => true,
+            TokenScope::Operator { products } | TokenScope::Viewer { products } | TokenScope::Factory { products, .. } => {
                 covers(products, product)
             }
-            Grant::Join { .. } => false,
+            TokenScope::Join { .. } => false,
         }
     }
 
     /// May look at the fleet as a whole.
     pub fn look(&self) -> Result<(), Error> {
         match self.grant {
-            Grant::Join { .. } => Err(forbidden("a join token can only enrol a factory")),
+            TokenScope::Join { .. } => Err(forbidden("a join token can only enrol a factory")),
             _ => Ok(()),
         }
     }
@@ -72,17 +72,17 @@ impl Principal {
     /// The products it is limited to; all when empty.
     pub fn products(&self) -> BTreeSet<ProductId> {
         match &self.grant {
-            Grant::Operator { products } | Grant::Viewer { products } | Grant::Factory { products, .. } => {
+            TokenScope::Operator { products } | TokenScope::Viewer { products } | TokenScope::Factory { products, .. } => {
                 products.clone()
             }
-            Grant::Admin | Grant::Join { .. } => BTreeSet::new(),
+            TokenScope::Admin | TokenScope::Join { .. } => BTreeSet::new(),
         }
     }
 
     /// The factory that it works as.
     pub fn factory(&self) -> Result<&FactoryId, Error> {
         match &self.grant {
-            Grant::Factory { factory, .. } => Ok(factory),
+            TokenScope::Factory { factory, .. } => Ok(factory),
             _ => Err(forbidden("a factory token is needed")),
         }
     }
@@ -90,8 +90,8 @@ impl Principal {
     /// May work as this factory, or run the fleet.
     pub fn factory_or_admin(&self, factory: &FactoryId) -> Result<(), Error> {
         match &self.grant {
-            Grant::Admin => Ok(()),
-            Grant::Factory { factory: own, .. } if own == factory => Ok(()),
+            TokenScope::Admin => Ok(()),
+            TokenScope::Factory { factory: own, .. } if own == factory => Ok(()),
             _ => Err(forbidden(&format!("a token of factory `{factory}` is needed"))),
         }
     }
@@ -99,7 +99,7 @@ impl Principal {
     /// The capabilities that it may offer, each in its one spelling; any when empty.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
         match &self.grant {
-            Grant::Factory { capabilities, .. } => capabilities.iter().cloned().map(Capability::canonical).collect(),
+            TokenScope::Factory { capabilities, .. } => capabilities.iter().cloned().map(Capability::canonical).collect(),
             _ => BTreeSet::new(),
         }
     }

@@ -5,7 +5,7 @@ use protocol::{ProductList, ProductSettings};
 use tracing::info;
 
 use crate::coordinator::Coordinator;
-use crate::documents::{Put, somebody_was_faster};
+use crate::cas_documents::{PutOutcome, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
@@ -17,7 +17,7 @@ impl Coordinator {
     /// The products that the caller may see.
     pub fn products(&self, who: &Principal) -> Result<ProductList, Error> {
         who.look()?;
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let items = desk.products.values().map(|product| product.value.clone()).filter(|p| who.sees(&p.id)).collect();
         Ok(ProductList { items })
     }
@@ -25,7 +25,7 @@ impl Coordinator {
     /// One product.
     pub fn product(&self, who: &Principal, id: &ProductId) -> Result<Product, Error> {
         who.look()?;
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         match desk.products.get(id).filter(|_| who.sees(id)) {
             Some(product) => Ok(product.value.clone()),
             None => {
@@ -43,7 +43,7 @@ impl Coordinator {
         settings: ProductSettings,
     ) -> Result<Product, Error> {
         who.administer()?;
-        let known = self.desk.lock().products.get(id).cloned();
+        let known = self.state.lock().products.get(id).cloned();
         let mut product = known.as_ref().map_or_else(|| Product::new(id.clone()), |known| known.value.clone());
         if let Some(weight) = settings.weight
             && !(1..=WEIGHT_MAX).contains(&weight)
@@ -68,11 +68,11 @@ impl Coordinator {
 
     pub(crate) async fn write_product(&self, product: Product, expected: Expected) -> Result<(), Error> {
         match self.put_document(Collection::Products, product.id.as_str(), expected, Some(&product)).await? {
-            Put::Written(revision) => {
+            PutOutcome::Written(revision) => {
                 self.know_product(Versioned { value: product, revision });
                 Ok(())
             }
-            Put::Lost(found) => {
+            PutOutcome::Lost(found) => {
                 if let Some(found) = found {
                     self.know_product(found);
                 }
@@ -82,7 +82,7 @@ impl Coordinator {
     }
 
     pub(crate) fn know_product(&self, product: Versioned<Product>) {
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         // Pause and seats decide what can be claimed.
         desk.touch(&product.value.id);
         desk.product_values.insert(product.value.id.clone(), product.value.clone());
@@ -90,7 +90,7 @@ impl Coordinator {
     }
 
     fn check_ownership(&self, id: &ProductId, settings: &ProductSettings) -> Result<(), Error> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         for repo in settings.repos.iter().flatten() {
             let others = desk.products.values().map(|product| &product.value).filter(|product| product.id != *id);
             if let Some(owner) = others.into_iter().find(|product| product.repos.contains(repo)) {

@@ -1,6 +1,6 @@
 //! What agents are doing now: in memory only, for as long as they do it.
 
-use domain::{Epoch, FigureOutOfRange, Insights, Job, JobId, ProductId, Scope, TURNS_MAX};
+use domain::{Epoch, ValueOutOfRange, RunInsights, Job, JobId, ProductId, Scope, TURNS_MAX};
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use protocol::{Progress, ProgressEvent};
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::words::{out_of_range, short};
+use crate::sanitize::{out_of_range, short};
 
 /// What an agent is doing, in a few words.
 const DOING_CHARS_MAX: usize = 300;
@@ -23,7 +23,7 @@ const FILE_CHARS_MAX: usize = 300;
 const SESSION_CHARS_MAX: usize = 300;
 
 /// What agents are doing now. Nothing of it is written down: a renewal that brings it costs no store operation [I14].
-pub(crate) struct Board {
+pub(crate) struct ProgressBoard {
     jobs: Mutex<HashMap<JobId, Entry>>,
     /// Counts what was put up, and wakes whoever follows.
     news: watch::Sender<u64>,
@@ -37,13 +37,13 @@ struct Entry {
     number: u64,
 }
 
-impl Default for Board {
+impl Default for ProgressBoard {
     fn default() -> Self {
         Self { jobs: Mutex::default(), news: watch::Sender::new(0) }
     }
 }
 
-impl Board {
+impl ProgressBoard {
     /// Puts up what a run is doing. The same again is no news.
     pub(crate) fn put_up(&self, job: JobId, epoch: Epoch, product: ProductId, progress: &Progress) {
         let progress = bounded(progress);
@@ -107,15 +107,15 @@ pub(crate) fn check_progress(progress: &Progress) -> Result<(), Error> {
     match progress.tool_calls.filter(|calls| *calls > TURNS_MAX) {
         Some(found) => {
             let (max, found) = (TURNS_MAX.to_string(), found.to_string());
-            Err(out_of_range(&FigureOutOfRange { field: "toolCalls", max, found }))
+            Err(out_of_range(&ValueOutOfRange { field: "toolCalls", max, found }))
         }
         None => Ok(()),
     }
 }
 
-fn figures_of(progress: &Progress) -> Insights {
+fn figures_of(progress: &Progress) -> RunInsights {
     let Progress { tokens_in, tokens_out, cost_usd, turns, .. } = *progress;
-    Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() }
+    RunInsights { tokens_in, tokens_out, cost_usd, turns, ..RunInsights::default() }
 }
 
 fn covers(scope: &Scope, job: JobId, product: &ProductId) -> bool {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_follower_gets_the_latest_of_each_job_once_and_of_others_nothing() {
-        let board = Board::default();
+        let board = ProgressBoard::default();
         let product = ProductId::default_product();
         for (n, what) in [(1, "a"), (2, "b"), (1, "c"), (1, "c")] {
             board.put_up(job(n), Epoch(1), product.clone(), &doing(what));

@@ -160,7 +160,7 @@ impl Coordinator {
     }
 
     fn expires_at(&self, id: JobId) -> Option<domain::Timestamp> {
-        let expiry = self.desk.lock().leases.expiry(id)?;
+        let expiry = self.state.lock().leases.expiry(id)?;
         Some(self.now().after(expiry.saturating_sub(self.ports.clock.monotonic())))
     }
 
@@ -218,7 +218,7 @@ impl Coordinator {
     pub fn queue_state(&self, who: &Principal, asked: Vec<ProductId>) -> Result<Vec<QueueState>, Error> {
         who.look()?;
         let asked = self.limited_to(who, asked)?;
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let products: Vec<_> = if asked.is_empty() { desk.products.keys().cloned().collect() } else { asked };
         let base = self.version_base();
         let state = |product_id: ProductId| {
@@ -242,7 +242,7 @@ impl Coordinator {
     /// All factories.
     pub fn factories(&self, who: &Principal) -> Result<FactoryList, Error> {
         who.look()?;
-        let ids: Vec<_> = self.desk.lock().factories.keys().cloned().collect();
+        let ids: Vec<_> = self.state.lock().factories.keys().cloned().collect();
         Ok(FactoryList { items: ids.iter().filter_map(|id| self.factory_view(who, id).ok()).collect() })
     }
 
@@ -250,11 +250,11 @@ impl Coordinator {
     pub fn factory_view(&self, who: &Principal, id: &FactoryId) -> Result<FactoryView, Error> {
         who.look()?;
         let known = self.factory(id)?;
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         if !self.shows_factory(who, &desk, id) {
             return Err(Error::NoSuchFactory(id.clone()));
         }
-        let pulse = desk.pulses.get(id);
+        let pulse = desk.liveness.get(id);
         let seats = desk.seated(id).filter_map(|job| seat_in_use(who, &job.value, id)).collect();
         Ok(FactoryView {
             id: id.clone(),

@@ -1,22 +1,22 @@
 //! Usage limits: the window is the login's, the job goes back unchanged, and whoever else fits may take it at once [B1].
 
 use domain::{
-    Account, Collection, EngineHealth, EngineName, Expected, FactoryId, JobId, StageEvent, UsageWindow, Versioned,
+    FailureDetails, Collection, EngineHealth, EngineName, Expected, FactoryId, JobId, StageEvent, UsageWindow, Versioned,
 };
 use fail::fail_point;
-use protocol::{CredentialList, CredentialView, QuotaAnswer, QuotaWork, ResumeCredential};
+use protocol::{CredentialList, CredentialView, QuotaResponse, QuotaReport, ResumeCredential};
 use tracing::{info, warn};
 
 use crate::commit::Decision;
 use crate::coordinator::Coordinator;
-use crate::documents::{Put, somebody_was_faster};
+use crate::cas_documents::{PutOutcome, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::registry::scoped_credential;
-use crate::rests::users_of;
+use crate::engine_availability::users_of;
 use crate::submit::invalid;
-use crate::windows::{Hit, Window};
-use crate::words::{check, check_insights, check_name, cut, short};
+use crate::quota_windows::{LimitReport, QuotaWindow};
+use crate::sanitize::{check, check_insights, check_name, cut, short};
 
 /// Opaque ids of logins are hashes or short names.
 pub(crate) const CREDENTIAL_LEN_MAX: usize = 200;
@@ -30,15 +30,15 @@ const ROUNDS_MAX: u32 = 8;
 impl Coordinator {
     /// A holder's engine has used up its window: the login rests, and the job waits for whoever else can take it, or for
     /// the window. No attempt is counted, and nobody is called unhealthy.
-    pub async fn quota(&self, who: &Principal, id: JobId, request: &QuotaWork) -> Result<QuotaAnswer, Error> {
+    pub async fn quota(&self, who: &Principal, id: JobId, request: &QuotaReport) -> Result<QuotaResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_quota(request)?;
         let named = scoped_credential(who, &request.credential);
         let credential = self.credential_of(&holder.factory, &request.engine, &named);
-        let account = Account {
+        let account = FailureDetails {
             insights: request.insights.clone(),
             message: request.message.as_deref().map(cut),
-            ..Account::default()
+            ..FailureDetails::default()
         };
         let quota_hit = |window: UsageWindow, not_before| StageEvent::QuotaHit {
             holder: holder.clone(),
@@ -66,7 +66,7 @@ impl Coordinator {
             .await?;
         fail_point!("quota::committed");
         info!(job.id = %id, factory.id = %holder.factory, engine = %request.engine, "Job {} is {shown}", self.label(id));
-        Ok(QuotaAnswer { stage: job.value.stage().name(), until: window.until })
+        Ok(QuotaResponse { stage: job.value.stage().name(), until: window.until })
     }
 
     /// Logins whose usage window is used up.
@@ -74,8 +74,8 @@ impl Coordinator {
         who.look()?;
         let at = self.hour();
         let sees_all = who.products().is_empty();
-        let desk = self.desk.lock();
-        let view = |(credential, window): (&String, &Window)| CredentialView {
+        let desk = self.state.lock();
+        let view = |(credential, window): (&String, &QuotaWindow)| CredentialView {
             credential: credential.clone(),
             engine: window.engine.clone(),
             window: window.window.clone(),
@@ -95,14 +95,14 @@ impl Coordinator {
             Ok(caller) => one.factories.contains(caller),
             Err(_) => sees_all || !one.factories.is_empty(),
         };
-        Ok(CredentialList { items: desk.windows.all_resting(at).map(view).filter(is_shown).collect() })
+        Ok(CredentialList { items: desk.quota_windows.all_resting(at).map(view).filter(is_shown).collect() })
     }
 
     /// Lets a login go on before its window begins anew: somebody has paid for more, or knows better.
     pub async fn reopen(&self, who: &Principal, request: &ResumeCredential) -> Result<CredentialList, Error> {
         who.administer()?;
         let credential = &request.credential;
-        let known = self.desk.lock().windows.get(credential).cloned();
+        let known = self.state.lock().quota_windows.get(credential).cloned();
         let Some(known) = known else {
             return Err(invalid("credential", format!("`{credential}` does not wait for a usage window")));
         };
@@ -117,12 +117,12 @@ impl Coordinator {
         &self,
         credential: &str,
         id: JobId,
-        request: &QuotaWork,
+        request: &QuotaReport,
         login: Option<(FactoryId, String)>,
-    ) -> Result<Window, Error> {
+    ) -> Result<QuotaWindow, Error> {
         let jitter = self.ports.entropy.fraction();
         for _ in 0..ROUNDS_MAX {
-            let hit = Hit {
+            let hit = LimitReport {
                 engine: request.engine.clone(),
                 window: request.window.as_deref().map(|window| short(window, WINDOW_CHARS_MAX)),
                 resets_at: request.resets_at,
@@ -134,9 +134,9 @@ impl Coordinator {
             };
             let at = self.hour();
             let (known, next) = {
-                let desk = self.desk.lock();
-                let next = self.settings.windows.after(desk.windows.former(credential, at), hit, at.now, jitter);
-                (desk.windows.get(credential).cloned(), next)
+                let desk = self.state.lock();
+                let next = self.settings.windows.after(desk.quota_windows.former(credential, at), hit, at.now, jitter);
+                (desk.quota_windows.get(credential).cloned(), next)
             };
             let window = match (next, known.as_ref()) {
                 (Some(window), _) => window,
@@ -145,12 +145,12 @@ impl Coordinator {
             };
             let expected = known.map_or(Expected::Absent, |known| Expected::At(known.revision));
             match self.put_document(Collection::Credentials, credential, expected, Some(&window)).await? {
-                Put::Written(revision) => {
+                PutOutcome::Written(revision) => {
                     self.know_window(credential.to_owned(), Versioned { value: window.clone(), revision });
                     return Ok(window);
                 }
-                Put::Lost(Some(found)) => self.know_window(credential.to_owned(), found),
-                Put::Lost(None) => self.desk.lock().windows.forget(credential),
+                PutOutcome::Lost(Some(found)) => self.know_window(credential.to_owned(), found),
+                PutOutcome::Lost(None) => self.state.lock().quota_windows.forget(credential),
             }
         }
         Err(somebody_was_faster())
@@ -158,7 +158,7 @@ impl Coordinator {
 
     /// The fingerprint of the login that a factory uses for an engine now.
     fn login_of(&self, factory: &FactoryId, engine: &EngineName, credential: &str) -> Option<(FactoryId, String)> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let known = &desk.factories.get(factory)?.value;
         let own = known
             .engine_health
@@ -169,13 +169,13 @@ impl Coordinator {
 
     /// Resumes credentials without credit whose key or login has changed on the factory that found out.
     pub(crate) async fn resume_changed_logins(&self, factory: &FactoryId) {
-        let changed: Vec<(String, Versioned<Window>)> = {
-            let desk = self.desk.lock();
+        let changed: Vec<(String, Versioned<QuotaWindow>)> = {
+            let desk = self.state.lock();
             let Some(known) = desk.factories.get(factory) else { return };
             let health = known.value.engine_health.iter();
             let window = |health: &EngineHealth| {
                 let credential = health.credential_at(factory);
-                let window = desk.windows.get(&credential)?;
+                let window = desk.quota_windows.get(&credential)?;
                 let is_changed = window.value.is_paid_by_another(factory, health.login.as_deref());
                 is_changed.then(|| (credential.clone(), window.clone()))
             };
@@ -191,11 +191,11 @@ impl Coordinator {
     }
 
     /// Takes a window into memory as it is written down, and shows who rests by it to the scheduler.
-    pub(crate) fn know_window(&self, credential: String, window: Versioned<Window>) {
+    pub(crate) fn know_window(&self, credential: String, window: Versioned<QuotaWindow>) {
         let at = self.hour();
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         let users = users_of(&desk, &credential);
-        desk.windows.know(credential, window, at);
+        desk.quota_windows.know(credential, window, at);
         for factory in users {
             self.show_to_scheduler(&mut desk, &factory);
         }
@@ -205,7 +205,7 @@ impl Coordinator {
 
     /// Forgets windows that ended long ago, so that logins that are used no more leave nothing behind.
     pub(crate) async fn purge_windows(&self) {
-        let history = self.desk.lock().windows.history(self.now());
+        let history = self.state.lock().quota_windows.history(self.now());
         for (credential, window) in history {
             if let Err(error) = self.drop_window(&credential, &window).await {
                 warn!(%error, "Could not forget a usage window that is over, the sweep will try again");
@@ -213,11 +213,11 @@ impl Coordinator {
         }
     }
 
-    async fn drop_window(&self, credential: &str, known: &Versioned<Window>) -> Result<(), Error> {
+    async fn drop_window(&self, credential: &str, known: &Versioned<QuotaWindow>) -> Result<(), Error> {
         let expected = Expected::At(known.revision);
-        match self.put_document::<Window>(Collection::Credentials, credential, expected, None).await? {
-            Put::Written(_) | Put::Lost(None) => self.desk.lock().windows.forget(credential),
-            Put::Lost(Some(found)) => {
+        match self.put_document::<QuotaWindow>(Collection::Credentials, credential, expected, None).await? {
+            PutOutcome::Written(_) | PutOutcome::Lost(None) => self.state.lock().quota_windows.forget(credential),
+            PutOutcome::Lost(Some(found)) => {
                 self.know_window(credential.to_owned(), found);
                 return Err(somebody_was_faster());
             }
@@ -226,7 +226,7 @@ impl Coordinator {
     }
 }
 
-fn check_quota(request: &QuotaWork) -> Result<(), Error> {
+fn check_quota(request: &QuotaReport) -> Result<(), Error> {
     request.checkpoint.as_ref().map_or(Ok(()), check)?;
     check_insights(&request.insights)?;
     match request.credential.as_str() {

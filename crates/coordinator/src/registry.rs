@@ -7,18 +7,18 @@ use domain::{
     Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, RepoName, Timestamp,
     UnavailableRepo, Versioned,
 };
-use protocol::{Directive, Drain, Heartbeat, HeartbeatAnswer, Pruned};
+use protocol::{Directive, DrainRequest, Heartbeat, HeartbeatResponse, PruneResponse};
 use scheduler::FactoryState;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::coordinator::Coordinator;
-use crate::documents::{Put, somebody_was_faster};
+use crate::cas_documents::{PutOutcome, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::quota::CREDENTIAL_LEN_MAX;
 use crate::submit::invalid;
-use crate::words::{check_name, cut, short};
+use crate::sanitize::{check_name, cut, short};
 
 /// A machine with more seats than this is a typing mistake.
 const SEATS_MAX: u32 = 10_000;
@@ -37,7 +37,7 @@ const VERSION_CHARS_MAX: usize = 100;
 
 /// How lively a factory is: in memory only [I14].
 #[derive(Debug, Clone)]
-pub(crate) struct Pulse {
+pub(crate) struct Liveness {
     pub(crate) last: Timestamp,
     pub(crate) heard: Duration,
     pub(crate) load: f64,
@@ -68,12 +68,12 @@ pub(crate) struct Registration {
 
 impl Coordinator {
     /// A sign of life with what the factory is. Written down only when that changed.
-    pub async fn heartbeat(&self, who: &Principal, beat: Heartbeat) -> Result<HeartbeatAnswer, Error> {
+    pub async fn heartbeat(&self, who: &Principal, beat: Heartbeat) -> Result<HeartbeatResponse, Error> {
         let id = who.factory()?.clone();
         check(&beat)?;
         self.process(&id, beat.instance)?;
         self.check_credentials(&id, &beat.engines)?;
-        let known = self.desk.lock().factories.get(&id).cloned();
+        let known = self.state.lock().factories.get(&id).cloned();
         if known.as_ref().is_some_and(|known| self.is_superseded(&known.value, beat.instance)) {
             return Ok(self.heartbeat_answer(who, id, true, false));
         }
@@ -99,7 +99,7 @@ impl Coordinator {
 
     /// Refuses a credential whose id is that of another factory's unnamed one: its usage windows are not this factory's.
     fn check_credentials(&self, id: &FactoryId, engines: &[EngineHealth]) -> Result<(), Error> {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let is_foreign = |credential: &str| {
             let owner = credential.split_once('/').and_then(|(factory, _)| factory.parse::<FactoryId>().ok());
             owner.is_some_and(|owner| owner != *id && desk.factories.contains_key(&owner))
@@ -115,8 +115,8 @@ impl Coordinator {
     /// Whether a process stood for its factory before another one registered, and that one is alive or may be. Which of them is
     /// the newer is seen by who came last, never by the factory's own clock (rows 6 and 10).
     fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
-        let desk = self.desk.lock();
-        let presence = self.presence(desk.pulses.get(&known.id));
+        let desk = self.state.lock();
+        let presence = self.presence(desk.liveness.get(&known.id));
         let may_be_alive = !matches!(presence, scheduler::Presence::Stale | scheduler::Presence::Down);
         desk.instances.is_former(&known.id, instance) && may_be_alive
     }
@@ -131,13 +131,13 @@ impl Coordinator {
         {
             warn!(factory.id = %id, %error, "Cannot write down that factory `{id}` signed off");
         }
-        let mut desk = self.desk.lock();
-        desk.pulses.insert(id.clone(), self.stopped_pulse(now));
+        let mut desk = self.state.lock();
+        desk.liveness.insert(id.clone(), self.stopped_pulse(now));
         self.show_to_scheduler(&mut desk, id);
     }
 
-    fn stopped_pulse(&self, at: Timestamp) -> Pulse {
-        Pulse {
+    fn stopped_pulse(&self, at: Timestamp) -> Liveness {
+        Liveness {
             last: at,
             heard: self.ports.clock.monotonic(),
             load: 0.0,
@@ -151,7 +151,7 @@ impl Coordinator {
     }
 
     /// Takes a factory out of service, or back in.
-    pub async fn drain(&self, who: &Principal, id: &FactoryId, request: &Drain) -> Result<(), Error> {
+    pub async fn drain(&self, who: &Principal, id: &FactoryId, request: &DrainRequest) -> Result<(), Error> {
         match request.draining {
             true => who.factory_or_admin(id)?,
             // A factory may stop taking work. Only an admin, who may have drained it on suspicion, lets it go on.
@@ -159,7 +159,7 @@ impl Coordinator {
         }
         let known = self.factory(id)?;
         let factory = Factory { draining: request.draining, ..known.value.clone() };
-        let stopped_at = self.desk.lock().pulses.get(id).and_then(|pulse| pulse.stopped_at);
+        let stopped_at = self.state.lock().liveness.get(id).and_then(|pulse| pulse.stopped_at);
         self.register(factory, Some(known), stopped_at).await?;
         let directive = if request.draining { Directive::Drain } else { Directive::Resume };
         self.inboxes.direct(id, directive);
@@ -175,23 +175,23 @@ impl Coordinator {
         self.revoke_factory_tokens(id).await?;
         let expected = Expected::At(known.revision);
         match self.put_document::<Registration>(Collection::Factories, id.as_str(), expected, None).await? {
-            Put::Written(_) | Put::Lost(None) => {}
-            Put::Lost(Some(found)) => {
+            PutOutcome::Written(_) | PutOutcome::Lost(None) => {}
+            PutOutcome::Lost(Some(found)) => {
                 self.know_factory(found);
                 return Err(somebody_was_faster());
             }
         }
         let held = {
-            let mut desk = self.desk.lock();
+            let mut desk = self.state.lock();
             desk.factories.remove(id);
-            desk.pulses.remove(id);
+            desk.liveness.remove(id);
             desk.offer_answers.forget(id);
             desk.instances.remove(id);
             desk.fleet.remove(id);
             desk.leases.of_factory(id)
         };
         self.counters.forget(id);
-        self.claim_lanes.forget(id);
+        self.claim_locks.forget(id);
         self.inboxes.close(id);
         for (job, epoch) in held {
             self.reap(job, epoch).await;
@@ -201,13 +201,13 @@ impl Coordinator {
     }
 
     /// Forgets every factory that has been silent for long and holds nothing [T7].
-    pub async fn prune(&self, who: &Principal) -> Result<Pruned, Error> {
+    pub async fn prune(&self, who: &Principal) -> Result<PruneResponse, Error> {
         who.administer()?;
         let now = self.ports.clock.monotonic();
         let silent: Vec<FactoryId> = {
-            let desk = self.desk.lock();
+            let desk = self.state.lock();
             let is_silent = |id: &&FactoryId| {
-                let pulse = desk.pulses.get(*id).filter(|pulse| pulse.stopped_at.is_none());
+                let pulse = desk.liveness.get(*id).filter(|pulse| pulse.stopped_at.is_none());
                 pulse.is_none_or(|pulse| now.saturating_sub(pulse.heard) > self.settings.stale_after)
                     && desk.leases.of_factory(id).is_empty()
             };
@@ -221,7 +221,7 @@ impl Coordinator {
         for id in &silent {
             self.deregister(who, id).await?;
         }
-        Ok(Pruned { factories: silent })
+        Ok(PruneResponse { factories: silent })
     }
 
     /// What the factory is, with what its token allows it to offer.
@@ -261,19 +261,19 @@ impl Coordinator {
         stopped_at: Option<Timestamp>,
     ) -> Result<(), Error> {
         let id = factory.id.clone();
-        let written_stop = self.desk.lock().pulses.get(&id).and_then(|pulse| pulse.stopped_at);
+        let written_stop = self.state.lock().liveness.get(&id).and_then(|pulse| pulse.stopped_at);
         let is_written = known.as_ref().is_some_and(|known| known.value == factory) && written_stop == stopped_at;
         let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
         let last = known.as_ref().map(|known| known.value.instance);
-        let former = self.desk.lock().instances.former_after(&id, last, factory.instance);
+        let former = self.state.lock().instances.former_after(&id, last, factory.instance);
         let registration = Registration { factory, former, stopped_at };
         let put = match known.as_ref() {
-            Some(known) if is_written => Put::Written(known.revision),
+            Some(known) if is_written => PutOutcome::Written(known.revision),
             _ => self.put_document(Collection::Factories, id.as_str(), expected, Some(&registration)).await?,
         };
         let (now, outcome) = match put {
-            Put::Written(revision) => (Some(Versioned { value: registration, revision }), Ok(())),
-            Put::Lost(found) => (found, Err(somebody_was_faster())),
+            PutOutcome::Written(revision) => (Some(Versioned { value: registration, revision }), Ok(())),
+            PutOutcome::Lost(found) => (found, Err(somebody_was_faster())),
         };
         if let Some(now) = now {
             self.know_factory(now);
@@ -285,9 +285,9 @@ impl Coordinator {
     pub(crate) fn know_factory(&self, written: Versioned<Registration>) {
         let Registration { factory, former, stopped_at } = written.value;
         let id = factory.id.clone();
-        let mut desk = self.desk.lock();
-        match (stopped_at, desk.pulses.get_mut(&id)) {
-            (Some(at), _) => drop(desk.pulses.insert(id.clone(), self.stopped_pulse(at))),
+        let mut desk = self.state.lock();
+        match (stopped_at, desk.liveness.get_mut(&id)) {
+            (Some(at), _) => drop(desk.liveness.insert(id.clone(), self.stopped_pulse(at))),
             (None, Some(pulse)) => pulse.stopped_at = None,
             (None, None) => {}
         }
@@ -299,12 +299,12 @@ impl Coordinator {
     pub(crate) fn heard(&self, who: &Principal, id: &FactoryId, load: f64, disk: Option<u64>, now: Timestamp) {
         let heard = self.ports.clock.monotonic();
         {
-            let mut desk = self.desk.lock();
-            let disk_low_since = desk.pulses.get(id).and_then(|pulse| pulse.disk_low_since).unwrap_or(now);
+            let mut desk = self.state.lock();
+            let disk_low_since = desk.liveness.get(id).and_then(|pulse| pulse.disk_low_since).unwrap_or(now);
             let disk_low_since = self.is_disk_low(disk).then_some(disk_low_since);
             let products = who.products();
-            let disconnected_since = desk.pulses.get(id).and_then(|pulse| pulse.disconnected_since);
-            let pulse = Pulse {
+            let disconnected_since = desk.liveness.get(id).and_then(|pulse| pulse.disconnected_since);
+            let pulse = Liveness {
                 last: now,
                 heard,
                 load,
@@ -314,7 +314,7 @@ impl Coordinator {
                 disconnected_since,
                 stopped_at: None,
             };
-            desk.pulses.insert(id.clone(), pulse);
+            desk.liveness.insert(id.clone(), pulse);
             self.show_to_scheduler(&mut desk, id);
         }
         self.work.notify_one();
@@ -324,9 +324,9 @@ impl Coordinator {
     /// A factory's inbox stream closed: it is offered nothing until it connects again. One that left is not disconnected.
     pub(crate) fn note_disconnected(&self, id: &FactoryId) {
         let now = self.now();
-        let mut desk = self.desk.lock();
-        let is_connected = |pulse: &&mut Pulse| pulse.disconnected_since.is_none() && pulse.stopped_at.is_none();
-        let Some(pulse) = desk.pulses.get_mut(id).filter(is_connected) else { return };
+        let mut desk = self.state.lock();
+        let is_connected = |pulse: &&mut Liveness| pulse.disconnected_since.is_none() && pulse.stopped_at.is_none();
+        let Some(pulse) = desk.liveness.get_mut(id).filter(is_connected) else { return };
         pulse.disconnected_since = Some(now);
         self.show_to_scheduler(&mut desk, id);
         if !self.stopping.is_cancelled() {
@@ -337,8 +337,8 @@ impl Coordinator {
     /// A factory opened its inbox, or asks for work by itself.
     pub(crate) fn note_connected(&self, id: &FactoryId) {
         let was_away = {
-            let mut desk = self.desk.lock();
-            let pulse = desk.pulses.get_mut(id);
+            let mut desk = self.state.lock();
+            let pulse = desk.liveness.get_mut(id);
             let was_away = pulse.is_some_and(|pulse| pulse.disconnected_since.take().is_some());
             if was_away {
                 self.show_to_scheduler(&mut desk, id);
@@ -351,9 +351,9 @@ impl Coordinator {
     }
 
     /// Shows a factory to the scheduler as it is now.
-    pub(crate) fn show_to_scheduler(&self, desk: &mut crate::desk::Desk, id: &FactoryId) {
+    pub(crate) fn show_to_scheduler(&self, desk: &mut crate::fleet_state::FleetState, id: &FactoryId) {
         let Some(factory) = desk.factories.get(id).map(|factory| factory.value.clone()) else { return };
-        let pulse = desk.pulses.get(id);
+        let pulse = desk.liveness.get(id);
         let presence = self.presence(pulse);
         let resting = self.resting(desk, &factory);
         let woken =
@@ -380,7 +380,7 @@ impl Coordinator {
         free.is_some_and(|free| free < self.settings.disk_free_min_bytes)
     }
 
-    pub(crate) fn presence(&self, pulse: Option<&Pulse>) -> scheduler::Presence {
+    pub(crate) fn presence(&self, pulse: Option<&Liveness>) -> scheduler::Presence {
         let now = self.ports.clock.monotonic();
         match pulse {
             Some(pulse) if pulse.stopped_at.is_some() => scheduler::Presence::Down,
@@ -396,7 +396,7 @@ impl Coordinator {
     }
 
     pub(crate) fn factory(&self, id: &FactoryId) -> Result<Versioned<Factory>, Error> {
-        self.desk.lock().factories.get(id).cloned().ok_or_else(|| Error::NoSuchFactory(id.clone()))
+        self.state.lock().factories.get(id).cloned().ok_or_else(|| Error::NoSuchFactory(id.clone()))
     }
 
     fn heartbeat_answer(
@@ -405,8 +405,8 @@ impl Coordinator {
         factory_id: FactoryId,
         superseded: bool,
         draining: bool,
-    ) -> HeartbeatAnswer {
-        HeartbeatAnswer {
+    ) -> HeartbeatResponse {
+        HeartbeatResponse {
             factory_id,
             modes: self.modes.now().value.limited_to(&who.products()),
             renew_every_ms: millis(self.settings.renew_every),

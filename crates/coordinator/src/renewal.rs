@@ -3,12 +3,12 @@
 use domain::{Epoch, Factory, FactoryId, InstanceId, JobId, Refusal, StageEvent};
 use fail::fail_point;
 use foldhash::HashSet;
-use protocol::{Directive, Held, Holding, LeaseView, Progress, Renew, Renewed};
+use protocol::{Directive, HeldJob, HeldJobProgress, LeaseView, Progress, RenewRequest, RenewResponse};
 use tracing::warn;
 
-use crate::commit::{Amended, Decision};
+use crate::commit::{AmendOutcome, Decision};
 use crate::coordinator::{COORDINATOR, Coordinator};
-use crate::desk::Desk;
+use crate::fleet_state::FleetState;
 use crate::error::Error;
 use crate::leases::{Process, Renewal};
 use crate::principal::Principal;
@@ -21,7 +21,7 @@ const HELD_MAX: usize = 10_000;
 
 impl Coordinator {
     /// Renews everything that one process holds, in one call that writes nothing.
-    pub async fn renew(&self, who: &Principal, id: &FactoryId, request: &Renew) -> Result<Renewed, Error> {
+    pub async fn renew(&self, who: &Principal, id: &FactoryId, request: &RenewRequest) -> Result<RenewResponse, Error> {
         if who.factory()? != id {
             return Err(Error::Forbidden(format!("a token of factory `{id}` is needed")));
         }
@@ -31,8 +31,8 @@ impl Coordinator {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         let (mut lost, mut unknown) = (Vec::new(), Vec::new());
         let (abandoned, is_current, draining) = {
-            let mut desk = self.desk.lock();
-            for Holding { held, progress } in &request.held {
+            let mut desk = self.state.lock();
+            for HeldJobProgress { held, progress } in &request.held {
                 match desk.leases.renew(held.job_id, held.lease_epoch, &process, expires) {
                     Renewal::Renewed => self.put_up(&desk, *held, progress.as_ref()),
                     Renewal::TooLate => lost.push(*held),
@@ -55,15 +55,15 @@ impl Coordinator {
         lost.extend(self.really_lost(who, &process, unknown).await);
         let directives = if draining { vec![Directive::Drain] } else { Vec::new() };
         let modes = self.modes.now().value.limited_to(&who.products());
-        Ok(Renewed { lease_ttl_ms: millis(self.settings.lease_ttl), lost, directives, modes })
+        Ok(RenewResponse { lease_ttl_ms: millis(self.settings.lease_ttl), lost, directives, modes })
     }
 
     /// Renews one lease, for a holder that keeps no list.
-    pub async fn renew_lease(&self, who: &Principal, held: Held, instance: InstanceId) -> Result<LeaseView, Error> {
+    pub async fn renew_lease(&self, who: &Principal, held: HeldJob, instance: InstanceId) -> Result<LeaseView, Error> {
         let job = self.workable(who, held.job_id).await?;
         let process = self.process(who.factory()?, instance)?;
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        let renewal = self.desk.lock().leases.renew(held.job_id, held.lease_epoch, &process, expires);
+        let renewal = self.state.lock().leases.renew(held.job_id, held.lease_epoch, &process, expires);
         if renewal != Renewal::Renewed {
             return Err(Refusal::StaleEpoch { shown: held.lease_epoch, held: job.value.epoch() }.into());
         }
@@ -71,7 +71,7 @@ impl Coordinator {
     }
 
     /// Shows what a holder's agent is doing. Under the desk's lock, so that it never outlives the lease.
-    fn put_up(&self, desk: &Desk, held: Held, progress: Option<&Progress>) {
+    fn put_up(&self, desk: &FleetState, held: HeldJob, progress: Option<&Progress>) {
         let product = || desk.job(held.job_id).map(|job| job.value.product().clone());
         if let (Some(progress), Some(product)) = (progress, product()) {
             self.progress.put_up(held.job_id, held.lease_epoch, product, progress);
@@ -79,7 +79,7 @@ impl Coordinator {
     }
 
     /// A lease that memory does not know may be one whose grant is being committed right now: the store decides.
-    async fn really_lost(&self, who: &Principal, process: &Process, suspected: Vec<Held>) -> Vec<Held> {
+    async fn really_lost(&self, who: &Principal, process: &Process, suspected: Vec<HeldJob>) -> Vec<HeldJob> {
         let mut lost = Vec::new();
         for held in suspected {
             let is_held = match self.read(held.job_id).await {
@@ -103,7 +103,7 @@ impl Coordinator {
 
     /// Reaps one lease, if it is still the one that expired: one conditional write (rows 7, 8 and 30).
     pub(crate) async fn reap(&self, id: JobId, epoch: Epoch) {
-        self.desk.lock().leases.doom(id, epoch);
+        self.state.lock().leases.doom(id, epoch);
         fail_point!("reap::before_commit", |_| {});
         let reaped = self
             .try_amend(id, |job| {
@@ -116,7 +116,7 @@ impl Coordinator {
             })
             .await;
         match reaped {
-            Ok(Amended::Written(job)) => {
+            Ok(AmendOutcome::Written(job)) => {
                 let stage = job.value.stage().name();
                 if let Some(factory) = job.value.avoid() {
                     self.counters.failed(factory, true);
@@ -126,7 +126,7 @@ impl Coordinator {
                 warn!(job.id = %id, lease.epoch = %epoch, job.stage = %stage, "Lease of job {} expired: no heartbeat{holder}, now {stage}", job.value.label());
                 self.after_report(&job.value).await;
             }
-            Ok(Amended::Kept(_)) => {}
+            Ok(AmendOutcome::Kept(_)) => {}
             Err(error) => {
                 warn!(job.id = %id, %error, "Could not take job {} back, the sweep will try again", self.label(id));
             }
@@ -137,7 +137,7 @@ impl Coordinator {
     pub(crate) async fn revoke_others(&self, factory: &Factory) {
         self.inboxes.close_others(&factory.id, factory.instance);
         let current = Process { factory: factory.id.clone(), instance: factory.instance };
-        let others = self.desk.lock().leases.of_others(&current);
+        let others = self.state.lock().leases.of_others(&current);
         for (job, epoch) in others {
             self.reap(job, epoch).await;
         }
@@ -145,7 +145,7 @@ impl Coordinator {
 }
 
 /// Whether everything in a renewal is within bounds. Nothing is renewed otherwise.
-fn check(request: &Renew) -> Result<(), Error> {
+fn check(request: &RenewRequest) -> Result<(), Error> {
     if request.held.len() > HELD_MAX {
         return Err(invalid("held", format!("{HELD_MAX} at most, found {}", request.held.len())));
     }

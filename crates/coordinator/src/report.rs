@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use domain::{
-    Account, Checkpoint, Completion, ConflictingJob, ERRAND_TRIES_MAX, EngineName, ErrandKind, FailureReason, Holder,
+    FailureDetails, Checkpoint, Completion, ConflictingJob, ERRAND_TRIES_MAX, EngineName, ErrandKind, FailureReason, Holder,
     Job, JobId, Refusal, RunOutcome, Stage, StageEvent, StageName, Timestamp,
 };
 use fail::fail_point;
 use protocol::{
-    AskWork, CompleteWork, Completed, ErrandOutcome, ErrandReport, FailWork, Failed, Patch, ReleaseWork, StageAnswer,
-    StartWork,
+    QuestionReport, CompletionReport, CompletionResponse, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, Patch, ReleaseReport, StageResponse,
+    StartReport,
 };
 use tracing::{info, warn};
 
 use crate::accept::promote_order;
 use crate::commit::Decision;
 use crate::coordinator::{COORDINATOR, Coordinator};
-use crate::desk::Desk;
+use crate::fleet_state::FleetState;
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
-use crate::words::{bounded, bounded_conflict, check, check_insights, cut, readable, short};
+use crate::sanitize::{bounded, bounded_conflict, check, check_insights, cut, readable, short};
 
 /// The text of a pull request: a few pages, which is less than any forge takes.
 const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
@@ -33,7 +33,7 @@ const PUT_OFF_MAX: Duration = Duration::from_secs(3_600);
 
 impl Coordinator {
     /// A factory says that its engine is up.
-    pub async fn start(&self, who: &Principal, id: JobId, request: &StartWork) -> Result<StageAnswer, Error> {
+    pub async fn start(&self, who: &Principal, id: JobId, request: &StartReport) -> Result<StageResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         let engine = request.engine.clone();
         let answer = self
@@ -50,7 +50,7 @@ impl Coordinator {
     }
 
     /// A holder saves work in progress, or says that its engine is up.
-    pub async fn patch(&self, who: &Principal, id: JobId, request: &Patch) -> Result<StageAnswer, Error> {
+    pub async fn patch(&self, who: &Principal, id: JobId, request: &Patch) -> Result<StageResponse, Error> {
         who.factory()?;
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
         if let Some(stage) = request.stage {
@@ -59,7 +59,7 @@ impl Coordinator {
                 return Err(invalid("stage", why));
             }
             let engine = request.engine.clone().unwrap_or_else(EngineName::command);
-            let started = self.start(who, id, &StartWork { lease_epoch: request.lease_epoch, engine }).await?;
+            let started = self.start(who, id, &StartReport { lease_epoch: request.lease_epoch, engine }).await?;
             if request.checkpoint.is_none() {
                 return Ok(started);
             }
@@ -72,7 +72,7 @@ impl Coordinator {
     }
 
     /// A holder's work is done: lease and seat come free, and the holder may move the branch.
-    pub async fn complete(&self, who: &Principal, id: JobId, request: &CompleteWork) -> Result<Completed, Error> {
+    pub async fn complete(&self, who: &Principal, id: JobId, request: &CompletionReport) -> Result<CompletionResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_insights(&request.insights)?;
         let completion = Completion {
@@ -108,11 +108,11 @@ impl Coordinator {
         info!(job.id = %id, factory.id = %holder.factory, "Completed job {} on factory `{}`", job.value.label(), holder.factory);
         self.counters.completed(&holder.factory);
         self.after_report(&job.value).await;
-        Ok(Completed { stage: job.value.stage().name(), promote: promote_order(&job.value) })
+        Ok(CompletionResponse { stage: job.value.stage().name(), promote: promote_order(&job.value) })
     }
 
     /// A factory says what became of a promotion or a merge.
-    pub async fn promote(&self, who: &Principal, id: JobId, request: &ErrandReport) -> Result<StageAnswer, Error> {
+    pub async fn promote(&self, who: &Principal, id: JobId, request: &ErrandReport) -> Result<StageResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         let found = request.pull_request.as_ref().map(readable).transpose()?;
         let conflicting = self.conflicting_job(who, request.conflicts_with).await;
@@ -138,7 +138,7 @@ impl Coordinator {
             })
             .await?;
         fail_point!("promote::committed");
-        self.looks.bell.notify_one();
+        self.pull_request_poller.bell.notify_one();
         Ok(answer)
     }
 
@@ -149,7 +149,7 @@ impl Coordinator {
     }
 
     /// A holder's attempt failed: the coordinator alone decides what follows.
-    pub async fn fail(&self, who: &Principal, id: JobId, request: &FailWork) -> Result<Failed, Error> {
+    pub async fn fail(&self, who: &Principal, id: JobId, request: &FailureReport) -> Result<FailureResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_insights(&request.insights)?;
         if !request.reason.is_a_workers_word() {
@@ -157,7 +157,7 @@ impl Coordinator {
         }
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
         let jitter = self.ports.entropy.fraction();
-        let account = Account {
+        let account = FailureDetails {
             insights: request.insights.clone(),
             evidence: bounded(&request.evidence),
             message: request.message.as_deref().map(cut),
@@ -184,15 +184,15 @@ impl Coordinator {
         warn!(job.id = %id, reason = %reason, job.stage = %stage, "Attempt of job {} failed on factory `{}` ({reason}), now {stage}", job.value.label(), holder.factory);
         self.counters.failed(&holder.factory, is_the_factorys_fault(reason));
         self.after_report(&job.value).await;
-        Ok(Failed { stage, not_before: job.value.not_before() })
+        Ok(FailureResponse { stage, not_before: job.value.not_before() })
     }
 
     /// A holder's agent wants to know something from a person: the job is parked, and costs nothing meanwhile.
-    pub async fn ask(&self, who: &Principal, id: JobId, request: &AskWork) -> Result<StageAnswer, Error> {
+    pub async fn ask(&self, who: &Principal, id: JobId, request: &QuestionReport) -> Result<StageResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_insights(&request.insights)?;
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
-        let account = Account { insights: request.insights.clone(), ..Account::default() };
+        let account = FailureDetails { insights: request.insights.clone(), ..FailureDetails::default() };
         let question = cut(&request.question);
         self.move_on(id, |job, now| {
             let job = self.with_checkpoint(job, &holder, request.checkpoint.as_ref(), now, who)?;
@@ -203,7 +203,7 @@ impl Coordinator {
     }
 
     /// A holder gives the job back.
-    pub async fn release(&self, who: &Principal, id: JobId, request: &ReleaseWork) -> Result<StageAnswer, Error> {
+    pub async fn release(&self, who: &Principal, id: JobId, request: &ReleaseReport) -> Result<StageResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_insights(&request.insights)?;
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
@@ -226,7 +226,7 @@ impl Coordinator {
         &self,
         id: JobId,
         decide: impl Fn(Job, Timestamp) -> Result<Decision, Refusal>,
-    ) -> Result<StageAnswer, Error> {
+    ) -> Result<StageResponse, Error> {
         let job = self.amend(id, |job| decide(job, self.now())).await?;
         self.after_report(&job.value).await;
         Ok(answer(&job.value))
@@ -268,14 +268,14 @@ impl Coordinator {
     }
 
     fn ships_by_itself(&self, job: &Job) -> bool {
-        ships_by_itself(&self.desk.lock(), job)
+        ships_by_itself(&self.state.lock(), job)
     }
 
     /// Ships what is ready in products that ship by themselves: jobs that were done before the product did, too. A job
     /// without a repository that an earlier version left in `testing` ends here as well. Idempotent; the sweep does the same.
     pub(crate) async fn ship_ready(&self) {
         let ready: Vec<JobId> = {
-            let desk = self.desk.lock();
+            let desk = self.state.lock();
             let is_ready = |job: &&Job| is_ready(job) && (ships_by_itself(&desk, job) || job.spec().repo.is_none());
             desk.jobs().map(|job| &*job.value).filter(is_ready).map(Job::id).collect()
         };
@@ -368,7 +368,7 @@ fn saved(holder: &Holder, checkpoint: &Checkpoint) -> StageEvent {
     StageEvent::Checkpointed { holder: holder.clone(), checkpoint }
 }
 
-fn ships_by_itself(desk: &Desk, job: &Job) -> bool {
+fn ships_by_itself(desk: &FleetState, job: &Job) -> bool {
     desk.products.get(job.product()).is_some_and(|product| product.value.auto_ship)
 }
 
@@ -390,8 +390,8 @@ fn is_the_factorys_fault(reason: FailureReason) -> bool {
     matches!(reason, FailureReason::Crash | FailureReason::CapabilityMismatch | FailureReason::NoEngine)
 }
 
-fn answer(job: &Job) -> StageAnswer {
-    StageAnswer { stage: job.stage().name(), lease_epoch: job.epoch() }
+fn answer(job: &Job) -> StageResponse {
+    StageResponse { stage: job.stage().name(), lease_epoch: job.epoch() }
 }
 
 #[cfg(test)]

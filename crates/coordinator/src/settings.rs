@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::RetryPolicy;
 use scheduler::Weights;
 
-use crate::windows::WindowPolicy;
+use crate::quota_windows::QuotaWindowPolicy;
 
 /// A sweep reads every open job; more often than this it would be all that a busy coordinator does.
 const SWEEP_EVERY_MIN: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ pub struct Settings {
     /// What follows failures, where a manifest says nothing.
     pub retry: RetryPolicy,
     /// How long logins rest whose usage window is used up.
-    pub windows: WindowPolicy,
+    pub windows: QuotaWindowPolicy,
     /// The terms of the score.
     pub weights: Weights,
     /// Below this much free space a factory gets no new work.
@@ -63,7 +63,7 @@ impl Default for Settings {
             token_overlap: Duration::from_mins(10),
             factory_token_ttl: None,
             retry: RetryPolicy::default(),
-            windows: WindowPolicy::default(),
+            windows: QuotaWindowPolicy::default(),
             weights: Weights::default(),
             disk_free_min_bytes: 1024 * 1024 * 1024,
         }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use domain::{Body, Commit, CommitError, DepsState, Job, StageName, StoreError, Submission, Versioned};
 use fail::fail_point;
-use protocol::{JobView, Submit, Submitted};
+use protocol::{JobView, SubmitRequest, SubmitResponse};
 use scheduler::Explanation;
 use tracing::info;
 
 use crate::coordinator::Coordinator;
 use crate::dispatch::Publish;
 use crate::error::Error;
-use crate::prepare::Prepared;
+use crate::validate::ValidatedJob;
 use crate::principal::Principal;
 
 /// A batch is one request and one flush; a larger one would hold everybody else up.
@@ -22,7 +22,7 @@ const BATCH_LEN_MAX: usize = 1_000;
 const WRITE_AGAIN_MAX: u32 = 4;
 
 /// What became of one submit.
-pub(crate) struct Taken {
+pub(crate) struct SubmitOutcome {
     pub(crate) job: Versioned<Arc<Job>>,
     pub(crate) created: bool,
     pub(crate) warnings: Vec<domain::Finding>,
@@ -30,7 +30,7 @@ pub(crate) struct Taken {
 
 impl Coordinator {
     /// Writes a job down, once: the same key gives back the same job.
-    pub async fn submit(&self, who: &Principal, request: Submit) -> Result<Submitted, Error> {
+    pub async fn submit(&self, who: &Principal, request: SubmitRequest) -> Result<SubmitResponse, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let taken = self.take(vec![prepared]).await.pop().unwrap_or(Err(Error::Unauthenticated))?;
         let forecast = self.explanation_for(who, taken.job.value.id(), self.forecast(&taken.job.value));
@@ -38,23 +38,23 @@ impl Coordinator {
     }
 
     /// Says what a submit would do, and writes nothing [B2].
-    pub async fn submit_dry(&self, who: &Principal, request: Submit) -> Result<Submitted, Error> {
+    pub async fn submit_dry(&self, who: &Principal, request: SubmitRequest) -> Result<SubmitResponse, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let job = Versioned { value: Arc::new(prepared.job), revision: domain::Revision(0) };
         let forecast = self.explanation_for(who, job.value.id(), self.full_forecast(&job.value));
-        Ok(self.submitted(who, Taken { job, created: false, warnings: prepared.warnings }, forecast))
+        Ok(self.submitted(who, SubmitOutcome { job, created: false, warnings: prepared.warnings }, forecast))
     }
 
-    fn submitted(&self, who: &Principal, taken: Taken, forecast: Explanation) -> Submitted {
+    fn submitted(&self, who: &Principal, taken: SubmitOutcome, forecast: Explanation) -> SubmitResponse {
         let job = self.view(who, &taken.job.value, taken.job.revision);
-        Submitted { job, created: taken.created, warnings: taken.warnings, forecast }
+        SubmitResponse { job, created: taken.created, warnings: taken.warnings, forecast }
     }
 
     /// Writes many jobs down, each with its own outcome, in one flush.
     pub async fn submit_batch(
         &self,
         who: &Principal,
-        requests: Vec<Submit>,
+        requests: Vec<SubmitRequest>,
     ) -> Result<Vec<Result<(JobView, bool), Error>>, Error> {
         if requests.len() > BATCH_LEN_MAX {
             return Err(invalid("jobs", format!("{} in one batch, {BATCH_LEN_MAX} at most", requests.len())));
@@ -83,7 +83,7 @@ impl Coordinator {
     }
 
     /// Writes prepared jobs in one flush, and finds out about those that were there already.
-    async fn take(&self, mut prepared: Vec<Prepared>) -> Vec<Result<Taken, Error>> {
+    async fn take(&self, mut prepared: Vec<ValidatedJob>) -> Vec<Result<SubmitOutcome, Error>> {
         if prepared.is_empty() {
             return Vec::new();
         }
@@ -117,7 +117,7 @@ impl Coordinator {
                     if job.value.stage().name() == StageName::Blocked {
                         blocked.push(id);
                     }
-                    Ok(Taken { job, created: true, warnings })
+                    Ok(SubmitOutcome { job, created: true, warnings })
                 }
                 Err(CommitError::Stale | CommitError::Unknown) => {
                     let there = self.already_there(&submission, warnings).await;
@@ -156,7 +156,7 @@ impl Coordinator {
         Err(CommitError::Unknown)
     }
 
-    async fn already_there(&self, wanted: &Submission, warnings: Vec<domain::Finding>) -> Result<Taken, Error> {
+    async fn already_there(&self, wanted: &Submission, warnings: Vec<domain::Finding>) -> Result<SubmitOutcome, Error> {
         let job = self.read(wanted.id).await.map_err(|error| match error {
             Error::NoSuchJob(_) => Error::Store(StoreError::Unavailable("it did not write the job".to_owned())),
             error => error,
@@ -167,7 +167,7 @@ impl Coordinator {
             Some(key) if there.body_sha256 != wanted.body_sha256 => {
                 Err(Error::IdempotencyConflict { key: key.clone(), job: wanted.id })
             }
-            _ => Ok(Taken { job, created: false, warnings }),
+            _ => Ok(SubmitOutcome { job, created: false, warnings }),
         }
     }
 }

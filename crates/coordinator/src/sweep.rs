@@ -5,12 +5,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::{Dispatch, DispatchSeq, Epoch, ErrandState, JobId, Stage, StageEvent, Timestamp, Unaccepted, Verdict};
+use domain::{Dispatch, DispatchSeq, Epoch, ErrandState, JobId, Stage, StageEvent, Timestamp, OfferEnd, RetryDecision};
 use fail::fail_point;
 use futures_util::{StreamExt as _, future, stream};
 use tracing::{debug, info, warn};
 
-use crate::commit::{Amended, Decision};
+use crate::commit::{AmendOutcome, Decision};
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::deps::AT_ONCE_MAX;
 use crate::error::Error;
@@ -45,8 +45,8 @@ impl Coordinator {
                 () = self.stopping.cancelled() => return,
                 () = self.ports.clock.sleep(self.settings.sweep_every) => {}
             }
-            let has_open_work = self.desk.lock().open_count() > 0;
-            if has_open_work || self.suspect.swap(false, Ordering::Relaxed) {
+            let has_open_work = self.state.lock().open_count() > 0;
+            if has_open_work || self.needs_reconcile.swap(false, Ordering::Relaxed) {
                 self.sweep().await;
             }
         }
@@ -59,7 +59,7 @@ impl Coordinator {
         self.resume_offers();
         self.reap_expired().await;
         let now = self.steady();
-        let overdue = self.desk.lock().overdue(now, OVERDUE_MAX);
+        let overdue = self.state.lock().overdue(now, OVERDUE_MAX);
         let acts = stream::iter(overdue.into_iter().map(|id| self.try_deadline(id, now)));
         acts.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
     }
@@ -67,14 +67,14 @@ impl Coordinator {
     async fn try_deadline(&self, id: JobId, now: Timestamp) {
         if let Err(error) = self.act_on_deadline(id, now).await {
             warn!(job.id = %id, %error, "Could not act on the deadline of job {}, trying again soon", self.label(id));
-            self.desk.lock().put_off(id, now.after(TRY_AGAIN_AFTER));
+            self.state.lock().put_off(id, now.after(TRY_AGAIN_AFTER));
         }
         self.still_looking();
     }
 
     /// The reaper is busy, not away.
     fn still_looking(&self) {
-        self.desk.lock().leases.still_looking(self.ports.clock.monotonic(), self.tick_every() * 3);
+        self.state.lock().leases.still_looking(self.ports.clock.monotonic(), self.tick_every() * 3);
     }
 
     /// One comparison of memory with the store, and of every blocked job with its dependencies. Idempotent.
@@ -95,18 +95,18 @@ impl Coordinator {
 
     /// Looks at every job that waits for others.
     pub(crate) async fn settle_blocked(&self) {
-        let blocked = self.desk.lock().blocked();
+        let blocked = self.state.lock().blocked();
         self.settle(blocked).await;
     }
 
     pub(crate) fn mark_suspect(&self) {
-        self.suspect.store(true, Ordering::Relaxed);
+        self.needs_reconcile.store(true, Ordering::Relaxed);
     }
 
     /// Takes every open job of the store into memory, and looks again at whatever memory believes open and the store
     /// does not list.
     pub(crate) async fn compare_open_jobs(&self) -> Result<(), Error> {
-        let known: std::collections::HashSet<JobId> = self.desk.lock().jobs().map(|job| job.value.id()).collect();
+        let known: std::collections::HashSet<JobId> = self.state.lock().jobs().map(|job| job.value.id()).collect();
         let mut seen = std::collections::HashSet::with_capacity(known.len());
         let mut after = None;
         loop {
@@ -128,24 +128,24 @@ impl Coordinator {
 
     /// What a passed deadline means depends on where the job is.
     async fn act_on_deadline(&self, id: JobId, now: Timestamp) -> Result<(), Error> {
-        let Some(job) = self.desk.lock().job(id) else { return Ok(()) };
+        let Some(job) = self.state.lock().job(id) else { return Ok(()) };
         let is_with_somebody = job.value.dispatch().is_some() || job.value.lease().is_some();
         if is_with_somebody && self.is_warming() {
             // The factory may only be reconnecting: nobody is re-targeted before everybody had time to be heard.
             let heard_after = self.settings.renew_every.max(self.settings.accept_within);
             let pause = heard_after.saturating_sub(self.uptime()).max(TRY_AGAIN_AFTER);
-            self.desk.lock().put_off(id, now.after(pause));
+            self.state.lock().put_off(id, now.after(pause));
             return Ok(());
         }
         match (job.value.stage(), job.value.errand().map(|errand| &errand.state)) {
             (Stage::Queued { dispatch: Some(offer), .. }, _) => self.expire_offer(id, offer).await,
             (Stage::Queued { dispatch: None, .. }, _) | (_, Some(ErrandState::Waiting { .. })) => {
-                let is_set_aside = self.desk.lock().is_set_aside(id);
+                let is_set_aside = self.state.lock().is_set_aside(id);
                 if is_set_aside && self.waits_for_deps(id).await? {
-                    self.desk.lock().put_off(id, now.after(self.settings.sweep_every));
+                    self.state.lock().put_off(id, now.after(self.settings.sweep_every));
                     return Ok(());
                 }
-                self.desk.lock().ripen(id, now);
+                self.state.lock().ripen(id, now);
                 self.work.notify_one();
                 Ok(())
             }
@@ -158,7 +158,7 @@ impl Coordinator {
                 self.take_errand_back(id, lease.seq, message).await
             }
             (_, None) => {
-                self.desk.lock().drop_deadline(id);
+                self.state.lock().drop_deadline(id);
                 Ok(())
             }
         }
@@ -168,7 +168,7 @@ impl Coordinator {
     async fn expire_offer(&self, id: JobId, offer: &Dispatch) -> Result<(), Error> {
         // A factory that was told to wait for a dependency did answer.
         let is_connected = self.inboxes.is_open(&offer.target) && !self.waits_for_deps(id).await?;
-        let why = if is_connected { Unaccepted::Unanswered } else { Unaccepted::Undelivered };
+        let why = if is_connected { OfferEnd::Unanswered } else { OfferEnd::Undelivered };
         self.take_back(id, offer.seq, why).await?;
         if is_connected {
             self.note_unanswered(&offer.target, id);
@@ -177,7 +177,7 @@ impl Coordinator {
     }
 
     /// An offer ended without a lease: no attempt is counted, and another target is preferred (protocol 4).
-    pub(crate) async fn take_back(&self, id: JobId, seq: DispatchSeq, why: Unaccepted) -> Result<(), Error> {
+    pub(crate) async fn take_back(&self, id: JobId, seq: DispatchSeq, why: OfferEnd) -> Result<(), Error> {
         fail_point!("take_back::before_commit");
         // A factory that was told to wait for a dependency did not decline the job.
         let waits_for_deps = self.waits_for_deps(id).await?;
@@ -186,11 +186,11 @@ impl Coordinator {
                 Stage::Queued { dispatch: Some(offer), .. } if offer.seq == seq => {
                     let now = self.now();
                     let verdict = match waits_for_deps {
-                        true => Verdict::Retry { not_before: Some(now.after(self.settings.sweep_every)) },
-                        false if why == Unaccepted::Undelivered => {
+                        true => RetryDecision::Retry { not_before: Some(now.after(self.settings.sweep_every)) },
+                        false if why == OfferEnd::Undelivered => {
                             self.settings.retry.after_expired_dispatch(job.unaccepted())
                         }
-                        false => Verdict::Retry { not_before: None },
+                        false => RetryDecision::Retry { not_before: None },
                     };
                     let why = why.clone();
                     job.apply(StageEvent::DispatchExpired { seq, why, verdict }, now, COORDINATOR).map(Decision::Write)
@@ -198,7 +198,7 @@ impl Coordinator {
                 _ => Ok(Decision::Keep),
             })
             .await?;
-        if let Amended::Written(job) = amended {
+        if let AmendOutcome::Written(job) = amended {
             info!(job.id = %id, dispatch.seq = %seq, "Dispatch {seq} of job {} was not accepted, requeued", job.value.label());
             self.after_report(&job.value).await;
         }
@@ -229,7 +229,7 @@ impl Coordinator {
     async fn reap_expired(&self) {
         let now = self.ports.clock.monotonic();
         let expired = {
-            let mut desk = self.desk.lock();
+            let mut desk = self.state.lock();
             desk.leases.expired(now, self.tick_every() * 3, self.settings.lease_ttl)
         };
         let reaps = stream::iter(expired.into_iter().map(|(job, epoch)| self.reap_if_expired(job, epoch, now)));
@@ -238,7 +238,7 @@ impl Coordinator {
 
     async fn reap_if_expired(&self, job: JobId, epoch: Epoch, now: Duration) {
         // While the ones before it were reaped, its holder may have been heard of.
-        let is_doomed = self.desk.lock().leases.doom_if_expired(job, epoch, now);
+        let is_doomed = self.state.lock().leases.doom_if_expired(job, epoch, now);
         if is_doomed {
             self.reap(job, epoch).await;
         }
@@ -247,11 +247,11 @@ impl Coordinator {
 
     /// Factories that fell silent, or whose warm-up is over, are shown to the scheduler as what they are now.
     fn look_at_presence(&self) {
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         let changed: Vec<_> = desk
             .factories
             .keys()
-            .filter(|id| desk.fleet.get(id).is_none_or(|s| s.presence != self.presence(desk.pulses.get(*id))))
+            .filter(|id| desk.fleet.get(id).is_none_or(|s| s.presence != self.presence(desk.liveness.get(*id))))
             .cloned()
             .collect();
         for id in changed {
@@ -268,7 +268,7 @@ impl Coordinator {
     }
 
     fn until_next_tick(&self) -> Duration {
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let now = self.steady();
         let mut pause = Duration::from_secs(3_600);
         if !desk.leases.is_empty() {
@@ -287,7 +287,7 @@ impl Coordinator {
             pause = pause.min(self.settings.renew_every);
         }
         let monotonic = self.ports.clock.monotonic();
-        for (id, pulse) in &desk.pulses {
+        for (id, pulse) in &desk.liveness {
             let is_heard = |presence| matches!(presence, scheduler::Presence::Live | scheduler::Presence::Disconnected);
             if desk.fleet.get(id).is_some_and(|state| is_heard(state.presence)) {
                 let silent_at = pulse.heard + self.settings.stale_after;

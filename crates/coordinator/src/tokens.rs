@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::{ClaimNonce, Collection, Expected, FactoryId, Grant, Revision, Timestamp, Token, TokenId, Versioned};
+use domain::{ClaimNonce, Collection, Expected, FactoryId, TokenScope, Revision, Timestamp, Token, TokenId, Versioned};
 use foldhash::HashMap;
 use parking_lot::RwLock;
 use protocol::{
-    Enroll, Enrolled, IdentityChallenge, IdentityProof, NewToken, TokenDigest, TokenList, TokenMade, TokenRotated,
+    EnrolRequest, EnrolResponse, IdentityChallenge, IdentityProof, CreateTokenRequest, TokenDigest, TokenList, CreateTokenResponse, RotateTokenResponse,
     TokenView,
 };
 use sha2::{Digest, Sha256};
 use tracing::{debug, info};
 
 use crate::coordinator::Coordinator;
-use crate::documents::{Put, somebody_was_faster};
+use crate::cas_documents::{PutOutcome, somebody_was_faster};
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
@@ -127,42 +127,42 @@ impl Coordinator {
         if !self.tokens.by_hash.read().is_empty() {
             return Ok(None);
         }
-        let (_, secret) = self.make_token("admin".to_owned(), Grant::Admin, None).await?;
+        let (_, secret) = self.make_token("admin".to_owned(), TokenScope::Admin, None).await?;
         Ok(Some(secret))
     }
 
     /// A fresh admin token for whoever owns the data: they could write one into the store anyway.
     pub async fn local_admin_token(&self) -> Result<Secret, Error> {
-        let (_, secret) = self.make_token("local admin".to_owned(), Grant::Admin, None).await?;
+        let (_, secret) = self.make_token("local admin".to_owned(), TokenScope::Admin, None).await?;
         Ok(secret)
     }
 
     /// Makes a token. The secret is in the answer and nowhere else.
-    pub async fn create_token(&self, who: &Principal, request: NewToken) -> Result<TokenMade, Error> {
+    pub async fn create_token(&self, who: &Principal, request: CreateTokenRequest) -> Result<CreateTokenResponse, Error> {
         who.administer()?;
-        if request.name.is_empty() || request.name.len() > 100 || !request.name.chars().all(domain::is_harmless) {
+        if request.name.is_empty() || request.name.len() > 100 || !request.name.chars().all(domain::is_terminal_safe) {
             return Err(invalid("name", "1 to 100 printable characters".to_owned()));
         }
-        if matches!(request.grant, Grant::Factory { .. }) {
+        if matches!(request.grant, TokenScope::Factory { .. }) {
             return Err(invalid("grant", "a factory's token comes from enrolment: make a join token".to_owned()));
         }
-        let is_join = matches!(request.grant, Grant::Join { .. });
+        let is_join = matches!(request.grant, TokenScope::Join { .. });
         check_ttl(request.ttl_seconds)?;
         let ttl = request.ttl_seconds.map(Duration::from_secs).or(is_join.then_some(JOIN_TTL));
         let (token, secret) = self.make_token(request.name, request.grant, ttl).await?;
         info!(token.id = %token.id, by = %who.name, "`{}` made token `{}`", who.name, token.name);
-        Ok(TokenMade { token: view(&token), secret: secret.0, coordinator: None })
+        Ok(CreateTokenResponse { token: view(&token), secret: secret.0, coordinator: None })
     }
 
     /// A join token for one factory, as the local fleet needs it.
     pub async fn join_token(&self, factory: FactoryId) -> Result<Secret, Error> {
-        let grant = Grant::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let grant = TokenScope::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
         let (_, secret) = self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL)).await?;
         Ok(secret)
     }
 
     /// Trades a join token, once, for a factory's own. With a nonce a lost answer is given again.
-    pub async fn enroll(&self, request: &Enroll) -> Result<Enrolled, Error> {
+    pub async fn enroll(&self, request: &EnrolRequest) -> Result<EnrolResponse, Error> {
         // One at a time, or two strangers could both find the name free.
         let _turn = self.tokens.enrolling.lock().await;
         let join = hash(&request.join_token);
@@ -170,7 +170,7 @@ impl Coordinator {
         if let Some(secret) = secret.as_ref().filter(|secret| self.belongs_to(secret, &request.factory_id)) {
             // The factory has enrolled with this very request: at most the join token is left to be removed.
             self.use_join(&join, &request.factory_id).await?;
-            return Ok(Enrolled { factory_id: request.factory_id.clone(), token: secret.0.clone() });
+            return Ok(EnrolResponse { factory_id: request.factory_id.clone(), token: secret.0.clone() });
         }
         let grant = self.joining_grant(&join, &request.factory_id)?;
         let secret = secret.unwrap_or_else(|| self.random_secret(&grant));
@@ -182,13 +182,13 @@ impl Coordinator {
             return Err(user.map_or(Error::Unauthenticated, |by| Error::JoinTokenUsed { by }));
         }
         info!(factory.id = %request.factory_id, "Factory `{}` enrolled", request.factory_id);
-        Ok(Enrolled { factory_id: request.factory_id.clone(), token: secret.0 })
+        Ok(EnrolResponse { factory_id: request.factory_id.clone(), token: secret.0 })
     }
 
     /// What a join token lets a factory of this name do.
-    fn joining_grant(&self, join: &str, id: &FactoryId) -> Result<Grant, Error> {
+    fn joining_grant(&self, join: &str, id: &FactoryId) -> Result<TokenScope, Error> {
         let token = self.tokens.find(join).ok_or(Error::Unauthenticated)?;
-        let Grant::Join { factory, products, capabilities } = token.grant else { return Err(Error::Unauthenticated) };
+        let TokenScope::Join { factory, products, capabilities } = token.grant else { return Err(Error::Unauthenticated) };
         if let Some(by) = token.used_by {
             return Err(Error::JoinTokenUsed { by });
         }
@@ -203,7 +203,7 @@ impl Coordinator {
                 "there is a factory `{id}` already: choose another name, or ask for a join token for `{id}`"
             )));
         }
-        Ok(Grant::Factory { factory: id.clone(), products, capabilities })
+        Ok(TokenScope::Factory { factory: id.clone(), products, capabilities })
     }
 
     /// Writes down that a factory has used a join token. Nothing else can be done with it from then on.
@@ -238,11 +238,11 @@ impl Coordinator {
     fn is_taken(&self, factory: &FactoryId) -> bool {
         let now = self.now();
         let is_live = |token: &Token| is_of(token, factory) && token.expires_at.is_none_or(|at| at > now);
-        self.desk.lock().factories.contains_key(factory) || !self.tokens.matching(is_live).is_empty()
+        self.state.lock().factories.contains_key(factory) || !self.tokens.matching(is_live).is_empty()
     }
 
     /// A new token for a factory; the old ones work a little longer.
-    pub async fn rotate_token(&self, who: &Principal, factory: &FactoryId) -> Result<TokenRotated, Error> {
+    pub async fn rotate_token(&self, who: &Principal, factory: &FactoryId) -> Result<RotateTokenResponse, Error> {
         who.factory_or_admin(factory)?;
         let old = self.tokens.matching(|token| is_of(token, factory));
         let Some((_, _, newest)) = old.iter().max_by_key(|(_, _, token)| token.created_at).cloned() else {
@@ -263,7 +263,7 @@ impl Coordinator {
             self.write_token(&hash, Expected::At(revision), Token { expires_at: Some(ends), ..token }).await?;
         }
         info!(factory.id = %factory, by = %who.name, "Rotated the token of factory `{factory}`");
-        Ok(TokenRotated { token: secret.0, old_until })
+        Ok(RotateTokenResponse { token: secret.0, old_until })
     }
 
     /// Ends all tokens of a factory, and its open streams.
@@ -288,7 +288,7 @@ impl Coordinator {
         let found = self.tokens.matching(|token| token.id == id);
         let Some((hash, _, token)) = found.into_iter().next() else { return Err(Error::NoSuchToken) };
         self.remove_token(&hash).await?;
-        if let Grant::Factory { factory, .. } = &token.grant {
+        if let TokenScope::Factory { factory, .. } = &token.grant {
             self.inboxes.close(factory);
         }
         Ok(())
@@ -304,13 +304,13 @@ impl Coordinator {
         Ok(TokenList { items })
     }
 
-    async fn make_token(&self, name: String, grant: Grant, ttl: Option<Duration>) -> Result<(Token, Secret), Error> {
+    async fn make_token(&self, name: String, grant: TokenScope, ttl: Option<Duration>) -> Result<(Token, Secret), Error> {
         let secret = self.random_secret(&grant);
         let token = self.keep_token(name, grant, ttl, &secret).await?;
         Ok((token, secret))
     }
 
-    fn random_secret(&self, grant: &Grant) -> Secret {
+    fn random_secret(&self, grant: &TokenScope) -> Secret {
         Secret(format!("giga_{}_{}", prefix(grant), URL_SAFE_NO_PAD.encode(self.ports.entropy.bytes::<32>())))
     }
 
@@ -318,7 +318,7 @@ impl Coordinator {
     async fn keep_token(
         &self,
         name: String,
-        grant: Grant,
+        grant: TokenScope,
         ttl: Option<Duration>,
         secret: &Secret,
     ) -> Result<Token, Error> {
@@ -335,8 +335,8 @@ impl Coordinator {
     pub(crate) async fn purge_tokens(&self) {
         let now = self.now();
         let has_ended = |token: &Token| {
-            let kept = if matches!(token.grant, Grant::Join { .. }) { JOIN_KEPT } else { Duration::ZERO };
-            token.grant != Grant::Admin && token.expires_at.is_some_and(|at| at.after(kept) <= now)
+            let kept = if matches!(token.grant, TokenScope::Join { .. }) { JOIN_KEPT } else { Duration::ZERO };
+            token.grant != TokenScope::Admin && token.expires_at.is_some_and(|at| at.after(kept) <= now)
         };
         for (hash, _, token) in self.tokens.matching(has_ended).into_iter().take(PURGED_MAX) {
             if let Err(error) = self.remove_token(&hash).await {
@@ -347,32 +347,32 @@ impl Coordinator {
 
     async fn write_token(&self, hash: &str, expected: Expected, token: Token) -> Result<(), Error> {
         match self.put_document(Collection::Tokens, hash, expected, Some(&token)).await? {
-            Put::Written(revision) => {
+            PutOutcome::Written(revision) => {
                 self.tokens.know(hash, Some(Versioned { value: token, revision }));
                 Ok(())
             }
-            Put::Lost(found) => {
+            PutOutcome::Lost(found) => {
                 self.tokens.know(hash, found);
                 Err(somebody_was_faster())
             }
         }
     }
 
-    async fn remove_token(&self, hash: &str) -> Result<Removed, Error> {
+    async fn remove_token(&self, hash: &str) -> Result<TokenRemoval, Error> {
         let Some(revision) = self.tokens.by_hash.read().get(hash).map(|token| token.revision) else {
-            return Ok(Removed::Before);
+            return Ok(TokenRemoval::Before);
         };
         let expected = Expected::At(revision);
         match self.put_document::<Token>(Collection::Tokens, hash, expected, None).await? {
-            Put::Written(_) => {
+            PutOutcome::Written(_) => {
                 self.tokens.know(hash, None);
-                Ok(Removed::Now)
+                Ok(TokenRemoval::Now)
             }
-            Put::Lost(None) => {
+            PutOutcome::Lost(None) => {
                 self.tokens.know(hash, None);
-                Ok(Removed::Before)
+                Ok(TokenRemoval::Before)
             }
-            Put::Lost(found) => {
+            PutOutcome::Lost(found) => {
                 self.tokens.know(hash, found);
                 Err(somebody_was_faster())
             }
@@ -390,12 +390,12 @@ enum JoinUse {
 }
 
 fn is_ended_join(token: &Token, now: Timestamp) -> bool {
-    matches!(token.grant, Grant::Join { .. }) && token.expires_at.is_some_and(|at| at <= now)
+    matches!(token.grant, TokenScope::Join { .. }) && token.expires_at.is_some_and(|at| at <= now)
 }
 
 /// Who removed a token that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Removed {
+enum TokenRemoval {
     /// This call.
     Now,
     /// Somebody else, before.
@@ -403,11 +403,11 @@ enum Removed {
 }
 
 fn is_of(token: &Token, wanted: &FactoryId) -> bool {
-    matches!(&token.grant, Grant::Factory { factory, .. } if factory == wanted)
+    matches!(&token.grant, TokenScope::Factory { factory, .. } if factory == wanted)
 }
 
 /// The token that an enrolment comes to: as hard to guess as the join token, and the same however often it is asked for.
-fn derived_secret(request: &Enroll, nonce: ClaimNonce) -> Secret {
+fn derived_secret(request: &EnrolRequest, nonce: ClaimNonce) -> Secret {
     let mut digest = Sha256::new();
     for part in [request.join_token.as_bytes(), nonce.as_bytes(), request.factory_id.as_str().as_bytes()] {
         digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
@@ -425,13 +425,13 @@ fn check_ttl(seconds: Option<u64>) -> Result<(), Error> {
     }
 }
 
-fn prefix(grant: &Grant) -> &'static str {
+fn prefix(grant: &TokenScope) -> &'static str {
     match grant {
-        Grant::Admin => "adm",
-        Grant::Operator { .. } => "opr",
-        Grant::Viewer { .. } => "vwr",
-        Grant::Factory { .. } => "fac",
-        Grant::Join { .. } => "join",
+        TokenScope::Admin => "adm",
+        TokenScope::Operator { .. } => "opr",
+        TokenScope::Viewer { .. } => "vwr",
+        TokenScope::Factory { .. } => "fac",
+        TokenScope::Join { .. } => "join",
     }
 }
 

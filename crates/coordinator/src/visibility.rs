@@ -2,20 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Capability, FactoryId, Grant, ProductId, RepoName, Token};
+use domain::{Capability, FactoryId, TokenScope, ProductId, RepoName, Token};
 
 use crate::coordinator::Coordinator;
-use crate::desk::Desk;
+use crate::fleet_state::FleetState;
 use crate::principal::Principal;
 
 impl Coordinator {
     /// Whether a caller may see a factory: its own, or one that works for a product of the caller's.
-    pub(crate) fn shows_factory(&self, who: &Principal, desk: &Desk, id: &FactoryId) -> bool {
+    pub(crate) fn shows_factory(&self, who: &Principal, desk: &FleetState, id: &FactoryId) -> bool {
         let visible = who.products();
         if visible.is_empty() || who.factory().is_ok_and(|own| own == id) {
             return true;
         }
-        let served = match desk.pulses.get(id) {
+        let served = match desk.liveness.get(id) {
             Some(pulse) if pulse.stopped_at.is_none() => pulse.products.clone(),
             // It has signed off, or has not connected since the coordinator started: its tokens tell the same.
             Some(_) | None => self.products_of_tokens(id),
@@ -24,11 +24,11 @@ impl Coordinator {
     }
 
     fn products_of_tokens(&self, id: &FactoryId) -> BTreeSet<ProductId> {
-        let of_factory = |token: &Token| matches!(&token.grant, Grant::Factory { factory, .. } if factory == id);
+        let of_factory = |token: &Token| matches!(&token.grant, TokenScope::Factory { factory, .. } if factory == id);
         let grants = self.tokens.matching(of_factory).into_iter().map(|(_, _, token)| token.grant);
         let products = grants.filter_map(|grant| match grant {
-            Grant::Factory { products, .. } => Some(products),
-            Grant::Admin | Grant::Operator { .. } | Grant::Viewer { .. } | Grant::Join { .. } => None,
+            TokenScope::Factory { products, .. } => Some(products),
+            TokenScope::Admin | TokenScope::Operator { .. } | TokenScope::Viewer { .. } | TokenScope::Join { .. } => None,
         });
         products
             .reduce(|all, next| if all.is_empty() || next.is_empty() { BTreeSet::new() } else { &all | &next })
@@ -36,7 +36,7 @@ impl Coordinator {
     }
 }
 
-impl Desk {
+impl FleetState {
     /// Whether a caller may know of a repository: it belongs to no product, or to one of the caller's.
     pub(crate) fn shows_repo(&self, who: &Principal, repo: &RepoName) -> bool {
         let owner = self.product_values.values().find(|product| product.repos.contains(repo));

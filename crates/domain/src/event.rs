@@ -35,7 +35,7 @@ pub struct JobEvent {
 
 /// An event with its place in the store's commit order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
+pub struct StoredEvent {
     /// Its place: what a stream's cursor counts.
     pub position: Position,
     /// The event as it was written, in JSON: readers pass it on without reading it.

@@ -115,7 +115,7 @@ pub struct Token {
     /// For people: whose it is. Recorded as the author of what it does.
     pub name: String,
     /// What it allows.
-    pub grant: Grant,
+    pub grant: TokenScope,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it ends.
@@ -129,7 +129,7 @@ pub struct Token {
 /// What a token allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase", tag = "role")]
-pub enum Grant {
+pub enum TokenScope {
     /// Everything.
     Admin,
     /// Submit and steer jobs.

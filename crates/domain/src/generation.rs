@@ -58,7 +58,7 @@ impl DispatchSeq {
 /// A place in the log of one generation: what a stream or a list is resumed behind. As text it is opaque to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Bookmark {
+pub struct EventCursor {
     /// Whose log.
     pub generation: Generation,
     /// Where in it.
@@ -68,9 +68,9 @@ pub struct Bookmark {
 /// A text that is no bookmark.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a place in the log that was given out here")]
-pub struct BookmarkError(String);
+pub struct EventCursorError(String);
 
-impl fmt::Display for Bookmark {
+impl fmt::Display for EventCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.generation {
             Generation(0) => self.position.fmt(f),
@@ -79,30 +79,30 @@ impl fmt::Display for Bookmark {
     }
 }
 
-impl FromStr for Bookmark {
-    type Err = BookmarkError;
+impl FromStr for EventCursor {
+    type Err = EventCursorError;
 
-    fn from_str(text: &str) -> Result<Self, BookmarkError> {
+    fn from_str(text: &str) -> Result<Self, EventCursorError> {
         let (generation, position) = text.split_once('.').unwrap_or(("0", text));
         match (generation.parse(), position.parse()) {
             (Ok(generation), Ok(position)) => {
                 Ok(Self { generation: Generation(generation), position: Position(position) })
             }
-            _ => Err(BookmarkError(crate::names::printable(text))),
+            _ => Err(EventCursorError(crate::names::escape_for_terminal(text))),
         }
     }
 }
 
-impl TryFrom<String> for Bookmark {
-    type Error = BookmarkError;
+impl TryFrom<String> for EventCursor {
+    type Error = EventCursorError;
 
-    fn try_from(text: String) -> Result<Self, BookmarkError> {
+    fn try_from(text: String) -> Result<Self, EventCursorError> {
         text.parse()
     }
 }
 
-impl From<Bookmark> for String {
-    fn from(mark: Bookmark) -> Self {
+impl From<EventCursor> for String {
+    fn from(mark: EventCursor) -> Self {
         mark.to_string()
     }
 }
@@ -110,7 +110,7 @@ impl From<Bookmark> for String {
 /// What a store knows about its own past, kept as a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Lineage {
+pub struct StoreGeneration {
     /// 0 until the first restore.
     pub generation: Generation,
     /// When it was last put back from a backup.
@@ -121,7 +121,7 @@ pub struct Lineage {
     pub as_of: Option<Timestamp>,
 }
 
-impl Lineage {
+impl StoreGeneration {
     /// The key of the document in [`crate::Collection::Meta`].
     pub const KEY: &str = "lineage";
 }
@@ -167,13 +167,13 @@ mod tests {
 
     #[test]
     fn a_bookmark_leads_back_to_its_place_and_an_old_one_is_of_the_first_generation() {
-        let mark = |generation, position| Bookmark { generation: Generation(generation), position: Position(position) };
+        let mark = |generation, position| EventCursor { generation: Generation(generation), position: Position(position) };
 
         assert_eq!(mark(3, 7).to_string().parse(), Ok(mark(3, 7)));
         assert_eq!(mark(0, 7).to_string(), "7");
         assert_eq!("7".parse(), Ok(mark(0, 7)));
         for bad in ["", ".", "1.", "x.7", "1.2.3", "-1"] {
-            assert!(bad.parse::<Bookmark>().is_err(), "{bad}");
+            assert!(bad.parse::<EventCursor>().is_err(), "{bad}");
         }
     }
 

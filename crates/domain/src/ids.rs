@@ -19,7 +19,7 @@ pub struct IdError(pub String);
 fn hyphenated(text: &str) -> Result<Uuid, IdError> {
     match Uuid::try_parse(text) {
         Ok(id) if text.len() == 36 => Ok(id),
-        _ => Err(IdError(crate::names::printable(text))),
+        _ => Err(IdError(crate::names::escape_for_terminal(text))),
     }
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-mod aftermath;
+mod effects;
 mod feedback;
-mod reading;
+mod accessors;
 mod stuck;
 
 use crate::event::{Actor, EventKind, JobEvent};
-use crate::facts::{Facts, facts_of};
+use crate::job_columns::{JobColumns, facts_of};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
 use crate::json::json_text;
 use crate::lease::{Checkpoint, Dispatch, ErrandKind, Lease};
@@ -22,10 +22,10 @@ use crate::ports::{Body, Commit, Expected};
 use crate::previous_run::PreviousRun;
 use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
-use crate::run::{Run, Spent};
+use crate::run::{Run, TotalSpend};
 use crate::shape::ShapeKey;
 use crate::spec::{Priority, Spec};
-use crate::stage::{Circumstances, Obstacle, Stage, StageEvent};
+use crate::stage::{JobContext, BlockedOn, Stage, StageEvent};
 use crate::time::Timestamp;
 
 /// The version of the stored document. Older ones are read for ever.
@@ -96,9 +96,9 @@ struct State {
     #[serde(default, skip_serializing_if = "is_zero")]
     runs: u32,
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    spent: Spent,
+    spent: TotalSpend,
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    forgiven: Spent,
+    forgiven: TotalSpend,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<Run>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,13 +167,13 @@ struct State {
 }
 
 /// What was out or held before a change.
-struct Before {
+struct PriorHolder {
     lease: Option<Lease>,
     dispatch: Option<Dispatch>,
     errand: Option<ErrandKind>,
 }
 
-impl Before {
+impl PriorHolder {
     fn holder(&self) -> Option<&FactoryId> {
         self.lease.as_ref().map(|lease| &lease.factory)
     }
@@ -212,7 +212,7 @@ impl Job {
     pub fn submit(submission: Submission, deps: DepsState) -> Self {
         let stage = match deps {
             DepsState::Met => Stage::waiting(None),
-            DepsState::Unmet => Stage::Blocked { on: Obstacle::Deps },
+            DepsState::Unmet => Stage::Blocked { on: BlockedOn::Deps },
         };
         let at = submission.at;
         let by = Actor::Person(submission.by.clone());
@@ -229,8 +229,8 @@ impl Job {
             unaccepted: 0,
             releases: 0,
             runs: 0,
-            spent: Spent::default(),
-            forgiven: Spent::default(),
+            spent: TotalSpend::default(),
+            forgiven: TotalSpend::default(),
             run: None,
             checkpoint: None,
             completed: None,
@@ -278,12 +278,12 @@ impl Job {
     #[expect(clippy::needless_pass_by_value, reason = "an event happens once: it is handed over, not lent")]
     pub fn apply(mut self, event: StageEvent, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
         self.check_fence(&event)?;
-        let before = Before {
+        let before = PriorHolder {
             lease: self.lease().cloned(),
             dispatch: self.dispatch().cloned(),
             errand: self.errand().map(|errand| errand.kind),
         };
-        let around = Circumstances {
+        let around = JobContext {
             at,
             review: self.submission.spec.review.as_ref(),
             completed: self.state.completed.as_ref(),
@@ -367,7 +367,7 @@ impl Job {
     }
 
     /// The facts that queries need, computed here so that no store reads a document to answer one.
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> JobColumns {
         facts_of(self)
     }
 

@@ -2,7 +2,7 @@
 
 mod engine_health;
 mod event;
-mod facts;
+mod job_columns;
 mod fleet;
 mod generation;
 mod ids;
@@ -30,10 +30,10 @@ mod time;
 mod usage_window;
 
 pub use engine_health::{EngineHealth, unnamed_credential};
-pub use event::{Actor, EventKind, JobEvent, Recorded};
-pub use facts::Facts;
-pub use fleet::{Factory, Grant, Product, Token, UnavailableRepo};
-pub use generation::{Bookmark, BookmarkError, Lineage};
+pub use event::{Actor, EventKind, JobEvent, StoredEvent};
+pub use job_columns::JobColumns;
+pub use fleet::{Factory, TokenScope, Product, Token, UnavailableRepo};
+pub use generation::{EventCursor, EventCursorError, StoreGeneration};
 pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,
 };
@@ -44,29 +44,29 @@ pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Le
 pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema, suggest};
 pub use merge_conflict::{CONFLICT_FILES_MAX, MergeConflict};
 pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
-pub use mode::{Flags, Mode, UnknownMode};
+pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
-    counted, dollars, is_harmless, printable,
+    counted, dollars, is_terminal_safe, escape_for_terminal,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
-    FleetStore, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, Published, Receipt, Scope,
-    StoreError, Subscription, Summary, Unreadable,
+    FleetStore, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, PublishOutcome, Receipt, Scope,
+    StoreError, Subscription, Summary, UnreadableDocument,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use pull_request::PullRequest;
-pub use reason::{Again, FailureReason};
+pub use reason::{Retryability, FailureReason};
 pub use refusal::Refusal;
-pub use retry::{RetryPolicy, Verdict};
+pub use retry::{RetryPolicy, RetryDecision};
 pub use run::{
-    COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, FigureOutOfRange, Insights, Run, RunOutcome, Spent, TOKENS_MAX,
+    COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, ValueOutOfRange, RunInsights, Run, RunOutcome, TotalSpend, TOKENS_MAX,
     TURNS_MAX, last_lines,
 };
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
 pub use stage::{
-    Account, Completion, Holder, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, Unaccepted, UnknownStage,
+    FailureDetails, Completion, Holder, KeepCheckpoint, BlockedOn, Stage, StageEvent, StageName, OfferEnd, UnknownStage,
 };
 pub use time::{Clock, Entropy, Timestamp, TimestampError};
 pub use usage_window::UsageWindow;

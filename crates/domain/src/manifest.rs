@@ -3,20 +3,20 @@
 mod duration;
 mod fields;
 mod finding;
-mod form;
+mod decode;
 mod front_matter;
-mod nearest;
+mod suggest;
 mod path;
 mod schema;
 mod tree;
 
 pub use finding::{Finding, Severity};
-pub use nearest::nearest as suggest;
+pub use suggest::suggest as suggest;
 pub use schema::manifest_schema;
 
 use crate::spec::Spec;
 
-use form::Form;
+use decode::Decoder;
 use front_matter::FrontMatter;
 use tree::Tree;
 
@@ -58,7 +58,7 @@ impl Manifest {
         let mut findings = tree.findings;
         let mut spec = Spec::default();
         if let Some(entries) = tree.entries {
-            let form = Form::fill(&entries, front_matter.prompt, strictness);
+            let form = Decoder::fill(&entries, front_matter.prompt, strictness);
             findings.extend(form.findings);
             spec = form.spec;
         }

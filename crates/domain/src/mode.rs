@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::names::{ProductId, printable};
+use crate::names::{ProductId, escape_for_terminal};
 
 /// How the work of a product reaches factories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
@@ -65,14 +65,14 @@ impl FromStr for Mode {
     type Err = UnknownMode;
 
     fn from_str(text: &str) -> Result<Self, UnknownMode> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| UnknownMode(printable(text)))
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| UnknownMode(escape_for_terminal(text)))
     }
 }
 
 /// The flags of the fleet: one mode for all products, and those that have one of their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Flags {
+pub struct DispatchModes {
     /// The mode of every product that has none of its own.
     pub mode: Mode,
     /// Products with a mode of their own.
@@ -80,7 +80,7 @@ pub struct Flags {
     pub products: BTreeMap<ProductId, Mode>,
 }
 
-impl Flags {
+impl DispatchModes {
     /// The mode that a product's work goes by.
     pub fn mode_of(&self, product: &ProductId) -> Mode {
         self.products.get(product).copied().unwrap_or(self.mode)
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_products_own_mode_beats_that_of_the_fleet() {
-        let flags = Flags { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
+        let flags = DispatchModes { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
 
         assert_eq!(flags.mode_of(&product("notes")), Mode::Push);
         assert_eq!(flags.mode_of(&product("tracker")), Mode::Gate);
@@ -119,11 +119,11 @@ mod tests {
     #[test]
     fn nobody_sees_the_modes_of_products_that_are_not_theirs() {
         let both = [(product("notes"), Mode::Push), (product("tracker"), Mode::Poll)];
-        let flags = Flags { mode: Mode::Gate, products: both.into() };
+        let flags = DispatchModes { mode: Mode::Gate, products: both.into() };
 
         let seen = flags.limited_to(&[product("notes")].into());
 
-        assert_eq!(seen, Flags { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() });
+        assert_eq!(seen, DispatchModes { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() });
         assert_eq!(flags.limited_to(&BTreeSet::new()), flags);
     }
 

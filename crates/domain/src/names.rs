@@ -226,9 +226,9 @@ fn check_first(text: &str) -> Result<(), &'static str> {
 }
 
 /// Text that is safe to show on a terminal: control and direction-changing characters become `�`, long text is cut.
-pub fn printable(text: &str) -> String {
+pub fn escape_for_terminal(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
-    let mut shown: String = text.chars().take(SHOWN_MAX).map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect();
+    let mut shown: String = text.chars().take(SHOWN_MAX).map(|c| if is_terminal_safe(c) { c } else { '\u{fffd}' }).collect();
     if text.chars().count() > SHOWN_MAX {
         shown.push('…');
     }
@@ -236,7 +236,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Whether a character can be shown on a terminal without moving the cursor, changing direction or starting an escape.
-pub fn is_harmless(c: char) -> bool {
+pub fn is_terminal_safe(c: char) -> bool {
     !c.is_control()
         && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }

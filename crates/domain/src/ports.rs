@@ -7,10 +7,10 @@ mod job_store;
 mod log_store;
 
 pub use backup::{Backup, BackupSummary};
-pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, Published, Receipt, Subscription};
+pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, PublishOutcome, Receipt, Subscription};
 pub use fleet_store::{Collection, FleetStore};
 pub use job_store::{
     Body, Commit, CommitError, Cursor, Expected, JobFilter, JobHistory, JobStore, Page, Scope, StoreError, Summary,
-    Unreadable,
+    UnreadableDocument,
 };
 pub use log_store::LogStore;

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::names::{EngineName, FactoryId};
 use crate::reason::FailureReason;
 use crate::run::{CommandStep, Evidence};
-use crate::stage::Account;
+use crate::stage::FailureDetails;
 
 /// The end of a failed command's output that the next run gets: about a screen and a half of long lines.
 pub const OUTPUT_TAIL_BYTES_MAX: usize = 4 * 1024;
@@ -139,7 +139,7 @@ impl FailedCommand {
 
 impl RunEnd {
     /// The end of a failed attempt.
-    pub(crate) fn of_failure(reason: FailureReason, account: &Account) -> Self {
+    pub(crate) fn of_failure(reason: FailureReason, account: &FailureDetails) -> Self {
         let message = account.message.clone().unwrap_or_else(|| reason.to_string());
         match (reason, account.evidence.last()) {
             (FailureReason::VerifyFailed, Some(evidence)) => Self::CommandFailed(FailedCommand::of(evidence)),
@@ -214,11 +214,11 @@ mod tests {
 
     #[test]
     fn each_failure_is_reported_as_what_it_is() {
-        let account = |no_changes| Account {
+        let account = |no_changes| FailureDetails {
             message: Some("m".to_owned()),
             evidence: vec![evidence(Some(1), "no")],
             no_changes,
-            ..Account::default()
+            ..FailureDetails::default()
         };
         let message = "m".to_owned();
         let end = |reason| RunEnd::of_failure(reason, &account(false));

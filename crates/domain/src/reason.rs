@@ -36,7 +36,7 @@ pub enum FailureReason {
 /// Whether another attempt may end differently, as far as whoever failed can tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Again {
+pub enum Retryability {
     /// It may.
     #[default]
     Worthwhile,
@@ -44,7 +44,7 @@ pub enum Again {
     Pointless,
 }
 
-impl Again {
+impl Retryability {
     /// Whether nothing speaks against another attempt.
     pub fn is_worthwhile(&self) -> bool {
         *self == Self::Worthwhile

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::reason::{Again, FailureReason};
+use crate::reason::{Retryability, FailureReason};
 use crate::spec::Retry;
 use crate::stage::Stage;
 use crate::time::Timestamp;
@@ -36,7 +36,7 @@ impl Default for RetryPolicy {
 
 /// What follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RetryDecision {
     /// It waits for another try, not before the given time.
     Retry {
         /// The end of the backoff.
@@ -54,7 +54,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl RetryDecision {
     /// The stage that the verdict leads to.
     pub fn stage(&self) -> Stage {
         match *self {
@@ -71,21 +71,21 @@ impl RetryPolicy {
         &self,
         asked: &Retry,
         attempts: u32,
-        (reason, again): (FailureReason, Again),
+        (reason, again): (FailureReason, Retryability),
         now: Timestamp,
         jitter: f64,
-    ) -> Verdict {
-        if !reason.is_retryable() || again == Again::Pointless {
-            return Verdict::Fail { reason };
+    ) -> RetryDecision {
+        if !reason.is_retryable() || again == Retryability::Pointless {
+            return RetryDecision::Fail { reason };
         }
         if attempts + 1 >= asked.max.unwrap_or(self.attempts_max) {
-            return Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+            return RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted };
         }
         let first = asked.backoff_ms.map_or(self.backoff, Duration::from_millis);
         let doubled = first.saturating_mul(2_u32.saturating_pow(attempts)).min(self.backoff_max);
         // Up to a fifth later, never earlier than asked for.
         let pause = doubled.mul_f64(1.0 + 0.2 * jitter);
-        Verdict::Retry { not_before: Some(now.after(pause)) }
+        RetryDecision::Retry { not_before: Some(now.after(pause)) }
     }
 
     /// How long a job waits that its holder gives back, when `releases` gave it back before. A farewell costs nothing; a
@@ -98,19 +98,19 @@ impl RetryPolicy {
     }
 
     /// What follows a lost lease, when `lost` were lost before it.
-    pub fn after_lost_lease(&self, lost: u32) -> Verdict {
+    pub fn after_lost_lease(&self, lost: u32) -> RetryDecision {
         if lost + 1 >= self.lost_leases_max {
-            return Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+            return RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted };
         }
-        Verdict::Retry { not_before: None }
+        RetryDecision::Retry { not_before: None }
     }
 
     /// What follows an offer that nobody took, when `unaccepted` expired before it.
-    pub fn after_expired_dispatch(&self, unaccepted: u32) -> Verdict {
+    pub fn after_expired_dispatch(&self, unaccepted: u32) -> RetryDecision {
         if unaccepted + 1 >= self.unaccepted_max {
-            return Verdict::DeadLetter { reason: FailureReason::Undeliverable };
+            return RetryDecision::DeadLetter { reason: FailureReason::Undeliverable };
         }
-        Verdict::Retry { not_before: None }
+        RetryDecision::Retry { not_before: None }
     }
 }
 
@@ -120,14 +120,14 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-    fn failed(attempts: u32, reason: FailureReason, jitter: f64) -> Verdict {
-        RetryPolicy::default().after_failure(&Retry::default(), attempts, (reason, Again::Worthwhile), NOW, jitter)
+    fn failed(attempts: u32, reason: FailureReason, jitter: f64) -> RetryDecision {
+        RetryPolicy::default().after_failure(&Retry::default(), attempts, (reason, Retryability::Worthwhile), NOW, jitter)
     }
 
     #[test]
     fn pauses_double_and_never_end_early() {
         let pause = |attempts, jitter| match failed(attempts, FailureReason::Crash, jitter) {
-            Verdict::Retry { not_before: Some(at) } => at.since(NOW).as_millis(),
+            RetryDecision::Retry { not_before: Some(at) } => at.since(NOW).as_millis(),
             other => panic!("expected a retry, got {other:?}"),
         };
 
@@ -148,7 +148,7 @@ mod tests {
     fn the_last_attempt_goes_to_the_dead_letters() {
         assert_eq!(
             failed(2, FailureReason::Timeout, 0.0),
-            Verdict::DeadLetter { reason: FailureReason::RetriesExhausted }
+            RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted }
         );
     }
 
@@ -156,26 +156,26 @@ mod tests {
     fn what_a_limit_decided_is_not_tried_again() {
         assert_eq!(
             failed(0, FailureReason::BudgetExceeded, 0.0),
-            Verdict::Fail { reason: FailureReason::BudgetExceeded }
+            RetryDecision::Fail { reason: FailureReason::BudgetExceeded }
         );
     }
 
     #[test]
     fn what_would_end_the_same_way_goes_to_a_person_at_once() {
-        let failure = (FailureReason::EngineError, Again::Pointless);
+        let failure = (FailureReason::EngineError, Retryability::Pointless);
 
         let verdict = RetryPolicy::default().after_failure(&Retry::default(), 0, failure, NOW, 0.0);
 
-        assert_eq!(verdict, Verdict::Fail { reason: FailureReason::EngineError });
+        assert_eq!(verdict, RetryDecision::Fail { reason: FailureReason::EngineError });
     }
 
     #[test]
     fn a_manifest_may_ask_for_its_own_policy() {
         let asked = Retry { max: Some(1), backoff_ms: Some(10) };
 
-        let failure = (FailureReason::Crash, Again::Worthwhile);
+        let failure = (FailureReason::Crash, Retryability::Worthwhile);
         let verdict = RetryPolicy::default().after_failure(&asked, 0, failure, NOW, 0.0);
 
-        assert_eq!(verdict, Verdict::DeadLetter { reason: FailureReason::RetriesExhausted });
+        assert_eq!(verdict, RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted });
     }
 }

@@ -40,7 +40,7 @@ pub struct Run {
     pub sha: Option<CommitSha>,
     /// What it cost and what it changed.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
     /// What backs the claim that it is done [B4].
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub evidence: Vec<Evidence>,
@@ -89,7 +89,7 @@ impl RunOutcome {
 /// What a run cost and what it changed. A figure that is not known is absent, never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Insights {
+pub struct RunInsights {
     /// Tokens read by the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_in: Option<u64>,
@@ -131,7 +131,7 @@ pub const ENGINE_MS_MAX: u64 = 366 * 24 * 3_600_000;
 /// A figure that no run can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be between 0 and {max}, found {found}")]
-pub struct FigureOutOfRange {
+pub struct ValueOutOfRange {
     /// The field, as it is called in JSON.
     pub field: &'static str,
     /// The largest value that is accepted.
@@ -140,9 +140,9 @@ pub struct FigureOutOfRange {
     pub found: String,
 }
 
-impl Insights {
+impl RunInsights {
     /// Checks every figure against its maximum: one that is stored is added to others, and must not spoil the sum.
-    pub fn check(&self) -> Result<(), FigureOutOfRange> {
+    pub fn check(&self) -> Result<(), ValueOutOfRange> {
         let is_cost = |cost: f64| (0.0..=COST_USD_MAX).contains(&cost);
         within("costUsd", self.cost_usd, COST_USD_MAX, is_cost)?;
         within("tokensIn", self.tokens_in, TOKENS_MAX, |tokens| tokens <= TOKENS_MAX)?;
@@ -152,7 +152,7 @@ impl Insights {
     }
 
     /// Removes the figures that are out of range, so that they count as unknown. Returns why each was removed.
-    pub fn drop_out_of_range(&mut self) -> Vec<FigureOutOfRange> {
+    pub fn drop_out_of_range(&mut self) -> Vec<ValueOutOfRange> {
         let mut dropped = Vec::new();
         while let Err(error) = self.check() {
             match error.field {
@@ -173,9 +173,9 @@ fn within<T: Copy + ToString>(
     value: Option<T>,
     max: T,
     is_within: impl Fn(T) -> bool,
-) -> Result<(), FigureOutOfRange> {
+) -> Result<(), ValueOutOfRange> {
     match value.filter(|value| !is_within(*value)) {
-        Some(found) => Err(FigureOutOfRange { field, max: max.to_string(), found: found.to_string() }),
+        Some(found) => Err(ValueOutOfRange { field, max: max.to_string(), found: found.to_string() }),
         None => Ok(()),
     }
 }
@@ -183,7 +183,7 @@ fn within<T: Copy + ToString>(
 /// What all ended runs of a job have cost together, whatever became of them. What is not known is absent, never 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Spent {
+pub struct TotalSpend {
     /// US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
@@ -207,7 +207,7 @@ pub struct Spent {
     pub interrupted_without_tokens: u32,
 }
 
-impl Spent {
+impl TotalSpend {
     /// Whether nothing is known to have been spent.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()

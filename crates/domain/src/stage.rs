@@ -6,7 +6,7 @@ mod name;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{Account, Completion, Holder, KeepCheckpoint, StageEvent, Unaccepted};
+pub use event::{FailureDetails, Completion, Holder, KeepCheckpoint, StageEvent, OfferEnd};
 pub use name::{StageName, UnknownStage};
 
 use crate::ids::Epoch;
@@ -34,7 +34,7 @@ pub enum Stage {
     /// Waits for other jobs or for a person.
     Blocked {
         /// What it waits for.
-        on: Obstacle,
+        on: BlockedOn,
     },
     /// A factory holds it; nothing runs yet.
     Assigned {
@@ -82,7 +82,7 @@ pub enum Stage {
 /// What a blocked job waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Obstacle {
+pub enum BlockedOn {
     /// Its dependencies, as its manifest names them; which of them are still unmet is asked of the store.
     Deps,
     /// A person's answer to this question.
@@ -90,7 +90,7 @@ pub enum Obstacle {
 }
 
 /// What the table needs to know of the job besides its stage.
-pub(crate) struct Circumstances<'a> {
+pub(crate) struct JobContext<'a> {
     /// When the event happens.
     pub(crate) at: Timestamp,
     /// The review that the manifest asks for.
@@ -123,11 +123,11 @@ impl Stage {
     }
 
     /// The whole table of legal moves.
-    pub(crate) fn apply(self, event: &StageEvent, around: &Circumstances<'_>) -> Result<Self, Refusal> {
+    pub(crate) fn apply(self, event: &StageEvent, around: &JobContext<'_>) -> Result<Self, Refusal> {
         use StageEvent as E;
         match (self, event) {
             (Self::Blocked { .. }, E::Unblocked) => Ok(Self::waiting(None)),
-            (Self::Blocked { on: Obstacle::Deps }, E::DepFailed { .. }) => {
+            (Self::Blocked { on: BlockedOn::Deps }, E::DepFailed { .. }) => {
                 Ok(Self::Failed { reason: FailureReason::DepFailed })
             }
 
@@ -164,7 +164,7 @@ impl Stage {
                 })
             }
             (Self::Building { .. }, E::Asked { question, .. }) => {
-                Ok(Self::Blocked { on: Obstacle::Question(question.clone()) })
+                Ok(Self::Blocked { on: BlockedOn::Question(question.clone()) })
             }
             (Self::Assigned { .. } | Self::Building { .. }, E::Preempted { .. }) => Ok(Self::waiting(None)),
             (Self::Building { .. }, E::QuotaHit { not_before, .. })

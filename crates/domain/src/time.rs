@@ -141,7 +141,7 @@ impl FromStr for Timestamp {
         }
         text.parse::<jiff::Timestamp>()
             .map(|at| Self(at.as_millisecond()).clamped())
-            .map_err(|_| TimestampError(crate::names::printable(text)))
+            .map_err(|_| TimestampError(crate::names::escape_for_terminal(text)))
     }
 }
 

@@ -108,7 +108,7 @@ impl RepoConfig {
                 && !["LD_", "DYLD_", "GIT_", "GIGA_", "AQ_"].iter().any(|prefix| variable.starts_with(prefix));
             let is_name = plain(name, |c| matches!(c, '.' | '_' | '-')) && !name.starts_with(['.', '-']);
             if !is_variable || !is_name {
-                let (variable, name) = (domain::printable(variable), domain::printable(name));
+                let (variable, name) = (domain::escape_for_terminal(variable), domain::escape_for_terminal(name));
                 return Err(CacheError { variable, name });
             }
         }
@@ -132,7 +132,7 @@ pub struct EngineConfig {
     /// at once. Without a list every failure is worth another attempt.
     pub retryable_exit_codes: Option<Vec<i32>>,
     /// Where a command says what it cost.
-    pub reads: Reads,
+    pub reads: OutputPatterns,
     /// The model, when the job names none.
     pub model: Option<String>,
     /// Whose usage windows it uses up: an opaque id, the engine's name when absent.
@@ -215,21 +215,21 @@ impl EngineKind {
 /// Where in a command's output its figures are. The last one found counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
-pub struct Reads {
+pub struct OutputPatterns {
     /// US dollars so far.
-    pub cost_usd: Option<Read>,
+    pub cost_usd: Option<OutputPattern>,
     /// Tokens read so far.
-    pub tokens_in: Option<Read>,
+    pub tokens_in: Option<OutputPattern>,
     /// Tokens written so far.
-    pub tokens_out: Option<Read>,
+    pub tokens_out: Option<OutputPattern>,
     /// Turns so far.
-    pub turns: Option<Read>,
+    pub turns: Option<OutputPattern>,
 }
 
 /// How a figure is found in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Read {
+pub enum OutputPattern {
     /// The first group of a regular expression, or all of it.
     Regex(String),
     /// A JSON pointer into a line that is JSON: `/usage/cost`.
@@ -304,9 +304,9 @@ impl Identity {
     pub fn new(name: &str, email: &str) -> Result<Self, IdentityError> {
         for text in [name, email] {
             let broken =
-                text.trim().is_empty() || text.chars().any(|c| matches!(c, '<' | '>') || !domain::is_harmless(c));
+                text.trim().is_empty() || text.chars().any(|c| matches!(c, '<' | '>') || !domain::is_terminal_safe(c));
             if broken {
-                return Err(IdentityError(domain::printable(text)));
+                return Err(IdentityError(domain::escape_for_terminal(text)));
             }
         }
         Ok(Self { name: name.to_owned(), email: email.to_owned() })

@@ -19,13 +19,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{RepoConfig, default_base};
-use crate::engine::{Engine, Login, Presence};
+use crate::engine::{Engine, LoginState, Presence};
 use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
 use crate::remote::{Remote, RemoteError};
 use crate::repository::Repository;
-pub(crate) use memory::ToolMemory;
-use memory::{Answer, Probed};
-use tools::{Reading, TOOLS, Tool};
+pub(crate) use memory::ProbeCache;
+use memory::{ToolState, ProbeResult};
+use tools::{VersionPattern, TOOLS, Tool};
 
 /// What cannot be found by looking.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct DetectConfig {
 
 /// What a factory advertises.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Detected {
+pub struct Capabilities {
     /// All tokens, in order.
     pub capabilities: BTreeSet<Capability>,
     /// All repositories that can be worked on.
@@ -83,7 +83,7 @@ pub async fn detect(
     engines: &[Arc<dyn Engine>],
     environment: &Environment,
     launcher: &Launcher,
-) -> Detected {
+) -> Capabilities {
     detect_again(config, engines, environment, launcher, &Mutex::default()).await
 }
 
@@ -93,8 +93,8 @@ pub(crate) async fn detect_again(
     engines: &[Arc<dyn Engine>],
     environment: &Environment,
     launcher: &Launcher,
-    memory: &Mutex<ToolMemory>,
-) -> Detected {
+    memory: &Mutex<ProbeCache>,
+) -> Capabilities {
     let found_repos = config.repo_base.as_deref().map(repos_under).unwrap_or_default();
     let absent_repos = absent(&config.repos);
     let (mut unusable_repos, mut identities) = (BTreeMap::new(), BTreeMap::new());
@@ -123,13 +123,13 @@ pub(crate) async fn detect_again(
     for engine in engines.iter().cloned() {
         talks.spawn(async move { probe_engine(&*engine).await });
     }
-    let (probed, broken): (Vec<Probed>, Vec<_>) = probes.join_all().await.into_iter().unzip();
+    let (probed, broken): (Vec<ProbeResult>, Vec<_>) = probes.join_all().await.into_iter().unzip();
     let broken_tools = broken.into_iter().flatten().collect();
     let mut engines: Vec<EngineHealth> = talks.join_all().await.into_iter().flatten().collect();
     capabilities.extend(memory.lock().settle(probed));
     engines.sort_by(|one, other| one.name.cmp(&other.name));
     capabilities.extend(engines.iter().map(|engine| Capability::engine(&engine.name)));
-    Detected { capabilities, repos, found_repos, absent_repos, unusable_repos, identities, broken_tools, engines }
+    Capabilities { capabilities, repos, found_repos, absent_repos, unusable_repos, identities, broken_tools, engines }
 }
 
 /// What is behind every repository that is configured or was found. A configured one goes before a found one of its name.
@@ -232,10 +232,10 @@ async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     match engine.detect().await {
         Presence::Ready { version, login } => {
             let (signed_in, problem) = match login {
-                Login::Unknown => (None, None),
-                Login::SignedIn => (Some(true), None),
-                Login::SignedOut { why } => (Some(false), Some(why)),
-                Login::Unreadable { why } => (None, Some(why)),
+                LoginState::Unknown => (None, None),
+                LoginState::SignedIn => (Some(true), None),
+                LoginState::SignedOut { why } => (Some(false), Some(why)),
+                LoginState::Unreadable { why } => (None, Some(why)),
             };
             Some(EngineHealth { version, signed_in, problem, ..known })
         }
@@ -246,24 +246,24 @@ async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     }
 }
 
-async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher) -> (Probed, Broken) {
-    let (mut answer, mut broken) = (Answer::No, None);
+async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher) -> (ProbeResult, Broken) {
+    let (mut answer, mut broken) = (ToolState::No, None);
     for command_line in tool.command_lines {
         match ask(command_line, environment, launcher).await {
-            Asked::Said(output) => {
-                (answer, broken) = (Answer::Yes(tools::tokens(tool.name, tool.reading, &output)), None);
+            ProbeOutput::Said(output) => {
+                (answer, broken) = (ToolState::Yes(tools::tokens(tool.name, tool.reading, &output)), None);
                 break;
             }
             // Whatever holds up this one holds up the next as well.
-            Asked::TooLate => {
-                answer = Answer::Late;
+            ProbeOutput::TooLate => {
+                answer = ToolState::Late;
                 break;
             }
-            Asked::Failed(found) => drop(broken.get_or_insert((tool.name.to_owned(), found))),
-            Asked::Nothing => {}
+            ProbeOutput::Failed(found) => drop(broken.get_or_insert((tool.name.to_owned(), found))),
+            ProbeOutput::Nothing => {}
         }
     }
-    (Probed { tool: tool.name.to_owned(), answer }, broken)
+    (ProbeResult { tool: tool.name.to_owned(), answer }, broken)
 }
 
 /// A tool that does not work, by its name.
@@ -275,11 +275,11 @@ async fn probe_named(
     command_line: &[String],
     environment: &Environment,
     launcher: &Launcher,
-) -> (Probed, Broken) {
+) -> (ProbeResult, Broken) {
     let asked = match command_line {
         [] => match find_program(name, environment.variable("PATH")) {
-            Some(_) => Asked::Said(String::new()),
-            None => Asked::Nothing,
+            Some(_) => ProbeOutput::Said(String::new()),
+            None => ProbeOutput::Nothing,
         },
         given => {
             let command_line: Vec<&str> = given.iter().map(String::as_str).collect();
@@ -287,16 +287,16 @@ async fn probe_named(
         }
     };
     let (answer, broken) = match asked {
-        Asked::Said(_) => (Answer::Yes(tools::tokens(name, Reading::Nothing, "")), None),
-        Asked::TooLate => (Answer::Late, None),
-        Asked::Failed(found) => (Answer::No, Some((name.to_owned(), found))),
-        Asked::Nothing => (Answer::No, None),
+        ProbeOutput::Said(_) => (ToolState::Yes(tools::tokens(name, VersionPattern::Nothing, "")), None),
+        ProbeOutput::TooLate => (ToolState::Late, None),
+        ProbeOutput::Failed(found) => (ToolState::No, Some((name.to_owned(), found))),
+        ProbeOutput::Nothing => (ToolState::No, None),
     };
-    (Probed { tool: name.to_owned(), answer }, broken)
+    (ProbeResult { tool: name.to_owned(), answer }, broken)
 }
 
 /// What a program said about itself.
-enum Asked {
+enum ProbeOutput {
     /// It is there and ended well.
     Said(String),
     /// It is there and did not end in time.
@@ -307,16 +307,16 @@ enum Asked {
     Nothing,
 }
 
-async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launcher) -> Asked {
-    let Some((name, args)) = command_line.split_first() else { return Asked::Nothing };
-    let Some(file) = find_program(name, environment.variable("PATH")) else { return Asked::Nothing };
+async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launcher) -> ProbeOutput {
+    let Some((name, args)) = command_line.split_first() else { return ProbeOutput::Nothing };
+    let Some(file) = find_program(name, environment.variable("PATH")) else { return ProbeOutput::Nothing };
     let argv = std::iter::once(file.clone().into_os_string()).chain(args.iter().map(Into::into)).collect();
     let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
     let (grace, output_bytes_max) = (Duration::ZERO, PROBE_OUTPUT_BYTES_MAX);
     let bounds = Bounds { wall: PROBE_MAX, idle: None, tool_idle: None, grace, output_bytes_max };
     let running = match launcher.start(program, bounds) {
         Ok(running) => running,
-        Err(error) => return Asked::Failed(broken(file, &crate::error::chain(&error), launcher)),
+        Err(error) => return ProbeOutput::Failed(broken(file, &crate::error::chain(&error), launcher)),
     };
     let (sender, mut lines) = mpsc::channel::<Line>(8);
     let collect = async {
@@ -330,9 +330,9 @@ async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launch
     let never = CancellationToken::new();
     let (finished, output) = tokio::join!(running.wait(sender, &never), collect);
     match finished.end {
-        End::Exited(0) => Asked::Said(output),
-        End::TimedOut => Asked::TooLate,
-        End::Exited(_) | End::FellSilent | End::Cancelled => Asked::Failed(broken(file, &output, launcher)),
+        End::Exited(0) => ProbeOutput::Said(output),
+        End::TimedOut => ProbeOutput::TooLate,
+        End::Exited(_) | End::FellSilent | End::Cancelled => ProbeOutput::Failed(broken(file, &output, launcher)),
     }
 }
 
@@ -342,7 +342,7 @@ const BROKEN_CHARS_MAX: usize = 300;
 /// What is known about a program that does not work as agents would run it.
 fn broken(program: PathBuf, output: &str, launcher: &Launcher) -> BrokenTool {
     let last = output.lines().rev().find(|line| !line.trim().is_empty());
-    let message: String = last.map_or_else(|| "it ended with an error".to_owned(), domain::printable);
+    let message: String = last.map_or_else(|| "it ended with an error".to_owned(), domain::escape_for_terminal);
     let message: String = message.chars().take(BROKEN_CHARS_MAX).collect();
     let real = program.canonicalize().unwrap_or_else(|_| program.clone());
     let closed = [&program, &real].into_iter().find(|path| !launcher.reaches(path));

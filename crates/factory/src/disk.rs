@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 
 /// Marks a file that is being written; a crash may leave one behind and nobody reads it.
 pub(crate) const UNFINISHED_SUFFIX: &str = ".unfinished";
@@ -102,7 +102,7 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
 /// Gives us back the right to change every folder below `path`. Links are not followed.
 fn open_up(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    Folder::open(path)?.open_up()
+    DirFd::open(path)?.open_up()
 }
 
 #[cfg(test)]

@@ -6,42 +6,42 @@
 
 mod acp;
 mod activity;
-mod bench;
+mod registry;
 mod claude;
 mod codex;
 mod command;
 mod devin;
 mod event;
-mod figures;
-mod judgement;
+mod output_metrics;
+mod verdict;
 mod limits;
-mod phrases;
+mod error_patterns;
 mod price_list;
 mod prices;
 mod request;
-mod resets;
+mod reset_time;
 mod room;
-mod rounds;
+mod turn_counter;
 mod run;
 mod stream;
 
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-pub use domain::Again;
-use domain::{EngineName, Insights, JobId};
+pub use domain::Retryability;
+use domain::{EngineName, RunInsights, JobId};
 
 pub use acp::{AcpEngine, Permissions};
 pub use activity::Activity;
 pub(crate) use activity::FILES_MAX;
-pub use bench::{Bench, presences};
-pub(crate) use bench::{login_folders, make_all};
+pub use registry::{EngineContext, presences};
+pub(crate) use registry::{login_folders, make_all};
 pub use claude::ClaudeEngine;
 pub use codex::CodexEngine;
 pub use command::{CommandEngine, TemplateError};
 pub use devin::DevinEngine;
 pub use event::{EngineEvent, RateLimit, Target, Usage, WindowState};
-pub use judgement::{Exit, Judgement};
+pub use verdict::{Exit, RunVerdict};
 pub use prices::{Prices, Tokens};
 pub use request::{Allowance, DiskAllowance, EngineRequest};
 pub(crate) use room::{is_note, is_unsettled, settle_rooms};
@@ -75,7 +75,7 @@ pub trait Engine: Send + Sync {
     async fn detect(&self) -> Presence;
     /// What a run of a job has used up that nobody followed to its end, by what the engine left on disk. Told once: whoever
     /// asks again, or goes on with the session, does not pay for it a second time.
-    fn left_behind(&self, _job: JobId, _session: &str) -> Option<Insights> {
+    fn left_behind(&self, _job: JobId, _session: &str) -> Option<RunInsights> {
         None
     }
     /// The program for one run, and the ear that follows what it says.
@@ -99,9 +99,9 @@ pub trait Session: Send {
     /// The program is over, however it ended, or never began: takes in what it has left on disk.
     fn settle(&mut self);
     /// What the run came to, when no limit of ours ended it. An engine that says "done" has only claimed so.
-    fn judge(&mut self, exit: Exit) -> Judgement;
+    fn judge(&mut self, exit: Exit) -> RunVerdict;
     /// What it cost so far, as far as the engine tells.
-    fn insights(&self) -> Insights;
+    fn insights(&self) -> RunInsights;
     /// What the program is waiting for, as far as its stream tells.
     fn pending(&self) -> Pending;
 }
@@ -136,7 +136,7 @@ pub enum Presence {
         /// The version it prints, where asking is cheap.
         version: Option<String>,
         /// Whether somebody is signed in.
-        login: Login,
+        login: LoginState,
     },
     /// It is not.
     Missing {
@@ -147,7 +147,7 @@ pub enum Presence {
 
 /// Whether an engine has somebody to pay for it [B9].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Login {
+pub enum LoginState {
     /// It cannot be told without spending something.
     Unknown,
     /// It has a credential.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use domain::{BranchName, CommitSha, RepoIdentity, RepoName};
 
 use crate::git::GitError;
-use crate::left_out::LeftOut;
+use crate::unsaved_files::UnsavedFile;
 use crate::remote::RemoteError;
 
 /// A fault of this host, its disk or its remotes.
@@ -102,7 +102,7 @@ pub enum Error {
     },
     /// A worktree holds what cannot be saved elsewhere.
     #[error("{0}, and cannot be saved elsewhere")]
-    OnlyHere(LeftOut),
+    OnlyHere(UnsavedFile),
     /// The worktree is not the folder that we made.
     #[error("the worktree {path} was replaced by something else")]
     NotOurWorktree {

@@ -3,7 +3,7 @@
 //! GitHub is reached by its REST interface, with a token of the factory's own or through the program `gh`. Without a forge
 //! everything is plain git. Whatever is done here may be done twice: a factory that died in between is followed by another.
 
-mod carrier;
+mod http;
 mod config;
 mod error;
 mod forges;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{BranchName, CommitSha, JobId, PullRequest};
-use protocol::Sighting;
+use protocol::PullRequestReport;
 
 pub use config::{
     BranchTemplate, BranchTemplateError, ForgeConfig, ForgeKind, GhConfig, MergeMethod, PullRequestConfig,
@@ -28,11 +28,11 @@ pub use forges::{Forges, ForgesError};
 pub use slug::{Slug, SlugError};
 pub use token::TokenSource;
 
-pub(crate) use text::{Evidenced, bare_text, request_text, status};
+pub(crate) use text::{VerifiedClaim, bare_text, request_text, status};
 
 /// What a pull request is to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proposal {
+pub struct PullRequestDraft {
     /// The job.
     pub job: JobId,
     /// The branch that is to be merged, without `refs/heads/`.
@@ -79,7 +79,7 @@ pub enum AutoMerge {
 
 /// What came of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Merging {
+pub enum MergeOutcome {
     /// The base branch holds it, by this call or an earlier one.
     Merged,
     /// The forge does not allow it yet: checks are running, or it is still thinking.
@@ -102,7 +102,7 @@ pub enum Merging {
 #[async_trait]
 pub trait Forge: Send + Sync {
     /// Opens the pull request of a branch, or brings the open one up to date. Doing it twice is doing it once.
-    async fn open(&self, proposal: &Proposal) -> Result<PullRequest, ForgeError>;
+    async fn open(&self, proposal: &PullRequestDraft) -> Result<PullRequest, ForgeError>;
 
     /// The open pull request of a branch.
     async fn find(&self, branch: &str) -> Result<Option<PullRequest>, ForgeError>;
@@ -111,11 +111,11 @@ pub trait Forge: Send + Sync {
     async fn say(&self, request: u64, job: JobId, text: &str) -> Result<(), ForgeError>;
 
     /// Merges a pull request if its head is the expected commit.
-    async fn merge(&self, order: &MergeOrder) -> Result<Merging, ForgeError>;
+    async fn merge(&self, order: &MergeOrder) -> Result<MergeOutcome, ForgeError>;
 
     /// How large the repository is, in bytes.
     async fn size(&self) -> Result<u64, ForgeError>;
 
     /// What is to be seen on a pull request: how it stands, and what checks and reviewers say about it.
-    async fn look(&self, request: u64) -> Result<Sighting, ForgeError>;
+    async fn look(&self, request: u64) -> Result<PullRequestReport, ForgeError>;
 }

@@ -10,7 +10,7 @@ mod merged;
 mod mirrors;
 mod remote_refs;
 mod report;
-mod word;
+mod job_status;
 mod worktrees;
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ use crate::workspace::Worktree;
 use leftovers::Leftover;
 use mirrors::IdleMirror;
 use remote_refs::DoomedRef;
-use report::Kept;
+use report::KeptItem;
 use worktrees::DoomedWorktree;
 
 /// One clean-up of one host. Safe beside a factory that works there, and beside other clean-ups.
@@ -52,7 +52,7 @@ pub struct GcPlan {
     refs: Vec<DoomedRef>,
     mirrors: Vec<IdleMirror>,
     leftovers: Vec<Leftover>,
-    kept: Vec<Kept>,
+    kept: Vec<KeptItem>,
 }
 
 impl Gc {
@@ -163,6 +163,6 @@ impl GcPlan {
     }
 
     fn keep(&mut self, kind: GcKind, name: impl Into<String>, why: impl Into<String>) {
-        self.kept.push(Kept { kind, name: name.into(), bytes: 0, why: why.into() });
+        self.kept.push(KeptItem { kind, name: name.into(), bytes: 0, why: why.into() });
     }
 }

@@ -1,12 +1,12 @@
 //! The factory's own git: argv only, no settings but ours, nothing that a repository could make it run.
 
-mod answer;
-mod call;
+mod output;
+mod command;
 mod error;
 mod hardening;
 mod leftovers;
 mod operator;
-mod outlook;
+mod is_retryable;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use std::time::Duration;
 pub use error::GitError;
 pub use operator::OperatorAccess;
 
-pub(crate) use call::Call;
+pub(crate) use command::GitCommand;
 pub(crate) use hardening::PROMISOR;
 pub(crate) use leftovers::{clear_lock, clear_locks};
-pub(crate) use outlook::Outlook;
+pub(crate) use is_retryable::Outlook;
 
 use crate::config::{GitConfig, Identity, Limits};
 use crate::detect::find_program;
-use crate::process::{Enclosure, Reach};
+use crate::process::{Sandbox, Access};
 
 /// Runs git commands.
 #[derive(Debug, Clone)]
@@ -98,21 +98,21 @@ impl Git {
     }
 
     /// What its programs are made of, and nothing else of this machine.
-    pub(crate) fn enclosure(&self) -> Enclosure {
+    pub(crate) fn enclosure(&self) -> Sandbox {
         let program = find_program("git", Some(&self.path)).and_then(|program| program.canonicalize().ok());
         // Where it is not installed with the system it brings its own helpers, beside the folder that it is in.
         let own = program.and_then(|program| program.ancestors().nth(2).map(Path::to_owned));
         let own = own.filter(|folder| folder.components().count() > 2);
         let large_files = find_program("git-lfs", Some(&self.path)).and_then(|program| program.canonicalize().ok());
-        let read = SYSTEM.map(PathBuf::from).into_iter().chain(own).chain(large_files).map(|path| (path, Reach::Read));
-        let devices = DEVICES.map(|path| (PathBuf::from(path), Reach::Everything));
-        let none = Enclosure::default().with("/", Reach::Nothing);
+        let read = SYSTEM.map(PathBuf::from).into_iter().chain(own).chain(large_files).map(|path| (path, Access::Read));
+        let devices = DEVICES.map(|path| (PathBuf::from(path), Access::Everything));
+        let none = Sandbox::default().with("/", Access::Nothing);
         read.chain(devices).fold(none, |enclosure, (path, reach)| enclosure.with(path, reach))
     }
 
     /// Begins a git command that works on the repository `git_dir`, never on one that git finds by itself.
-    pub(crate) fn call<'a>(&'a self, git_dir: &'a Path, verb: &'static str) -> Call<'a> {
-        Call::new(self, git_dir, verb)
+    pub(crate) fn call<'a>(&'a self, git_dir: &'a Path, verb: &'static str) -> GitCommand<'a> {
+        GitCommand::new(self, git_dir, verb)
     }
 }
 

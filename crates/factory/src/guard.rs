@@ -29,7 +29,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{BootInstant, DEADLINE_BYTES, Enclosure, LeaseDeadline, all_processes, exit_code};
+use crate::process::{BootInstant, DEADLINE_BYTES, Sandbox, LeaseDeadline, all_processes, exit_code};
 
 /// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
 pub const GUARD_FAILED: u8 = 125;
@@ -218,7 +218,7 @@ pub(crate) struct Order {
     /// factory is: a program under another account cannot end it.
     pub(crate) ids: Option<(u32, u32)>,
     /// What the program reaches, when that is not everything.
-    pub(crate) enclosure: Option<Enclosure>,
+    pub(crate) enclosure: Option<Sandbox>,
     /// When the program has to be gone, where it runs under a lease.
     pub(crate) deadline: Option<LeaseDeadline>,
     /// The program and its arguments.
@@ -235,7 +235,7 @@ impl Order {
         if let Some(deadline) = self.deadline {
             options.extend([LEASE_OPTION.into(), deadline.to_option().into()]);
         }
-        options.extend(self.enclosure.iter().flat_map(Enclosure::options));
+        options.extend(self.enclosure.iter().flat_map(Sandbox::options));
         options.push("--".into());
         guard.iter().cloned().chain(options).chain(self.argv).collect()
     }
@@ -257,8 +257,8 @@ impl Order {
             } else if option == OsStr::new(LEASE_OPTION) {
                 deadline = Some(LeaseDeadline::from_option(value.to_str()?)?);
             } else {
-                let reach = Enclosure::reach_of(&option)?;
-                enclosure = Some(enclosure.unwrap_or_else(Enclosure::default).told(value.into(), reach));
+                let reach = Sandbox::reach_of(&option)?;
+                enclosure = Some(enclosure.unwrap_or_else(Sandbox::default).told(value.into(), reach));
             }
         }
         let argv: Vec<OsString> = args.collect();
@@ -522,12 +522,12 @@ fn code(exit: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Reach;
+    use crate::process::Access;
 
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
         let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
-        let enclosure = Enclosure::default().with("/state", Reach::Nothing).with("/state/tree", Reach::Everything);
+        let enclosure = Sandbox::default().with("/state", Access::Nothing).with("/state/tree", Access::Everything);
         let guard = ["giga".into(), "__guard".into()];
         let (grace, ids, now) = (Duration::from_millis(1500), Some((7, 8)), BootInstant::now());
         let deadline = Some(LeaseDeadline { stop_at: now, kill_at: now.after(grace) });

@@ -10,11 +10,11 @@ use domain::{Clock, ProductId, RepoName};
 use crate::config::RepoConfig;
 use crate::disk::remove_folder;
 use crate::error::Error;
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 use crate::git::{Git, clear_locks};
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
-use crate::process::{Account, AccountError, Confinement, Enclosure, Reach};
+use crate::process::{Account, AccountError, SandboxSummary, Sandbox, Access};
 use crate::refs::RefNames;
 use crate::repository::Repository;
 use crate::run_key::RunKey;
@@ -43,8 +43,8 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 impl Host {
     /// A host that keeps everything under `state`. Where the kernel confines programs, its git reaches no more than it needs
     /// while it reads what an agent left: a link that the agent puts there meanwhile leads it nowhere.
-    pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>, confinement: &Confinement) -> Self {
-        let encloses = matches!(confinement, Confinement::Kernel(_));
+    pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>, confinement: &SandboxSummary) -> Self {
+        let encloses = matches!(confinement, SandboxSummary::Kernel(_));
         Self { state, git, refs, clock, account: None, encloses }
     }
 
@@ -58,9 +58,9 @@ impl Host {
     }
 
     /// What git reaches while it takes in a worktree.
-    pub(crate) fn enclosure(&self, worktree: &Worktree) -> Option<Enclosure> {
+    pub(crate) fn enclosure(&self, worktree: &Worktree) -> Option<Sandbox> {
         let mirror = self.state.mirror(&worktree.mirror());
-        let own = [(worktree.path(), Reach::Read), (worktree.desk(), Reach::Everything), (&mirror, Reach::Everything)];
+        let own = [(worktree.path(), Access::Read), (worktree.desk(), Access::Everything), (&mirror, Access::Everything)];
         let all = || own.iter().fold(self.git.enclosure(), |enclosure, (path, reach)| enclosure.with(path, *reach));
         self.encloses.then(all)
     }
@@ -95,7 +95,7 @@ impl Host {
     /// A folder for temporary files in a run's home.
     pub(crate) fn own_temporary(&self, run: RunKey) -> Result<PathBuf, Error> {
         let home = self.state.home(run);
-        let made = Folder::open(&home).and_then(|home| home.make(TEMPORARY));
+        let made = DirFd::open(&home).and_then(|home| home.make(TEMPORARY));
         made.map_err(Error::disk("make the temporary folder of", &home))?;
         self.hand_over(&home)?;
         Ok(home.join(TEMPORARY))

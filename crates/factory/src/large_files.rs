@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::detect::find_program;
 use crate::disk::{make_private_folder, replace_file};
 use crate::error::Error;
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 use crate::mirror::Mirror;
 use crate::remote::{Remote, Transport};
 use crate::workspace::Worktree;
@@ -76,7 +76,7 @@ impl Mirror {
         Ok(())
     }
 
-    fn large_file_call(&self, verb: &'static str) -> crate::git::Call<'_> {
+    fn large_file_call(&self, verb: &'static str) -> crate::git::GitCommand<'_> {
         self.call("lfs").talking_to(self.remote()).large_files(self.remote()).arg(verb)
     }
 
@@ -104,7 +104,7 @@ impl Mirror {
 /// What the agent's own repository holds under a name, if it is what the name says: the path could lead anywhere, and
 /// what is there could be anything.
 fn committed(worktree: &Worktree, oid: &str) -> Option<Vec<u8>> {
-    let mut folder = Folder::open(worktree.path()).ok()?;
+    let mut folder = DirFd::open(worktree.path()).ok()?;
     for name in [".git", "lfs", "objects", &oid[..2], &oid[2..4]] {
         folder = folder.enter(name).ok()?;
     }

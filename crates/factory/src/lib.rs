@@ -4,26 +4,26 @@
 //! The order of a run is `Host::mirror` → `Mirror::refresh` → `Mirror::create` → an engine through `Launcher` →
 //! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Only [`Station`] talks to a coordinator.
 
-mod branch_notes;
-mod changes;
+mod branch_intents;
+mod diff;
 mod config;
 mod detect;
 mod disk;
 mod engine;
 mod error;
-mod folder;
+mod dirfd;
 mod forge;
 mod gc;
 mod git;
 pub mod guard;
 mod host;
 mod large_files;
-mod left_out;
+mod unsaved_files;
 mod lock;
-mod merged_before;
+mod prior_merge;
 mod mirror;
 mod outbox;
-mod partial;
+mod partial_clone;
 mod pending_merge;
 mod process;
 mod promote;
@@ -32,62 +32,62 @@ mod publish;
 mod refs;
 mod remote;
 mod repository;
-mod request_form;
+mod pr_template;
 mod run_key;
 mod runs;
 mod scrub;
 mod ship;
 mod snapshot;
 mod state;
-mod station;
+mod worker;
 mod stray_branches;
 mod submodules;
 mod toolchains;
-mod touched;
+mod changed_files;
 mod verify;
 mod watch;
 mod workspace;
 
 pub use config::{
-    CacheError, EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, Read,
-    Reads, RepoConfig,
+    CacheError, EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, Price, OutputPattern,
+    OutputPatterns, RepoConfig,
 };
-pub use detect::{BrokenTool, DetectConfig, Detected, detect};
+pub use detect::{BrokenTool, DetectConfig, Capabilities, detect};
 pub use engine::{
-    AcpEngine, Activity, Again, Allowance, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, DiskAllowance,
-    Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Login,
+    AcpEngine, Activity, Retryability, Allowance, EngineContext, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, DiskAllowance,
+    Engine, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, RunVerdict, LoginState,
     Pending, Permissions, Presence, Prices, RateLimit, Reply, Session, Target, TemplateError, Tokens, Usage,
     WindowState, presences,
 };
 pub use error::Error;
 pub use forge::{
     AutoMerge, BranchTemplate, BranchTemplateError, Forge, ForgeConfig, ForgeError, ForgeKind, Forges, ForgesError,
-    GhConfig, MergeMethod, MergeOrder, Merging, Proposal, PullRequestConfig, Slug, SlugError, TokenSource,
+    GhConfig, MergeMethod, MergeOrder, MergeOutcome, PullRequestDraft, PullRequestConfig, Slug, SlugError, TokenSource,
 };
 pub use gc::{Gc, GcItem, GcKind, GcPlan, GcReport};
 pub use git::{Git, GitError, OperatorAccess};
 pub use host::Host;
-pub use left_out::{LeftOut, WhyLeftOut};
+pub use unsaved_files::{UnsavedFile, UnsavedReason};
 pub use mirror::Mirror;
 pub use outbox::{Outbox, OutboxEntry, OutboxListing};
 pub use process::{
-    Account, AccountError, Bounds, Confine, Confinement, End, Environment, Finished, Launcher, Line, Means,
-    ProcessMark, Program, Running, Source, StartError, hide_from_siblings, kill_leftovers,
+    Account, AccountError, Bounds, SandboxMode, SandboxSummary, End, Environment, FinishedProgram, Launcher, Line, SandboxBackend,
+    ProcessMark, Program, RunningProgram, Source, StartError, hide_from_siblings, kill_leftovers,
 };
-pub use promote::{Acceptable, Promotion, SeenBranch};
+pub use promote::{AcceptableBranch, Promotion, ObservedBranch};
 pub use prompt::{BaseBranch, Memory, Prompt, WorktreeState};
-pub use publish::{Committed, DiffSummary, Saved};
+pub use publish::{CommitOutcome, DiffSummary, SaveOutcome};
 pub use refs::{RefName, RefNames};
 pub use remote::{Remote, RemoteError};
 pub use repository::Repository;
 pub use run_key::{RunKey, RunKeyError};
 pub use runs::{LocalStage, RunListing, RunRecord, Runs};
 pub use scrub::{ScrubStream, Scrubber, Secrets};
-pub use ship::{AfterShip, BranchEnd, ShipOrder, Shipped};
+pub use ship::{AfterShip, BranchEnd, ShipOrder, ShipOutcome};
 pub use state::{StateDir, StateHold};
-pub use station::{
-    Asking, Found, Housekeeping, Pace, PollWhen, Polling, Station, StationError, StationSettings, Woken,
+pub use worker::{
+    PollMode, PollResult, Housekeeping, PollBackoff, PollWhen, Polling, Worker, WorkerError, WorkerSettings, PollTrigger,
 };
 pub use verify::{CommandsVerdict, run_commands};
-pub use watch::FolderWatch;
-pub use workspace::{Start, Worktree};
+pub use watch::DirectoryWatch;
+pub use workspace::{WorktreeStart, Worktree};

@@ -12,7 +12,7 @@ use crate::config::{Identity, RepoConfig};
 use crate::disk::{make_private_folder, remove_file, remove_folder, replace_shared_file};
 use crate::error::Error;
 use crate::forge::BranchTemplate;
-use crate::git::Call;
+use crate::git::GitCommand;
 use crate::host::Host;
 use crate::lock::FileLock;
 use crate::refs::RefName;
@@ -134,7 +134,7 @@ impl Mirror {
     }
 
     /// A git command on this mirror that talks to nobody.
-    pub(crate) fn call(&self, verb: &'static str) -> Call<'_> {
+    pub(crate) fn call(&self, verb: &'static str) -> GitCommand<'_> {
         let call = self.host.git.call(&self.path, verb);
         if self.is_partial() { call.lazily(&self.remote) } else { call }
     }

@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 use domain::CommitSha;
 
 use crate::error::Error;
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 use crate::git::GitError;
 use crate::mirror::Mirror;
 use crate::snapshot::ScratchIndex;
@@ -71,19 +71,19 @@ impl Mirror {
             changed = if number == 0 { names } else { changed.intersection(&names).cloned().collect() };
         }
         // What is the same as on one side has no markers that the merge wrote.
-        let Ok(folder) = Folder::open(worktree.path()) else { return Ok(None) };
+        let Ok(folder) = DirFd::open(worktree.path()) else { return Ok(None) };
         let marked = changed.iter().filter(|name| !name.is_empty()).take(FILES_MAX);
         let marked = marked.filter(|name| content(&folder, name).is_some_and(|bytes| has_markers(&bytes)));
         let untouched = unmerged.iter().filter(|name| !changed.contains(*name));
         let unresolved: BTreeSet<&Vec<u8>> = marked.chain(untouched).collect();
         let shown = unresolved.into_iter().take(NAMED_MAX);
-        Ok(Some(shown.map(|name| domain::printable(&String::from_utf8_lossy(name))).collect()))
+        Ok(Some(shown.map(|name| domain::escape_for_terminal(&String::from_utf8_lossy(name))).collect()))
     }
 
     /// The files in conflict by the agent's own index. `None` if that cannot be read.
     async fn unmerged(&self, worktree: &Worktree) -> Result<Option<BTreeSet<Vec<u8>>>, Error> {
         let read =
-            Folder::open(worktree.path()).and_then(|folder| folder.enter(".git")?.read("index", INDEX_BYTES_MAX));
+            DirFd::open(worktree.path()).and_then(|folder| folder.enter(".git")?.read("index", INDEX_BYTES_MAX));
         let Ok(bytes) = read else { return Ok(None) };
         let index = ScratchIndex::holding(worktree, &bytes)?;
         let call = self.call("ls-files").index(index.path()).on_agents_files(self.host.enclosure(worktree));
@@ -97,7 +97,7 @@ impl Mirror {
 
 fn read_merge_head(worktree: &Worktree) -> Option<CommitSha> {
     let bytes =
-        Folder::open(worktree.path()).ok()?.enter(".git").ok()?.read("MERGE_HEAD", MERGE_HEAD_BYTES_MAX).ok()?;
+        DirFd::open(worktree.path()).ok()?.enter(".git").ok()?.read("MERGE_HEAD", MERGE_HEAD_BYTES_MAX).ok()?;
     parse_merge_head(&bytes)
 }
 
@@ -114,7 +114,7 @@ fn unmerged_names(listing: &[u8]) -> BTreeSet<Vec<u8>> {
 }
 
 /// What an ordinary file of a worktree holds. No part of its path is a link.
-fn content(folder: &Folder, name: &[u8]) -> Option<Vec<u8>> {
+fn content(folder: &DirFd, name: &[u8]) -> Option<Vec<u8>> {
     let path = Path::new(OsStr::from_bytes(name));
     let mut parts = path.parent()?.components();
     let first = match parts.next() {

@@ -1,7 +1,7 @@
 //! Runs programs that we do not trust to end: in a group of their own, within limits, and never left behind.
 
 mod account;
-mod enclosure;
+mod sandbox;
 mod environment;
 mod group;
 mod lease_deadline;
@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use account::own_homes;
 pub use account::{Account, AccountError};
-pub use enclosure::{Confine, Confinement, Means};
-pub(crate) use enclosure::{Enclosure, Reach};
+pub use sandbox::{SandboxMode, SandboxSummary, SandboxBackend};
+pub(crate) use sandbox::{Sandbox, Access};
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code, exit_words, signal_name};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
@@ -35,7 +35,7 @@ pub use lines::{Line, Source};
 use crate::config::Limits;
 use crate::guard::Message;
 use crate::scrub::Scrubber;
-use lines::Tap;
+use lines::OutputReader;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ pub enum End {
 
 /// A program that is over: nothing of its group is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedProgram {
     /// How it ended.
     pub end: End,
     /// How long it took.
@@ -108,7 +108,7 @@ pub struct Launcher {
     guard: Option<Vec<OsString>>,
     clock: Arc<dyn Clock>,
     account: Option<Account>,
-    enclosure: Option<Enclosure>,
+    enclosure: Option<Sandbox>,
     scrubber: Scrubber,
     variables: BTreeMap<String, OsString>,
     home: Option<Home>,
@@ -199,14 +199,14 @@ impl Launcher {
 
     /// The same, inside of an enclosure.
     #[must_use]
-    pub(crate) fn enclosed(mut self, enclosure: Option<Enclosure>) -> Self {
+    pub(crate) fn enclosed(mut self, enclosure: Option<Sandbox>) -> Self {
         self.enclosure = enclosure;
         self
     }
 
     /// The same, with more inside of the enclosure, if there is one.
     #[must_use]
-    pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, Reach)>) -> Self {
+    pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, Access)>) -> Self {
         for (path, reach) in more {
             self.enclosure = self.enclosure.map(|enclosure| enclosure.with(path, reach));
         }
@@ -215,7 +215,7 @@ impl Launcher {
 
     /// The same, with another enclosure in the place of the one that there is.
     #[must_use]
-    pub(crate) fn enclosed_by(mut self, change: impl FnOnce(Enclosure) -> Enclosure) -> Self {
+    pub(crate) fn enclosed_by(mut self, change: impl FnOnce(Sandbox) -> Sandbox) -> Self {
         self.enclosure = self.enclosure.map(change);
         self
     }
@@ -227,7 +227,7 @@ impl Launcher {
 
     /// Whether its programs can read a path at all, as far as the enclosure goes.
     pub(crate) fn reaches(&self, path: &Path) -> bool {
-        self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != Reach::Nothing)
+        self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != Access::Nothing)
     }
 
     /// Whether its programs cannot put anything into a folder that they otherwise could.
@@ -265,8 +265,8 @@ impl Launcher {
     }
 
     /// Starts a program. Its time runs from now.
-    pub fn start(&self, program: Program, bounds: Bounds) -> Result<Running, StartError> {
-        let shown = program.argv.first().map(|name| domain::printable(&name.to_string_lossy())).unwrap_or_default();
+    pub fn start(&self, program: Program, bounds: Bounds) -> Result<RunningProgram, StartError> {
+        let shown = program.argv.first().map(|name| domain::escape_for_terminal(&name.to_string_lossy())).unwrap_or_default();
         let fail = |source| StartError { program: shown.clone(), source };
         let mut lease = self.lease.clone();
         let argv = match &self.guard {
@@ -308,16 +308,16 @@ impl Launcher {
         let reader = if self.guard.is_some() { Reader::Guard } else { Reader::Program };
         let input = Input { prompt: program.stdin, reader };
         let started_at = self.clock.monotonic();
-        let leash = Leash(group);
+        let leash = GroupKillOnDrop(group);
         let in_tool_call = Arc::default();
         let clock = Arc::clone(&self.clock);
-        Ok(Running { leash, child, pipes, input, lease, bounds, in_tool_call, clock, started_at })
+        Ok(RunningProgram { leash, child, pipes, input, lease, bounds, in_tool_call, clock, started_at })
     }
 }
 
 /// A program that runs. Dropping it kills its group.
-pub struct Running {
-    leash: Leash,
+pub struct RunningProgram {
+    leash: GroupKillOnDrop,
     child: Child,
     pipes: Pipes,
     input: Input,
@@ -349,15 +349,15 @@ enum Reader {
 }
 
 /// The group dies with whoever waits for it.
-struct Leash(Group);
+struct GroupKillOnDrop(Group);
 
-impl Drop for Leash {
+impl Drop for GroupKillOnDrop {
     fn drop(&mut self) {
         self.0.kill();
     }
 }
 
-impl Running {
+impl RunningProgram {
     /// What names the process after a restart of the factory, when its number may be somebody else's.
     pub fn mark(&self) -> ProcessMark {
         self.leash.0.mark()
@@ -371,7 +371,7 @@ impl Running {
 
     /// Waits for the end, which comes by itself, by a limit, or by `cancel`. Lines go to `output` as they come; a slow
     /// reader slows the program down.
-    pub async fn wait(self, output: mpsc::Sender<Line>, cancel: &CancellationToken) -> Finished {
+    pub async fn wait(self, output: mpsc::Sender<Line>, cancel: &CancellationToken) -> FinishedProgram {
         let (_, nothing_more) = mpsc::channel(1);
         self.converse(output, nothing_more, cancel).await
     }
@@ -383,10 +383,10 @@ impl Running {
         output: mpsc::Sender<Line>,
         more: mpsc::Receiver<Vec<u8>>,
         cancel: &CancellationToken,
-    ) -> Finished {
+    ) -> FinishedProgram {
         let Self { leash, mut child, pipes, input, lease, bounds, in_tool_call, clock, started_at } = self;
         let guarded = input.reader == Reader::Guard;
-        let tap = Tap::new(output, &*clock, bounds.output_bytes_max);
+        let tap = OutputReader::new(output, &*clock, bounds.output_bytes_max);
         let let_go = CancellationToken::new();
         let streams = async {
             tokio::join!(
@@ -432,7 +432,7 @@ impl Running {
         let is_expired = lease.as_ref().is_some_and(|lease| lease.borrow().has_passed());
         let end = if matches!(end, End::Exited(_)) && is_expired { End::Cancelled } else { end };
         let took = clock.monotonic().saturating_sub(started_at);
-        Finished { end, took, output_cut: tap.was_cut(), lines_left_out: tap.lines_left_out() }
+        FinishedProgram { end, took, output_cut: tap.was_cut(), lines_left_out: tap.lines_left_out() }
     }
 }
 
@@ -510,7 +510,7 @@ async fn first_limit(
     bounds: &Bounds,
     in_tool_call: &AtomicBool,
     clock: &dyn Clock,
-    tap: &Tap<'_>,
+    tap: &OutputReader<'_>,
     cancel: &CancellationToken,
 ) -> End {
     let silent = async {

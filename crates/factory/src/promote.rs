@@ -8,12 +8,12 @@ use crate::refs::RefName;
 
 /// What a pull request's branch showed when it was looked at. A promotion replaces this and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenBranch {
+pub struct ObservedBranch {
     name: RefName,
     shows: Option<CommitSha>,
 }
 
-impl SeenBranch {
+impl ObservedBranch {
     /// Whether there was none.
     pub(crate) fn is_absent(&self) -> bool {
         self.shows.is_none()
@@ -22,7 +22,7 @@ impl SeenBranch {
 
 /// What a branch may show before a promotion, by what is recorded about its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Acceptable<'a> {
+pub enum AcceptableBranch<'a> {
     /// Nothing, because no promotion is known to have succeeded; or one of these, because one may have.
     FirstTime(&'a [CommitSha]),
     /// One of these. A branch that is gone was deleted by somebody, perhaps because its job has shipped.
@@ -47,10 +47,10 @@ pub enum Promotion {
 impl Mirror {
     /// Looks at a job's branch on the remote. Whoever is to move it asks after this whether he still may: whatever moves
     /// it from here on makes his push fail.
-    pub async fn look_at_branch(&self, job: JobId) -> Result<SeenBranch, Error> {
+    pub async fn look_at_branch(&self, job: JobId) -> Result<ObservedBranch, Error> {
         let name = self.pr_branch(job);
         let shows = self.remote_ref(&name).await?;
-        Ok(SeenBranch { name, shows })
+        Ok(ObservedBranch { name, shows })
     }
 
     /// Moves a branch to `sha`, if it showed something acceptable and still shows it.
@@ -58,11 +58,11 @@ impl Mirror {
     /// The remote itself compares, so of two promotions at once one sees the other's. Repeating it changes nothing.
     pub async fn promote(
         &self,
-        seen: SeenBranch,
+        seen: ObservedBranch,
         sha: &CommitSha,
-        acceptable: Acceptable<'_>,
+        acceptable: AcceptableBranch<'_>,
     ) -> Result<Promotion, Error> {
-        let SeenBranch { name, shows } = seen;
+        let ObservedBranch { name, shows } = seen;
         if shows.as_ref() == Some(sha) {
             return Ok(Promotion::Promoted);
         }
@@ -71,9 +71,9 @@ impl Mirror {
         }
         self.require(sha).await?;
         match self.push_leased(&name, shows.as_ref(), Some(sha)).await? {
-            Leased::Done if shows.is_none() => Ok(Promotion::Created),
-            Leased::Done => Ok(Promotion::Promoted),
-            Leased::Lost { found } => Ok(Promotion::Moved { found }),
+            LeasedPush::Done if shows.is_none() => Ok(Promotion::Created),
+            LeasedPush::Done => Ok(Promotion::Promoted),
+            LeasedPush::Lost { found } => Ok(Promotion::Moved { found }),
         }
     }
 
@@ -88,7 +88,7 @@ impl Mirror {
         name: &RefName,
         old: Option<&CommitSha>,
         new: Option<&CommitSha>,
-    ) -> Result<Leased, Error> {
+    ) -> Result<LeasedPush, Error> {
         let shown = |sha: Option<&CommitSha>| sha.map_or("", |sha| sha.as_str()).to_owned();
         let lease = format!("--force-with-lease={name}:{}", shown(old));
         let refspec = format!("{}:{name}", shown(new));
@@ -96,20 +96,20 @@ impl Mirror {
             return Err(Error::CheckedOut { branch: name.short().to_owned(), path });
         }
         let pushed = self.push().arg(lease).args(["--end-of-options", self.url(), &refspec]).done().await;
-        let Err(error) = pushed else { return Ok(Leased::Done) };
+        let Err(error) = pushed else { return Ok(LeasedPush::Done) };
         // The remote knows whether we lost a race, had our answer cut off, or met some other fault.
         let found = self.remote_ref(name).await?;
         if found.as_ref() == new {
-            Ok(Leased::Done)
+            Ok(LeasedPush::Done)
         } else if found.as_ref() != old {
-            Ok(Leased::Lost { found })
+            Ok(LeasedPush::Lost { found })
         } else {
             Err(error.into())
         }
     }
 }
 
-impl Acceptable<'_> {
+impl AcceptableBranch<'_> {
     fn allows(self, shown: Option<&CommitSha>) -> bool {
         let (Self::FirstTime(known) | Self::OneOf(known)) = self;
         match shown {
@@ -120,7 +120,7 @@ impl Acceptable<'_> {
 }
 
 /// What came of a push that named the value it replaces.
-pub(crate) enum Leased {
+pub(crate) enum LeasedPush {
     /// The ref shows the new value.
     Done,
     /// Somebody else moved it first.

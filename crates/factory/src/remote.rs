@@ -46,7 +46,7 @@ impl Remote {
     /// Checks an address as it stands in the configuration.
     pub fn parse(url: &str) -> Result<Self, RemoteError> {
         let refuse = |why| Err(RemoteError { why });
-        if url.is_empty() || url.starts_with('-') || url.chars().any(|c| c.is_whitespace() || !domain::is_harmless(c)) {
+        if url.is_empty() || url.starts_with('-') || url.chars().any(|c| c.is_whitespace() || !domain::is_terminal_safe(c)) {
             return refuse("it is empty, begins with `-`, or holds a space or a control character");
         }
         let transport = if let Some(rest) = url.strip_prefix("https://").or_else(|| url.strip_prefix("ssh://")) {
@@ -145,7 +145,7 @@ fn decoded(text: &str) -> Option<String> {
         bytes.push(byte);
         rest = &rest[taken..];
     }
-    String::from_utf8(bytes).ok().filter(|text| text.chars().all(domain::is_harmless))
+    String::from_utf8(bytes).ok().filter(|text| text.chars().all(domain::is_terminal_safe))
 }
 
 fn check_host(authority: &str) -> Result<(), RemoteError> {

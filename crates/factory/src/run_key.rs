@@ -33,7 +33,7 @@ impl FromStr for RunKey {
             .rsplit_once("-e")
             .and_then(|(job, epoch)| Some(Self { job: job.parse().ok()?, epoch: Epoch(epoch.parse().ok()?) }));
         // `e007` and `e7` would be two folders for one run: only the spelling that we write counts.
-        parsed.filter(|key| key.to_string() == text).ok_or_else(|| RunKeyError(domain::printable(text)))
+        parsed.filter(|key| key.to_string() == text).ok_or_else(|| RunKeyError(domain::escape_for_terminal(text)))
     }
 }
 

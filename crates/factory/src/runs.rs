@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{ClaimNonce, DispatchSeq, Epoch, Insights, JobId, RepoName};
+use domain::{ClaimNonce, DispatchSeq, Epoch, RunInsights, JobId, RepoName};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{UNFINISHED_SUFFIX, remove_file, replace_file};
@@ -41,7 +41,7 @@ pub struct RunRecord {
     pub session: Option<String>,
     /// What the engine has cost so far, as last written down.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
     /// How far the run is.
     pub stage: LocalStage,
 }

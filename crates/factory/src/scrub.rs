@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use candidates::Candidates;
 
-use shapes::Within;
+use shapes::SecretTail;
 use spellings::spellings;
 
 /// What stands where a secret was.
@@ -26,11 +26,11 @@ const KNOWN_BYTES_MIN: usize = 8;
 /// Finds secrets. Clones share what it knows.
 #[derive(Clone)]
 pub struct Scrubber {
-    known: Arc<Known>,
+    known: Arc<KnownSecrets>,
 }
 
 /// All spellings of the known values, the longest first, and where one of them or a shape can begin.
-struct Known {
+struct KnownSecrets {
     values: Vec<Vec<u8>>,
     candidates: Candidates,
 }
@@ -43,27 +43,27 @@ pub struct ScrubStream {
     /// The two bytes before it.
     before: [u8; 2],
     /// The rest of a secret that is masked already.
-    within: Option<Within>,
+    within: Option<SecretTail>,
 }
 
 /// Whether more bytes may come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum More {
+enum StreamEnd {
     MayCome,
     No,
 }
 
 /// What begins at a byte.
 #[derive(Debug, PartialEq, Eq)]
-enum Sight {
+enum MatchStart {
     /// Nothing: the byte is what it is.
     Plain,
     /// The next bytes decide.
     Unsure,
     /// A secret: so many bytes of it are shown, so many more are not, and perhaps there are more of them.
-    Secret { shown: usize, hidden: usize, within: Option<Within> },
+    Secret { shown: usize, hidden: usize, within: Option<SecretTail> },
     /// More of a secret that is masked already; with the last of it when `within` is none.
-    Rest { hidden: usize, within: Option<Within> },
+    Rest { hidden: usize, within: Option<SecretTail> },
 }
 
 impl Scrubber {
@@ -77,7 +77,7 @@ impl Scrubber {
         known.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         known.dedup();
         let candidates = Candidates::new(known.iter().map(Vec::as_slice).chain(shapes::beginnings()));
-        Self { known: Arc::new(Known { values: known, candidates }) }
+        Self { known: Arc::new(KnownSecrets { values: known, candidates }) }
     }
 
     /// A whole text without its secrets.
@@ -104,17 +104,17 @@ impl Scrubber {
     }
 
     /// The longest known value that begins here.
-    fn known(&self, rest: &[u8], more: More) -> Sight {
+    fn known(&self, rest: &[u8], more: StreamEnd) -> MatchStart {
         for value in &self.known.values {
             if rest.starts_with(value) {
-                return Sight::Secret { shown: 0, hidden: value.len(), within: None };
+                return MatchStart::Secret { shown: 0, hidden: value.len(), within: None };
             }
             // The longest come first, so a shorter one that is there already must wait for this one.
-            if more == More::MayCome && value.starts_with(rest) {
-                return Sight::Unsure;
+            if more == StreamEnd::MayCome && value.starts_with(rest) {
+                return MatchStart::Unsure;
             }
         }
-        Sight::Plain
+        MatchStart::Plain
     }
 }
 
@@ -137,21 +137,21 @@ impl ScrubStream {
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
-        self.decide(More::MayCome)
+        self.decide(StreamEnd::MayCome)
     }
 
     /// Gives what was held back: nothing follows it.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
-        self.decide(More::No)
+        self.decide(StreamEnd::No)
     }
 
     /// Like [`ScrubStream::finish`], for a stream that is followed by another.
     pub(crate) fn flush(&mut self) -> Vec<u8> {
-        self.decide(More::No)
+        self.decide(StreamEnd::No)
     }
 
-    fn decide(&mut self, more: More) -> Vec<u8> {
+    fn decide(&mut self, more: StreamEnd) -> Vec<u8> {
         let input = std::mem::take(&mut self.pending);
         let mut output = Vec::with_capacity(input.len());
         let mut at = 0;
@@ -167,13 +167,13 @@ impl ScrubStream {
                 break;
             }
             let taken = match self.look(rest, more) {
-                Sight::Plain => {
+                MatchStart::Plain => {
                     output.push(rest[0]);
                     self.pass(&rest[..1]);
                     1
                 }
-                Sight::Unsure => break,
-                Sight::Secret { shown, hidden, within } => {
+                MatchStart::Unsure => break,
+                MatchStart::Secret { shown, hidden, within } => {
                     output.extend_from_slice(&rest[..shown]);
                     output.extend_from_slice(MASK);
                     self.within = within;
@@ -181,7 +181,7 @@ impl ScrubStream {
                     self.before = [MASK[MASK.len() - 2], MASK[MASK.len() - 1]];
                     shown + hidden
                 }
-                Sight::Rest { hidden, within } => {
+                MatchStart::Rest { hidden, within } => {
                     self.within = within;
                     hidden
                 }
@@ -201,16 +201,16 @@ impl ScrubStream {
         };
     }
 
-    fn look(&self, rest: &[u8], more: More) -> Sight {
+    fn look(&self, rest: &[u8], more: StreamEnd) -> MatchStart {
         if let Some(within) = self.within {
             let sight = within.look(rest, more);
-            if sight != Sight::Plain {
+            if sight != MatchStart::Plain {
                 return sight;
             }
-            return Sight::Rest { hidden: 0, within: None };
+            return MatchStart::Rest { hidden: 0, within: None };
         }
         match self.scrubber.known(rest, more) {
-            Sight::Plain => shapes::look(self.before, rest, more),
+            MatchStart::Plain => shapes::look(self.before, rest, more),
             sight => sight,
         }
     }

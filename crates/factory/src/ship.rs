@@ -7,7 +7,7 @@ use domain::{BranchName, CONFLICT_FILES_MAX, CommitSha, JobId, MergeConflict};
 use crate::error::Error;
 use crate::git::GitError;
 use crate::mirror::Mirror;
-use crate::promote::Leased;
+use crate::promote::LeasedPush;
 use crate::refs::RefName;
 
 /// What is to be merged.
@@ -36,7 +36,7 @@ pub enum AfterShip {
 
 /// What came of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shipped {
+pub enum ShipOutcome {
     /// The base branch holds the commit, by this call or an earlier one.
     Merged {
         /// The commit of the base branch that brought it in.
@@ -74,7 +74,7 @@ const MERGE_ATTEMPTS_MAX: u32 = 5;
 
 impl Mirror {
     /// Merges the recorded commit into the base branch with a merge commit. Doing it twice is doing it once.
-    pub async fn ship(&self, order: &ShipOrder) -> Result<Shipped, Error> {
+    pub async fn ship(&self, order: &ShipOrder) -> Result<ShipOutcome, Error> {
         self.seal()?;
         let base = RefName::branch(&order.base);
         for _ in 0..MERGE_ATTEMPTS_MAX {
@@ -84,22 +84,22 @@ impl Mirror {
             self.require(&order.sha).await?;
             if self.contains(&onto, &order.sha).await? {
                 let merge = self.merge_of(&onto, &order.sha).await?;
-                return Ok(Shipped::Merged {
+                return Ok(ShipOutcome::Merged {
                     merge,
                     branch: self.end_branch(order.job, &order.sha, order.after).await?,
                 });
             }
             if let Some(path) = self.checked_out(&base) {
-                return Ok(Shipped::CheckedOut { path });
+                return Ok(ShipOutcome::CheckedOut { path });
             }
             let merge = match self.merge(&onto, order).await? {
                 Merge::Made(merge) => merge,
                 Merge::Conflict(files) => {
-                    return Ok(Shipped::Conflict(MergeConflict { base: order.base.clone(), base_sha: onto, files }));
+                    return Ok(ShipOutcome::Conflict(MergeConflict { base: order.base.clone(), base_sha: onto, files }));
                 }
             };
-            if let Leased::Done = self.push_leased(&base, Some(&onto), Some(&merge)).await? {
-                return Ok(Shipped::Merged {
+            if let LeasedPush::Done = self.push_leased(&base, Some(&onto), Some(&merge)).await? {
+                return Ok(ShipOutcome::Merged {
                     merge,
                     branch: self.end_branch(order.job, &order.sha, order.after).await?,
                 });
@@ -165,7 +165,7 @@ impl Mirror {
                 let tree = parts.next().and_then(|tree| tree.trim().parse().ok());
                 Ok(Ok(tree.ok_or(GitError::Garbled { verb: "merge-tree" })?))
             }
-            Some(1) => Ok(Err(parts.skip(1).take(CONFLICT_FILES_MAX).map(domain::printable).collect())),
+            Some(1) => Ok(Err(parts.skip(1).take(CONFLICT_FILES_MAX).map(domain::escape_for_terminal).collect())),
             _ => Err(answer.failure().into()),
         }
     }
@@ -180,8 +180,8 @@ impl Mirror {
             None => Ok(BranchEnd::Gone),
             Some(found) if found != *sha => Ok(BranchEnd::HoldsMore { found }),
             Some(found) => match self.push_leased(&branch, Some(&found), None).await {
-                Ok(Leased::Done | Leased::Lost { found: None }) => Ok(BranchEnd::Gone),
-                Ok(Leased::Lost { found: Some(found) }) => Ok(BranchEnd::HoldsMore { found }),
+                Ok(LeasedPush::Done | LeasedPush::Lost { found: None }) => Ok(BranchEnd::Gone),
+                Ok(LeasedPush::Lost { found: Some(found) }) => Ok(BranchEnd::HoldsMore { found }),
                 Err(Error::Git(GitError::Failed { .. })) => Ok(BranchEnd::Refused),
                 Err(error) => Err(error),
             },

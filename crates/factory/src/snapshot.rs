@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::copy_index;
 use crate::error::Error;
-use crate::git::{Call, GitError, clear_lock};
-use crate::left_out::{LeftOut, WhyLeftOut};
+use crate::git::{GitCommand, GitError, clear_lock};
+use crate::unsaved_files::{UnsavedFile, UnsavedReason};
 use crate::mirror::{Mirror, quiet};
 use crate::remote::Transport;
 use crate::workspace::{FOR_THE_FACTORY, Worktree};
@@ -32,7 +32,7 @@ pub(crate) struct Snapshot {
     /// The tree of that commit.
     pub(crate) fork_tree: CommitSha,
     /// What is in none of these trees and yet may be work.
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<UnsavedFile>,
     /// The commit of the base branch that the agent has merged without committing the merge.
     #[serde(default)]
     pub(crate) merged: Option<CommitSha>,
@@ -154,7 +154,7 @@ impl Mirror {
         worktree: &Worktree,
         head: &CommitSha,
         fork: &CommitSha,
-    ) -> Result<(CommitSha, Vec<LeftOut>), Error> {
+    ) -> Result<(CommitSha, Vec<UnsavedFile>), Error> {
         let index = ScratchIndex::copied(worktree)?;
         let call = |verb| self.call_on_files(worktree, &index, verb);
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
@@ -167,7 +167,7 @@ impl Mirror {
             let path = Path::new(OsStr::from_bytes(path));
             let Ok(found) = fs::symlink_metadata(worktree.path().join(path)) else { return false };
             if found.is_file() && found.len() > FILE_BYTES_MAX {
-                left_out.push(LeftOut { path: path.to_owned(), why: WhyLeftOut::TooLarge });
+                left_out.push(UnsavedFile { path: path.to_owned(), why: UnsavedReason::TooLarge });
                 return true;
             }
             self.is_foreign(&found)
@@ -183,7 +183,7 @@ impl Mirror {
     }
 
     /// A git command on a worktree's files. Large ones go into the mirror's own storage, for which nobody need be asked.
-    fn call_on_files<'a>(&'a self, worktree: &'a Worktree, index: &'a ScratchIndex, verb: &'static str) -> Call<'a> {
+    fn call_on_files<'a>(&'a self, worktree: &'a Worktree, index: &'a ScratchIndex, verb: &'static str) -> GitCommand<'a> {
         let call = self.call(verb).work_tree(worktree.path()).index(index.path());
         let call = call.on_agents_files(self.host.enclosure(worktree));
         if worktree.has_large_files() { call.large_files(self.remote()) } else { call }

@@ -3,7 +3,7 @@
 use domain::CommitSha;
 
 use crate::error::Error;
-use crate::git::Call;
+use crate::git::GitCommand;
 use crate::mirror::{Mirror, quiet};
 use crate::publish::with_trailers;
 use crate::refs::RefName;
@@ -90,7 +90,7 @@ impl Mirror {
     }
 
     /// A git command that reads an agent's repository as a stranger's.
-    fn on_repository<'a>(&'a self, worktree: &'a Worktree, verb: &'static str, trust: &'a std::path::Path) -> Call<'a> {
+    fn on_repository<'a>(&'a self, worktree: &'a Worktree, verb: &'static str, trust: &'a std::path::Path) -> GitCommand<'a> {
         let call = self.call(verb).on_agents_files(self.host.enclosure(worktree)).transport(Transport::Folder);
         if self.host.account.is_some() { call.trusting(trust) } else { call }
     }
@@ -101,7 +101,7 @@ fn branches(listing: &[u8]) -> Vec<StrayBranch> {
     let listing = String::from_utf8_lossy(listing);
     let branch = |line: &str| {
         let (sha, name) = line.split_once('\t')?;
-        let name = domain::printable(name.strip_prefix("refs/heads/")?);
+        let name = domain::escape_for_terminal(name.strip_prefix("refs/heads/")?);
         Some(StrayBranch { name, sha: sha.parse().ok()? })
     };
     listing.lines().filter_map(branch).collect()

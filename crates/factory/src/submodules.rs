@@ -39,7 +39,7 @@ impl Mirror {
     }
 
     async fn check_out_submodule(&self, worktree: &Worktree, submodule: &Submodule) -> Result<(), Error> {
-        let refused = || Error::Submodule { repo: self.repo.clone(), path: domain::printable(&submodule.path) };
+        let refused = || Error::Submodule { repo: self.repo.clone(), path: domain::escape_for_terminal(&submodule.path) };
         let folder = place(worktree.path(), &submodule.path).ok_or_else(refused)?;
         let repository = folder.join(".git");
         for inner in ["objects", "refs"] {
@@ -73,7 +73,7 @@ impl Mirror {
             let url = urls.get(&path)?;
             Some(match self.remote().submodule(url) {
                 Some(remote) => Ok(Submodule { path, sha, remote }),
-                None => Err(Error::Submodule { repo: self.repo.clone(), path: domain::printable(&path) }),
+                None => Err(Error::Submodule { repo: self.repo.clone(), path: domain::escape_for_terminal(&path) }),
             })
         });
         submodules.collect()
@@ -130,7 +130,7 @@ fn place(worktree: &Path, path: &str) -> Option<PathBuf> {
         let name = name.to_str()?;
         if name.to_ascii_lowercase().starts_with(".git")
             || name.starts_with('-')
-            || !name.chars().all(domain::is_harmless)
+            || !name.chars().all(domain::is_terminal_safe)
         {
             return None;
         }

@@ -162,7 +162,7 @@ async fn last_lines(mut lines: mpsc::Receiver<Line>, scrubber: &Scrubber, hear: 
 }
 
 fn keep(kept: &mut String, bytes: &[u8]) {
-    let is_safe = |c: char| matches!(c, '\t' | '\n') || domain::is_harmless(c);
+    let is_safe = |c: char| matches!(c, '\t' | '\n') || domain::is_terminal_safe(c);
     kept.extend(String::from_utf8_lossy(bytes).chars().map(|c| if is_safe(c) { c } else { '\u{fffd}' }));
 }
 

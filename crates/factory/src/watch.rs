@@ -15,38 +15,38 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Folders that are watched, each by itself and not what is below it. What happened before [`FolderWatch::changed`] is
 /// awaited is not missed; several changes may be told as one. A hint: whoever relies on it looks by himself now and then.
-pub struct FolderWatch {
-    means: Means,
+pub struct DirectoryWatch {
+    means: WatchBackend,
     clock: Arc<dyn Clock>,
 }
 
-enum Means {
+enum WatchBackend {
     #[cfg(target_os = "linux")]
     Told(Inotify),
     Looking(BTreeMap<PathBuf, Option<SystemTime>>),
 }
 
-impl FolderWatch {
+impl DirectoryWatch {
     /// Watches these folders; one that is not there is watched for nothing.
     pub fn on<P: AsRef<Path>>(folders: impl IntoIterator<Item = P>, clock: Arc<dyn Clock>) -> Self {
         let folders: Vec<PathBuf> = folders.into_iter().map(|folder| folder.as_ref().to_owned()).collect();
         #[cfg(target_os = "linux")]
         match Inotify::on(&folders) {
-            Ok(inotify) => return Self { means: Means::Told(inotify), clock },
+            Ok(inotify) => return Self { means: WatchBackend::Told(inotify), clock },
             Err(error) => {
                 tracing::warn!(%error, "Folders are looked at every {LOOK_EVERY:?}: the system does not tell");
             }
         }
         let times = folders.into_iter().map(|folder| (folder.clone(), changed_at(&folder))).collect();
-        Self { means: Means::Looking(times), clock }
+        Self { means: WatchBackend::Looking(times), clock }
     }
 
     /// Resolves once something was made, written, moved or removed in one of the folders.
     pub async fn changed(&mut self) {
         match &mut self.means {
             #[cfg(target_os = "linux")]
-            Means::Told(inotify) => inotify.changed(&*self.clock).await,
-            Means::Looking(times) => loop {
+            WatchBackend::Told(inotify) => inotify.changed(&*self.clock).await,
+            WatchBackend::Looking(times) => loop {
                 self.clock.sleep(LOOK_EVERY).await;
                 let mut is_changed = false;
                 for (folder, seen) in times.iter_mut() {
@@ -128,7 +128,7 @@ mod tests {
     async fn notices(change: impl FnOnce(&Path)) -> bool {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("there"), "x").unwrap();
-        let mut watch = FolderWatch::on([folder.path()], Arc::new(SystemClock::new()));
+        let mut watch = DirectoryWatch::on([folder.path()], Arc::new(SystemClock::new()));
 
         change(folder.path());
 
@@ -148,7 +148,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, absent) = (folder.path().join("there"), folder.path().join("absent"));
         std::fs::write(&file, "x").unwrap();
-        let mut watch = FolderWatch::on([folder.path(), &absent], Arc::new(SystemClock::new()));
+        let mut watch = DirectoryWatch::on([folder.path(), &absent], Arc::new(SystemClock::new()));
 
         std::fs::read(&file).unwrap();
 

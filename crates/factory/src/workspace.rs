@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Identity;
 use crate::disk::{copy_index, make_private_folder, replace_file};
 use crate::error::Error;
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
@@ -33,7 +33,7 @@ pub(crate) const FOR_THE_FACTORY: [&str; 2] = [PR_BODY, QUESTION];
 
 /// What a worktree begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Start {
+pub enum WorktreeStart {
     /// The head of the base branch.
     Base,
     /// A commit of an earlier run, to build upon.
@@ -48,12 +48,12 @@ pub struct Worktree {
     run: RunKey,
     path: PathBuf,
     desk: PathBuf,
-    notes: Notes,
+    notes: WorktreeNotes,
 }
 
 /// What we must know about a worktree after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Notes {
+struct WorktreeNotes {
     v: u32,
     repo: RepoName,
     base: BranchName,
@@ -75,7 +75,7 @@ struct Notes {
 
 /// What was saved of a worktree last, so that nothing is pushed twice.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LastSaved {
+pub(crate) struct LastSave {
     pub(crate) head: CommitSha,
     pub(crate) tree: CommitSha,
     /// The last commits of other branches.
@@ -143,7 +143,7 @@ impl Worktree {
     /// The text that the agent proposes for its pull request, cut at `bytes_max`. Only an ordinary file holds one: neither
     /// a link nor a second name of another file.
     pub fn pr_body(&self, bytes_max: usize) -> Option<String> {
-        let bytes = Folder::open(&self.path).ok()?.read(PR_BODY, u64::try_from(bytes_max).ok()?).ok()?;
+        let bytes = DirFd::open(&self.path).ok()?.read(PR_BODY, u64::try_from(bytes_max).ok()?).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -175,12 +175,12 @@ impl Worktree {
         &self.desk
     }
 
-    pub(crate) fn last_saved(&self) -> Option<LastSaved> {
+    pub(crate) fn last_saved(&self) -> Option<LastSave> {
         serde_json::from_slice(&fs::read(self.desk.join(LAST_SAVED)).ok()?).ok()
     }
 
     /// Remembers what is on the remote now. If it cannot, the next time pushes once more.
-    pub(crate) fn remember_saved(&self, saved: &LastSaved) {
+    pub(crate) fn remember_saved(&self, saved: &LastSave) {
         let written = serde_json::to_vec(saved).unwrap_or_default();
         let _ = replace_file(&self.desk.join(LAST_SAVED), &written);
     }
@@ -234,7 +234,7 @@ impl Worktree {
 
 impl Mirror {
     /// Makes the worktree of a run. One that is already finished is given back as it is; an unfinished one is made again.
-    pub async fn create(&self, run: RunKey, base: &BranchName, start: &Start) -> Result<Worktree, Error> {
+    pub async fn create(&self, run: RunKey, base: &BranchName, start: &WorktreeStart) -> Result<Worktree, Error> {
         if let Some(worktree) = self.host.worktree(run)? {
             return Ok(worktree);
         }
@@ -244,7 +244,7 @@ impl Mirror {
         let large_files = self.needs_large_files(&layout.content).await?;
         let (repo, base) = (self.repo.clone(), base.clone());
         let (base_head, identity) = (Some(layout.base_head), Some(self.identity().clone()));
-        let notes = Notes { v: 1, repo, base, base_head, fork: layout.fork, start: layout.head, large_files, identity };
+        let notes = WorktreeNotes { v: 1, repo, base, base_head, fork: layout.fork, start: layout.head, large_files, identity };
         let state = &self.host.state;
         let worktree = Worktree { run, path: state.worktree(run), desk: state.desk(run), notes };
         for folder in [&worktree.path, &worktree.desk] {
@@ -260,15 +260,15 @@ impl Mirror {
         Ok(worktree)
     }
 
-    async fn layout(&self, run: RunKey, base: &BranchName, start: &Start) -> Result<Layout, Error> {
+    async fn layout(&self, run: RunKey, base: &BranchName, start: &WorktreeStart) -> Result<Layout, Error> {
         let base_head = self.head_of(base).await?;
         let (head, content) = match start {
-            Start::Base => (base_head.clone(), base_head.clone()),
-            Start::Commit(sha) => {
+            WorktreeStart::Base => (base_head.clone(), base_head.clone()),
+            WorktreeStart::Commit(sha) => {
                 self.require(sha).await?;
                 (sha.clone(), sha.clone())
             }
-            Start::Checkpoint(saved) => {
+            WorktreeStart::Checkpoint(saved) => {
                 // The name is made here, not taken from the message: what we were sent is a commit to look for.
                 let shown = self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
                 let sha = match (self.require(&saved.sha).await, shown) {

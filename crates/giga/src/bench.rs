@@ -1,32 +1,32 @@
 //! `giga bench`: what the fleet can do on this machine, measured over real HTTP on durable commits [P1]–[P6].
 
-mod crew;
+mod worker_pool;
 mod decide;
 mod depth;
-mod figures;
-mod ground;
-mod hand;
+mod statistics;
+mod target;
+mod fake_worker;
 mod idle;
 mod latency;
-mod lives;
+mod workload;
 mod memory;
 mod process;
 mod seed;
 mod throughput;
-mod visit;
+mod cleanup;
 mod watcher;
 
 use crate::cli::{BenchArgs, BenchCommand};
 use crate::command::Context;
 use crate::failure::Failure;
 
-use ground::Site;
+use target::BenchSite;
 
 /// Runs one benchmark, and prints a table or one line of JSON. Whether it ends well, fails or is told to stop, it clears up.
 pub(crate) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), Failure> {
-    crate::fleet::allow_many_connections();
-    let stop = crate::fleet::stop_on_signal();
-    let site = Site::of(context, &args)?;
+    crate::compose::allow_many_connections();
+    let stop = crate::compose::stop_on_signal();
+    let site = BenchSite::of(context, &args)?;
     let measuring = async {
         match args.command {
             BenchCommand::Latency(args) => latency::run(context, &site, &args).await,

@@ -2,7 +2,7 @@
 
 mod bench;
 mod fleet;
-mod foreign;
+mod aliases;
 mod jobs;
 mod serving;
 mod upkeep;
@@ -19,7 +19,7 @@ pub(crate) use bench::{
     BenchThroughputArgs,
 };
 pub(crate) use fleet::{FactoriesArgs, ModeArgs, ProductSetArgs, RoleName, TokenCreateArgs};
-pub(crate) use foreign::meant;
+pub(crate) use aliases::meant;
 pub(crate) use jobs::{
     CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs, SubmitArgs, Until,
     WaitArgs,

@@ -7,7 +7,7 @@ mod backup;
 mod completions;
 mod dead_letters;
 mod doctor;
-mod doing;
+mod activity;
 mod events;
 mod explain;
 mod factories;
@@ -29,7 +29,7 @@ mod submit;
 mod titles;
 mod token;
 mod wait;
-mod whereabouts;
+mod store_location;
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ use crate::bench;
 use crate::cli::Command;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::fleet;
+use crate::compose;
 use crate::output::Output;
 
 /// What every command has at hand.
@@ -85,13 +85,13 @@ pub(crate) fn without_configuration(command: &Command, out: &Output) -> Option<R
 /// Runs any other command.
 pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), Failure> {
     match command {
-        Command::Up(args) => Ok(fleet::up(&context.config, &args, context.out).await?),
-        Command::Serve(args) => Ok(fleet::serve(&context.config, args.lifeline(), context.out).await?),
+        Command::Up(args) => Ok(compose::up(&context.config, &args, context.out).await?),
+        Command::Serve(args) => Ok(compose::serve(&context.config, args.lifeline(), context.out).await?),
         Command::Factory(args) => {
             let join = args.join();
-            Ok(fleet::factory(&context.config, join.as_deref(), args.lifeline(), context.out).await?)
+            Ok(compose::factory(&context.config, join.as_deref(), args.lifeline(), context.out).await?)
         }
-        Command::Local(args) => fleet::local(&context.config, &args, context.out).await,
+        Command::Local(args) => compose::local(&context.config, &args, context.out).await,
         Command::Submit(args) => submit::submit(context, args).await,
         Command::Wait(args) => wait::wait(context, args).await,
         Command::Jobs(args) => jobs::jobs(context, args).await,

@@ -4,16 +4,16 @@
 //! job it is and where we put it, so that a move of ours is told from a move of a person's.
 
 mod folder;
-mod intake;
-mod keeper;
-mod line;
+mod debounce;
+mod sync;
+mod tracked_client;
 mod once;
 mod queue;
 mod records;
 mod reports;
-mod teller;
-mod whereabouts;
-mod wish;
+mod console;
+mod file_location;
+mod user_action;
 
-pub(crate) use keeper::{Keeper, Kept, Terms, Until};
+pub(crate) use sync::{QueueSync, SyncEnd, SyncOptions, Until};
 pub(crate) use queue::Queue;

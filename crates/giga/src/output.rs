@@ -28,7 +28,7 @@ use hints::FleetFlags;
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     format: Format,
-    chatter: Chatter,
+    chatter: Verbosity,
     detail: Detail,
     data: Palette,
     words: Palette,
@@ -44,7 +44,7 @@ enum Format {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chatter {
+enum Verbosity {
     Normal,
     Quiet,
 }
@@ -65,7 +65,7 @@ impl Output {
         };
         Self {
             format: if global.json { Format::Json } else { Format::Text },
-            chatter: if global.quiet { Chatter::Quiet } else { Chatter::Normal },
+            chatter: if global.quiet { Verbosity::Quiet } else { Verbosity::Normal },
             detail: if global.verbose > 0 { Detail::Everything } else { Detail::Summary },
             data: coloured(is_terminal),
             words: coloured(io::stderr().is_terminal()),
@@ -136,7 +136,7 @@ impl Output {
 
     /// A word to the person at the terminal.
     pub(crate) fn note(&self, text: &str) {
-        if self.chatter == Chatter::Normal {
+        if self.chatter == Verbosity::Normal {
             // Nobody to tell it to is no reason to stop.
             let _ = writeln!(io::stderr().lock(), "{}", clean_lines(&self.with_flags(text)));
         }
@@ -149,7 +149,7 @@ impl Output {
 
     /// Something that does not stop the command but is wrong.
     pub(crate) fn warning(&self, text: &str) {
-        if self.chatter == Chatter::Normal {
+        if self.chatter == Verbosity::Normal {
             let label = self.words.paint("warning:", Tint::Warn);
             let _ = writeln!(io::stderr().lock(), "{label} {}", clean_lines(&self.with_flags(text)));
         }

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::operations::QueueState;
-use crate::work::Accepted;
+use crate::work::AcceptResponse;
 
 /// Asks for work. A nonce is used until it has won something: asked again, it gives the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
+pub struct ClaimRequest {
     /// Must be the token's own, when given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factory_id: Option<FactoryId>,
@@ -29,7 +29,7 @@ pub struct Claim {
     pub except_products: Vec<ProductId>,
 }
 
-impl Claim {
+impl ClaimRequest {
     /// Whether it asks for jobs of a product.
     pub fn asks_for(&self, product: &ProductId) -> bool {
         self.products.as_ref().is_none_or(|asked| asked.contains(product)) && !self.except_products.contains(product)
@@ -39,9 +39,9 @@ impl Claim {
 /// The answer to a claim.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Claimed {
+pub struct ClaimResponse {
     /// What the factory holds under this nonce. A dry run shows here what was granted before, and grants nothing.
-    pub granted: Vec<Granted>,
+    pub granted: Vec<GrantedJob>,
     /// Jobs that wait for a seat, of all products that the token covers.
     pub waiting: u64,
     /// What would be granted: only in the answer to a dry run.
@@ -55,12 +55,12 @@ pub struct Claimed {
 /// A job that was claimed: the same as the answer to an accept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Granted {
+pub struct GrantedJob {
     /// The dispatch that the claim made and accepted in one write.
     pub dispatch_seq: DispatchSeq,
     /// The lease, and everything needed to work.
     #[serde(flatten)]
-    pub accepted: Accepted,
+    pub accepted: AcceptResponse,
 }
 
 /// A job that a claim would be given.
@@ -91,7 +91,7 @@ pub struct NotGranted {
 
 /// What became of the queue since it was last asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum QueueNews {
+pub enum QueueVersion {
     /// Nothing.
     Same,
     /// It has moved.

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::API_PREFIX;
 use crate::jobs::RunList;
-use crate::network::{Answer, Fault, FaultKind, Hyper, Network, Outgoing, Proof};
+use crate::http::{ResponseBody, TransportError, TransportErrorKind, HyperTransport, HttpTransport, RequestBody, IdentityCheck};
 use crate::problem::Problem;
 use crate::sse::{SseEvent, SseParser};
 
@@ -60,7 +60,7 @@ pub enum Trust {
 /// A connection pool to one coordinator. Clones share it.
 #[derive(Clone)]
 pub struct Client {
-    network: Arc<dyn Network>,
+    network: Arc<dyn HttpTransport>,
     base: String,
     authorization: HeaderValue,
     product: Option<ProductId>,
@@ -151,13 +151,13 @@ impl Client {
     /// Where there is no secret there is nothing to prove.
     fn proving(endpoint: Endpoint, secret: &str) -> Result<Self, ClientError> {
         let base = endpoint.base.trim_end_matches('/');
-        let proof = (!secret.is_empty()).then(|| Proof::new(secret, base));
-        let network = Hyper::to_coordinator(&endpoint.trust, proof).map_err(unusable)?;
+        let proof = (!secret.is_empty()).then(|| IdentityCheck::new(secret, base));
+        let network = HyperTransport::to_coordinator(&endpoint.trust, proof).map_err(unusable)?;
         Self::over(Arc::new(network), endpoint)
     }
 
     /// A client for a coordinator on any network. Nothing is sent yet.
-    pub fn over(network: Arc<dyn Network>, endpoint: Endpoint) -> Result<Self, ClientError> {
+    pub fn over(network: Arc<dyn HttpTransport>, endpoint: Endpoint) -> Result<Self, ClientError> {
         let base = endpoint.base.trim_end_matches('/').to_owned();
         let uri: Uri = base.parse().map_err(|_| unusable(format!("`{base}` is not an address")))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
@@ -268,7 +268,7 @@ impl Client {
     /// Sends a long body and reads the answer.
     pub(crate) async fn uploaded<A: DeserializeOwned>(
         &self,
-        request: Request<Outgoing>,
+        request: Request<RequestBody>,
         time_max: Duration,
     ) -> Result<A, ClientError> {
         let exchange = async {
@@ -276,16 +276,16 @@ impl Client {
             self.read(response).await
         };
         let answer = tokio::time::timeout(time_max, exchange).await;
-        let answer = answer.map_err(|_| self.no_answer(&Fault::new("it takes too long")))??;
+        let answer = answer.map_err(|_| self.no_answer(&TransportError::new("it takes too long")))??;
         serde_json::from_slice(&answer).map_err(|error| self.garbled(&error))
     }
 
     /// The body of an answer, piece by piece.
-    pub(crate) fn stream(&self, body: Answer) -> LogStream {
+    pub(crate) fn stream(&self, body: ResponseBody) -> LogStream {
         LogStream { body, base: self.base.clone() }
     }
 
-    async fn open(&self, request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
+    async fn open(&self, request: Request<Full<Bytes>>) -> Result<ResponseBody, ClientError> {
         self.opened(request, REQUEST_TIME_MAX).await.map(Response::into_body)
     }
 
@@ -294,7 +294,7 @@ impl Client {
         &self,
         request: Request<Full<Bytes>>,
         time_max: Duration,
-    ) -> Result<Response<Answer>, ClientError> {
+    ) -> Result<Response<ResponseBody>, ClientError> {
         let opening = tokio::time::timeout(time_max, self.network.exchange(request));
         let response = match opening.await {
             Ok(response) => response.map_err(|fault| self.no_answer(&fault))?,
@@ -330,12 +330,12 @@ impl Client {
         request.body(Full::new(body)).map_err(|error| unusable(format!("`{path}` is not a path: {error}")))
     }
 
-    async fn read(&self, response: Response<Answer>) -> Result<Bytes, ClientError> {
+    async fn read(&self, response: Response<ResponseBody>) -> Result<Bytes, ClientError> {
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_LEN_MAX)
             .collect()
             .await
-            .map_err(|error| self.no_answer(&Fault::from(error)))?
+            .map_err(|error| self.no_answer(&TransportError::from(error)))?
             .to_bytes();
         if status.is_success() {
             return Ok(body);
@@ -347,13 +347,13 @@ impl Client {
         }
     }
 
-    fn no_answer(&self, fault: &Fault) -> ClientError {
+    fn no_answer(&self, fault: &TransportError) -> ClientError {
         let (base, why) = (self.base.clone(), fault.to_string());
         match fault.kind() {
-            FaultKind::Unreachable => ClientError::NoAnswer { base, why },
-            FaultKind::Tls(remedy) => ClientError::Tls { base, why, remedy },
-            FaultKind::Unproven => ClientError::Unproven { base, why },
-            FaultKind::Refused(problem) => ClientError::Refused(problem.clone()),
+            TransportErrorKind::Unreachable => ClientError::NoAnswer { base, why },
+            TransportErrorKind::Tls(remedy) => ClientError::Tls { base, why, remedy },
+            TransportErrorKind::Unproven => ClientError::Unproven { base, why },
+            TransportErrorKind::Refused(problem) => ClientError::Refused(problem.clone()),
         }
     }
 
@@ -364,7 +364,7 @@ impl Client {
 
 /// A held-open stream of events.
 pub struct EventStream {
-    body: Answer,
+    body: ResponseBody,
     base: String,
     parser: SseParser,
     ready: VecDeque<SseEvent>,
@@ -386,7 +386,7 @@ impl EventStream {
 
 /// A held-open stream of raw bytes.
 pub struct LogStream {
-    body: Answer,
+    body: ResponseBody,
     base: String,
 }
 
@@ -397,7 +397,7 @@ impl LogStream {
     }
 }
 
-async fn next_chunk(body: &mut Answer, base: &str) -> Result<Option<Bytes>, ClientError> {
+async fn next_chunk(body: &mut ResponseBody, base: &str) -> Result<Option<Bytes>, ClientError> {
     loop {
         let no_answer = |why: String| ClientError::NoAnswer { base: base.to_owned(), why };
         let frame = tokio::time::timeout(SILENCE_MAX, body.frame())

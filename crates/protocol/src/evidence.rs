@@ -1,6 +1,6 @@
 //! What backs the claim that a run is done, beyond what its report carries [B4].
 
-use domain::{CommitSha, EngineName, Epoch, Evidence, Insights, RunOutcome};
+use domain::{CommitSha, EngineName, Epoch, Evidence, RunInsights, RunOutcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -11,7 +11,7 @@ pub const DIFF_BYTES_MAX: usize = 512 * 1024;
 /// What a holder shows for its run. The last one sent for a run counts; what is too long is cut, and said to be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct EvidenceWork {
+pub struct EvidenceReport {
     /// The fence: the epoch of the run, also after its completion.
     pub lease_epoch: Epoch,
     /// The change as a patch, from the base to the run's commit.
@@ -59,7 +59,7 @@ pub struct CommitLine {
 /// The answer to evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct EvidenceKept {
+pub struct EvidenceResponse {
     /// How much of it is kept, in bytes.
     pub length: u64,
 }
@@ -101,5 +101,5 @@ pub struct RunEvidence {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_branches: Vec<LeftBranch>,
     /// What it cost and what it changed.
-    pub insights: Insights,
+    pub insights: RunInsights,
 }

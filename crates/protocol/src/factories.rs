@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Capability, ClaimNonce, EngineHealth, EngineName, FactoryId, Flags, InstanceId, JobId, RepoIdentity, RepoName,
+    Capability, ClaimNonce, EngineHealth, EngineName, FactoryId, DispatchModes, InstanceId, JobId, RepoIdentity, RepoName,
     Timestamp, UnavailableRepo,
 };
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::work::Directive;
 /// Trades a one-time join token for a factory's own.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Enroll {
+pub struct EnrolRequest {
     /// The one-time token.
     pub join_token: String,
     /// The name that the factory takes.
@@ -27,7 +27,7 @@ pub struct Enroll {
 /// A factory's own token: shown once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Enrolled {
+pub struct EnrolResponse {
     /// The factory.
     pub factory_id: FactoryId,
     /// Its token.
@@ -37,7 +37,7 @@ pub struct Enrolled {
 /// A new token for a factory; the old one works for a while longer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TokenRotated {
+pub struct RotateTokenResponse {
     /// The new token: shown once.
     pub token: String,
     /// Until when the old one works.
@@ -99,7 +99,7 @@ pub struct Heartbeat {
 /// The answer to a sign of life.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct HeartbeatAnswer {
+pub struct HeartbeatResponse {
     /// The factory that the token names.
     pub factory_id: FactoryId,
     /// How often to renew and to give a sign of life.
@@ -112,7 +112,7 @@ pub struct HeartbeatAnswer {
     pub superseded: bool,
     /// How work reaches the factory: what it has to ask for.
     #[serde(default)]
-    pub modes: Flags,
+    pub modes: DispatchModes,
 }
 
 /// A factory.
@@ -197,7 +197,7 @@ pub struct FactoryList {
 /// Takes a factory out of service, or back in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Drain {
+pub struct DrainRequest {
     /// `true` takes nothing new.
     #[serde(default = "yes")]
     pub draining: bool,
@@ -210,7 +210,7 @@ fn yes() -> bool {
 /// Factories that were forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Pruned {
+pub struct PruneResponse {
     /// Their names.
     pub factories: Vec<FactoryId>,
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 /// A pull request to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LookOrder {
+pub struct PollPullRequest {
     /// The job.
     pub job_id: JobId,
     /// Whose it is.
@@ -23,22 +23,22 @@ pub struct LookOrder {
 /// What a factory saw on a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Sighting {
+pub struct PullRequestReport {
     /// Its number.
     pub number: u64,
     /// How it stands.
-    pub standing: Standing,
+    pub standing: PullRequestState,
     /// The commit that its branch shows.
     pub head: CommitSha,
     /// What somebody or something says about it, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<ReviewComment>,
 }
 
 /// How a pull request stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", tag = "is")]
-pub enum Standing {
+pub enum PullRequestState {
     /// Neither merged nor closed.
     Open,
     /// Merged.
@@ -57,11 +57,11 @@ pub enum Standing {
 /// One failed check, or one comment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Remark {
+pub struct ReviewComment {
     /// Names it for ever, such as `check:17`.
     pub id: String,
     /// What it is.
-    pub kind: RemarkKind,
+    pub kind: ReviewCommentKind,
     /// The check's name, or who wrote the comment.
     pub from: String,
     /// The place in the code that it is about.
@@ -74,7 +74,7 @@ pub struct Remark {
 /// What a remark is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum RemarkKind {
+pub enum ReviewCommentKind {
     /// A check that failed.
     Check,
     /// A reviewer's comment.
@@ -84,7 +84,7 @@ pub enum RemarkKind {
 /// What the coordinator makes of a sighting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SightingAnswer {
+pub struct PullRequestReportResponse {
     /// Where the job is now.
     pub stage: StageName,
     /// What to say on the pull request, if anything.

@@ -2,8 +2,8 @@
 
 use domain::{
     BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq, FactoryId,
-    FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Obstacle, Priority, ProductId, PullRequest,
-    RepoName, Revision, Run, Spec, Spent, Stage, StageName, Tag, Timestamp,
+    FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, BlockedOn, Priority, ProductId, PullRequest,
+    RepoName, Revision, Run, Spec, TotalSpend, Stage, StageName, Tag, Timestamp,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::progress::Progress;
 /// One job to submit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Submit {
+pub struct SubmitRequest {
     /// The manifest: Markdown with YAML front matter.
     pub body_md: String,
     /// The same key gives back the same job.
@@ -33,7 +33,7 @@ pub struct Submit {
 /// The answer to a submit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Submitted {
+pub struct SubmitResponse {
     /// The job as it was written down.
     pub job: JobView,
     /// Whether this call wrote it; `false` when the idempotency key had done so before, or on a dry run.
@@ -48,15 +48,15 @@ pub struct Submitted {
 /// Many jobs to submit, each with its own outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Batch {
+pub struct BatchRequest {
     /// At most 1,000.
-    pub jobs: Vec<Submit>,
+    pub jobs: Vec<SubmitRequest>,
 }
 
 /// The outcomes, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct BatchAnswer {
+pub struct BatchResponse {
     /// One for each job.
     pub outcomes: Vec<BatchOutcome>,
 }
@@ -181,7 +181,7 @@ pub struct JobView {
     pub runs: u32,
     /// What those that ended have cost together.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    pub spent: Spent,
+    pub spent: TotalSpend,
     /// The key it was submitted under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -231,7 +231,7 @@ impl JobView {
             },
             message: job.message().map(str::to_owned),
             question: match job.stage() {
-                Stage::Blocked { on: Obstacle::Question(question) } => Some(question.clone()),
+                Stage::Blocked { on: BlockedOn::Question(question) } => Some(question.clone()),
                 _ => None,
             },
             priority: job.priority(),
@@ -331,7 +331,7 @@ pub struct RunList {
 /// Why a job is where it is [S4].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Explained {
+pub struct JobExplanation {
     /// The job.
     pub job: JobView,
     /// In one sentence.

@@ -1,6 +1,6 @@
 //! What travels: requests, answers, streamed events, and the client that sends them.
 
-mod archive;
+mod backup;
 mod claims;
 mod client;
 mod evidence;
@@ -8,46 +8,46 @@ mod factories;
 mod feedback;
 mod identity;
 mod jobs;
-mod network;
+mod http;
 mod operations;
 mod problem;
 mod progress;
 mod quota;
-mod reach;
+mod public_resolver;
 mod sse;
 mod transfer;
 mod work;
 
-pub use archive::{REPLACE_EVERYTHING, Restored, SUMMARY_HEADER};
-pub use claims::{Claim, Claimed, Granted, NotGranted, QueueNews, WouldGrant};
+pub use backup::{REPLACE_EVERYTHING, RestoreSummary, SUMMARY_HEADER};
+pub use claims::{ClaimRequest, ClaimResponse, GrantedJob, NotGranted, QueueVersion, WouldGrant};
 pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
-pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, LeftBranch, RunEvidence};
+pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceResponse, EvidenceReport, LeftBranch, RunEvidence};
 pub use factories::{
-    Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Presence, Pruned, SeatsInUse,
-    TokenRotated,
+    DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, Presence, PruneResponse, SeatsInUse,
+    RotateTokenResponse,
 };
-pub use feedback::{LookOrder, Remark, RemarkKind, Sighting, SightingAnswer, Standing};
+pub use feedback::{PollPullRequest, ReviewComment, ReviewCommentKind, PullRequestReport, PullRequestReportResponse, PullRequestState};
 pub use identity::{IdentityChallenge, IdentityProof, TokenDigest};
 pub use jobs::{
-    Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
-    JobView, JobWait, LeaseView, RunList, Submit, Submitted,
+    Action, ActionRequest, BatchRequest, BatchResponse, BatchOutcome, Dag, DagNode, EventList, JobExplanation, JobDetail, JobList,
+    JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
 };
-pub use network::{
-    Answer, Fault, IDLE_TIME_MAX, Network, Outgoing, fingerprint, is_publicly_trusted, public_network, real_network,
+pub use http::{
+    ResponseBody, TransportError, IDLE_TIME_MAX, HttpTransport, RequestBody, fingerprint, is_publicly_trusted, public_network, real_network,
 };
 pub use operations::{
-    Alert, AlertCode, AlertList, CoordinatorAddress, DeadLetter, DeadLetterList, Health, Metrics, NewToken,
-    ProductList, ProductSettings, QueueState, TokenList, TokenMade, TokenView,
+    Alert, AlertCode, AlertList, CoordinatorAddress, DeadLetter, DeadLetterList, Health, Metrics, CreateTokenRequest,
+    ProductList, ProductSettings, QueueState, TokenList, CreateTokenResponse, TokenView,
 };
 pub use problem::Problem;
-pub use progress::{Holding, Progress, ProgressEvent, ResetReason, StreamEvent};
-pub use quota::{CredentialList, CredentialView, QuotaAnswer, QuotaWork, ResumeCredential};
+pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
+pub use quota::{CredentialList, CredentialView, QuotaResponse, QuotaReport, ResumeCredential};
 pub use sse::{SseEvent, SseParser};
 pub use transfer::Download;
 pub use work::{
-    Accept, Accepted, AskWork, Assignment, CompleteWork, Completed, Decline, DeclineReason, Directive, ErrandOutcome,
-    ErrandReport, FailWork, Failed, Held, InboxEvent, LogAppended, Patch, PromoteOrder, ReleaseWork, Renew, Renewed,
-    StageAnswer, StartWork, Work, WorkAnswer, WorkOperation, WorkOutcome, WorkResult,
+    AcceptRequest, AcceptResponse, QuestionReport, Assignment, CompletionReport, CompletionResponse, DeclineRequest, DeclineReason, Directive, ErrandOutcome,
+    ErrandReport, FailureReport, FailureResponse, HeldJob, InboxEvent, AppendLogResponse, Patch, PromoteOrder, ReleaseReport, RenewRequest, RenewResponse,
+    StageResponse, StartReport, WorkRequest, WorkResponse, WorkOperation, WorkOutcome, WorkResult,
 };
 
 /// The version of the wire protocol. A coordinator serves factories of this version and of the one before.

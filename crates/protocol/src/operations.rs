@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    FactoryId, FailureReason, Generation, Grant, JobId, Message, Product, ProductId, RepoName, Timestamp, TokenId,
+    FactoryId, FailureReason, Generation, TokenScope, JobId, Message, Product, ProductId, RepoName, Timestamp, TokenId,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -158,11 +158,11 @@ pub struct QueueState {
 /// A token to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NewToken {
+pub struct CreateTokenRequest {
     /// For people: whose it is.
     pub name: String,
     /// What it allows.
-    pub grant: Grant,
+    pub grant: TokenScope,
     /// How long it lives, in seconds; for ever when absent, one hour for a join token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
@@ -171,7 +171,7 @@ pub struct NewToken {
 /// A new token: the secret is shown once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TokenMade {
+pub struct CreateTokenResponse {
     /// What is known about it.
     pub token: TokenView,
     /// The secret.
@@ -201,7 +201,7 @@ pub struct TokenView {
     /// Whose it is.
     pub name: String,
     /// What it allows.
-    pub grant: Grant,
+    pub grant: TokenScope,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it ends.

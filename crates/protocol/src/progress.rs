@@ -4,7 +4,7 @@ use domain::{Epoch, JobEvent, JobId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::work::Held;
+use crate::work::HeldJob;
 
 /// What an agent is doing now. A figure that is not known is absent, never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -39,17 +39,17 @@ pub struct Progress {
 /// One job that a process holds, as it renews it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Holding {
+pub struct HeldJobProgress {
     /// What is held.
     #[serde(flatten)]
-    pub held: Held,
+    pub held: HeldJob,
     /// What the agent is doing, when that changed since the last renewal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
 }
 
-impl From<Held> for Holding {
-    fn from(held: Held) -> Self {
+impl From<HeldJob> for HeldJobProgress {
+    fn from(held: HeldJob) -> Self {
         Self { held, progress: None }
     }
 }

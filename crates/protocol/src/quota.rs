@@ -1,13 +1,13 @@
 //! Usage windows: an engine's limit belongs to a login, not to a job or a machine [B1].
 
-use domain::{Checkpoint, EngineName, Epoch, FactoryId, Insights, JobId, StageName, Timestamp};
+use domain::{Checkpoint, EngineName, Epoch, FactoryId, RunInsights, JobId, StageName, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Says that the engine's usage window is used up. The job goes back to the queue, and no attempt is counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct QuotaWork {
+pub struct QuotaReport {
     /// The fence.
     pub lease_epoch: Epoch,
     /// The engine.
@@ -33,13 +33,13 @@ pub struct QuotaWork {
     pub checkpoint: Option<Checkpoint>,
     /// What the run cost until then.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
 }
 
 /// The answer to a usage window that is used up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct QuotaAnswer {
+pub struct QuotaResponse {
     /// Where the job is now.
     pub stage: StageName,
     /// Until when the login gets no work; absent when a person has to let it go on.

@@ -12,7 +12,7 @@ use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use crate::client::{Client, ClientError, LogStream};
-use crate::network::Fault;
+use crate::http::TransportError;
 
 /// How long a coordinator may take before the first byte: it copies its whole store first.
 const OPENING_TIME_MAX: Duration = Duration::from_mins(30);
@@ -49,7 +49,7 @@ impl Client {
         len: u64,
     ) -> Result<A, ClientError> {
         let chunks = ReaderStream::with_capacity(file, CHUNK_LEN);
-        let frames = chunks.map_ok(Frame::data).map_err(|error| Fault::new(error.to_string()));
+        let frames = chunks.map_ok(Frame::data).map_err(|error| TransportError::new(error.to_string()));
         let (mut head, _) = self.request(Method::POST, path, kind, Bytes::new())?.into_parts();
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
         let request = Request::from_parts(head, StreamBody::new(frames).boxed_unsync());

@@ -5,10 +5,10 @@ mod batch;
 mod renew;
 mod report;
 
-pub use accept::{Accept, Accepted, Assignment, Decline, DeclineReason, PromoteOrder};
-pub use batch::{Work, WorkAnswer, WorkOperation, WorkOutcome, WorkResult};
-pub use renew::{Directive, Held, InboxEvent, Renew, Renewed};
+pub use accept::{AcceptRequest, AcceptResponse, Assignment, DeclineRequest, DeclineReason, PromoteOrder};
+pub use batch::{WorkRequest, WorkResponse, WorkOperation, WorkOutcome, WorkResult};
+pub use renew::{Directive, HeldJob, InboxEvent, RenewRequest, RenewResponse};
 pub use report::{
-    AskWork, CompleteWork, Completed, ErrandOutcome, ErrandReport, FailWork, Failed, LogAppended, Patch, ReleaseWork,
-    StageAnswer, StartWork,
+    QuestionReport, CompletionReport, CompletionResponse, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, AppendLogResponse, Patch, ReleaseReport,
+    StageResponse, StartReport,
 };

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use domain::{EngineName, FactoryId, JobId};
 
-use crate::draft::{Alike, Draft};
-use crate::fleet::{Kind, Load, Member, Rank, Standing};
-use crate::gate::{Candidate, Gate, RepoFit};
-use crate::needs::{EnginePick, Needs};
+use crate::overlay::{FactoryGroup, FleetOverlay};
+use crate::fleet::{CapabilityClass, Load, IndexedFactory, LoadRank, Availability};
+use crate::filter::{Candidate, FilterCondition, RepoFit};
+use crate::constraints::{EnginePick, Constraints};
 use crate::plan::Placement;
 use crate::score::{Score, Terms};
 
@@ -32,9 +32,9 @@ impl Choice<'_> {
     }
 }
 
-impl Draft<'_> {
+impl FleetOverlay<'_> {
     /// The factory that a job should go to. One to avoid is taken only if nobody else will do.
-    pub(crate) fn choose<'d>(&'d self, needs: &Needs<'d>) -> Option<Choice<'d>> {
+    pub(crate) fn choose<'d>(&'d self, needs: &Constraints<'d>) -> Option<Choice<'d>> {
         if let Some(pin) = &needs.shape.pin {
             return self.consider(pin, needs);
         }
@@ -42,7 +42,7 @@ impl Draft<'_> {
     }
 
     /// The best of all factories but the one to avoid.
-    pub(crate) fn best<'d>(&'d self, needs: &Needs<'d>) -> Option<Choice<'d>> {
+    pub(crate) fn best<'d>(&'d self, needs: &Constraints<'d>) -> Option<Choice<'d>> {
         let mut best: Option<Choice> = None;
         if needs.unknown || needs.paused || needs.repo_full || needs.shape.pin.is_some() {
             return best;
@@ -52,7 +52,7 @@ impl Draft<'_> {
                 // Which repositories are there differs from member to member, and is looked at last.
                 let standing = alike.standing;
                 let candidate = Candidate { kind, standing, repo: RepoFit::WHOLE, pinned_elsewhere: false };
-                if Gate::stopping(&candidate, needs).is_some()
+                if FilterCondition::stopping(&candidate, needs).is_some()
                     || best.is_some_and(|best| self.trails(&alike, needs, &best))
                 {
                     continue;
@@ -70,23 +70,23 @@ impl Draft<'_> {
     }
 
     /// Whether not even the least loaded of several factories could win against `best`, with the repository or not.
-    fn trails(&self, alike: &Alike, needs: &Needs, best: &Choice) -> bool {
+    fn trails(&self, alike: &FactoryGroup, needs: &Constraints, best: &Choice) -> bool {
         let Some(rank) = alike.cohort.by_load.first() else { return true };
         let bound = self.score(alike.kind, alike.standing, rank.load, needs.repo.is_some(), needs);
         bound.total < best.score.total
     }
 
     /// One factory, if the job may go there.
-    pub(crate) fn consider<'d>(&'d self, factory: &FactoryId, needs: &Needs<'d>) -> Option<Choice<'d>> {
+    pub(crate) fn consider<'d>(&'d self, factory: &FactoryId, needs: &Constraints<'d>) -> Option<Choice<'d>> {
         let member = self.view.fleet.member(factory)?;
-        match Gate::stopping(&self.candidate(member, needs), needs) {
+        match FilterCondition::stopping(&self.candidate(member, needs), needs) {
             None => Some(self.assess(member, needs)),
             Some(_) => None,
         }
     }
 
     /// One factory, with the score that it has whether the job may go there or not.
-    pub(crate) fn assess<'d>(&'d self, member: &'d Member, needs: &Needs<'d>) -> Choice<'d> {
+    pub(crate) fn assess<'d>(&'d self, member: &'d IndexedFactory, needs: &Constraints<'d>) -> Choice<'d> {
         let Candidate { kind, standing, .. } = self.candidate(member, needs);
         let has_repo = needs.repo.is_some_and(|repo| member.repos.contains(&repo));
         self.choice(kind, standing, self.rank(member), has_repo, needs)
@@ -96,14 +96,14 @@ impl Draft<'_> {
     ///
     /// Only for factories of which none was chosen: one that may not work on the repository once more is as good a
     /// reason as any other.
-    pub(crate) fn foremost<'d>(&self, alike: &Alike<'d>, needs: &Needs) -> Option<(RepoFit, &'d Rank)> {
-        let Alike { kind, cohort, .. } = *alike;
-        let stayed = |rank: &&Rank| !self.moved(alike, rank);
+    pub(crate) fn foremost<'d>(&self, alike: &FactoryGroup<'d>, needs: &Constraints) -> Option<(RepoFit, &'d LoadRank)> {
+        let FactoryGroup { kind, cohort, .. } = *alike;
+        let stayed = |rank: &&LoadRank| !self.moved(alike, rank);
         let wanted = needs.held.iter().chain(&needs.repo);
         let holders = wanted.filter_map(|repo| cohort.holders.get(repo)).flatten().filter(stayed);
         // Those that have none of what is wanted get equally far.
         let other = cohort.by_load.iter().find(stayed);
-        let mut foremost: Option<(RepoFit, &Rank)> = None;
+        let mut foremost: Option<(RepoFit, &LoadRank)> = None;
         for rank in holders.chain(other) {
             let fit = self.repo_fit(kind, &rank.factory, needs, |repo| cohort.holds(rank, repo));
             if foremost.is_none_or(|(furthest, _)| fit > furthest) {
@@ -117,14 +117,14 @@ impl Draft<'_> {
     }
 
     /// The least loaded of those that have the job's repository, and of all if the others can fetch it.
-    fn least_loaded<'d>(&self, alike: &Alike<'d>, needs: &Needs) -> [Option<&'d Rank>; 2] {
-        let Alike { kind, cohort, .. } = *alike;
-        let fits = |rank: &&Rank| {
+    fn least_loaded<'d>(&self, alike: &FactoryGroup<'d>, needs: &Constraints) -> [Option<&'d LoadRank>; 2] {
+        let FactoryGroup { kind, cohort, .. } = *alike;
+        let fits = |rank: &&LoadRank| {
             needs.avoid != Some(&rank.factory)
                 && !self.moved(alike, rank)
                 && self.repo_fit(kind, &rank.factory, needs, |repo| cohort.holds(rank, repo)) == RepoFit::WHOLE
         };
-        let first = |ranks: Option<&'d BTreeSet<Rank>>| ranks.and_then(|ranks| ranks.iter().find(fits));
+        let first = |ranks: Option<&'d BTreeSet<LoadRank>>| ranks.and_then(|ranks| ranks.iter().find(fits));
         let all = match needs.held.first() {
             Some(repo) => cohort.holders.get(repo),
             None => Some(&cohort.by_load),
@@ -136,11 +136,11 @@ impl Draft<'_> {
 
     fn choice<'d>(
         &self,
-        kind: &'d Kind,
-        standing: &Standing,
-        rank: &'d Rank,
+        kind: &'d CapabilityClass,
+        standing: &Availability,
+        rank: &'d LoadRank,
         has_repo: bool,
-        needs: &Needs<'d>,
+        needs: &Constraints<'d>,
     ) -> Choice<'d> {
         let engine = match needs.engine(kind, standing) {
             EnginePick::One(engine) => Some(engine),
@@ -150,7 +150,7 @@ impl Draft<'_> {
         Choice { factory: &rank.factory, engine, score, load: rank.load }
     }
 
-    fn score(&self, kind: &Kind, standing: &Standing, load: Load, has_repo: bool, needs: &Needs) -> Score {
+    fn score(&self, kind: &CapabilityClass, standing: &Availability, load: Load, has_repo: bool, needs: &Constraints) -> Score {
         let terms = Terms {
             spare: self.view.fleet.kinds().spare(kind, &needs.asked),
             has_repo,

@@ -2,19 +2,19 @@
 
 use domain::{FactoryId, JobId, ProductId};
 
-use crate::draft::Draft;
+use crate::overlay::FleetOverlay;
 use crate::plan::Placement;
-use crate::turn::{Service, Turns};
-use crate::unfit::Unfit;
+use crate::fair_share::{ServiceOutcome, FairShare};
+use crate::ineligible::Ineligible;
 use crate::view::FleetView;
 
 /// A waiting job that a factory that asks is not given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct SkippedJob {
     /// The job: the first of its shape.
     pub job: JobId,
     /// Everything that is in the way, the gravest first. Empty if it only waits for somebody whom it does not avoid.
-    pub unfit: Vec<Unfit>,
+    pub unfit: Vec<Ineligible>,
 }
 
 /// The job that a factory gets when it asks for one of some products: the first in the order of service that it may take
@@ -25,14 +25,14 @@ pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId
     if !view.fleet.member(factory)?.standing.is_ready() {
         return None;
     }
-    let draft = Draft::of(view);
+    let draft = FleetOverlay::of(view);
     let mut claimed = None;
-    Turns::asked(view, is_asked).serve(|next, _| {
+    FairShare::asked(view, is_asked).serve(|next, _| {
         let waiting = view.queue.get(&next.job)?;
         let needs = draft.needs(waiting.demand());
-        let Some(choice) = draft.consider(factory, &needs) else { return Some(Service::SkipShape) };
+        let Some(choice) = draft.consider(factory, &needs) else { return Some(ServiceOutcome::SkipShape) };
         if needs.avoid == Some(factory) && draft.best(&needs).is_some() {
-            return Some(Service::SkipJob);
+            return Some(ServiceOutcome::SkipJob);
         }
         claimed = Some(choice.placement(next.job));
         None
@@ -47,22 +47,22 @@ pub fn passed_over(
     factory: &FactoryId,
     is_asked: impl Fn(&ProductId) -> bool,
     limit: usize,
-) -> Vec<PassedOver> {
+) -> Vec<SkippedJob> {
     let Some(member) = view.fleet.member(factory) else { return Vec::new() };
-    let draft = Draft::of(view);
+    let draft = FleetOverlay::of(view);
     let mut passed = Vec::new();
-    Turns::asked_or_paused(view, is_asked).serve(|next, _| {
+    FairShare::asked_or_paused(view, is_asked).serve(|next, _| {
         if passed.len() >= limit {
             return None;
         }
         let waiting = view.queue.get(&next.job)?;
         let needs = draft.needs(waiting.demand());
-        let unfit = Unfit::all(member, &draft.candidate(member, &needs), &needs);
+        let unfit = Ineligible::all(member, &draft.candidate(member, &needs), &needs);
         let is_avoided = needs.avoid == Some(factory) && draft.best(&needs).is_some();
         if !unfit.is_empty() || is_avoided {
-            passed.push(PassedOver { job: next.job, unfit });
+            passed.push(SkippedJob { job: next.job, unfit });
         }
-        Some(Service::SkipShape)
+        Some(ServiceOutcome::SkipShape)
     });
     passed
 }

@@ -2,7 +2,7 @@
 
 use domain::{FactoryId, ProductId, Shape};
 
-use crate::fleet::{Cohort, Kind, Presence, Rank, RepoId, Standing};
+use crate::fleet::{LoadBucket, CapabilityClass, Presence, LoadRank, RepoId, Availability};
 use crate::view::FleetView;
 
 /// A live factory for a short piece of work on a repository, such as moving a branch [F5].
@@ -13,7 +13,7 @@ use crate::view::FleetView;
 /// repository.
 pub fn errand(view: &FleetView, shape: &Shape, avoid: Option<&FactoryId>) -> Option<FactoryId> {
     let repo = view.fleet.repo(shape.repo.as_ref()?, shape.identity.as_ref());
-    let least = |allowed: &dyn Fn(&Rank) -> bool| {
+    let least = |allowed: &dyn Fn(&LoadRank) -> bool| {
         let offers =
             groups(view, &shape.product).flat_map(|group| group.offers(repo, shape.identity.is_none(), allowed));
         offers.min().map(|(_, rank)| rank.factory.clone())
@@ -28,30 +28,30 @@ enum Effort {
     Clone,
 }
 
-struct Group<'a> {
-    kind: &'a Kind,
-    standing: &'a Standing,
-    cohort: &'a Cohort,
+struct EffortGroup<'a> {
+    kind: &'a CapabilityClass,
+    standing: &'a Availability,
+    cohort: &'a LoadBucket,
 }
 
-fn groups<'a>(view: &FleetView<'a>, product: &ProductId) -> impl Iterator<Item = Group<'a>> {
+fn groups<'a>(view: &FleetView<'a>, product: &ProductId) -> impl Iterator<Item = EffortGroup<'a>> {
     let kinds = view.fleet.kinds().iter().map(|(_, kind)| kind).filter(|kind| kind.covers(product));
     let groups =
-        kinds.flat_map(|kind| kind.cohorts.iter().map(move |(standing, cohort)| Group { kind, standing, cohort }));
+        kinds.flat_map(|kind| kind.cohorts.iter().map(move |(standing, cohort)| EffortGroup { kind, standing, cohort }));
     groups.filter(|group| {
         group.standing.presence == Presence::Live && !group.standing.draining && !group.standing.unresponsive
     })
 }
 
-impl<'a> Group<'a> {
+impl<'a> EffortGroup<'a> {
     /// The least loaded that has the repository, and the least loaded that could clone it.
     fn offers(
         &self,
         repo: Option<RepoId>,
         any_clone: bool,
-        allowed: &dyn Fn(&Rank) -> bool,
-    ) -> impl Iterator<Item = (Effort, &'a Rank)> + use<'a> {
-        let first = |mut ranks: std::collections::btree_set::Iter<'a, Rank>| ranks.find(|rank| allowed(rank));
+        allowed: &dyn Fn(&LoadRank) -> bool,
+    ) -> impl Iterator<Item = (Effort, &'a LoadRank)> + use<'a> {
+        let first = |mut ranks: std::collections::btree_set::Iter<'a, LoadRank>| ranks.find(|rank| allowed(rank));
         let holder = repo.and_then(|repo| self.cohort.holders.get(&repo)).and_then(|ranks| first(ranks.iter()));
         let clones = any_clone && self.kind.clones() && !self.standing.disk_low;
         let cloner = if clones { first(self.cohort.by_load.iter()) } else { None };

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::diagnose::diagnose;
-use crate::draft::Draft;
-use crate::fleet::{Load, Member};
-use crate::needs::Needs;
+use crate::overlay::FleetOverlay;
+use crate::fleet::{Load, IndexedFactory};
+use crate::constraints::Constraints;
 use crate::score::{Score, Weights};
-use crate::unfit::Unfit;
+use crate::ineligible::Ineligible;
 use crate::unplaced::Unplaced;
 use crate::view::{Demand, FleetView};
 
@@ -20,7 +20,7 @@ pub struct Explanation {
     /// What the job needs.
     pub shape: Shape,
     /// Where it would go, or why it waits.
-    pub answer: Answer,
+    pub answer: ExplainedOutcome,
     /// The answer for people.
     pub text: String,
     /// What counts how much.
@@ -32,7 +32,7 @@ pub struct Explanation {
 /// Where a job would go.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "outcome")]
-pub enum Answer {
+pub enum ExplainedOutcome {
     /// To this factory.
     Goes {
         /// The factory.
@@ -61,7 +61,7 @@ pub struct FactoryFit {
     /// Whether it gets the job only if nobody else can take it.
     pub avoided: bool,
     /// Everything that is in the way, the gravest first.
-    pub unfit: Vec<Unfit>,
+    pub unfit: Vec<Ineligible>,
     /// How well it suits, in the way or not.
     pub score: Score,
     /// Its place among the eligible ones, from 1.
@@ -72,14 +72,14 @@ pub struct FactoryFit {
 impl Explanation {
     /// A job that goes to a factory already.
     pub fn goes(shape: Shape, factory: FactoryId, engine: Option<EngineName>, weights: &Weights) -> Self {
-        Self::of(shape, Answer::Goes { factory, engine }, weights, Vec::new())
+        Self::of(shape, ExplainedOutcome::Goes { factory, engine }, weights, Vec::new())
     }
 
-    fn of(shape: Shape, answer: Answer, weights: &Weights, factories: Vec<FactoryFit>) -> Self {
+    fn of(shape: Shape, answer: ExplainedOutcome, weights: &Weights, factories: Vec<FactoryFit>) -> Self {
         let text = match &answer {
-            Answer::Goes { factory, engine: Some(engine) } => format!("goes to `{factory}`, by `{engine}`"),
-            Answer::Goes { factory, engine: None } => format!("goes to `{factory}`"),
-            Answer::Waits { why, .. } => why.to_string(),
+            ExplainedOutcome::Goes { factory, engine: Some(engine) } => format!("goes to `{factory}`, by `{engine}`"),
+            ExplainedOutcome::Goes { factory, engine: None } => format!("goes to `{factory}`"),
+            ExplainedOutcome::Waits { why, .. } => why.to_string(),
         };
         Self { shape, answer, text, weights: *weights, factories }
     }
@@ -87,33 +87,33 @@ impl Explanation {
 
 /// Says where a job would go if its turn were now, from the indexes alone: as fast as the decision itself.
 pub fn forecast(view: &FleetView, demand: Demand) -> Explanation {
-    told(&Draft::of(view), demand, Vec::new())
+    told(&FleetOverlay::of(view), demand, Vec::new())
 }
 
 /// Explains where a job would go if its turn were now. Looks at every factory: for people, not for decisions.
 pub fn explain(view: &FleetView, demand: Demand) -> Explanation {
-    let draft = Draft::of(view);
+    let draft = FleetOverlay::of(view);
     let needs = draft.needs(demand);
     let mut rows: Vec<(Load, FactoryFit)> = view.fleet.members().map(|member| row(&draft, &needs, member)).collect();
     rank(&mut rows);
     told(&draft, demand, rows.into_iter().map(|(_, fit)| fit).collect())
 }
 
-fn told(draft: &Draft, demand: Demand, factories: Vec<FactoryFit>) -> Explanation {
+fn told(draft: &FleetOverlay, demand: Demand, factories: Vec<FactoryFit>) -> Explanation {
     let needs = draft.needs(demand);
     let answer = match draft.choose(&needs) {
-        Some(choice) => Answer::Goes { factory: choice.factory.clone(), engine: choice.engine.cloned() },
+        Some(choice) => ExplainedOutcome::Goes { factory: choice.factory.clone(), engine: choice.engine.cloned() },
         None => {
             let why = diagnose(draft, &needs);
-            Answer::Waits { unplaceable: why.is_unplaceable(), why }
+            ExplainedOutcome::Waits { unplaceable: why.is_unplaceable(), why }
         }
     };
     Explanation::of(demand.shape.clone(), answer, draft.view.weights, factories)
 }
 
-fn row(draft: &Draft, needs: &Needs, member: &Member) -> (Load, FactoryFit) {
+fn row(draft: &FleetOverlay, needs: &Constraints, member: &IndexedFactory) -> (Load, FactoryFit) {
     let factory = member.rank.factory.clone();
-    let unfit = Unfit::all(member, &draft.candidate(member, needs), needs);
+    let unfit = Ineligible::all(member, &draft.candidate(member, needs), needs);
     let fit = FactoryFit {
         eligible: unfit.is_empty(),
         avoided: needs.avoid == Some(&factory),

@@ -1,9 +1,9 @@
 //! The factories as the scheduler sees them, and the seats that are taken.
 
-mod cohort;
+mod load_bucket;
 mod intern;
-mod kind;
-mod ledger;
+mod capability_class;
+mod seat_usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use domain::{Capability, EngineName, Factory, FactoryId, JobId, ProductId, RepoI
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub(crate) use cohort::{Cohort, Cohorts, Load, Rank, Standing};
-pub(crate) use kind::{Kind, KindId, Kinds, TokenId};
-pub(crate) use ledger::{Tally, Used};
+pub(crate) use load_bucket::{LoadBucket, LoadBuckets, Load, LoadRank, Availability};
+pub(crate) use capability_class::{CapabilityClass, CapabilityClassId, CapabilityClasses, CapabilityId};
+pub(crate) use seat_usage::{CountByName, FactoryUsage};
 
-use crate::rest::Rest;
+use crate::engine_unavailable::EngineUnavailable;
 use intern::Interner;
-use kind::Offer;
-use ledger::Ledger;
+use capability_class::CapabilitySet;
+use seat_usage::SeatUsage;
 
 /// Whether a factory is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
@@ -65,7 +65,7 @@ pub struct FactoryState {
     /// Why it is offered nothing for now: it left offers unanswered, or declined them.
     pub unresponsive: Option<OfferPause>,
     /// Engines that get no work for now, and why.
-    pub resting: BTreeMap<EngineName, Rest>,
+    pub resting: BTreeMap<EngineName, EngineUnavailable>,
 }
 
 /// What one held or dispatched job takes up.
@@ -87,28 +87,28 @@ pub struct Seat {
 /// of a decision grows with the number of different kinds, not with the number of factories [S8].
 #[derive(Debug, Clone, Default)]
 pub struct Fleet {
-    members: BTreeMap<FactoryId, Member>,
-    index: Index,
+    members: BTreeMap<FactoryId, IndexedFactory>,
+    index: FactoryIndex,
     repo_ids: Interner<RepoKey>,
-    ledger: Ledger,
+    ledger: SeatUsage,
 }
 
 /// Where factories are found.
 #[derive(Debug, Clone, Default)]
-struct Index {
-    kinds: Kinds,
-    saturated: Saturated,
+struct FactoryIndex {
+    kinds: CapabilityClasses,
+    saturated: SaturatedRepos,
 }
 
 /// A factory, and where the indexes have it.
 #[derive(Debug, Clone)]
-pub(crate) struct Member {
+pub(crate) struct IndexedFactory {
     pub(crate) state: FactoryState,
     /// The repositories that it has.
     pub(crate) repos: Vec<RepoId>,
-    pub(crate) kind: KindId,
-    pub(crate) standing: Standing,
-    pub(crate) rank: Rank,
+    pub(crate) kind: CapabilityClassId,
+    pub(crate) standing: Availability,
+    pub(crate) rank: LoadRank,
 }
 
 /// A repository by its name, whichever it is, or by its name and identity.
@@ -118,7 +118,7 @@ pub(crate) type RepoKey = (RepoName, Option<RepoIdentity>);
 pub(crate) type RepoId = usize;
 
 /// Factories that work on a repository as often as they may, by repository.
-pub(crate) type Saturated = BTreeMap<RepoName, BTreeSet<FactoryId>>;
+pub(crate) type SaturatedRepos = BTreeMap<RepoName, BTreeSet<FactoryId>>;
 
 impl Fleet {
     /// A fleet without factories.
@@ -130,14 +130,14 @@ impl Fleet {
     pub fn upsert(&mut self, state: FactoryState) {
         let id = state.factory.id.clone();
         self.remove(&id);
-        let kind = self.index.kinds.enlist(Offer::of(&state), state.presence);
+        let kind = self.index.kinds.enlist(CapabilitySet::of(&state), state.presence);
         let repos = repos_of(&state).iter().map(|repo| self.repo_ids.take(repo)).collect();
         let used = self.ledger.at(&id);
-        let member = Member {
+        let member = IndexedFactory {
             repos,
             kind,
-            standing: Standing::of(&state, used),
-            rank: Rank::new(Load::of(&state, used), id.clone()),
+            standing: Availability::of(&state, used),
+            rank: LoadRank::new(Load::of(&state, used), id.clone()),
             state,
         };
         self.index.insert(&member, used);
@@ -220,15 +220,15 @@ impl Fleet {
         self.ledger.products.of(product)
     }
 
-    pub(crate) fn member(&self, id: &FactoryId) -> Option<&Member> {
+    pub(crate) fn member(&self, id: &FactoryId) -> Option<&IndexedFactory> {
         self.members.get(id)
     }
 
-    pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = &IndexedFactory> {
         self.members.values()
     }
 
-    pub(crate) fn kinds(&self) -> &Kinds {
+    pub(crate) fn kinds(&self) -> &CapabilityClasses {
         &self.index.kinds
     }
 
@@ -237,7 +237,7 @@ impl Fleet {
         self.repo_ids.id(&(repo.clone(), identity.cloned()))
     }
 
-    pub(crate) fn used_at(&self, factory: &FactoryId) -> &Used {
+    pub(crate) fn used_at(&self, factory: &FactoryId) -> &FactoryUsage {
         self.ledger.at(factory)
     }
 
@@ -250,21 +250,21 @@ impl Fleet {
         let Some(member) = self.members.get_mut(id) else { return };
         self.index.remove(member);
         let used = self.ledger.at(id);
-        member.standing = Standing::of(&member.state, used);
+        member.standing = Availability::of(&member.state, used);
         member.rank.load = Load::of(&member.state, used);
         self.index.insert(member, used);
     }
 }
 
-impl Index {
-    fn insert(&mut self, member: &Member, used: &Used) {
+impl FactoryIndex {
+    fn insert(&mut self, member: &IndexedFactory, used: &FactoryUsage) {
         self.kinds.cohorts_mut(member.kind).insert(&member.standing, &member.rank, &member.repos);
         for repo in saturated_repos(&member.state.factory, used) {
             self.saturated.entry(repo.clone()).or_default().insert(member.rank.factory.clone());
         }
     }
 
-    fn remove(&mut self, member: &Member) {
+    fn remove(&mut self, member: &IndexedFactory) {
         self.kinds.cohorts_mut(member.kind).remove(&member.standing, &member.rank, &member.repos);
         for repo in member.state.factory.repo_seats.keys() {
             if let Some(factories) = self.saturated.get_mut(repo) {
@@ -277,7 +277,7 @@ impl Index {
     }
 }
 
-impl Member {
+impl IndexedFactory {
     pub(crate) fn has_repo(&self, repo: &RepoName) -> bool {
         let factory = &self.state.factory;
         factory.repos.contains(repo) || factory.capabilities.contains(&Capability::repo(repo))
@@ -285,7 +285,7 @@ impl Member {
 }
 
 /// The repositories on which a factory already works as often as it may.
-pub(crate) fn saturated_repos<'a>(factory: &'a Factory, used: &'a Used) -> impl Iterator<Item = &'a RepoName> {
+pub(crate) fn saturated_repos<'a>(factory: &'a Factory, used: &'a FactoryUsage) -> impl Iterator<Item = &'a RepoName> {
     factory.repo_seats.iter().filter(|(repo, limit)| used.repos.of(repo) >= **limit).map(|(repo, _)| repo)
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use domain::{EngineName, FactoryId, JobId, Shape, Timestamp};
 
 use crate::diagnose::diagnose;
-use crate::draft::Draft;
-use crate::queue::Place;
+use crate::overlay::FleetOverlay;
+use crate::queue::QueuePosition;
 use crate::score::Score;
-use crate::turn::{Service, Turns};
+use crate::fair_share::{ServiceOutcome, FairShare};
 use crate::unplaced::Unplaced;
 use crate::view::FleetView;
 
@@ -54,8 +54,8 @@ pub struct UnplacedShape {
 /// Equal views give equal plans. Of two factories with equal scores the less loaded one wins, then the lower id.
 pub fn plan(view: &FleetView) -> Plan {
     let mut plan = Plan::default();
-    let mut draft = Draft::of(view);
-    Turns::pushed(view).serve(|next, turn| {
+    let mut draft = FleetOverlay::of(view);
+    FairShare::pushed(view).serve(|next, turn| {
         if plan.placements.len() >= view.limit {
             return None;
         }
@@ -67,11 +67,11 @@ pub fn plan(view: &FleetView) -> Plan {
                 draft.occupy(&placement, &next.shape);
             }
             plan.placements.push(placement);
-            return Some(Service::Placed);
+            return Some(ServiceOutcome::Placed);
         }
         let why = diagnose(&draft, &needs);
         plan.unplaced.extend(unplaced(&next.shape, why, turn.left(&next.shape)));
-        Some(Service::SkipShape)
+        Some(ServiceOutcome::SkipShape)
     });
     plan.unplaced.extend(paused(view));
     plan
@@ -87,7 +87,7 @@ fn paused<'a>(view: &'a FleetView) -> impl Iterator<Item = UnplacedShape> + 'a {
     })
 }
 
-fn unplaced(shape: &Arc<Shape>, why: Unplaced, (jobs, oldest): (usize, Option<Place>)) -> Option<UnplacedShape> {
+fn unplaced(shape: &Arc<Shape>, why: Unplaced, (jobs, oldest): (usize, Option<QueuePosition>)) -> Option<UnplacedShape> {
     let (since, oldest) = oldest?;
     Some(UnplacedShape { shape: Arc::clone(shape), why, jobs, oldest, since })
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::fleet::Presence;
-use crate::names::Names;
-use crate::unfit::Unfit;
+use crate::list_fmt::NameList;
+use crate::ineligible::Ineligible;
 
 /// Why a job is left waiting. Shown, it says what is missing and what would help.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -21,7 +21,7 @@ pub enum Unplaced {
         /// Tokens that no factory advertises; those that the nearest lacks if each is advertised by somebody.
         missing: Vec<Capability>,
         /// The factory that lacks the fewest.
-        nearest: Option<Nearest>,
+        nearest: Option<ClosestMatch>,
     },
     /// Of those that would fit, none offers one of the engines.
     NoFactoryRunsEngine {
@@ -116,7 +116,7 @@ pub enum Unplaced {
         /// The factory.
         factory: FactoryId,
         /// What is in the way.
-        why: Vec<Unfit>,
+        why: Vec<Ineligible>,
     },
     /// Those that would fit have not been heard of since the coordinator started.
     Warming,
@@ -142,7 +142,7 @@ pub enum Unplaced {
 /// The factory that comes nearest to what a job needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Nearest {
+pub struct ClosestMatch {
     /// The factory.
     pub factory: FactoryId,
     /// The tokens that it lacks.
@@ -234,7 +234,7 @@ impl fmt::Display for Unplaced {
             Self::NoFactoryRunsEngine { engines } => write!(
                 f,
                 "no factory that fits runs {}: set the engine up on one, or allow another engine",
-                Names::any(engines)
+                NameList::any(engines)
             ),
             Self::NoFactoryHasRepo { repo } => write!(
                 f,
@@ -244,7 +244,7 @@ impl fmt::Display for Unplaced {
                 write!(f, "the saved work of this job is in {identity}, and the `{repo}` of every eligible factory is ")?;
                 match found.as_slice() {
                     [] => f.write_str("another repository")?,
-                    found => write!(f, "{}", Names::any(found))?,
+                    found => write!(f, "{}", NameList::any(found))?,
                 }
                 write!(f, ": connect a factory whose `{repo}` is {identity}, or discard the work and start over")
             }
@@ -289,7 +289,7 @@ impl fmt::Display for Unplaced {
                 write!(f, "it is pinned to `{factory}`, which is not in the fleet: enrol it, or unpin the job")
             }
             Self::PinnedToUnfit { factory, why } => {
-                write!(f, "it is pinned to `{factory}`, which {}: mend that, or unpin the job", Reasons(why))
+                write!(f, "it is pinned to `{factory}`, which {}: mend that, or unpin the job", ReasonList(why))
             }
             Self::Warming => f.write_str("the coordinator has just started and waits to hear from the factories"),
             Self::ProductPaused { product } => {
@@ -300,7 +300,7 @@ impl fmt::Display for Unplaced {
                 f.write_str("every seat for an engine is taken: it starts when one is free")
             }
             Self::EngineBusy { engines } => {
-                write!(f, "every seat for {} is taken: it starts when one is free", Names::any(engines))
+                write!(f, "every seat for {} is taken: it starts when one is free", NameList::any(engines))
             }
             Self::RepoBusy { repo } => {
                 write!(f, "as many jobs work on `{repo}` as are allowed: it starts when one of them ends")
@@ -309,26 +309,26 @@ impl fmt::Display for Unplaced {
     }
 }
 
-fn show_offers(f: &mut fmt::Formatter<'_>, missing: &[Capability], nearest: Option<&Nearest>) -> fmt::Result {
+fn show_offers(f: &mut fmt::Formatter<'_>, missing: &[Capability], nearest: Option<&ClosestMatch>) -> fmt::Result {
     let missing = match nearest {
-        Some(Nearest { factory, missing }) => {
-            let lacks = Names::all(missing);
+        Some(ClosestMatch { factory, missing }) => {
+            let lacks = NameList::all(missing);
             write!(f, "no factory offers all that is needed; `{factory}` comes nearest and lacks {lacks}")?;
             missing
         }
         None => {
-            write!(f, "no factory offers {}", Names::all(missing))?;
+            write!(f, "no factory offers {}", NameList::all(missing))?;
             missing
         }
     };
     let them = if missing.len() == 1 { "it" } else { "them" };
-    write!(f, ": add {} to a factory, or drop {them} from the job", Names::all(missing))
+    write!(f, ": add {} to a factory, or drop {them} from the job", NameList::all(missing))
 }
 
 /// "lacks `a`, is draining and is short of disk space".
-struct Reasons<'a>(&'a [Unfit]);
+struct ReasonList<'a>(&'a [Ineligible]);
 
-impl fmt::Display for Reasons<'_> {
+impl fmt::Display for ReasonList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, reason) in self.0.iter().enumerate() {
             match at {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{FactoryId, Flags, Mode, Product, ProductId, RepoName, Shape, Timestamp};
+use domain::{FactoryId, DispatchModes, Mode, Product, ProductId, RepoName, Shape, Timestamp};
 
 use crate::fleet::Fleet;
 use crate::queue::Queue;
@@ -20,7 +20,7 @@ pub struct FleetView<'a> {
     /// The products. One that is not here has weight 1, no limits, and is not paused.
     pub products: &'a BTreeMap<ProductId, Product>,
     /// How work reaches factories: a plan places only what is pushed, a claim takes whatever waits.
-    pub flags: &'a Flags,
+    pub flags: &'a DispatchModes,
     /// What counts how much.
     pub weights: &'a Weights,
     /// Placements at most.

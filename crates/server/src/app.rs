@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::body_budget::BodyBudget;
-use crate::failures::WrongTokens;
-use crate::hosts::Hosts;
+use crate::auth_rate_limit::AuthRateLimit;
+use crate::host_check::AllowedHosts;
 use crate::openapi;
 use crate::options::{Limits, Options};
 use crate::problem::Problem;
 use crate::request_schema::RequestSchemas;
 use crate::streams::Streams;
-use crate::vault::Vault;
+use crate::backup_service::BackupService;
 use crate::webhook_body::WebhookBodies;
 use crate::webhook_secret::WebhookSecret;
 
@@ -33,8 +33,8 @@ pub(crate) struct Shared {
     pub(crate) coordinator: Arc<Coordinator>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
-    pub(crate) hosts: Hosts,
-    pub(crate) wrong_tokens: WrongTokens,
+    pub(crate) hosts: AllowedHosts,
+    pub(crate) wrong_tokens: AuthRateLimit,
     pub(crate) streams: Arc<Streams>,
     /// What the bodies of requests may take in memory.
     pub(crate) body_budget: BodyBudget,
@@ -46,12 +46,12 @@ pub(crate) struct Shared {
     /// How other machines reach the server.
     pub(crate) reached_at: CoordinatorAddress,
     /// Whether only this machine can reach the server.
-    pub(crate) reach: Reach,
+    pub(crate) reach: Exposure,
     /// The description as it is served.
     pub(crate) openapi: Bytes,
     /// The description as requests are held to it.
     pub(crate) request_schemas: RequestSchemas,
-    vault: Option<Arc<dyn Vault>>,
+    vault: Option<Arc<dyn BackupService>>,
     webhook_secret: Option<WebhookSecret>,
 }
 
@@ -68,7 +68,7 @@ impl Shared {
     }
 
     /// Where whole copies of the store come from and go to.
-    pub(crate) fn vault(&self) -> Result<&Arc<dyn Vault>, Problem> {
+    pub(crate) fn vault(&self) -> Result<&Arc<dyn BackupService>, Problem> {
         self.vault.as_ref().ok_or_else(Problem::no_vault)
     }
 }
@@ -84,7 +84,7 @@ pub(crate) enum Proxy {
 
 /// Who can reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum Exposure {
     /// Programs of this machine.
     Local,
     /// Others too.
@@ -99,22 +99,22 @@ impl App {
         bound: std::net::SocketAddr,
         reached_at: CoordinatorAddress,
         closing: CancellationToken,
-        vault: Option<Arc<dyn Vault>>,
+        vault: Option<Arc<dyn BackupService>>,
     ) -> Self {
         let clock = Arc::clone(coordinator.clock());
         let limits = options.limits.clone();
         let is_local = bound.ip().is_loopback() && !options.behind_proxy;
         let document = openapi::document();
         let shared = Shared {
-            hosts: Hosts::new(bound.ip(), &options.allowed_hosts),
-            wrong_tokens: WrongTokens::new(Arc::clone(&clock), &limits),
+            hosts: AllowedHosts::new(bound.ip(), &options.allowed_hosts),
+            wrong_tokens: AuthRateLimit::new(Arc::clone(&clock), &limits),
             streams: Arc::new(Streams::new(limits.streams_per_token_max, closing)),
             body_budget: BodyBudget::default(),
             webhook_bodies: WebhookBodies::default(),
             changes: TaskTracker::new(),
             proxy: if options.behind_proxy { Proxy::Trusted } else { Proxy::None },
             reached_at,
-            reach: if is_local { Reach::Local } else { Reach::Network },
+            reach: if is_local { Exposure::Local } else { Exposure::Network },
             openapi: serde_json::to_vec_pretty(&document).unwrap_or_default().into(),
             request_schemas: RequestSchemas::of(&document),
             coordinator,

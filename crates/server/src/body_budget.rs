@@ -8,7 +8,7 @@ use axum::extract::Request;
 use http::header;
 use parking_lot::Mutex;
 
-use crate::caller::Ends;
+use crate::auth::ConnectionAddresses;
 use crate::problem::Problem;
 
 /// What all bodies take together: an eighth of the memory of a small machine.
@@ -50,7 +50,7 @@ impl BodyBudget {
     pub(crate) fn reserve(&self, request: &Request) -> Reservation {
         let sender = match request.headers().get(header::AUTHORIZATION) {
             Some(token) => self.hasher.hash_one(token.as_bytes()),
-            None => self.hasher.hash_one(request.extensions().get::<Ends>().map(|ends| ends.peer)),
+            None => self.hasher.hash_one(request.extensions().get::<ConnectionAddresses>().map(|ends| ends.peer)),
         };
         Reservation { usage: Arc::clone(&self.usage), sender, len: 0 }
     }

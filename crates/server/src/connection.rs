@@ -18,16 +18,16 @@ use tower::ServiceExt;
 use tracing::debug;
 
 use crate::app::App;
-use crate::caller::Ends;
-use crate::connections::{Answering, Seat};
-use crate::patience::Patient;
+use crate::auth::ConnectionAddresses;
+use crate::connections::{GuardedBody, ConnectionSlot};
+use crate::write_timeout::WriteTimeout;
 
 /// A request's head is at most this long; about as much waits to be written at any time.
 const BUFFER_LEN_MAX: usize = 64 * 1024;
 
 /// Everything that connections share.
 #[derive(Clone)]
-pub(crate) struct Host {
+pub(crate) struct ConnectionContext {
     pub(crate) app: App,
     pub(crate) router: Router,
     pub(crate) tls: Option<TlsAcceptor>,
@@ -67,9 +67,9 @@ async fn refuse_plain_http(mut stream: TcpStream) {
     let _ = tokio::time::timeout(PLAIN_TIME_MAX, exchange).await;
 }
 
-impl Host {
+impl ConnectionContext {
     /// Serves one connection until it ends.
-    pub(crate) async fn serve(self, stream: TcpStream, seat: Arc<Seat>) {
+    pub(crate) async fn serve(self, stream: TcpStream, seat: Arc<ConnectionSlot>) {
         let killed = self.killed.clone();
         tokio::select! {
             () = self.talk(stream, seat) => {}
@@ -77,11 +77,11 @@ impl Host {
         }
     }
 
-    async fn talk(self, stream: TcpStream, seat: Arc<Seat>) {
+    async fn talk(self, stream: TcpStream, seat: Arc<ConnectionSlot>) {
         // An answer should leave at once: it is not followed by anything that could travel with it.
         let _ = stream.set_nodelay(true);
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
-        let ends = Ends { peer: peer.ip(), local: local.ip() };
+        let ends = ConnectionAddresses { peer: peer.ip(), local: local.ip() };
         let Some(tls) = self.tls.clone() else { return self.answer(stream, ends, seat).await };
         if is_plain_http(&stream, self.app.limits.header_time_max).await {
             return refuse_plain_http(stream).await;
@@ -98,9 +98,9 @@ impl Host {
         }
     }
 
-    async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S, ends: Ends, seat: Arc<Seat>) {
+    async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S, ends: ConnectionAddresses, seat: Arc<ConnectionSlot>) {
         let limits = &self.app.limits;
-        let stream = Patient::new(stream, self.app.clock.clone(), limits.write_stall_max);
+        let stream = WriteTimeout::new(stream, self.app.clock.clone(), limits.write_stall_max);
         let router = self.router;
         let service = service_fn({
             let seat = Arc::clone(&seat);
@@ -108,7 +108,7 @@ impl Host {
                 let in_progress = seat.begin();
                 request.extensions_mut().insert(ends);
                 let answer = router.clone().oneshot(request);
-                async move { answer.await.map(|answer| answer.map(|body| Answering::new(body, in_progress))) }
+                async move { answer.await.map(|answer| answer.map(|body| GuardedBody::new(body, in_progress))) }
             }
         });
         let connection = http1::Builder::new()

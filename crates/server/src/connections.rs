@@ -33,7 +33,7 @@ struct Idle {
 }
 
 /// One open connection's place among the others; given back when dropped.
-pub(crate) struct Seat {
+pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
     close: CancellationToken,
     idle_since: Mutex<Option<u64>>,
@@ -41,7 +41,7 @@ pub(crate) struct Seat {
 }
 
 /// A request that is in progress on a connection, until its answer is sent.
-pub(crate) struct InProgress(Arc<Seat>);
+pub(crate) struct RequestGuard(Arc<ConnectionSlot>);
 
 impl Connections {
     /// No connections yet, and `max` of them at most.
@@ -50,7 +50,7 @@ impl Connections {
     }
 
     /// A place for a new connection. Where there is none, the connection that has been idle for the longest is closed.
-    pub(crate) async fn admit(self: &Arc<Self>) -> Arc<Seat> {
+    pub(crate) async fn admit(self: &Arc<Self>) -> Arc<ConnectionSlot> {
         loop {
             if let Ok(permit) = Arc::clone(&self.seats).try_acquire_owned() {
                 return self.seat(permit);
@@ -65,8 +65,8 @@ impl Connections {
         }
     }
 
-    fn seat(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Arc<Seat> {
-        let seat = Seat {
+    fn seat(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Arc<ConnectionSlot> {
+        let seat = ConnectionSlot {
             connections: Arc::clone(self),
             close: CancellationToken::new(),
             idle_since: Mutex::new(None),
@@ -83,16 +83,16 @@ impl Connections {
     }
 }
 
-impl Seat {
+impl ConnectionSlot {
     /// Resolves when the connection has to make room.
     pub(crate) async fn closed(&self) {
         self.close.cancelled().await;
     }
 
     /// A request has come in.
-    pub(crate) fn begin(self: &Arc<Self>) -> InProgress {
+    pub(crate) fn begin(self: &Arc<Self>) -> RequestGuard {
         self.leave_idle();
-        InProgress(Arc::clone(self))
+        RequestGuard(Arc::clone(self))
     }
 
     fn rest(&self) {
@@ -113,32 +113,32 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.leave_idle();
     }
 }
 
-impl Drop for InProgress {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.rest();
     }
 }
 
 /// The body of an answer, with the request in progress for as long as it is sent.
-pub(crate) struct Answering {
+pub(crate) struct GuardedBody {
     body: axum::body::Body,
-    _request: InProgress,
+    _request: RequestGuard,
 }
 
-impl Answering {
+impl GuardedBody {
     /// `body`, until whose end `request` is in progress.
-    pub(crate) fn new(body: axum::body::Body, request: InProgress) -> Self {
+    pub(crate) fn new(body: axum::body::Body, request: RequestGuard) -> Self {
         Self { body, _request: request }
     }
 }
 
-impl Body for Answering {
+impl Body for GuardedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

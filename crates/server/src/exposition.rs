@@ -2,15 +2,15 @@
 
 use std::fmt::{Display, Write};
 
-use coordinator::Figures;
+use coordinator::MetricsSnapshot;
 use protocol::Metrics;
 
 /// The kind of text that [`render`] writes.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Everything that is counted, one line each.
-pub(crate) fn render(metrics: &Metrics, figures: &Figures, streams: usize) -> String {
-    let mut page = Page::default();
+pub(crate) fn render(metrics: &Metrics, figures: &MetricsSnapshot, streams: usize) -> String {
+    let mut page = TextPage::default();
     page.family("giga_jobs", "gauge", "Jobs by stage.");
     for (stage, count) in &metrics.jobs {
         page.labelled("giga_jobs", "stage", stage, count);
@@ -42,11 +42,11 @@ pub(crate) fn render(metrics: &Metrics, figures: &Figures, streams: usize) -> St
 }
 
 #[derive(Default)]
-struct Page {
+struct TextPage {
     text: String,
 }
 
-impl Page {
+impl TextPage {
     fn family(&mut self, name: &str, kind: &str, about: &str) {
         self.line(format_args!("# HELP {name} {about}\n# TYPE {name} {kind}"));
     }
@@ -88,7 +88,7 @@ mod tests {
             store_operations: BTreeMap::from([("job_reads".to_owned(), 7)]),
         };
         let figures =
-            Figures { submitted: 9, dispatched: 8, completed: 7, failed: 6, conflicts: 5, dispatch_lag_ms: 1_500 };
+            MetricsSnapshot { submitted: 9, dispatched: 8, completed: 7, failed: 6, conflicts: 5, dispatch_lag_ms: 1_500 };
 
         let text = render(&metrics, &figures, 2);
 

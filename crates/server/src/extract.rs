@@ -10,7 +10,7 @@ use domain::ProductId;
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 use http_body_util::BodyExt;
-use protocol::{Action, Submit};
+use protocol::{Action, SubmitRequest};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
@@ -41,9 +41,9 @@ const KEY_LEN_MAX: usize = 190;
 const SKIPPED_LEN_MAX: u64 = 16 * 1024 * 1024;
 
 /// A JSON body of at most `LEN_MAX` bytes. No body at all stands for `{}`.
-pub(crate) struct Sent<T, const LEN_MAX: usize = ORDINARY_LEN_MAX>(pub(crate) T);
+pub(crate) struct JsonBody<T, const LEN_MAX: usize = ORDINARY_LEN_MAX>(pub(crate) T);
 
-impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for Sent<T, LEN_MAX> {
+impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for JsonBody<T, LEN_MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -59,9 +59,9 @@ impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for Sent<T, LEN
 }
 
 /// A body of at most `LEN_MAX` bytes, as it is.
-pub(crate) struct SentBytes<const LEN_MAX: usize>(pub(crate) Bytes);
+pub(crate) struct RawBody<const LEN_MAX: usize>(pub(crate) Bytes);
 
-impl<const LEN_MAX: usize> FromRequest<App> for SentBytes<LEN_MAX> {
+impl<const LEN_MAX: usize> FromRequest<App> for RawBody<LEN_MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -70,9 +70,9 @@ impl<const LEN_MAX: usize> FromRequest<App> for SentBytes<LEN_MAX> {
 }
 
 /// One job to submit: JSON, or the manifest itself with the rest in headers.
-pub(crate) struct SentJob(pub(crate) Submit);
+pub(crate) struct SubmitBody(pub(crate) SubmitRequest);
 
-impl FromRequest<App> for SentJob {
+impl FromRequest<App> for SubmitBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -86,11 +86,11 @@ impl FromRequest<App> for SentJob {
         let target = Target::of(&request);
         let body = read(request, app, MANIFEST_LEN_MAX).await?;
         let mut submit = if is_json(&kind) {
-            target.parse::<Submit>(&body.bytes, app)?
+            target.parse::<SubmitRequest>(&body.bytes, app)?
         } else if matches!(kind.as_str(), "text/markdown" | "text/x-markdown") {
             let body_md = String::from_utf8(body.bytes.into())
                 .map_err(|error| Problem::invalid(format!("the manifest is not UTF-8: {error}")))?;
-            Submit { body_md, ..Submit::default() }
+            SubmitRequest { body_md, ..SubmitRequest::default() }
         } else {
             return Err(Problem::content_type("application/json or text/markdown"));
         };
@@ -143,9 +143,9 @@ impl<S: Send + Sync> FromRequestParts<S> for RunNumber {
 }
 
 /// What stands behind the `?`.
-pub(crate) struct Asked<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -186,17 +186,17 @@ async fn path_part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> 
 }
 
 /// A body that has arrived, with its part of the budget until it is parsed.
-struct Received {
+struct BufferedBody {
     bytes: Bytes,
     _reserved: Reservation,
 }
 
-async fn read(request: Request, app: &App, len_max: usize) -> Result<Received, Problem> {
+async fn read(request: Request, app: &App, len_max: usize) -> Result<BufferedBody, Problem> {
     let mut reserved = app.body_budget.reserve(&request);
     let mut body = request.into_body();
     let time_max = app.limits.body_time_max;
     match tokio::time::timeout(time_max, read_all(&mut body, len_max, &mut reserved)).await {
-        Ok(read) => read.map(|bytes| Received { bytes, _reserved: reserved }),
+        Ok(read) => read.map(|bytes| BufferedBody { bytes, _reserved: reserved }),
         Err(_) => {
             let seconds = time_max.as_secs_f32();
             Err(Problem::unfinished_body(format!("the body did not arrive within {seconds} seconds")))

@@ -2,37 +2,37 @@
 //!
 //! Handlers are translation only: what may happen is decided in the coordinator.
 
-mod answer;
+mod json_response;
 mod api;
 mod app;
 mod body_budget;
-mod caller;
+mod auth;
 mod connection;
 mod connections;
 mod etag;
 mod exposition;
 mod extract;
-mod failures;
-mod gate;
-mod held_open;
-mod hosts;
+mod auth_rate_limit;
+mod middleware;
+mod streaming;
+mod host_check;
 mod openapi;
 mod options;
-mod patience;
+mod write_timeout;
 mod problem;
 mod request_schema;
 mod routes;
 mod server;
 mod streams;
 mod tls;
-mod unfinished;
-mod vault;
-mod waiting;
+mod run_to_completion;
+mod backup_service;
+mod startup;
 mod webhook_body;
 mod webhook_secret;
 
 pub use options::{Limits, Options, Tls};
 pub use server::{BindError, Server, pin};
 pub use tls::CertificateError;
-pub use vault::{Vault, VaultError};
+pub use backup_service::{BackupService, BackupServiceError};
 pub use webhook_secret::WebhookSecret;

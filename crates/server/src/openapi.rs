@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 use crate::api::{
-    archive, credentials, factories, history, identity, inbox, jobs, live, logs, many, modes, operations, products,
+    backup, credentials, factories, history, identity, inbox, jobs, events, logs, batch, modes, operations, products,
     root, tokens, webhooks, work,
 };
 

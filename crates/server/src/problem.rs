@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tracing::info;
 
-use crate::vault::VaultError;
+use crate::backup_service::BackupServiceError;
 
 /// What the client is told, and what only the log is.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Problem {
 
     /// A path that leads nowhere.
     pub(crate) fn no_such_route(path: &str) -> Self {
-        let detail = format!("there is nothing at `{}`: see /openapi.json", domain::printable(path));
+        let detail = format!("there is nothing at `{}`: see /openapi.json", domain::escape_for_terminal(path));
         Self::new(StatusCode::NOT_FOUND, "no_such_route", detail)
     }
 
@@ -158,7 +158,7 @@ impl Problem {
 
     /// A name that the server is not known by: a web page may have pointed its own name at us.
     pub(crate) fn foreign_host(host: &str) -> Self {
-        let host = domain::printable(host);
+        let host = domain::escape_for_terminal(host);
         let detail =
             format!("this server is not `{host}`: call it by its address, or add the name to its allowed hosts");
         Self::new(StatusCode::FORBIDDEN, "foreign_host", detail)
@@ -166,7 +166,7 @@ impl Problem {
 
     /// A change asked for by a page of another site.
     pub(crate) fn foreign_origin(origin: &str) -> Self {
-        let detail = format!("pages of `{}` may not change anything here", domain::printable(origin));
+        let detail = format!("pages of `{}` may not change anything here", domain::escape_for_terminal(origin));
         Self::new(StatusCode::FORBIDDEN, "foreign_origin", detail)
     }
 
@@ -268,12 +268,12 @@ impl From<NotReady> for Problem {
     }
 }
 
-impl From<VaultError> for Problem {
-    fn from(error: VaultError) -> Self {
+impl From<BackupServiceError> for Problem {
+    fn from(error: BackupServiceError) -> Self {
         match error {
-            VaultError::BadBackup(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", error.to_string()),
-            VaultError::Busy => Self::new(StatusCode::CONFLICT, "not_now", error.to_string()),
-            VaultError::Store(cause) => Error::Store(cause).into(),
+            BackupServiceError::BadBackup(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", error.to_string()),
+            BackupServiceError::Busy => Self::new(StatusCode::CONFLICT, "not_now", error.to_string()),
+            BackupServiceError::Store(cause) => Error::Store(cause).into(),
         }
     }
 }

@@ -119,7 +119,7 @@ impl RequestSchemas {
             UnknownKeys::Rejected => Err(Problem::unknown_key(what, &first.key, first.meant.as_deref())),
             UnknownKeys::Ignored => {
                 self.ignored.fetch_add(findings.unknown_count, Ordering::Relaxed);
-                debug!(key = %domain::printable(&first.key), http.path = path, "Ignored an unknown {what} of a worker");
+                debug!(key = %domain::escape_for_terminal(&first.key), http.path = path, "Ignored an unknown {what} of a worker");
                 Ok(())
             }
             UnknownKeys::Free => Ok(()),

@@ -9,11 +9,11 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    archive, credentials, factories, history, identity, inbox, jobs, live, logs, many, modes, operations, products,
+    backup, credentials, factories, history, identity, inbox, jobs, events, logs, batch, modes, operations, products,
     root, tokens, webhooks, work,
 };
 use crate::app::App;
-use crate::gate;
+use crate::middleware;
 use crate::problem::Problem;
 
 /// Everything that the server answers.
@@ -23,7 +23,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(under_the_prefix().router)
         .fallback(async |request: Request| Problem::no_such_route(request.uri().path()))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
-        .layer(middleware::from_fn_with_state(app.clone(), gate::pass))
+        .layer(middleware::from_fn_with_state(app.clone(), middleware::pass))
         .with_state(app)
 }
 
@@ -51,7 +51,7 @@ fn under_the_prefix() -> Routes {
         .get("/jobs/{id}/runs/{n}/evidence", history::evidence)
         .post("/jobs/{id}/runs/evidence", work::keep_evidence)
         .get("/jobs/{id}/events", history::events)
-        .get("/jobs/{id}/events/stream", live::of_job)
+        .get("/jobs/{id}/events/stream", events::of_job)
         .get("/jobs/{id}/explain", history::explain)
         .get("/jobs/{id}/dag", history::dag)
         .get("/jobs/{id}/logs", logs::read)
@@ -69,8 +69,8 @@ fn under_the_prefix() -> Routes {
         .post("/decline", work::decline)
         .post("/claim", modes::claim)
         .post("/fail", work::fail)
-        .post("/work", many::work)
-        .get("/events/stream", live::fleet)
+        .post("/work", batch::work)
+        .get("/events/stream", events::fleet)
         .get("/factories", factories::list)
         .post("/factories/heartbeat", factories::heartbeat)
         .post("/factories/enroll", factories::enroll)
@@ -92,8 +92,8 @@ fn under_the_prefix() -> Routes {
         .get("/dead-letters", operations::dead_letters)
         .post("/dead-letters/{id}/dismiss", operations::dismiss)
         .post("/dead-letters/{id}/redrive", operations::redrive)
-        .get("/backup", archive::back_up)
-        .post("/restore", archive::restore)
+        .get("/backup", backup::back_up)
+        .post("/restore", backup::restore)
         .get("/tokens", tokens::list)
         .post("/tokens", tokens::create)
         .delete("/tokens/{id}", tokens::delete)

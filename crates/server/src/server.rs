@@ -12,12 +12,12 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::app::App;
-use crate::connection::Host;
+use crate::connection::ConnectionContext;
 use crate::connections::Connections;
 use crate::options::Options;
 use crate::routes;
-use crate::tls::{self, CertificateError, Certified};
-use crate::vault::Vault;
+use crate::tls::{self, CertificateError, TlsIdentity};
+use crate::backup_service::BackupService;
 
 /// How long to wait when the system gives out no connections: it is usually out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -52,9 +52,9 @@ pub enum BindError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    tls: Option<Certified>,
+    tls: Option<TlsIdentity>,
     options: Options,
-    vault: Option<Arc<dyn Vault>>,
+    vault: Option<Arc<dyn BackupService>>,
 }
 
 impl Server {
@@ -73,7 +73,7 @@ impl Server {
 
     /// With a way to back the store up and to put a backup back.
     #[must_use]
-    pub fn with_vault(self, vault: Arc<dyn Vault>) -> Self {
+    pub fn with_vault(self, vault: Arc<dyn BackupService>) -> Self {
         Self { vault: Some(vault), ..self }
     }
 
@@ -129,7 +129,7 @@ impl Server {
         let reached_at = self.reached_at();
         let app =
             App::new(Arc::clone(&coordinator), &self.options, self.address, reached_at, shutdown.clone(), self.vault);
-        let host = Host {
+        let host = ConnectionContext {
             router: routes::router(app.clone()),
             app: app.clone(),
             tls: self.tls.map(|tls| tls.acceptor),
@@ -162,7 +162,7 @@ pub fn pin(fingerprint: &[u8; 32]) -> String {
     digits.fold("sha256:".to_owned(), |text, digits| text + &digits)
 }
 
-async fn accept(listener: &TcpListener, host: &Host, connections: &TaskTracker) {
+async fn accept(listener: &TcpListener, host: &ConnectionContext, connections: &TaskTracker) {
     let open = Arc::new(Connections::new(host.app.limits.connections_max, Arc::clone(&host.app.clock)));
     loop {
         match listener.accept().await {
@@ -180,7 +180,7 @@ async fn accept(listener: &TcpListener, host: &Host, connections: &TaskTracker) 
 
 /// Connections end when their request is answered; changes that are under way are finished too. What takes too long
 /// is left to the next start, which finds everything in the store.
-async fn finish(host: &Host, connections: &TaskTracker) {
+async fn finish(host: &ConnectionContext, connections: &TaskTracker) {
     let app = &host.app;
     connections.close();
     app.changes.close();

@@ -97,7 +97,7 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-    use crate::caller::onlooker;
+    use crate::auth::onlooker;
 
     use super::*;
 

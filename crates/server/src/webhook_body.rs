@@ -37,11 +37,11 @@ pub(crate) struct WebhookBodies {
 pub(crate) struct SignedBody {
     pub(crate) bytes: Vec<u8>,
     budget: Option<OwnedSemaphorePermit>,
-    _turn: Turn,
+    _turn: NetworkSlot,
 }
 
 /// One of the bodies that a network may have read at one time.
-struct Turn {
+struct NetworkSlot {
     by_network: Arc<Mutex<HashMap<IpAddr, usize>>>,
     network: IpAddr,
 }
@@ -106,18 +106,18 @@ impl WebhookBodies {
         Ok(())
     }
 
-    fn turn(&self, network: IpAddr) -> Result<Turn, Problem> {
+    fn turn(&self, network: IpAddr) -> Result<NetworkSlot, Problem> {
         let mut by_network = self.by_network.lock();
         let count = by_network.entry(network).or_default();
         if *count >= PER_NETWORK_MAX {
             return Err(Problem::too_many_bodies());
         }
         *count += 1;
-        Ok(Turn { by_network: Arc::clone(&self.by_network), network })
+        Ok(NetworkSlot { by_network: Arc::clone(&self.by_network), network })
     }
 }
 
-impl Drop for Turn {
+impl Drop for NetworkSlot {
     fn drop(&mut self) {
         let mut by_network = self.by_network.lock();
         if let Some(count) = by_network.get_mut(&self.network) {

@@ -14,7 +14,7 @@ use crate::script::Turn;
 use crate::{anthropic, login, openai};
 
 /// A model that follows a script. It listens for as long as the process lives.
-pub struct StandIn {
+pub struct FakeModelApi {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
@@ -35,7 +35,7 @@ struct State {
     seen: Vec<Request>,
 }
 
-impl StandIn {
+impl FakeModelApi {
     /// Starts to listen. The last turn is repeated for as long as somebody asks.
     pub fn start(script: impl IntoIterator<Item = Turn>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Body, Commit, EventSeq, Expected, Facts, JobId, StoreError, json_text};
+use domain::{Body, Commit, EventSeq, Expected, JobColumns, JobId, StoreError, json_text};
 
 /// About how long an event, a run or a submission is.
 const DOC_LEN: usize = 512;
@@ -11,7 +11,7 @@ const DOC_LEN: usize = 512;
 pub(crate) struct Change {
     pub(crate) expected: Expected,
     pub(crate) id: JobId,
-    pub(crate) facts: Facts,
+    pub(crate) facts: JobColumns,
     pub(crate) state: String,
     /// Only with the first write.
     pub(crate) submission: Option<String>,

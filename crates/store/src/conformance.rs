@@ -58,7 +58,7 @@ impl Stores {
 
 /// Where an adapter under test comes from.
 #[async_trait]
-pub trait Bench: Send {
+pub trait Harness: Send {
     /// A store with nothing in it.
     async fn open(&mut self) -> Stores;
     /// The same store after its process ended and began again; `None` where nothing is meant to survive that.

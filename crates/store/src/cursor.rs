@@ -4,7 +4,7 @@ use domain::{Cursor, Job, JobId, StoreError, Timestamp};
 
 /// The place of a job in lists: newest first, ties by id. Nothing about it ever changes, so pages stay stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ListPosition {
     pub(crate) created: Timestamp,
     pub(crate) id: JobId,
 }
@@ -12,7 +12,7 @@ pub(crate) struct Place {
 /// Sixteen digits of the time, thirty-two of the id.
 const CURSOR_LEN: usize = 48;
 
-impl Place {
+impl ListPosition {
     /// The place of a job.
     pub(crate) fn of(job: &Job) -> Self {
         Self { created: job.created_at(), id: job.id() }
@@ -50,18 +50,18 @@ mod tests {
     #[test]
     fn a_cursor_leads_back_to_its_place() {
         for created in [0, 1_767_225_600_000, -1, i64::MAX, i64::MIN] {
-            let place = Place { created: Timestamp::from_millis(created), id: JobId::from_bytes([7; 16]) };
+            let place = ListPosition { created: Timestamp::from_millis(created), id: JobId::from_bytes([7; 16]) };
 
-            assert_eq!(Place::read(&place.cursor().0), Some(place));
+            assert_eq!(ListPosition::read(&place.cursor().0), Some(place));
         }
     }
 
     #[test]
     fn a_text_that_is_no_cursor_is_refused() {
-        let good = Place::top().cursor().0;
+        let good = ListPosition::top().cursor().0;
 
         for bad in ["", "x", &good[1..], &format!("{good}0"), &good.replace('f', "g"), &format!("+{}", &good[1..])] {
-            assert_eq!(Place::read(bad), None, "{bad}");
+            assert_eq!(ListPosition::read(bad), None, "{bad}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Durable memory of the fleet: jobs with their events, small documents, and logs. One adapter per feature, one suite for all.
 
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
-mod cell;
+mod sql_value;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod change;
 #[cfg(feature = "conformance")]
@@ -25,22 +25,22 @@ mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "weak")]
-pub mod weak;
+pub mod simulated;
 
 pub use logs::DirectoryLogs;
 #[cfg(feature = "memory")]
-pub use memory::Memory;
+pub use memory::MemoryStore;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use meter::Operations;
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, RecordError, Room as PostgresRoom, Tenancy,
+    OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore, RecordError, ScratchSchema as PostgresRoom, Exclusivity,
     Url as PostgresUrl,
 };
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use record::{DataLoss, FileStamp, RecordFile, StoreRecord, read_record};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    BackupError, OpenError, Opening, Options, Restoration, Settings, Sqlite, Unpacked, back_up_closed, check_closed,
+    BackupError, OpenError, OpenedIdentity, Options, RestoreOutcome, Settings, SqliteStore, EvidenceImport, back_up_closed, check_closed,
     holds_store, inspect_backup, pack_evidence, record_path, restore_closed, stage_restore, unpack_evidence,
 };

@@ -67,14 +67,14 @@ impl DirectoryLogs {
 
     /// Keeps a document for a run unless there is a whole one. For whoever is alone with the folder.
     #[cfg(feature = "sqlite")]
-    pub(crate) fn add_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<Added> {
+    pub(crate) fn add_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<Insertion> {
         match fs::read(self.shared.evidence(job, epoch)) {
-            Ok(found) if is_whole(&found) => return Ok(Added::WasThere),
+            Ok(found) if is_whole(&found) => return Ok(Insertion::WasThere),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         self.shared.write_evidence(job, epoch, document)?;
-        Ok(Added::Now)
+        Ok(Insertion::Now)
     }
 
     /// Forgets what is kept for a run.
@@ -228,7 +228,7 @@ fn list(folder: &Path) -> io::Result<Vec<(Epoch, u64)>> {
 /// Whether a document was there before it was added.
 #[cfg(feature = "sqlite")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Added {
+pub(crate) enum Insertion {
     Now,
     WasThere,
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Collection, Commit, CommitError, EventSeq, Expected, FleetStore, Job, JobId, JobStore, Position, Recorded,
+    Body, Collection, Commit, CommitError, EventSeq, Expected, FleetStore, Job, JobId, JobStore, Position, StoredEvent,
     Revision, Run, StoreError, Versioned,
 };
 use parking_lot::Mutex;
@@ -15,20 +15,20 @@ use tokio::sync::watch;
 
 /// A store in memory.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct MemoryStore {
     fleet: Mutex<Fleet>,
     end: watch::Sender<Position>,
 }
 
 #[derive(Debug, Default)]
 struct Fleet {
-    jobs: BTreeMap<JobId, Kept>,
-    log: Vec<Recorded>,
+    jobs: BTreeMap<JobId, StoredJob>,
+    log: Vec<StoredEvent>,
     documents: BTreeMap<(Collection, String), Versioned<Value>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredJob {
     job: Versioned<Job>,
     body: Option<Body>,
     runs: Vec<Run>,
@@ -36,7 +36,7 @@ struct Kept {
     seq: EventSeq,
 }
 
-impl Memory {
+impl MemoryStore {
     /// A store with nothing in it.
     pub fn new() -> Self {
         Self::default()
@@ -44,7 +44,7 @@ impl Memory {
 }
 
 #[async_trait]
-impl JobStore for Memory {
+impl JobStore for MemoryStore {
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
         Ok(self.fleet.lock().jobs.get(&id).map(|kept| kept.job.clone()))
     }
@@ -99,14 +99,14 @@ impl Fleet {
                 kept.seq = seq;
             }
             None => {
-                self.jobs.insert(id, Kept { job, body: unit.body, runs: unit.runs, seq });
+                self.jobs.insert(id, StoredJob { job, body: unit.body, runs: unit.runs, seq });
             }
         }
         Ok(revision)
     }
 
     /// The unit's events with their places, and the number of the last, if their numbers follow those that are there.
-    fn record(&self, unit: &Commit) -> Result<(Vec<Recorded>, EventSeq), StoreError> {
+    fn record(&self, unit: &Commit) -> Result<(Vec<StoredEvent>, EventSeq), StoreError> {
         let mut seq = self.jobs.get(&unit.job.id()).map_or(EventSeq(0), |kept| kept.seq);
         let mut position = self.end();
         let mut recorded = Vec::new();
@@ -117,7 +117,7 @@ impl Fleet {
             let json = serde_json::to_string(event)
                 .map_err(|error| StoreError::Corrupt(format!("the event cannot be written: {error}")))?;
             (seq, position) = (event.seq, position.next());
-            recorded.push(Recorded {
+            recorded.push(StoredEvent {
                 position,
                 json: json.into(),
                 job: event.job_id,
@@ -130,7 +130,7 @@ impl Fleet {
 }
 
 #[async_trait]
-impl FleetStore for Memory {
+impl FleetStore for MemoryStore {
     async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError> {
         Ok(self.fleet.lock().documents.get(&(collection, key.to_owned())).cloned())
     }

@@ -3,28 +3,28 @@
 
 #[cfg(feature = "sqlite")]
 mod backup;
-mod books;
+mod writer_cache;
 mod connection;
 mod documents;
-mod fault;
-mod herald;
+mod errors;
+mod notify;
 mod history;
 mod identity;
 mod jobs;
 mod list;
 mod open_error;
-mod plan;
+mod batch;
 #[cfg(test)]
-mod plans;
+mod query_plan_tests;
 mod pool;
 #[cfg(feature = "sqlite")]
 mod restore;
-mod room;
+mod scratch_schema;
 mod row;
 mod rows;
 mod schema;
 mod statement;
-mod tenure;
+mod leadership;
 mod tls;
 mod transaction;
 mod url;
@@ -40,30 +40,30 @@ use tokio_util::task::TaskTracker;
 
 pub use identity::RecordError;
 pub use open_error::OpenError;
-pub use room::Room;
-pub use tenure::Tenancy;
+pub use scratch_schema::ScratchSchema;
+pub use leadership::Exclusivity;
 pub use url::Url;
 
-use connection::{Connector, Patience};
-use herald::{End, Herald};
+use connection::{Connector, ConnectWait};
+use notify::{LogEnd, Notifier};
 use pool::Pool;
-use tenure::Tenure;
-use writer::{Word, Writer};
+use leadership::Leadership;
+use writer::{WriterNotice, Writer};
 
 use crate::meter::{Meter, Operations};
 use crate::quarantine::Quarantine;
-use crate::recent::Recent;
+use crate::recent::RecentEvents;
 
 /// A store in one PostgreSQL database.
 ///
 /// [`Postgres::close`] writes what waits and ends every connection. A store that is dropped does the same in its own
 /// time.
-pub struct Postgres {
+pub struct PostgresStore {
     pool: Pool,
     writer: Writer,
-    tenure: Arc<Tenure>,
-    recent: Arc<Recent>,
-    end: Arc<End>,
+    tenure: Arc<Leadership>,
+    recent: Arc<RecentEvents>,
+    end: Arc<LogEnd>,
     meter: Arc<Meter>,
     quarantine: Quarantine,
     connector: Arc<Connector>,
@@ -73,7 +73,7 @@ pub struct Postgres {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Whether anybody else may write.
-    pub tenancy: Tenancy,
+    pub tenancy: Exclusivity,
     /// Connections that read.
     pub readers: usize,
     /// Writes that may wait; the next caller waits for room.
@@ -84,33 +84,33 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { tenancy: Tenancy::Alone, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) }
+        Self { tenancy: Exclusivity::Alone, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) }
     }
 }
 
-impl Postgres {
+impl PostgresStore {
     /// Connects, brings the schema up to date in one transaction, and takes the database over; one that somebody else has is
     /// refused.
     pub async fn open(url: &Url, options: Options, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
-        let end = Arc::new(End::default());
+        let end = Arc::new(LogEnd::default());
         let connector = Connector::new(url.clone(), clock, tasks.clone(), closing.clone(), Arc::clone(&end))?;
         let connector = Arc::new(connector);
-        let session = connector.first(Patience::Restart).await?;
+        let session = connector.first(ConnectWait::Restart).await?;
         match options.tenancy {
-            Tenancy::Guest => schema::check(&session, url).await?,
-            Tenancy::Alone | Tenancy::Shared => {
+            Exclusivity::Guest => schema::check(&session, url).await?,
+            Exclusivity::Alone | Exclusivity::Shared => {
                 schema::migrate(&session, url, schema::MIGRATIONS, &*connector.clock).await?;
             }
         }
-        let tenure = Tenure::begin(&connector, url, options.tenancy).await?;
+        let tenure = Leadership::begin(&connector, url, options.tenancy).await?;
         end.reach(transaction::end(&session).await.map_err(OpenError::server(url))?);
         let meter = Arc::new(Meter::default());
         let pool = Pool::new(Arc::clone(&connector), options.readers.max(1));
         pool.give(session);
-        let herald = Herald::new(Arc::clone(&connector), Arc::clone(&meter), options.look_every);
-        let recent: Arc<Recent> = Arc::default();
-        let word = Word { own: herald.own(), recent: Arc::clone(&recent), meter: Arc::clone(&meter) };
+        let herald = Notifier::new(Arc::clone(&connector), Arc::clone(&meter), options.look_every);
+        let recent: Arc<RecentEvents> = Arc::default();
+        let word = WriterNotice { own: herald.own(), recent: Arc::clone(&recent), meter: Arc::clone(&meter) };
         let writer = Writer::start(&connector, Arc::clone(&tenure), word, options.waiting_max);
         tasks.spawn(herald.run());
         Ok(Self { pool, writer, tenure, recent, end, meter, quarantine: Quarantine::default(), connector })
@@ -120,7 +120,7 @@ impl Postgres {
     pub async fn probe(url: &Url, clock: Arc<dyn Clock>) -> Result<String, OpenError> {
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
         let connector = Connector::new(url.clone(), clock, tasks, closing, Arc::default())?;
-        let session = connector.first(Patience::None).await?;
+        let session = connector.first(ConnectWait::None).await?;
         schema::describe(&session).await.map_err(OpenError::server(url))
     }
 
@@ -156,13 +156,13 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.connector.closing.cancel();
     }
 }
 
-impl fmt::Debug for Postgres {
+impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Postgres").field("operations", &self.operations()).finish_non_exhaustive()
     }

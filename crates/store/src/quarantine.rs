@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use domain::Unreadable;
+use domain::UnreadableDocument;
 use parking_lot::Mutex;
 use tracing::error;
 
@@ -37,9 +37,9 @@ impl Quarantine {
         }
     }
 
-    pub(crate) fn list(&self) -> Vec<Unreadable> {
+    pub(crate) fn list(&self) -> Vec<UnreadableDocument> {
         let known = self.0.lock();
-        let entry = |((collection, key), why): (&(&'static str, String), &String)| Unreadable {
+        let entry = |((collection, key), why): (&(&'static str, String), &String)| UnreadableDocument {
             collection,
             key: key.clone(),
             why: why.clone(),

@@ -78,7 +78,7 @@ pub struct DataLoss {
 
 /// What a store says about itself when it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FoundStore {
+pub(crate) struct StoreIdentity {
     /// Absent in a store that a former program wrote, and in an empty one.
     pub(crate) store_id: Option<String>,
     /// Absent where the document that has it cannot be read: the coordinator then begins a new generation.
@@ -89,7 +89,7 @@ pub(crate) struct FoundStore {
 impl StoreRecord {
     /// Refuses a store that lacks something that its record knows. A store of a later generation was restored on purpose:
     /// its log is another one.
-    pub(crate) fn check(&self, found: &FoundStore, record: &Path) -> Result<(), DataLoss> {
+    pub(crate) fn check(&self, found: &StoreIdentity, record: &Path) -> Result<(), DataLoss> {
         let generation = found.generation.unwrap_or(self.generation);
         let what = match &found.store_id {
             None => "the database is another one, or was emptied",
@@ -235,21 +235,21 @@ mod tests {
         StoreRecord { store_id, generation, position: Position(position), clean: None }
     }
 
-    fn found(id: &str, generation: u64, position: u64) -> FoundStore {
+    fn found(id: &str, generation: u64, position: u64) -> StoreIdentity {
         let (generation, position) = (Some(Generation(generation)), Position(position));
-        FoundStore { store_id: Some(id.to_owned()), generation, position }
+        StoreIdentity { store_id: Some(id.to_owned()), generation, position }
     }
 
     #[test]
     fn a_store_below_its_record_is_refused() {
-        let check = |found: FoundStore| record(10).check(&found, Path::new("r")).map_err(|loss| loss.what);
+        let check = |found: StoreIdentity| record(10).check(&found, Path::new("r")).map_err(|loss| loss.what);
 
         assert_eq!(check(found("a1", 3, 10)), Ok(()));
         assert_eq!(check(found("a1", 4, 2)), Ok(()), "it was restored");
         assert!(check(found("a1", 3, 9)).unwrap_err().contains("end of the log"));
         assert!(check(found("a1", 2, 99)).unwrap_err().contains("before the last restore"));
         assert!(check(found("b2", 3, 99)).unwrap_err().contains("another store's"));
-        assert!(check(FoundStore { store_id: None, ..found("", 3, 99) }).unwrap_err().contains("emptied"));
+        assert!(check(StoreIdentity { store_id: None, ..found("", 3, 99) }).unwrap_err().contains("emptied"));
     }
 
     #[test]

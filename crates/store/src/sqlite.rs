@@ -2,12 +2,12 @@
 
 mod backup;
 mod backup_error;
-mod books;
+mod writer_cache;
 mod check;
 mod connection;
 mod documents;
 mod evidence;
-mod fault;
+mod errors;
 mod history;
 mod identity;
 mod inspect;
@@ -16,7 +16,7 @@ mod list;
 mod lock;
 mod open_error;
 #[cfg(test)]
-mod plans;
+mod query_plan_tests;
 mod readers;
 mod restore;
 mod row;
@@ -37,15 +37,15 @@ pub use backup::{back_up_closed, inspect_backup};
 pub use backup_error::BackupError;
 pub use check::check_closed;
 pub use connection::Settings;
-pub use evidence::{Unpacked, pack_evidence, unpack_evidence};
-pub use identity::{Opening, holds_store, record_path};
+pub use evidence::{EvidenceImport, pack_evidence, unpack_evidence};
+pub use identity::{OpenedIdentity, holds_store, record_path};
 pub use open_error::OpenError;
-pub use restore::{Restoration, restore_closed, stage_restore};
+pub use restore::{RestoreOutcome, restore_closed, stage_restore};
 
 #[cfg(feature = "postgres")]
 pub(crate) use backup::LABEL_KEY;
 #[cfg(feature = "postgres")]
-pub(crate) use transfer::{Cells, Filling, read_out};
+pub(crate) use transfer::{RowValues, BackupBuilder, read_out};
 
 use connection::Role;
 use identity::Expectation;
@@ -55,21 +55,21 @@ use writer::{Files, Writer};
 
 use crate::meter::{Meter, Operations};
 use crate::quarantine::Quarantine;
-use crate::recent::Recent;
+use crate::recent::RecentEvents;
 
 /// A store in one SQLite file. It belongs to one process at a time.
 ///
 /// [`Sqlite::close`] flushes and lets go of the file; dropping does the same, but holds up its thread meanwhile.
-pub struct Sqlite {
+pub struct SqliteStore {
     // Readers go first: the connection that closes last clears the write-ahead log away.
     readers: Readers,
     writer: Writer,
     end: watch::Receiver<Position>,
-    recent: Arc<Recent>,
+    recent: Arc<RecentEvents>,
     meter: Arc<Meter>,
     settings: Vec<Settings>,
     quarantine: Arc<Quarantine>,
-    opening: Opening,
+    opening: OpenedIdentity,
     path: PathBuf,
 }
 
@@ -94,7 +94,7 @@ impl Default for Options {
     }
 }
 
-impl Sqlite {
+impl SqliteStore {
     /// Opens the database at `path`, and creates it with its folder when there is nothing.
     ///
     /// A restore that was staged, or that a death cut short, is finished first: see [`stage_restore`].
@@ -119,7 +119,7 @@ impl Sqlite {
             readers.push(reader);
             settings.push(read_with);
         }
-        let recent: Arc<Recent> = Arc::default();
+        let recent: Arc<RecentEvents> = Arc::default();
         let files = Files { connection, lock, record, database: path.to_owned() };
         let started = Writer::start(files, Arc::clone(&meter), Arc::clone(&recent), options.waiting_max);
         let (writer, end) = started.map_err(|error| error.at(path))?;
@@ -142,7 +142,7 @@ impl Sqlite {
     }
 
     /// What was found when it was opened.
-    pub fn opening(&self) -> Opening {
+    pub fn opening(&self) -> OpenedIdentity {
         self.opening
     }
 
@@ -159,7 +159,7 @@ impl Sqlite {
     }
 }
 
-impl fmt::Debug for Sqlite {
+impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sqlite").field("operations", &self.operations()).finish_non_exhaustive()
     }

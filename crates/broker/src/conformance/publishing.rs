@@ -1,12 +1,12 @@
 //! Who gets what, and how often.
 
-use domain::Published;
+use domain::PublishOutcome;
 
-use super::Bench;
+use super::Harness;
 use super::sample::{DELIVERIES_MAX, factory, message, publish, receive};
 
 /// What was completed does not come again: the next message is the next one.
-pub async fn a_published_message_is_received_once(bench: &mut dyn Bench) {
+pub async fn a_published_message_is_received_once(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let (first, second) = (message(1, 1, "forge"), message(2, 1, "forge"));
@@ -21,17 +21,17 @@ pub async fn a_published_message_is_received_once(bench: &mut dyn Bench) {
 }
 
 /// Whether the first one waits, is being worked on, or was completed.
-pub async fn the_same_message_published_again_collapses(bench: &mut dyn Bench) {
+pub async fn the_same_message_published_again_collapses(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let (first, second) = (message(1, 1, "forge"), message(2, 1, "forge"));
     publish(&*broker, &first).await;
 
-    assert_eq!(broker.publish(first.clone()).await.unwrap(), Published::Duplicate);
+    assert_eq!(broker.publish(first.clone()).await.unwrap(), PublishOutcome::Duplicate);
     let delivery = receive(&*forge).await;
-    assert_eq!(broker.publish(first.clone()).await.unwrap(), Published::Duplicate);
+    assert_eq!(broker.publish(first.clone()).await.unwrap(), PublishOutcome::Duplicate);
     forge.complete(&delivery.receipt).await.unwrap();
-    assert_eq!(broker.publish(first).await.unwrap(), Published::Duplicate);
+    assert_eq!(broker.publish(first).await.unwrap(), PublishOutcome::Duplicate);
 
     assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
     publish(&*broker, &second).await;
@@ -39,7 +39,7 @@ pub async fn the_same_message_published_again_collapses(bench: &mut dyn Bench) {
 }
 
 /// A job that was claimed, lost and dispatched again is delivered, however soon, to the same factory or another.
-pub async fn a_new_dispatch_is_delivered_although_the_former_one_was(bench: &mut dyn Bench) {
+pub async fn a_new_dispatch_is_delivered_although_the_former_one_was(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let mill = broker.subscribe(&factory("mill")).await.unwrap();
@@ -55,7 +55,7 @@ pub async fn a_new_dispatch_is_delivered_although_the_former_one_was(bench: &mut
 }
 
 /// Nobody sees what is meant for another.
-pub async fn messages_go_to_their_target_only(bench: &mut dyn Bench) {
+pub async fn messages_go_to_their_target_only(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let mill = broker.subscribe(&factory("mill")).await.unwrap();
@@ -70,7 +70,7 @@ pub async fn messages_go_to_their_target_only(bench: &mut dyn Bench) {
 }
 
 /// A factory that connects later finds what was sent before.
-pub async fn a_message_waits_for_a_factory_that_is_not_there(bench: &mut dyn Bench) {
+pub async fn a_message_waits_for_a_factory_that_is_not_there(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     publish(&*broker, &message(1, 1, "forge")).await;
 
@@ -80,7 +80,7 @@ pub async fn a_message_waits_for_a_factory_that_is_not_there(bench: &mut dyn Ben
 }
 
 /// Per factory; messages that come again may come later.
-pub async fn first_deliveries_keep_the_order_of_publishing(bench: &mut dyn Bench) {
+pub async fn first_deliveries_keep_the_order_of_publishing(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let jobs: Vec<u8> = vec![9, 3, 7, 1, 5];
@@ -97,7 +97,7 @@ pub async fn first_deliveries_keep_the_order_of_publishing(bench: &mut dyn Bench
 }
 
 /// Waiting or received: what is not completed counts.
-pub async fn depth_counts_what_is_not_completed(bench: &mut dyn Bench) {
+pub async fn depth_counts_what_is_not_completed(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let depth = async || broker.depth(&factory("forge")).await.unwrap();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use domain::BrokerError;
 use tokio::task::JoinSet;
 
-use super::Bench;
+use super::Harness;
 use super::sample::{DELIVERIES_MAX, PATIENCE, factory, message, publish, receive};
 
 /// The second delivery says that it is the second.
-pub async fn an_abandoned_message_comes_again_and_says_so(bench: &mut dyn Bench) {
+pub async fn an_abandoned_message_comes_again_and_says_so(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -25,7 +25,7 @@ pub async fn an_abandoned_message_comes_again_and_says_so(bench: &mut dyn Bench)
 }
 
 /// The newest process of a factory wins; the old one is told.
-pub async fn a_replaced_subscription_is_closed_and_its_messages_come_to_the_new_one(bench: &mut dyn Bench) {
+pub async fn a_replaced_subscription_is_closed_and_its_messages_come_to_the_new_one(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let old = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -45,7 +45,7 @@ pub async fn a_replaced_subscription_is_closed_and_its_messages_come_to_the_new_
 }
 
 /// A connection that breaks loses nothing.
-pub async fn a_dropped_subscription_leaves_its_messages_to_the_next(bench: &mut dyn Bench) {
+pub async fn a_dropped_subscription_leaves_its_messages_to_the_next(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let first = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -59,7 +59,7 @@ pub async fn a_dropped_subscription_leaves_its_messages_to_the_next(bench: &mut 
 }
 
 /// The answer may say that the receipt is over; nothing else happens.
-pub async fn completing_twice_is_harmless(bench: &mut dyn Bench) {
+pub async fn completing_twice_is_harmless(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -75,7 +75,7 @@ pub async fn completing_twice_is_harmless(bench: &mut dyn Bench) {
 }
 
 /// What was handed back can be completed only by who received it next.
-pub async fn a_receipt_is_of_no_use_for_a_later_delivery(bench: &mut dyn Bench) {
+pub async fn a_receipt_is_of_no_use_for_a_later_delivery(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -92,7 +92,7 @@ pub async fn a_receipt_is_of_no_use_for_a_later_delivery(bench: &mut dyn Bench) 
 }
 
 /// Whoever waits is woken by the message, not by the next look at the clock.
-pub async fn a_waiting_receiver_wakes_at_once(bench: &mut dyn Bench) {
+pub async fn a_waiting_receiver_wakes_at_once(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
 

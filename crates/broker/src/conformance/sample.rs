@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Broker, Delivery, DispatchSeq, FactoryId, JobId, Message, Priority, ProductId, Published, Subscription};
+use domain::{Broker, Delivery, DispatchSeq, FactoryId, JobId, Message, Priority, ProductId, PublishOutcome, Subscription};
 
 /// Deliveries that no test reaches by accident.
 pub const DELIVERIES_MAX: u32 = 10;
@@ -30,7 +30,7 @@ pub fn message(job: u8, seq: u64, target: &str) -> Message {
 
 /// Publishes a message that was not published before.
 pub async fn publish(broker: &dyn Broker, message: &Message) {
-    assert_eq!(broker.publish(message.clone()).await.unwrap(), Published::Accepted);
+    assert_eq!(broker.publish(message.clone()).await.unwrap(), PublishOutcome::Accepted);
 }
 
 /// The next delivery; a test that waits for one in vain fails.

@@ -10,15 +10,15 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(crate) struct Mailbox {
     /// By their place in the queue.
-    waiting: BTreeMap<u64, Parcel>,
+    waiting: BTreeMap<u64, QueuedMessage>,
     /// Received and not completed, by delivery; with the place they had.
-    locked: BTreeMap<u64, (u64, Parcel)>,
+    locked: BTreeMap<u64, (u64, QueuedMessage)>,
     /// The subscription that holds the mailbox open, known by what wakes it.
     holder: Option<Arc<Notify>>,
 }
 
 /// A message and how often it was delivered.
-pub(crate) struct Parcel {
+pub(crate) struct QueuedMessage {
     pub(crate) message: Message,
     pub(crate) deliveries: u32,
 }
@@ -38,7 +38,7 @@ impl Mailbox {
         self.waiting.len() + self.locked.len()
     }
 
-    pub(crate) fn put(&mut self, place: u64, parcel: Parcel) {
+    pub(crate) fn put(&mut self, place: u64, parcel: QueuedMessage) {
         self.waiting.insert(place, parcel);
         self.wake();
     }
@@ -68,12 +68,12 @@ impl Mailbox {
         Some(delivery)
     }
 
-    pub(crate) fn take(&mut self, DeliveryNo(no): DeliveryNo) -> Option<Parcel> {
+    pub(crate) fn take(&mut self, DeliveryNo(no): DeliveryNo) -> Option<QueuedMessage> {
         self.locked.remove(&no).map(|(_, parcel)| parcel)
     }
 
     /// Everything that was received and not completed, with the place it had.
-    pub(crate) fn unfinished(&mut self) -> Vec<(u64, Parcel)> {
+    pub(crate) fn unfinished(&mut self) -> Vec<(u64, QueuedMessage)> {
         std::mem::take(&mut self.locked).into_values().collect()
     }
 

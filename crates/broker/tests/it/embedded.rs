@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use ambient::ManualClock;
 use async_trait::async_trait;
-use broker::conformance::Bench;
+use broker::conformance::Harness;
 use broker::conformance::sample::{PATIENCE, factory, message, publish, receive};
 use broker::{Embedded, Settings};
-use domain::{Broker, BrokerError, MessageId, Published};
+use domain::{Broker, BrokerError, MessageId, PublishOutcome};
 use tokio::task::JoinSet;
 
 struct InMemory;
 
 #[async_trait]
-impl Bench for InMemory {
+impl Harness for InMemory {
     async fn open(&mut self, deliveries_max: u32) -> Arc<dyn Broker> {
         Arc::new(with(Settings { deliveries_max, ..Settings::default() }).0)
     }
@@ -36,10 +36,10 @@ async fn an_id_is_forgotten_when_its_time_is_over() {
     publish(&broker, &message(1, 1, "forge")).await;
 
     clock.advance(Duration::from_secs(59));
-    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), Published::Duplicate);
+    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), PublishOutcome::Duplicate);
     clock.advance(Duration::from_secs(1));
 
-    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), Published::Accepted);
+    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), PublishOutcome::Accepted);
 }
 
 #[tokio::test]
@@ -49,9 +49,9 @@ async fn the_oldest_ids_are_forgotten_when_there_are_too_many() {
         publish(&broker, &message(job, 1, "forge")).await;
     }
 
-    assert_eq!(broker.publish(message(3, 1, "forge")).await.unwrap(), Published::Duplicate);
-    assert_eq!(broker.publish(message(2, 1, "forge")).await.unwrap(), Published::Duplicate);
-    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), Published::Accepted);
+    assert_eq!(broker.publish(message(3, 1, "forge")).await.unwrap(), PublishOutcome::Duplicate);
+    assert_eq!(broker.publish(message(2, 1, "forge")).await.unwrap(), PublishOutcome::Duplicate);
+    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), PublishOutcome::Accepted);
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_full_queue_refuses_a_message_without_remembering_it() {
     forge.complete(&delivery.receipt).await.unwrap();
 
     assert!(matches!(refused, Err(BrokerError::Unavailable(_))));
-    assert_eq!(broker.publish(message(2, 1, "forge")).await.unwrap(), Published::Accepted);
+    assert_eq!(broker.publish(message(2, 1, "forge")).await.unwrap(), PublishOutcome::Accepted);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What a claim would be given, and why not more. Nothing is written, and nobody else notices.
 
 use domain::{FactoryId, ProductId};
-use protocol::{Claim, Claimed, NotGranted, WouldGrant};
+use protocol::{ClaimRequest, ClaimResponse, NotGranted, WouldGrant};
 
 use super::pick::{Pick, limit_of};
 use super::{check, claimant};
@@ -14,7 +14,7 @@ const REASONS_MAX: usize = 20;
 
 impl Coordinator {
     /// What a claim would be given now. `granted` shows what its nonce has won before.
-    pub async fn claim_dry_run(&self, who: &Principal, request: &Claim) -> Result<Claimed, Error> {
+    pub async fn claim_dry_run(&self, who: &Principal, request: &ClaimRequest) -> Result<ClaimResponse, Error> {
         let factory = claimant(who, request)?;
         check(request)?;
         let process = self.process(factory, request.instance)?;
@@ -41,11 +41,11 @@ impl Coordinator {
     }
 
     /// The picks of a claim, put back before anybody else can look.
-    fn imagine(&self, who: &Principal, factory: &FactoryId, request: &Claim) -> (Vec<Pick>, Vec<NotGranted>) {
+    fn imagine(&self, who: &Principal, factory: &FactoryId, request: &ClaimRequest) -> (Vec<Pick>, Vec<NotGranted>) {
         let now = self.steady();
         // What the token does not cover does not exist for its factory.
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         let mut picks = Vec::new();
         while picks.len() < limit_of(request)
             && let Some(pick) = self.next_pick(&mut desk, factory, is_asked)
@@ -57,7 +57,7 @@ impl Coordinator {
         for pick in &picks {
             desk.put_back(pick.placement.job, now);
         }
-        let why = |passed: scheduler::PassedOver| {
+        let why = |passed: scheduler::SkippedJob| {
             let reasons: Vec<_> = passed.unfit.iter().map(ToString::to_string).collect();
             let why = match reasons.as_slice() {
                 [] => "it avoids this factory, and another can take it".to_owned(),

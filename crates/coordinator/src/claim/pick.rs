@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{FactoryId, Job, JobId, ProductId, Versioned};
-use protocol::Claim;
+use protocol::ClaimRequest;
 use scheduler::Placement;
 
 use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
-use crate::desk::Desk;
+use crate::fleet_state::FleetState;
 use crate::error::Error;
 use crate::leases::Process;
 use crate::principal::Principal;
@@ -31,14 +31,14 @@ pub(super) struct Pick {
 }
 
 /// Jobs that a claim takes, with the seats that are kept for them.
-pub(super) struct Picked<'a> {
+pub(super) struct ClaimSelection<'a> {
     pub(super) picks: Vec<Pick>,
-    pub(super) held: Held<'a>,
+    pub(super) held: ClaimReservation<'a>,
 }
 
 /// Jobs out of the queue and seats taken, for a claim on its way. By the time it is dropped the leases themselves count, or
 /// everything is put back.
-pub(super) struct Held<'a> {
+pub(super) struct ClaimReservation<'a> {
     coordinator: &'a Coordinator,
     process: Process,
     jobs: Vec<JobId>,
@@ -46,11 +46,11 @@ pub(super) struct Held<'a> {
     seated: Vec<JobId>,
 }
 
-impl Held<'_> {
+impl ClaimReservation<'_> {
     /// A job cannot be had by anybody yet: its seat is free again, and it is out of the way.
     fn set_aside(&mut self, id: JobId) {
         let until = self.coordinator.steady().after(self.coordinator.settings.sweep_every);
-        let mut desk = self.coordinator.desk.lock();
+        let mut desk = self.coordinator.state.lock();
         desk.leases.unreserve(id, &self.process);
         desk.set_aside(id, until);
         self.seated.retain(|seated| *seated != id);
@@ -59,12 +59,12 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for ClaimReservation<'_> {
     fn drop(&mut self) {
         let now = self.coordinator.steady();
         let mut is_back = false;
         {
-            let mut desk = self.coordinator.desk.lock();
+            let mut desk = self.coordinator.state.lock();
             for id in &self.seated {
                 desk.leases.unreserve(*id, &self.process);
             }
@@ -85,10 +85,10 @@ impl Coordinator {
         &'a self,
         who: &Principal,
         process: &Process,
-        request: &Claim,
-    ) -> Result<Picked<'a>, Error> {
-        let held = Held { coordinator: self, process: process.clone(), jobs: Vec::new(), seated: Vec::new() };
-        let mut picked = Picked { picks: Vec::new(), held };
+        request: &ClaimRequest,
+    ) -> Result<ClaimSelection<'a>, Error> {
+        let held = ClaimReservation { coordinator: self, process: process.clone(), jobs: Vec::new(), seated: Vec::new() };
+        let mut picked = ClaimSelection { picks: Vec::new(), held };
         let limit = limit_of(request);
         let mut set_aside = 0;
         while picked.picks.len() < limit && set_aside < SET_ASIDE_MAX {
@@ -103,9 +103,9 @@ impl Coordinator {
         Ok(picked)
     }
 
-    fn hold_next(&self, who: &Principal, request: &Claim, held: &mut Held<'_>) -> Option<Pick> {
+    fn hold_next(&self, who: &Principal, request: &ClaimRequest, held: &mut ClaimReservation<'_>) -> Option<Pick> {
         let factory = &held.process.factory;
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
         let pick = self.next_pick(&mut desk, factory, is_asked)?;
         held.jobs.push(pick.placement.job);
@@ -121,7 +121,7 @@ impl Coordinator {
     /// The scheduler's next choice for a factory, held.
     pub(super) fn next_pick(
         &self,
-        desk: &mut Desk,
+        desk: &mut FleetState,
         factory: &FactoryId,
         is_asked: impl Fn(&ProductId) -> bool,
     ) -> Option<Pick> {
@@ -146,6 +146,6 @@ impl Coordinator {
 }
 
 /// Jobs at most; the scheduler stops at the last free seat.
-pub(super) fn limit_of(request: &Claim) -> usize {
+pub(super) fn limit_of(request: &ClaimRequest) -> usize {
     request.limit.unwrap_or(1).clamp(1, LIMIT_MAX) as usize
 }

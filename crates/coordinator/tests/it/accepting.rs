@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{DispatchSeq, EventKind, JobId, Refusal, StageName};
-use protocol::{Drain, ProductSettings};
+use protocol::{DrainRequest, ProductSettings};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
@@ -92,7 +92,7 @@ async fn a_draining_factory_is_given_nothing_and_may_take_nothing() {
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
-    let drain = |draining| Drain { draining };
+    let drain = |draining| DrainRequest { draining };
 
     fleet.coordinator.drain(&fleet.admin, &mac.id, &drain(true)).await.unwrap();
     let refused = mac.try_take(&fleet, job).await.unwrap_err();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{EventKind, FailureReason, StageName};
-use protocol::{AlertCode, Decline, DeclineReason};
+use protocol::{AlertCode, DeclineRequest, DeclineReason};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
@@ -11,9 +11,9 @@ use crate::machine::{Machine, drain};
 
 const ACCEPT_WITHIN: Duration = Duration::from_secs(15);
 
-fn decline(mac: &Machine, message: &domain::Message, reason: DeclineReason) -> Decline {
+fn decline(mac: &Machine, message: &domain::Message, reason: DeclineReason) -> DeclineRequest {
     let text = Some("it cannot write its state directory: No space left on device".to_owned());
-    Decline {
+    DeclineRequest {
         job_id: message.job_id,
         dispatch_seq: message.dispatch_seq,
         instance: mac.instance,

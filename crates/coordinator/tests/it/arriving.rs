@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{EventKind, FactoryId, JobId, Mode};
-use scheduler::Answer;
+use scheduler::ExplainedOutcome;
 use tokio::task::JoinSet;
 
 use super::{lasting, quick};
@@ -45,7 +45,7 @@ async fn an_arrival_is_written_with_its_offer_and_the_answer_says_where_it_went(
 
     let job = submitted.job.id;
     assert_eq!((submitted.job.rev.0, fleet.kinds(job).await), (1, OFFERED.to_vec()));
-    assert!(matches!(submitted.forecast.answer, Answer::Goes { factory, .. } if factory == mac.id));
+    assert!(matches!(submitted.forecast.answer, ExplainedOutcome::Goes { factory, .. } if factory == mac.id));
     let offered: Vec<JobId> = drain(&mut inbox).await.0.into_iter().map(|message| message.job_id).collect();
     assert_eq!(offered, [job]);
     mac.run(&fleet, job).await;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{EventKind, FailureReason, Grant, JobId, Mode, ProductId, Refusal, StageName};
-use protocol::{Action, Drain, NotGranted, ProductSettings};
+use domain::{EventKind, FailureReason, TokenScope, JobId, Mode, ProductId, Refusal, StageName};
+use protocol::{Action, DrainRequest, NotGranted, ProductSettings};
 
 use super::{lasting, quick, retold};
 use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN, submit};
@@ -366,7 +366,7 @@ async fn nobody_is_given_what_the_token_does_not_cover() {
     let job = fleet.submit(PLAIN).await;
 
     let products = ["another".parse().unwrap()].into();
-    mac.who.grant = Grant::Factory { factory: mac.id.clone(), products, capabilities: Default::default() };
+    mac.who.grant = TokenScope::Factory { factory: mac.id.clone(), products, capabilities: Default::default() };
     let claimed = fleet.coordinator.claim(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
     let mut borrowed = mac.request(&fleet, 1);
     borrowed.factory_id = Some("linux".parse().unwrap());
@@ -385,7 +385,7 @@ async fn a_draining_factory_gets_nothing() {
     let mac = Machine::join(&fleet, "mac").await;
     fleet.submit(PLAIN).await;
 
-    fleet.coordinator.drain(&fleet.admin, &mac.id, &Drain { draining: true }).await.unwrap();
+    fleet.coordinator.drain(&fleet.admin, &mac.id, &DrainRequest { draining: true }).await.unwrap();
     let refused = mac.ask(&fleet, &mac.request(&fleet, 1)).await.unwrap_err();
     let dry = fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
 

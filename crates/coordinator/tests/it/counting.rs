@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{Clock as _, EventKind, Mode, Scope, StageName};
 use futures_util::future::join_all;
-use protocol::{Action, Presence, QuotaWork};
+use protocol::{Action, Presence, QuotaReport};
 
 use super::lasting;
 use crate::fleet::{Fleet, PLAIN};
@@ -123,7 +123,7 @@ async fn a_login_that_rests_costs_no_store_operation_nor_does_its_reset() {
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
     let resets_at = Some(fleet.bench.clock.now().after(Duration::from_mins(30)));
-    let used_up = QuotaWork {
+    let used_up = QuotaReport {
         lease_epoch: grip.epoch,
         engine: domain::EngineName::command(),
         credential: String::new(),
@@ -132,7 +132,7 @@ async fn a_login_that_rests_costs_no_store_operation_nor_does_its_reset() {
         exhausted: false,
         message: None,
         checkpoint: None,
-        insights: domain::Insights::default(),
+        insights: domain::RunInsights::default(),
     };
     mac.quota(&fleet, used_up, job).await.unwrap();
     fleet.act(job, Action::Cancel).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{EventKind, FailureReason, JobId, StageName};
-use protocol::{Action, AlertCode, Submit};
+use protocol::{Action, AlertCode, SubmitRequest};
 
 use super::{lasting, quick, share_of};
 use crate::fleet::{Fleet, IN_REPO, PLAIN, submit};
@@ -24,7 +24,7 @@ fn waiting_for(keys: &[&str], more: &str) -> String {
 }
 
 /// `a` before `b` and `c`, both before `d`.
-fn diamond(n: usize) -> Vec<Submit> {
+fn diamond(n: usize) -> Vec<SubmitRequest> {
     let key = |letter: &str| format!("{letter}-{n}");
     let after = |letters: &[&str]| {
         let keys: Vec<String> = letters.iter().map(|letter| key(letter)).collect();
@@ -38,7 +38,7 @@ fn diamond(n: usize) -> Vec<Submit> {
     ]
 }
 
-async fn batch(fleet: &Fleet, jobs: Vec<Submit>) -> Vec<Result<JobId, Error>> {
+async fn batch(fleet: &Fleet, jobs: Vec<SubmitRequest>) -> Vec<Result<JobId, Error>> {
     let outcomes = fleet.coordinator.submit_batch(&fleet.admin, jobs).await.unwrap();
     outcomes.into_iter().map(|outcome| outcome.map(|(view, _)| view.id)).collect()
 }
@@ -50,7 +50,7 @@ async fn row_19_diamonds_open_in_every_order_across_crashes_and_lost_reactions()
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 400, ..Offers::default() }).await;
 
     for first in (0..diamonds()).step_by(DIAMONDS_AT_ONCE) {
-        let mut jobs: Vec<Submit> = (first..first + DIAMONDS_AT_ONCE).flat_map(diamond).collect();
+        let mut jobs: Vec<SubmitRequest> = (first..first + DIAMONDS_AT_ONCE).flat_map(diamond).collect();
         fleet.shuffle(&mut jobs);
         for outcome in batch(&fleet, jobs).await {
             outcome.unwrap();
@@ -370,7 +370,7 @@ async fn a_batch_with_more_dependencies_than_can_be_looked_at_is_refused_as_a_wh
 #[tokio::test]
 async fn a_graph_shows_all_jobs_around_one() {
     let fleet = Fleet::warm(quick()).await;
-    let jobs: Vec<Submit> = [diamond(1), diamond(2)].concat();
+    let jobs: Vec<SubmitRequest> = [diamond(1), diamond(2)].concat();
     let ids: Vec<JobId> = batch(&fleet, jobs).await.into_iter().map(Result::unwrap).collect();
     let [a, b, c, d] = ids[..4] else { panic!("{ids:?}") };
 
@@ -391,7 +391,7 @@ async fn a_graph_that_is_cut_says_so_and_keeps_what_is_near() {
     let mut ids =
         batch(&fleet, vec![submit(PLAIN, Some("root")), submit(&waiting_for(&["root"], ""), Some("0"))]).await;
     for first in [1, 1_001] {
-        let chain: Vec<Submit> = (first..first + 1_000_u32)
+        let chain: Vec<SubmitRequest> = (first..first + 1_000_u32)
             .map(|n| submit(&waiting_for(&[&(n - 1).to_string()], ""), Some(&n.to_string())))
             .collect();
         ids.extend(batch(&fleet, chain).await);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{Clock as _, ErrandKind, EventKind, Evidence, JobId, MergeConflict, Refusal, StageName};
-use protocol::{Action, AlertCode, CompleteWork, ErrandOutcome, ErrandReport, PromoteOrder};
+use protocol::{Action, AlertCode, CompletionReport, ErrandOutcome, ErrandReport, PromoteOrder};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, IN_REPO, PLAIN};
@@ -412,7 +412,7 @@ async fn work_is_verified_only_if_verify_commands_ran() {
     for (body, evidence) in [(IN_REPO, vec![]), (with_verify, vec![]), (with_verify, vec![proof])] {
         let job = fleet.submit(body).await;
         let grip = mac.build(&fleet, job).await;
-        let request = CompleteWork { lease_epoch: grip.epoch, sha: Some(sha(1)), evidence, ..CompleteWork::default() };
+        let request = CompletionReport { lease_epoch: grip.epoch, sha: Some(sha(1)), evidence, ..CompletionReport::default() };
         fleet.coordinator.complete(&mac.who, job, &request).await.unwrap();
         verified.push(fleet.job(job).await.verified);
     }

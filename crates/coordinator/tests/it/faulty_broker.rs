@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ambient::SeededEntropy;
 use async_trait::async_trait;
-use domain::{Broker, BrokerError, Delivery, Entropy, FactoryId, Message, Published, Receipt, Subscription};
+use domain::{Broker, BrokerError, Delivery, Entropy, FactoryId, Message, PublishOutcome, Receipt, Subscription};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -79,23 +79,23 @@ impl FaultyBroker {
 
 #[async_trait]
 impl Broker for FaultyBroker {
-    async fn publish(&self, message: Message) -> Result<Published, BrokerError> {
+    async fn publish(&self, message: Message) -> Result<PublishOutcome, BrokerError> {
         let faults = self.state.lock().faults.clone();
         if faults.is_down {
             return Err(BrokerError::Unavailable("it is down".to_owned()));
         }
         if faults.calls_all_duplicates {
-            return Ok(Published::Duplicate);
+            return Ok(PublishOutcome::Duplicate);
         }
         if self.fraction() < faults.repeated {
             self.copy(message.clone());
         }
         if self.fraction() < faults.lost {
-            return Ok(Published::Accepted);
+            return Ok(PublishOutcome::Accepted);
         }
         if self.fraction() < faults.delayed {
             self.state.lock().delayed.push(message);
-            return Ok(Published::Accepted);
+            return Ok(PublishOutcome::Accepted);
         }
         self.broker.publish(message).await
     }

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use coordinator::{Followed, Follower};
+use coordinator::{StreamItem, Subscriber};
 use domain::{EventKind, JobEvent, JobId, Position, Scope, StageName};
-use store::weak::Faults;
+use store::simulated::Faults;
 
 use crate::fleet::{Bench, Fleet, PLAIN};
 use crate::machine::Machine;
@@ -44,10 +44,10 @@ async fn live(fleet: &Fleet, machine: &Machine, lives: usize) -> Vec<JobId> {
     jobs
 }
 
-async fn hear(mut follower: Follower, count: usize) -> Vec<(Position, JobId, EventKind)> {
+async fn hear(mut follower: Subscriber, count: usize) -> Vec<(Position, JobId, EventKind)> {
     let mut heard = Vec::new();
     while heard.len() < count {
-        let Some(Followed::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
+        let Some(StreamItem::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
         for recorded in events {
             let event: JobEvent = serde_json::from_str(&recorded.json).unwrap();
             heard.push((recorded.position, event.job_id, event.kind));

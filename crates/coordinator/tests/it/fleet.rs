@@ -10,13 +10,13 @@ use async_trait::async_trait;
 use broker::Embedded;
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
 use domain::{
-    Backup as _, Broker, Clock, Collection, Entropy, EventKind, Expected, Flags, FleetStore, Generation, JobEvent,
-    JobHistory, JobId, JobStore, Lineage, Mode, Position, Scope, StageName, Timestamp,
+    Backup as _, Broker, Clock, Collection, Entropy, EventKind, Expected, DispatchModes, FleetStore, Generation, JobEvent,
+    JobHistory, JobId, JobStore, StoreGeneration, Mode, Position, Scope, StageName, Timestamp,
 };
 use parking_lot::Mutex;
-use protocol::{Action, ActionRequest, JobView, ProductSettings, Submit};
-use store::weak::{Faults, HastyClock, Weak, WeakDatabase};
-use store::{DirectoryLogs, Memory, Options, Postgres, PostgresOptions, PostgresUrl, Sqlite, Tenancy};
+use protocol::{Action, ActionRequest, JobView, ProductSettings, SubmitRequest};
+use store::simulated::{Faults, HastyClock, SimulatedDocumentStore, SimulatedDatabase};
+use store::{DirectoryLogs, MemoryStore, Options, PostgresStore, PostgresOptions, PostgresUrl, SqliteStore, Exclusivity};
 use tempfile::TempDir;
 
 use crate::faulty_broker::FaultyBroker;
@@ -41,9 +41,9 @@ pub(crate) struct Bench {
 
 /// What jobs are kept in.
 enum Backend {
-    Memory(Arc<Memory>),
-    Sqlite(Arc<Sqlite>),
-    Weak(Arc<WeakDatabase>),
+    Memory(Arc<MemoryStore>),
+    Sqlite(Arc<SqliteStore>),
+    Weak(Arc<SimulatedDatabase>),
     Postgres(Box<pgserver::Server>),
 }
 
@@ -51,7 +51,7 @@ enum Backend {
 pub(crate) enum Backup {
     File(PathBuf),
     /// As the provider of a database keeps it.
-    Copy(Arc<WeakDatabase>),
+    Copy(Arc<SimulatedDatabase>),
 }
 
 /// The seed of what goes wrong with a weak database, unless `GIGA_WEAK_SEED` names another.
@@ -83,7 +83,7 @@ impl Bench {
     /// On a real file.
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let sqlite = Sqlite::open(folder.path().join("fleet.db"), Options::default()).unwrap();
+        let sqlite = SqliteStore::open(folder.path().join("fleet.db"), Options::default()).unwrap();
         Self::on(Backend::Sqlite(Arc::new(sqlite)), folder)
     }
 
@@ -96,7 +96,7 @@ impl Bench {
     pub(crate) fn weak_with(faults: Faults) -> Self {
         let seed = std::env::var("GIGA_WEAK_SEED").map_or(WEAK_SEED, |seed| seed.parse().unwrap());
         eprintln!("the weak database's seed is {seed}: GIGA_WEAK_SEED={seed} tells the story again");
-        let database = WeakDatabase::new(faults, Arc::new(SeededEntropy::new(seed)));
+        let database = SimulatedDatabase::new(faults, Arc::new(SeededEntropy::new(seed)));
         Self::on(Backend::Weak(Arc::new(database)), tempfile::tempdir().unwrap())
     }
 
@@ -128,7 +128,7 @@ impl Bench {
     }
 
     /// The file, of a bench that has one.
-    pub(crate) fn sqlite_file(&self) -> &Sqlite {
+    pub(crate) fn sqlite_file(&self) -> &SqliteStore {
         match &self.backend {
             Backend::Sqlite(sqlite) => sqlite,
             Backend::Memory(_) | Backend::Weak(_) | Backend::Postgres(_) => panic!("the bench has no file"),
@@ -165,7 +165,7 @@ impl Bench {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("fleet.db");
                 store::restore_closed(file, &path, self.clock.now()).unwrap();
-                Self::on(Backend::Sqlite(Arc::new(Sqlite::open(path, Options::default()).unwrap())), folder)
+                Self::on(Backend::Sqlite(Arc::new(SqliteStore::open(path, Options::default()).unwrap())), folder)
             }
             (_, Backup::Copy(database)) => {
                 let database = Arc::new(database.copied(Arc::new(SeededEntropy::new(WEAK_SEED))));
@@ -260,27 +260,27 @@ impl Bench {
     }
 }
 
-async fn weak(database: &Arc<WeakDatabase>) -> Weak {
+async fn weak(database: &Arc<SimulatedDatabase>) -> SimulatedDocumentStore {
     let (clock, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
-    Weak::open(Arc::clone(database), clock, chance).await.unwrap()
+    SimulatedDocumentStore::open(Arc::clone(database), clock, chance).await.unwrap()
 }
 
 /// The server does not flush, and several coordinators are what some stories are about.
-async fn postgres(server: &pgserver::Server) -> Postgres {
+async fn postgres(server: &pgserver::Server) -> PostgresStore {
     let url = PostgresUrl::parse(&format!("{}?fsync=off", server.url())).unwrap();
-    let options = PostgresOptions { tenancy: Tenancy::Shared, ..PostgresOptions::default() };
-    Postgres::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
+    let options = PostgresOptions { tenancy: Exclusivity::Shared, ..PostgresOptions::default() };
+    PostgresStore::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
 }
 
 /// What a restore writes last, on a store that its provider has put back.
 async fn begin_anew(store: &dyn FleetStore, now: Timestamp) {
-    let known = store.document(Collection::Meta, Lineage::KEY).await.unwrap();
+    let known = store.document(Collection::Meta, StoreGeneration::KEY).await.unwrap();
     let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
-    let former = known.map_or_else(Lineage::default, |known| serde_json::from_value(known.value).unwrap());
+    let former = known.map_or_else(StoreGeneration::default, |known| serde_json::from_value(known.value).unwrap());
     let generation = Generation::restored(former.generation, None, now);
-    let lineage = Lineage { generation, restored_at: Some(now), as_of: None };
+    let lineage = StoreGeneration { generation, restored_at: Some(now), as_of: None };
     let document = serde_json::to_value(lineage).unwrap();
-    store.put(Collection::Meta, Lineage::KEY, expected, Some(document)).await.unwrap();
+    store.put(Collection::Meta, StoreGeneration::KEY, expected, Some(document)).await.unwrap();
 }
 
 /// A clock whose wall can be set, as people and time servers do.
@@ -445,7 +445,7 @@ impl Fleet {
 
     /// Switches the whole fleet.
     pub(crate) async fn switch(&self, mode: Mode) {
-        let flags = Flags { mode, ..Flags::default() };
+        let flags = DispatchModes { mode, ..DispatchModes::default() };
         self.coordinator.put_flags(&self.admin, flags, None).await.unwrap();
     }
 
@@ -460,8 +460,8 @@ impl Fleet {
     }
 }
 
-pub(crate) fn submit(body: &str, key: Option<&str>) -> Submit {
-    Submit { body_md: body.to_owned(), idempotency_key: key.map(str::to_owned), ..Submit::default() }
+pub(crate) fn submit(body: &str, key: Option<&str>) -> SubmitRequest {
+    SubmitRequest { body_md: body.to_owned(), idempotency_key: key.map(str::to_owned), ..SubmitRequest::default() }
 }
 
 /// A job that needs nothing and has no repository.

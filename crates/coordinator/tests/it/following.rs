@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Followed, Follower};
+use coordinator::{StreamItem, Subscriber};
 use domain::{EventKind, JobEvent, JobId, Position, Scope};
 use protocol::Action;
 
@@ -11,10 +11,10 @@ use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
 
 /// The next `count` events, or more if they come together.
-pub(crate) async fn hear(follower: &mut Follower, count: usize) -> Vec<(JobId, EventKind)> {
+pub(crate) async fn hear(follower: &mut Subscriber, count: usize) -> Vec<(JobId, EventKind)> {
     let mut heard = Vec::new();
     while heard.len() < count {
-        let Some(Followed::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
+        let Some(StreamItem::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
         let events = events.iter().map(|recorded| serde_json::from_str::<JobEvent>(&recorded.json).unwrap());
         heard.extend(events.map(|event| (event.job_id, event.kind)));
     }

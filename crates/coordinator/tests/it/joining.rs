@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use coordinator::{Error, Principal};
-use domain::{Clock, EventKind, FactoryId, FailureReason, Grant, Refusal, StageName, UnavailableRepo};
+use domain::{Clock, EventKind, FactoryId, FailureReason, TokenScope, Refusal, StageName, UnavailableRepo};
 use protocol::{
-    Action, AlertCode, Directive, Enroll, ErrandOutcome, Heartbeat, Held, NewToken, Presence, ProductSettings,
+    Action, AlertCode, Directive, EnrolRequest, ErrandOutcome, Heartbeat, HeldJob, CreateTokenRequest, Presence, ProductSettings,
 };
 
 use super::{lasting, quick};
@@ -16,8 +16,8 @@ use crate::machine::{Machine, drain, sha};
 const LEASE_TTL: Duration = Duration::from_secs(90);
 
 async fn join_token(fleet: &Fleet, ttl_seconds: Option<u64>) -> String {
-    let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
-    let request = NewToken { name: "join".to_owned(), grant, ttl_seconds };
+    let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+    let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds };
     fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret
 }
 
@@ -29,7 +29,7 @@ async fn a_join_token_is_good_for_one_of_fifty() {
 
     let enrolments = (0..50).map(|n| {
         let request =
-            Enroll { join_token: join_token.clone(), factory_id: format!("factory-{n}").parse().unwrap(), nonce: None };
+            EnrolRequest { join_token: join_token.clone(), factory_id: format!("factory-{n}").parse().unwrap(), nonce: None };
         let coordinator = &fleet.coordinator;
         async move { coordinator.enroll(&request).await }
     });
@@ -51,7 +51,7 @@ async fn a_join_token_ends_by_itself_and_does_nothing_else() {
 
     fleet.bench.clock.advance(Duration::from_secs(60));
 
-    let late = Enroll { join_token: secret.clone(), factory_id: "mac".parse().unwrap(), nonce: None };
+    let late = EnrolRequest { join_token: secret.clone(), factory_id: "mac".parse().unwrap(), nonce: None };
     assert!(matches!(fleet.coordinator.enroll(&late).await, Err(Error::JoinTokenExpired { .. })));
     assert!(matches!(fleet.coordinator.authenticate(&secret), Err(Error::Unauthenticated)));
 }
@@ -122,7 +122,7 @@ async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fe
     assert_eq!(fleet.stage(job).await, StageName::Queued);
     let refused = old.complete(&fleet, grip, None).await.unwrap_err();
     assert!(matches!(refused, Error::Refused(Refusal::StaleEpoch { .. })), "{refused}");
-    assert_eq!(old.renew(&fleet).await.lost, vec![Held { job_id: job, lease_epoch: grip.epoch }]);
+    assert_eq!(old.renew(&fleet).await.lost, vec![HeldJob { job_id: job, lease_epoch: grip.epoch }]);
     assert!(old.beat(&fleet).await.superseded);
     while let Some(event) = old_inbox.next().await {
         assert!(matches!(event, protocol::InboxEvent::Directive(Directive::Cancel { .. })), "{event:?}");
@@ -175,7 +175,7 @@ async fn another_factorys_lease_is_not_renewed_and_is_called_lost() {
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
     let linux = Machine::join(&fleet, "linux").await;
-    let held = Held { job_id: job, lease_epoch: grip.epoch };
+    let held = HeldJob { job_id: job, lease_epoch: grip.epoch };
 
     let renewed = linux.renew_only(&fleet, vec![held]).await;
     let completed = linux.complete(&fleet, grip, None).await.unwrap_err();
@@ -225,18 +225,18 @@ async fn only_factories_that_have_long_been_silent_and_hold_nothing_are_pruned()
 #[tokio::test]
 async fn a_factory_offers_only_what_its_token_allows() {
     let fleet = Fleet::warm(quick()).await;
-    let grant = Grant::Join {
+    let grant = TokenScope::Join {
         factory: Some("mac".parse().unwrap()),
         products: BTreeSet::new(),
         capabilities: ["has:docker", "os:macos", "repo:notes"].map(|token| token.parse().unwrap()).into(),
     };
-    let request = NewToken { name: "join".to_owned(), grant, ttl_seconds: None };
+    let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None };
     let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
-    let other = Enroll { join_token: join_token.clone(), factory_id: "linux".parse().unwrap(), nonce: None };
+    let other = EnrolRequest { join_token: join_token.clone(), factory_id: "linux".parse().unwrap(), nonce: None };
     assert!(matches!(fleet.coordinator.enroll(&other).await, Err(Error::Forbidden(_))));
     let enrolled = fleet
         .coordinator
-        .enroll(&Enroll { join_token, factory_id: "mac".parse().unwrap(), nonce: None })
+        .enroll(&EnrolRequest { join_token, factory_id: "mac".parse().unwrap(), nonce: None })
         .await
         .unwrap();
     let mut mac = Machine::join(&fleet, "template").await;
@@ -259,14 +259,14 @@ async fn a_join_token_that_names_nobody_does_not_take_over_a_factory_that_is_the
     let anonymous = join_token(&fleet, None).await;
     let named = fleet.coordinator.join_token(mac.id.clone()).await.unwrap();
 
-    let stranger = Enroll { join_token: anonymous.clone(), factory_id: mac.id.clone(), nonce: None };
+    let stranger = EnrolRequest { join_token: anonymous.clone(), factory_id: mac.id.clone(), nonce: None };
     let refused = fleet.coordinator.enroll(&stranger).await.map(drop);
-    let invited = Enroll { join_token: named.reveal().to_owned(), factory_id: mac.id.clone(), nonce: None };
+    let invited = EnrolRequest { join_token: named.reveal().to_owned(), factory_id: mac.id.clone(), nonce: None };
     let enrolled = fleet.coordinator.enroll(&invited).await.unwrap();
 
     assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
     assert_eq!(enrolled.factory_id, mac.id);
-    let elsewhere = Enroll { join_token: anonymous, factory_id: "linux".parse().unwrap(), nonce: None };
+    let elsewhere = EnrolRequest { join_token: anonymous, factory_id: "linux".parse().unwrap(), nonce: None };
     fleet.coordinator.enroll(&elsewhere).await.unwrap();
 }
 
@@ -277,7 +277,7 @@ async fn a_worker_whose_token_does_not_cover_the_product_writes_nothing() {
     let job = fleet.submit(IN_REPO).await;
     let grip = mac.build(&fleet, job).await;
     let products = ["another".parse().unwrap()].into();
-    mac.who.grant = Grant::Factory { factory: mac.id.clone(), products, capabilities: BTreeSet::new() };
+    mac.who.grant = TokenScope::Factory { factory: mac.id.clone(), products, capabilities: BTreeSet::new() };
     let before = fleet.kinds(job).await;
 
     let outcomes = [
@@ -355,12 +355,12 @@ async fn an_enrolment_whose_answer_was_lost_is_given_the_same_token_again() {
     let fleet = Fleet::warm(lasting()).await;
     let join_token = fleet.coordinator.join_token("mac".parse().unwrap()).await.unwrap().reveal().to_owned();
     let nonce = Some(domain::ClaimNonce::from_bytes([7; 16]));
-    let request = Enroll { join_token, factory_id: "mac".parse().unwrap(), nonce };
+    let request = EnrolRequest { join_token, factory_id: "mac".parse().unwrap(), nonce };
 
     let first = fleet.coordinator.enroll(&request).await.unwrap();
     let again = fleet.coordinator.enroll(&request).await.unwrap();
     let other_nonce = Some(domain::ClaimNonce::from_bytes([8; 16]));
-    let thief = fleet.coordinator.enroll(&Enroll { nonce: other_nonce, ..request }).await.err();
+    let thief = fleet.coordinator.enroll(&EnrolRequest { nonce: other_nonce, ..request }).await.err();
 
     assert_eq!(first.token, again.token);
     assert!(fleet.coordinator.authenticate(&first.token).is_ok());
@@ -379,7 +379,7 @@ async fn an_alert_about_another_products_repository_is_not_shown() {
     let heartbeat = Heartbeat { unavailable_repos, ..mac.heartbeat(protocol::PROTOCOL_VERSION) };
     fleet.coordinator.heartbeat(&mac.who, heartbeat).await.unwrap();
     let alpha = ["alpha".parse().unwrap()].into();
-    let viewer = Principal { grant: Grant::Viewer { products: alpha }, ..fleet.admin.clone() };
+    let viewer = Principal { grant: TokenScope::Viewer { products: alpha }, ..fleet.admin.clone() };
 
     let mut codes = Vec::new();
     for who in [&fleet.admin, &viewer] {

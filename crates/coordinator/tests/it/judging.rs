@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{Again, FailureReason, Insights, RunEnd, RunOutcome, Spent, StageName};
-use protocol::{Action, ActionRequest, Alert, AlertCode, AskWork, FailWork, Failed, Held, Holding, Progress};
+use domain::{Retryability, FailureReason, RunInsights, RunEnd, RunOutcome, TotalSpend, StageName};
+use protocol::{Action, ActionRequest, Alert, AlertCode, QuestionReport, FailureReport, FailureResponse, HeldJob, HeldJobProgress, Progress};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Grip, Machine};
 
-async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<Failed, Error> {
-    let request = FailWork {
+async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<FailureResponse, Error> {
+    let request = FailureReport {
         lease_epoch: grip.epoch,
         reason: FailureReason::EngineError,
-        again: Again::Pointless,
+        again: Retryability::Pointless,
         message: Some("it was not allowed to use Bash (make)".to_owned()),
         checkpoint: None,
-        insights: Insights::default(),
+        insights: RunInsights::default(),
         evidence: Vec::new(),
         no_changes: false,
     };
@@ -33,7 +33,7 @@ async fn a_failure_that_would_end_the_same_way_goes_to_a_person_at_once() {
 
     let failed = fail_for_good(&fleet, &mac, grip).await.unwrap();
 
-    assert_eq!(failed, Failed { stage: StageName::Failed, not_before: None });
+    assert_eq!(failed, FailureResponse { stage: StageName::Failed, not_before: None });
     let view = fleet.job(job).await;
     assert_eq!((view.reason, view.attempts), (Some(FailureReason::EngineError), 0));
     assert_eq!(view.message.as_deref(), Some("it was not allowed to use Bash (make)"));
@@ -47,10 +47,10 @@ async fn a_question_parks_the_job_and_its_answer_reaches_the_next_run() {
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
-    let insights = Insights { cost_usd: Some(0.5), ..Insights::default() };
+    let insights = RunInsights { cost_usd: Some(0.5), ..RunInsights::default() };
     let question = "Which database?".to_owned();
 
-    let ask = AskWork { lease_epoch: grip.epoch, question, checkpoint: None, insights };
+    let ask = QuestionReport { lease_epoch: grip.epoch, question, checkpoint: None, insights };
     let parked = fleet.coordinator.ask(&mac.who, job, &ask).await.unwrap();
 
     assert_eq!(parked.stage, StageName::Blocked);
@@ -104,7 +104,7 @@ async fn a_question_is_an_alert_until_it_is_answered_also_right_after_a_start() 
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
     let question = format!("Which\n\u{1b}[2Jgate? {}", "x".repeat(900));
-    let ask = AskWork { lease_epoch: grip.epoch, question, checkpoint: None, insights: Insights::default() };
+    let ask = QuestionReport { lease_epoch: grip.epoch, question, checkpoint: None, insights: RunInsights::default() };
     fleet.coordinator.ask(&mac.who, job, &ask).await.unwrap();
     let since = fleet.job(job).await.updated_at;
     fleet.bench.clock.advance(Duration::from_secs(600));
@@ -139,15 +139,15 @@ async fn what_was_heard_of_a_run_that_is_lost_counts_and_what_was_not_is_unknown
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
     let progress = Progress { cost_usd: Some(0.25), tokens_in: Some(70), ..Progress::default() };
-    let held = Held { job_id: job, lease_epoch: grip.epoch };
-    mac.renew_showing(&fleet, vec![Holding { held, progress: Some(progress) }]).await;
+    let held = HeldJob { job_id: job, lease_epoch: grip.epoch };
+    mac.renew_showing(&fleet, vec![HeldJobProgress { held, progress: Some(progress) }]).await;
 
     fleet.pass(ttl * 2, &[]).await;
     mac.beat(&fleet).await;
     mac.build(&fleet, job).await;
     fleet.act(job, Action::Cancel).await.unwrap();
 
-    let Spent { cost_usd, tokens, runs_without_cost, runs_without_tokens, engine_ms, .. } = fleet.job(job).await.spent;
+    let TotalSpend { cost_usd, tokens, runs_without_cost, runs_without_tokens, engine_ms, .. } = fleet.job(job).await.spent;
     assert_eq!((cost_usd, tokens), (Some(0.25), Some(70)));
     assert_eq!((runs_without_cost, runs_without_tokens), (1, 1), "the second was never heard of");
     assert!(engine_ms.is_some_and(|ms| ms >= u64::try_from(ttl.as_millis()).unwrap()), "{engine_ms:?}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use coordinator::Principal;
-use domain::{EventKind, Grant, ProductId, StageName, TokenId};
+use domain::{EventKind, TokenScope, ProductId, StageName, TokenId};
 
 use super::{lasting, quick};
 use crate::fleet::PLAIN;
@@ -92,7 +92,7 @@ async fn coordinators_that_start_at_once_on_an_empty_store_all_start() {
 
     let started = futures_util::future::join_all((0..10).map(|_| bench.start())).await;
 
-    let admin = Principal { token: TokenId::from_bytes([1; 16]), name: "admin".to_owned(), grant: Grant::Admin };
+    let admin = Principal { token: TokenId::from_bytes([1; 16]), name: "admin".to_owned(), grant: TokenScope::Admin };
     for (coordinator, _) in started {
         let products: Vec<_> = coordinator.products(&admin).unwrap().items.into_iter().map(|known| known.id).collect();
         assert_eq!(products, vec![ProductId::default_product()]);

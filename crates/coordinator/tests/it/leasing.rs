@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{EventKind, FailureReason, Refusal, StageName};
-use protocol::{ErrandOutcome, Held, JobView};
+use protocol::{ErrandOutcome, HeldJob, JobView};
 
 use super::{lasting, quick, retold};
 use crate::fleet::{Fleet, IN_REPO, PLAIN};
@@ -276,7 +276,7 @@ async fn row_31_a_checkpoint_of_a_holder_that_was_replaced_is_refused() {
 
     assert!(is_fenced(&refused), "{refused}");
     assert_eq!(fleet.job(job).await.checkpoint.map(|saved| saved.sha), Some(sha(2)));
-    let taken = Held { job_id: job, lease_epoch: old.epoch };
+    let taken = HeldJob { job_id: job, lease_epoch: old.epoch };
     assert_eq!(first.renew_only(&fleet, vec![taken]).await.lost, vec![taken]);
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{Flags, Mode, ProductId, StageName};
+use domain::{DispatchModes, Mode, ProductId, StageName};
 use protocol::{AlertCode, InboxEvent, ProductSettings};
 
 use super::{lasting, quick};
@@ -23,7 +23,7 @@ async fn what_is_to_be_claimed_is_not_dispatched_and_switching_back_wakes_the_di
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     register(&fleet, "notes").await;
-    let flags = Flags { mode: Mode::Push, products: [(product("notes"), Mode::Gate)].into() };
+    let flags = DispatchModes { mode: Mode::Push, products: [(product("notes"), Mode::Gate)].into() };
     fleet.coordinator.put_flags(&fleet.admin, flags, None).await.unwrap();
     let mut of_notes = submit(PLAIN, None);
     of_notes.product_id = Some(product("notes"));
@@ -82,7 +82,7 @@ async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life()
     fleet.switch(Mode::Gate).await;
     fleet.switch(Mode::Poll).await;
 
-    let poll = Flags { mode: Mode::Poll, ..Flags::default() };
+    let poll = DispatchModes { mode: Mode::Poll, ..DispatchModes::default() };
     assert_eq!(inbox.next().await, Some(InboxEvent::Modes(poll.clone())));
     assert_eq!((mac.beat(&fleet).await.modes, mac.renew(&fleet).await.modes), (poll.clone(), poll.clone()));
     fleet.switch(Mode::Gate).await;
@@ -96,7 +96,7 @@ async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life()
 async fn the_modes_outlive_the_coordinator() {
     let fleet = Fleet::warm(lasting()).await;
     register(&fleet, "notes").await;
-    let flags = Flags { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
+    let flags = DispatchModes { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
     let put = fleet.coordinator.put_flags(&fleet.admin, flags.clone(), None).await.unwrap();
 
     let fleet = fleet.restarted().await;
@@ -111,7 +111,7 @@ async fn a_change_over_something_that_the_caller_has_not_seen_is_refused() {
     let seen = fleet.coordinator.flags(&fleet.admin).unwrap().revision;
     fleet.switch(Mode::Gate).await;
 
-    let poll = Flags { mode: Mode::Poll, ..Flags::default() };
+    let poll = DispatchModes { mode: Mode::Poll, ..DispatchModes::default() };
     let refused = fleet.coordinator.put_flags(&fleet.admin, poll, Some(seen)).await.unwrap_err();
 
     assert!(matches!(refused, Error::Outdated), "{refused}");
@@ -122,14 +122,14 @@ async fn a_change_over_something_that_the_caller_has_not_seen_is_refused() {
 async fn modes_that_are_not_available_and_products_that_are_not_there_are_refused_by_name() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
-    let put = |flags: Flags| {
+    let put = |flags: DispatchModes| {
         let fleet = &fleet;
         async move { fleet.coordinator.put_flags(&fleet.admin, flags, None).await.unwrap_err() }
     };
 
-    let shadow = put(Flags { mode: Mode::Shadow, ..Flags::default() }).await;
-    let nobody = put(Flags { mode: Mode::Push, products: [(product("nobody"), Mode::Poll)].into() }).await;
-    let by_a_factory = fleet.coordinator.put_flags(&mac.who, Flags::default(), None).await.unwrap_err();
+    let shadow = put(DispatchModes { mode: Mode::Shadow, ..DispatchModes::default() }).await;
+    let nobody = put(DispatchModes { mode: Mode::Push, products: [(product("nobody"), Mode::Poll)].into() }).await;
+    let by_a_factory = fleet.coordinator.put_flags(&mac.who, DispatchModes::default(), None).await.unwrap_err();
 
     assert_eq!(shadow.to_string(), "mode `shadow` is not available yet: use `push`, `poll` or `gate`");
     assert!(matches!(nobody, Error::UnknownProduct { .. }), "{nobody}");

@@ -1,15 +1,15 @@
 //! What backs a run is kept beside its log, by its holder alone, and shown without harm [B4].
 
 use coordinator::Error;
-use domain::{Evidence, Insights, LogStore, Refusal, RunOutcome};
-use protocol::{CommitLine, CompleteWork, EvidenceWork};
+use domain::{Evidence, RunInsights, LogStore, Refusal, RunOutcome};
+use protocol::{CommitLine, CompletionReport, EvidenceReport};
 
 use super::quick;
 use crate::fleet::{Fleet, IN_REPO};
 use crate::machine::{Grip, Machine, sha};
 
-fn shown(grip: Grip, diff: &str) -> EvidenceWork {
-    EvidenceWork {
+fn shown(grip: Grip, diff: &str) -> EvidenceReport {
+    EvidenceReport {
         lease_epoch: grip.epoch,
         diff: Some(diff.to_owned()),
         diff_cut: false,
@@ -33,17 +33,17 @@ async fn everything_that_backs_a_run_is_told_in_one_answer() {
         took_ms: 5,
         ..Evidence::default()
     };
-    let insights = Insights { cost_usd: Some(0.25), files: Some(1), ..Insights::default() };
+    let insights = RunInsights { cost_usd: Some(0.25), files: Some(1), ..RunInsights::default() };
 
     fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "+first\n")).await.unwrap();
     fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "-squeak\n+\u{1b}]52;c;x\u{7}\n")).await.unwrap();
-    let done = CompleteWork {
+    let done = CompletionReport {
         lease_epoch: grip.epoch,
         sha: Some(sha(7)),
         insights: insights.clone(),
         evidence: vec![verify.clone()],
         message: Some("done".to_owned()),
-        ..CompleteWork::default()
+        ..CompletionReport::default()
     };
     fleet.coordinator.complete(&mac.who, job, &done).await.unwrap();
     // The branch is still being moved: the run goes on, and may still show something.

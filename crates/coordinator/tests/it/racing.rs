@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use domain::{EventKind, JobId};
-use protocol::{Action, Held};
+use protocol::{Action, HeldJob};
 
 use super::{quick, retold, share_of};
 use crate::fleet::{Fleet, PLAIN};
@@ -107,7 +107,7 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
             held.push(mac.build(&fleet, job).await);
         }
         until_expiry(&fleet).await;
-        let list = held.iter().map(|grip| Held { job_id: grip.job, lease_epoch: grip.epoch }).collect();
+        let list = held.iter().map(|grip| HeldJob { job_id: grip.job, lease_epoch: grip.epoch }).collect();
         let (pause, reaper_pause) = (fleet.any(12), fleet.any(12));
         let renewal = async {
             turns(pause).await;
@@ -119,7 +119,7 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
         };
         let ((), renewed) = tokio::join!(reaper, renewal);
         for grip in held {
-            let is_lost = renewed.lost.contains(&Held { job_id: grip.job, lease_epoch: grip.epoch });
+            let is_lost = renewed.lost.contains(&HeldJob { job_id: grip.job, lease_epoch: grip.epoch });
             let is_reaped = fleet.job(grip.job).await.lost_leases == 1;
             assert_eq!(is_lost, is_reaped, "after {pause} turns of the renewal and {reaper_pause} of the reaper");
             if is_lost {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{Bookmark, Epoch, EventKind, FailureReason, Generation, JobId, Position, Refusal, StageName};
-use protocol::{Accept, Action, ErrandOutcome, Held, JobView};
+use domain::{EventCursor, Epoch, EventKind, FailureReason, Generation, JobId, Position, Refusal, StageName};
+use protocol::{AcceptRequest, Action, ErrandOutcome, HeldJob, JobView};
 
 use super::{lasting, share_of};
 use crate::fleet::{Backup, Bench, Fleet, IN_REPO, PLAIN};
@@ -48,7 +48,7 @@ fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, Error>) -> bool {
 async fn assert_fenced(fleet: &Fleet, machine: &Machine, grip: Grip) {
     let before = fleet.job(grip.job).await;
     let log = fleet.coordinator.append_log(&machine.who, grip.job, grip.epoch, 0, b"still here").await;
-    let held = Held { job_id: grip.job, lease_epoch: grip.epoch };
+    let held = HeldJob { job_id: grip.job, lease_epoch: grip.epoch };
     let alone = fleet.coordinator.renew_lease(&machine.who, held, machine.instance).await;
 
     assert!(is_fenced(&machine.start(fleet, grip).await));
@@ -323,7 +323,7 @@ async fn row_28_a_place_in_the_lost_log_is_no_place_in_this_one() {
 
     assert_eq!(story.fleet.coordinator.position(mark).unwrap(), Position(1));
     assert!(matches!(fleet.coordinator.position(mark), Err(Error::Store(domain::StoreError::BadCursor))));
-    let own = Bookmark { generation: fleet.coordinator.generation(), position: Position(1) };
+    let own = EventCursor { generation: fleet.coordinator.generation(), position: Position(1) };
     assert_eq!((fleet.coordinator.bookmark(Position(1)), fleet.coordinator.position(own).unwrap()), (own, Position(1)));
 }
 
@@ -361,7 +361,7 @@ async fn live(fleet: &Fleet, mac: &Machine, jobs: &[JobId], steps: usize) -> Vec
         let job = jobs[fleet.any(jobs.len())];
         fleet.dispatch().await;
         let seen = fleet.job(job).await;
-        let claim = Accept { ..mac.claim(fleet, job, seen.dispatch_seq) };
+        let claim = AcceptRequest { ..mac.claim(fleet, job, seen.dispatch_seq) };
         if let Ok(accepted) = mac.accept(fleet, &claim).await {
             granted.push((job, accepted.lease_epoch));
         }

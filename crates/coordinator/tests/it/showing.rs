@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use coordinator::{Followed, Follower};
+use coordinator::{StreamItem, Subscriber};
 use domain::{Epoch, JobId, Scope};
-use protocol::{Holding, Progress, ProgressEvent};
+use protocol::{HeldJobProgress, Progress, ProgressEvent};
 
 use super::quick;
 use crate::fleet::{Fleet, PLAIN};
@@ -15,19 +15,19 @@ fn doing(what: &str) -> Progress {
 }
 
 /// Everything a machine holds, with what its agents are doing.
-pub(crate) fn showing(mac: &Machine, what: &str) -> Vec<Holding> {
+pub(crate) fn showing(mac: &Machine, what: &str) -> Vec<HeldJobProgress> {
     let held = mac.held().into_iter();
-    held.map(|held| Holding { held, progress: Some(doing(&format!("{what} for {}", held.job_id))) }).collect()
+    held.map(|held| HeldJobProgress { held, progress: Some(doing(&format!("{what} for {}", held.job_id))) }).collect()
 }
 
 /// The next news that are not about a change of a job.
-pub(crate) async fn next_progress(follower: &mut Follower) -> Vec<ProgressEvent> {
+pub(crate) async fn next_progress(follower: &mut Subscriber) -> Vec<ProgressEvent> {
     let next = async {
         loop {
             match follower.next().await {
-                Some(Followed::Progress(news)) => return news,
-                Some(Followed::Events(_)) => {}
-                Some(Followed::Reset(_)) | None => panic!("the log ended, or was reset"),
+                Some(StreamItem::Progress(news)) => return news,
+                Some(StreamItem::Events(_)) => {}
+                Some(StreamItem::Reset(_)) | None => panic!("the log ended, or was reset"),
             }
         }
     };
@@ -55,7 +55,7 @@ async fn an_agents_progress_is_shown_until_its_run_ends() {
     mac.complete(&fleet, grip, None).await.unwrap();
     assert_eq!(shown(&fleet, job).await, None);
 
-    let late = held.into_iter().map(|held| Holding { held, progress: Some(of_job("Edit")) }).collect();
+    let late = held.into_iter().map(|held| HeldJobProgress { held, progress: Some(of_job("Edit")) }).collect();
     mac.renew_showing(&fleet, late).await;
     assert_eq!(shown(&fleet, job).await, None, "whoever does not hold the job has nothing to show");
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use coordinator::{Error, ForgeHint, Inbox};
 use domain::{EventKind, FailureReason, JobId, PullRequest, StageName};
 use protocol::{
-    Action, AlertCode, CompleteWork, Directive, ErrandOutcome, ErrandReport, LookOrder, Remark, RemarkKind, Sighting,
-    SightingAnswer, Standing,
+    Action, AlertCode, CompletionReport, Directive, ErrandOutcome, ErrandReport, PollPullRequest, ReviewComment, ReviewCommentKind, PullRequestReport,
+    PullRequestReportResponse, PullRequestState,
 };
 
 use super::lasting;
@@ -37,11 +37,11 @@ impl Yard {
     /// Works on the job until its branch shows a commit.
     async fn finish(&self, n: u32) {
         let grip = self.mac.build(&self.fleet, self.job).await;
-        let request = CompleteWork {
+        let request = CompletionReport {
             lease_epoch: grip.epoch,
             sha: Some(sha(n)),
             checkpoint: Some(checkpoint(grip, &sha(n))),
-            ..CompleteWork::default()
+            ..CompletionReport::default()
         };
         let completed = self.fleet.coordinator.complete(&self.mac.who, self.job, &request).await.unwrap();
         let epoch = completed.promote.unwrap().lease_epoch;
@@ -55,14 +55,14 @@ impl Yard {
     }
 
     /// Lets time pass until somebody is asked to look.
-    async fn asked(&mut self) -> Vec<LookOrder> {
+    async fn asked(&mut self) -> Vec<PollPullRequest> {
         self.fleet.coordinator.ask_for_looks();
         self.fleet.bench.clock.advance(LOOK_EVERY);
         self.fleet.coordinator.ask_for_looks();
         self.orders().await
     }
 
-    async fn orders(&mut self) -> Vec<LookOrder> {
+    async fn orders(&mut self) -> Vec<PollPullRequest> {
         let look = |directive| match directive {
             Directive::Look(order) => Some(order),
             _ => None,
@@ -70,7 +70,7 @@ impl Yard {
         drain(&mut self.inbox).await.1.into_iter().filter_map(look).collect()
     }
 
-    async fn see(&mut self, sighting: &Sighting) -> Result<SightingAnswer, Error> {
+    async fn see(&mut self, sighting: &PullRequestReport) -> Result<PullRequestReportResponse, Error> {
         self.asked().await;
         self.fleet.coordinator.sighted(&self.mac.who, self.job, sighting).await
     }
@@ -80,24 +80,24 @@ fn pull_request() -> PullRequest {
     PullRequest { number: 7, url: "https://forge.example/acme/notes/pull/7".to_owned() }
 }
 
-fn sighting(standing: Standing, head: u32, remarks: Vec<Remark>) -> Sighting {
-    Sighting { number: 7, standing, head: sha(head), remarks }
+fn sighting(standing: PullRequestState, head: u32, remarks: Vec<ReviewComment>) -> PullRequestReport {
+    PullRequestReport { number: 7, standing, head: sha(head), remarks }
 }
 
-fn check(id: u32) -> Remark {
-    Remark {
+fn check(id: u32) -> ReviewComment {
+    ReviewComment {
         id: format!("check:{id}"),
-        kind: RemarkKind::Check,
+        kind: ReviewCommentKind::Check,
         from: "test".to_owned(),
         place: None,
         text: "assertion failed".to_owned(),
     }
 }
 
-fn comment(id: u32) -> Remark {
-    Remark {
+fn comment(id: u32) -> ReviewComment {
+    ReviewComment {
         id: format!("line:{id}"),
-        kind: RemarkKind::Comment,
+        kind: ReviewCommentKind::Comment,
         from: "ann".to_owned(),
         place: Some("src/lib.rs:3".to_owned()),
         text: "Smaller, please.\u{1b}[2J".to_owned(),
@@ -111,7 +111,7 @@ async fn an_open_pull_request_is_looked_at_now_and_then_by_somebody_who_has_the_
     let orders = yard.asked().await;
 
     let product_id = yard.fleet.job(yard.job).await.product_id;
-    let expected = LookOrder { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
+    let expected = PollPullRequest { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
     assert_eq!(orders, vec![expected]);
     assert_eq!(yard.fleet.job(yard.job).await.pull_request, Some(pull_request()));
     yard.fleet.coordinator.ask_for_looks();
@@ -142,10 +142,10 @@ async fn a_forges_word_brings_a_look_at_once_but_not_a_dozen() {
 async fn failed_checks_and_comments_send_the_job_back_to_the_same_branch_with_what_they_say() {
     let mut yard = Yard::open().await;
 
-    let answer = yard.see(&sighting(Standing::Open, 1, vec![check(1), comment(2)])).await.unwrap();
+    let answer = yard.see(&sighting(PullRequestState::Open, 1, vec![check(1), comment(2)])).await.unwrap();
 
     let said = "Sent back: 1 failed check (test) and 1 comment (round 1 of 3).";
-    assert_eq!(answer, SightingAnswer { stage: StageName::Queued, comment: Some(said.to_owned()) });
+    assert_eq!(answer, PullRequestReportResponse { stage: StageName::Queued, comment: Some(said.to_owned()) });
     yard.fleet.dispatch().await;
     let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
     let assignment = yard.mac.accept(&yard.fleet, &claim).await.unwrap().assignment;
@@ -158,25 +158,25 @@ async fn failed_checks_and_comments_send_the_job_back_to_the_same_branch_with_wh
 #[tokio::test]
 async fn what_was_answered_once_is_not_answered_again() {
     let mut yard = Yard::open().await;
-    yard.see(&sighting(Standing::Open, 1, vec![comment(2)])).await.unwrap();
+    yard.see(&sighting(PullRequestState::Open, 1, vec![comment(2)])).await.unwrap();
     yard.finish(2).await;
 
-    let again = yard.see(&sighting(Standing::Open, 2, vec![comment(2)])).await.unwrap();
+    let again = yard.see(&sighting(PullRequestState::Open, 2, vec![comment(2)])).await.unwrap();
 
-    assert_eq!(again, SightingAnswer { stage: StageName::Testing, comment: None });
+    assert_eq!(again, PullRequestReportResponse { stage: StageName::Testing, comment: None });
     assert_eq!(yard.fleet.count(yard.job, EventKind::ChangesRequested).await, 1);
 }
 
 #[tokio::test]
 async fn what_does_not_fit_into_one_round_is_heard_in_the_next() {
     let mut yard = Yard::open().await;
-    let many: Vec<Remark> = (0..60).map(comment).collect();
+    let many: Vec<ReviewComment> = (0..60).map(comment).collect();
 
-    let first = yard.see(&sighting(Standing::Open, 1, many.clone())).await.unwrap();
+    let first = yard.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
     yard.finish(2).await;
-    let second = yard.see(&sighting(Standing::Open, 2, many.clone())).await.unwrap();
+    let second = yard.see(&sighting(PullRequestState::Open, 2, many.clone())).await.unwrap();
     yard.finish(3).await;
-    let third = yard.see(&sighting(Standing::Open, 3, many)).await.unwrap();
+    let third = yard.see(&sighting(PullRequestState::Open, 3, many)).await.unwrap();
 
     assert_eq!(first.comment.as_deref(), Some("Sent back: 50 comments (round 1 of 3)."));
     assert_eq!(second.comment.as_deref(), Some("Sent back: 10 comments (round 2 of 3)."));
@@ -186,12 +186,12 @@ async fn what_does_not_fit_into_one_round_is_heard_in_the_next() {
 #[tokio::test]
 async fn a_remark_counts_as_heard_only_when_the_agent_is_told_all_of_it() {
     let mut yard = Yard::open().await;
-    let long = |id| Remark { text: "x".repeat(4_000), ..comment(id) };
-    let many: Vec<Remark> = (0..7).map(long).collect();
+    let long = |id| ReviewComment { text: "x".repeat(4_000), ..comment(id) };
+    let many: Vec<ReviewComment> = (0..7).map(long).collect();
 
-    let first = yard.see(&sighting(Standing::Open, 1, many.clone())).await.unwrap();
+    let first = yard.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
     yard.finish(2).await;
-    let second = yard.see(&sighting(Standing::Open, 2, many)).await.unwrap();
+    let second = yard.see(&sighting(PullRequestState::Open, 2, many)).await.unwrap();
 
     assert_eq!(first.comment.as_deref(), Some("Sent back: 3 comments (round 1 of 3)."));
     assert_eq!(second.comment.as_deref(), Some("Sent back: 3 comments (round 2 of 3)."));
@@ -201,7 +201,7 @@ async fn a_remark_counts_as_heard_only_when_the_agent_is_told_all_of_it() {
 async fn checks_of_another_commit_say_nothing_about_ours() {
     let mut yard = Yard::open().await;
 
-    let answer = yard.see(&sighting(Standing::Open, 9, vec![check(1)])).await.unwrap();
+    let answer = yard.see(&sighting(PullRequestState::Open, 9, vec![check(1)])).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Testing);
 }
@@ -210,15 +210,15 @@ async fn checks_of_another_commit_say_nothing_about_ours() {
 async fn rounds_are_capped_then_a_person_is_called_once() {
     let mut yard = Yard::open().await;
     for round in 1..=3 {
-        yard.see(&sighting(Standing::Open, round, vec![check(round)])).await.unwrap();
+        yard.see(&sighting(PullRequestState::Open, round, vec![check(round)])).await.unwrap();
         yard.finish(round + 1).await;
     }
 
-    let fourth = yard.see(&sighting(Standing::Open, 4, vec![check(4)])).await.unwrap();
-    let fifth = yard.see(&sighting(Standing::Open, 4, vec![check(5)])).await.unwrap();
+    let fourth = yard.see(&sighting(PullRequestState::Open, 4, vec![check(4)])).await.unwrap();
+    let fifth = yard.see(&sighting(PullRequestState::Open, 4, vec![check(5)])).await.unwrap();
 
     let said = "Given up: 1 failed check (test), after 3 rounds of changes: a person has to look.";
-    assert_eq!(fourth, SightingAnswer { stage: StageName::Testing, comment: Some(said.to_owned()) });
+    assert_eq!(fourth, PullRequestReportResponse { stage: StageName::Testing, comment: Some(said.to_owned()) });
     assert_eq!(fifth.comment, None);
     assert_eq!(yard.fleet.count(yard.job, EventKind::Escalated).await, 1);
     let alerts = yard.fleet.coordinator.alerts(&yard.fleet.admin).await.unwrap().items;
@@ -227,14 +227,14 @@ async fn rounds_are_capped_then_a_person_is_called_once() {
 
     yard.fleet.act(yard.job, Action::RequestChanges).await.unwrap();
     yard.finish(5).await;
-    let anew = yard.see(&sighting(Standing::Open, 5, vec![check(6)])).await.unwrap();
+    let anew = yard.see(&sighting(PullRequestState::Open, 5, vec![check(6)])).await.unwrap();
     assert_eq!(anew.stage, StageName::Queued);
 }
 
 #[tokio::test]
 async fn a_pull_request_that_a_person_merges_ships_its_job() {
     let mut yard = Yard::open().await;
-    let merged = Standing::Merged { merge: Some(sha(99)), by: Some("ann".to_owned()) };
+    let merged = PullRequestState::Merged { merge: Some(sha(99)), by: Some("ann".to_owned()) };
 
     let answer = yard.see(&sighting(merged, 1, Vec::new())).await.unwrap();
 
@@ -247,7 +247,7 @@ async fn a_pull_request_that_a_person_merges_ships_its_job() {
 async fn a_pull_request_that_a_person_closes_cancels_its_job() {
     let mut yard = Yard::open().await;
 
-    yard.see(&sighting(Standing::Closed, 1, Vec::new())).await.unwrap();
+    yard.see(&sighting(PullRequestState::Closed, 1, Vec::new())).await.unwrap();
 
     let view = yard.fleet.job(yard.job).await;
     assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::Cancelled)));
@@ -257,7 +257,7 @@ async fn a_pull_request_that_a_person_closes_cancels_its_job() {
 #[tokio::test]
 async fn a_factory_that_nobody_asked_decides_nothing() {
     let yard = Yard::open().await;
-    let merged = Standing::Merged { merge: None, by: None };
+    let merged = PullRequestState::Merged { merge: None, by: None };
 
     let unasked = yard.fleet.coordinator.sighted(&yard.mac.who, yard.job, &sighting(merged, 1, Vec::new())).await;
 
@@ -274,7 +274,7 @@ async fn whoever_is_merging_right_now_is_not_interrupted() {
     let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
     let epoch = yard.mac.accept(&yard.fleet, &claim).await.unwrap().lease_epoch;
 
-    let remarks = sighting(Standing::Open, 1, vec![check(1)]);
+    let remarks = sighting(PullRequestState::Open, 1, vec![check(1)]);
     let answer = yard.fleet.coordinator.sighted(&yard.mac.who, yard.job, &remarks).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Testing);

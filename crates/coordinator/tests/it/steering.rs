@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coordinator::{Error, Settings};
 use domain::{Checkpoint, EventKind, FailureReason, JobId, Refusal, StageName};
-use protocol::{Action, ActionRequest, Directive, Heartbeat, Held, ReleaseWork};
+use protocol::{Action, ActionRequest, Directive, Heartbeat, HeldJob, ReleaseReport};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, IN_REPO, PLAIN, submit};
@@ -25,7 +25,7 @@ async fn a_cancellation_is_pushed_to_the_holder_and_said_again_with_its_renewal(
     assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::Cancelled)));
     let (_, directives) = drain(&mut inbox).await;
     assert_eq!(directives, vec![Directive::Cancel { job_id: job, lease_epoch: grip.epoch }]);
-    assert_eq!(mac.renew(&fleet).await.lost, vec![Held { job_id: job, lease_epoch: grip.epoch }]);
+    assert_eq!(mac.renew(&fleet).await.lost, vec![HeldJob { job_id: job, lease_epoch: grip.epoch }]);
     let late = mac.complete(&fleet, grip, None).await.unwrap_err();
     assert!(matches!(late, Error::Refused(Refusal::StaleEpoch { .. })), "{late}");
 }
@@ -215,7 +215,7 @@ async fn a_queued_job_whose_work_is_in_another_repository_is_requeued_afresh() {
     let grip = mac.build(&fleet, job).await;
     let saved = Checkpoint { repository: Some("github.com/acme/notes".parse().unwrap()), ..checkpoint(grip, &sha(7)) };
     let release =
-        ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: Some(saved), insights: Default::default() };
+        ReleaseReport { lease_epoch: grip.epoch, message: None, checkpoint: Some(saved), insights: Default::default() };
     fleet.coordinator.release(&mac.who, job, &release).await.unwrap();
     mac.let_go(grip);
     offer("github.com/other/notes").await;

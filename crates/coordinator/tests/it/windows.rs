@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use coordinator::{Error, WindowPolicy};
+use coordinator::{Error, QuotaWindowPolicy};
 use domain::{
-    Clock as _, EngineHealth, EngineName, EventKind, Insights, JobFilter, Mode, Refusal, RunOutcome, StageName,
+    Clock as _, EngineHealth, EngineName, EventKind, RunInsights, JobFilter, Mode, Refusal, RunOutcome, StageName,
     Timestamp,
 };
-use protocol::{CredentialView, QuotaWork, ResumeCredential};
+use protocol::{CredentialView, QuotaReport, ResumeCredential};
 
 use super::{lasting, quick};
 use crate::fleet::{Bench, Fleet, PLAIN, submit};
@@ -37,8 +37,8 @@ fn exact(bench: Bench) -> Bench {
     bench.with(|settings| settings.windows.spread = Duration::ZERO)
 }
 
-fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaWork {
-    QuotaWork {
+fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaReport {
+    QuotaReport {
         lease_epoch: grip.epoch,
         engine: claude(),
         credential: credential.to_owned(),
@@ -47,7 +47,7 @@ fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaW
         exhausted: false,
         message: None,
         checkpoint: None,
-        insights: Insights { cost_usd: Some(0.5), ..Insights::default() },
+        insights: RunInsights { cost_usd: Some(0.5), ..RunInsights::default() },
     }
 }
 
@@ -73,7 +73,7 @@ async fn a_job_waits_for_the_reset_and_loses_nothing_by_it() {
     mac.start_by(&fleet, grip, "claude").await.unwrap();
     let resets_at = fleet.bench.clock.now().after(HOUR);
     let saved = checkpoint(grip, &sha(7));
-    let report = QuotaWork { checkpoint: Some(saved.clone()), ..used_up(grip, "login-1", Some(resets_at)) };
+    let report = QuotaReport { checkpoint: Some(saved.clone()), ..used_up(grip, "login-1", Some(resets_at)) };
     let answer = mac.quota(&fleet, report, job).await.unwrap();
 
     assert_eq!((answer.stage, answer.until), (StageName::Queued, Some(resets_at)));
@@ -303,7 +303,7 @@ async fn clocks_that_are_set_neither_keep_a_login_resting_nor_lose_a_window_that
 
 #[tokio::test]
 async fn where_people_decide_a_login_rests_until_one_lets_it_go_on() {
-    let policy = WindowPolicy { reopen: false, ..WindowPolicy::default() };
+    let policy = QuotaWindowPolicy { reopen: false, ..QuotaWindowPolicy::default() };
     let fleet = Fleet::warm(quick().with(|settings| settings.windows = policy)).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -337,7 +337,7 @@ async fn a_credential_without_credit_is_suspended_with_an_alert_until_an_operato
         alerts.into_iter().map(|alert| alert.code).collect::<Vec<_>>()
     };
 
-    let report = QuotaWork { exhausted: true, window: None, ..used_up(grip, "login-1", None) };
+    let report = QuotaReport { exhausted: true, window: None, ..used_up(grip, "login-1", None) };
     let answer = mac.quota(&fleet, report, job).await.unwrap();
 
     assert_eq!((answer.stage, answer.until, fleet.job(job).await.attempts), (StageName::Queued, None, 0));
@@ -469,7 +469,7 @@ async fn an_outage_is_a_wait_with_a_known_end() {
 
     let text = format!("waiting for engine `claude` on `mac`, next try at {}: {problem}", retry_at.to_the_second());
     assert_eq!((submitted.forecast.text.as_str(), summary(&fleet, job).await), (text.as_str(), text.clone()));
-    assert!(matches!(submitted.forecast.answer, scheduler::Answer::Waits { unplaceable: false, .. }));
+    assert!(matches!(submitted.forecast.answer, scheduler::ExplainedOutcome::Waits { unplaceable: false, .. }));
     let listed = fleet.coordinator.jobs(&fleet.admin, JobFilter::default(), None, 10).await.unwrap().items.remove(0);
     let waiting = listed.waiting.unwrap();
     assert_eq!((waiting.text, waiting.unplaceable, waiting.retry_at), (text.clone(), false, Some(retry_at)));

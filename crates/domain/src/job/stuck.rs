@@ -8,7 +8,7 @@ use crate::ids::JobId;
 use crate::lease::ErrandKind;
 use crate::merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, FailedErrand, MergeFailure};
 use crate::refusal::Refusal;
-use crate::stage::{Obstacle, Stage};
+use crate::stage::{BlockedOn, Stage};
 use crate::time::Timestamp;
 
 impl Job {
@@ -52,7 +52,7 @@ impl Job {
 
     /// The dependency that failed and without which a blocked job cannot go on.
     pub fn failed_dependency(&self) -> Option<JobId> {
-        let is_blocked = matches!(self.state.stage, Stage::Blocked { on: Obstacle::Deps });
+        let is_blocked = matches!(self.state.stage, Stage::Blocked { on: BlockedOn::Deps });
         self.state.failed_dependency.filter(|_| is_blocked)
     }
 

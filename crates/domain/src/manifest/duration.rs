@@ -1,6 +1,6 @@
 //! Spans of time as people write them: `90s`, `30m`, `1h30m`, `500ms`.
 
-use crate::names::printable;
+use crate::names::escape_for_terminal;
 
 /// A year. Longer is a slip, and sums of such spans stay far from overflowing.
 const DURATION_MS_MAX: u64 = 366 * 24 * 3_600_000;
@@ -13,7 +13,7 @@ pub(super) const PATTERN: &str = "^([0-9]+(ms|s|m|h))+$";
 
 /// The milliseconds that a text such as `1h30m` stands for, or what is wrong with it.
 pub(super) fn millis(text: &str) -> Result<u64, String> {
-    let shown = printable(text);
+    let shown = escape_for_terminal(text);
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(format!("`{shown}` has no unit: write `{shown}s`, `{shown}m` or `{shown}h`"));
     }

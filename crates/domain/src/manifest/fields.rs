@@ -6,7 +6,7 @@ use crate::names::{Capability, EngineName};
 use crate::spec::{DepsMode, Kind, OnDepFailure, Priority};
 
 use super::duration;
-use super::form::Form;
+use super::decode::Decoder;
 use super::tree::{Node, Value};
 
 /// One line in a list on a screen.
@@ -38,13 +38,13 @@ pub(super) struct Field {
     pub(super) about: &'static str,
     /// A value as somebody would write it, in YAML; empty for a group, whose keys have their own, and for a key that is not supported yet.
     pub(super) example: &'static str,
-    pub(super) shape: Shape,
+    pub(super) shape: FieldShape,
 }
 
 /// What stands behind a known key.
-pub(super) enum Shape {
+pub(super) enum FieldShape {
     Value {
-        read: fn(&mut Form, &Node),
+        read: fn(&mut Decoder, &Node),
         schema: fn() -> Json,
     },
     Group {
@@ -99,7 +99,7 @@ pub(super) static FIELDS: &[Field] = &[
         "engines",
         "Engines that may run the job, in order of preference; any when absent. Instead of `engine`.",
         "[claude, codex]",
-        |form, node| form.spec.engines = form.set(node, ITEMS_MAX, Form::name::<EngineName>),
+        |form, node| form.spec.engines = form.set(node, ITEMS_MAX, Decoder::name::<EngineName>),
         || list_schema(ITEMS_MAX, &line_schema(64)),
     ),
     value(
@@ -184,7 +184,7 @@ pub(super) static FIELDS: &[Field] = &[
         "tags",
         "Labels for people.",
         "[ui, theme]",
-        |form, node| form.spec.tags = form.set(node, ITEMS_MAX, Form::name),
+        |form, node| form.spec.tags = form.set(node, ITEMS_MAX, Decoder::name),
         || list_schema(ITEMS_MAX, &line_schema(64)),
     ),
 ];
@@ -239,21 +239,21 @@ const fn value(
     name: &'static str,
     about: &'static str,
     example: &'static str,
-    read: fn(&mut Form, &Node),
+    read: fn(&mut Decoder, &Node),
     schema: fn() -> Json,
 ) -> Field {
-    Field { name, about, example, shape: Shape::Value { read, schema } }
+    Field { name, about, example, shape: FieldShape::Value { read, schema } }
 }
 
 const fn group(name: &'static str, about: &'static str, fields: &'static [Field]) -> Field {
-    Field { name, about, example: "", shape: Shape::Group { fields } }
+    Field { name, about, example: "", shape: FieldShape::Group { fields } }
 }
 
 const fn unsupported(name: &'static str, about: &'static str) -> Field {
-    Field { name, about, example: "", shape: Shape::Unsupported }
+    Field { name, about, example: "", shape: FieldShape::Unsupported }
 }
 
-fn models(form: &mut Form, node: &Node) {
+fn models(form: &mut Decoder, node: &Node) {
     let Value::Map(entries) = &node.value else {
         form.expected("a mapping of engines to models", node);
         return;
@@ -274,7 +274,7 @@ fn models(form: &mut Form, node: &Node) {
     }
 }
 
-fn engine(form: &mut Form, node: &Node) {
+fn engine(form: &mut Decoder, node: &Node) {
     if matches!(node.value, Value::List(_)) {
         form.refuse(node.line, "expected a text, found a list: `engines` takes a list");
     } else {
@@ -282,9 +282,9 @@ fn engine(form: &mut Form, node: &Node) {
     }
 }
 
-fn commands(form: &mut Form, node: &Node) -> Vec<String> {
+fn commands(form: &mut Decoder, node: &Node) -> Vec<String> {
     match node.value {
-        Value::List(_) => form.list(node, ITEMS_MAX, Form::command),
+        Value::List(_) => form.list(node, ITEMS_MAX, Decoder::command),
         _ => form.command(node).into_iter().collect(),
     }
 }

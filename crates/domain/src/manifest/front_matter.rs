@@ -1,6 +1,6 @@
 //! Where the front matter ends and the prose begins.
 
-use crate::names::is_harmless;
+use crate::names::is_terminal_safe;
 
 use super::fields::TITLE_CHARS_MAX;
 use super::finding::Finding;
@@ -80,7 +80,7 @@ fn outside_code(prompt: &str) -> impl Iterator<Item = &str> {
 }
 
 fn cleaned(line: &str) -> Option<String> {
-    let line: String = line.replace('\t', " ").chars().filter(|c| is_harmless(*c)).collect();
+    let line: String = line.replace('\t', " ").chars().filter(|c| is_terminal_safe(*c)).collect();
     let line = line.trim_matches(|c: char| c == '#' || c.is_whitespace());
     if line.chars().count() <= TITLE_CHARS_MAX {
         return (!line.is_empty()).then(|| line.to_owned());

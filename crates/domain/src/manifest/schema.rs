@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::fields::{FIELDS, Field, Shape};
+use super::fields::{FIELDS, Field, FieldShape};
 use super::tree::Tree;
 
 /// The JSON Schema of the front matter as people write it.
@@ -26,13 +26,13 @@ fn object_schema(fields: &[Field]) -> Json {
 
 fn field_schema(field: &Field) -> Json {
     let mut schema = match field.shape {
-        Shape::Value { schema, .. } => schema(),
-        Shape::Group { fields } => object_schema(fields),
-        Shape::Unsupported => json!({"not": {}}),
+        FieldShape::Value { schema, .. } => schema(),
+        FieldShape::Group { fields } => object_schema(fields),
+        FieldShape::Unsupported => json!({"not": {}}),
     };
     schema["description"] = match field.shape {
-        Shape::Unsupported => json!(format!("Not supported yet, rejected at submit. {}", field.about)),
-        Shape::Value { .. } | Shape::Group { .. } => json!(field.about),
+        FieldShape::Unsupported => json!(format!("Not supported yet, rejected at submit. {}", field.about)),
+        FieldShape::Value { .. } | FieldShape::Group { .. } => json!(field.about),
     };
     if !field.example.is_empty() {
         schema["examples"] = json!([example(field)]);

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput};
 
-use crate::names::{is_harmless, printable};
+use crate::names::{is_terminal_safe, escape_for_terminal};
 
 use super::finding::Finding;
 use super::path::Path;
@@ -209,7 +209,7 @@ impl<'y> Reader<'y> {
     }
 
     fn unreadable(&self, error: &ScanError) -> Finding {
-        let mut info: String = error.info().chars().filter(|c| is_harmless(*c)).collect();
+        let mut info: String = error.info().chars().filter(|c| is_terminal_safe(*c)).collect();
         // By far the most common slip: `title: Fix: the bug`.
         if info.starts_with("mapping values are not allowed") {
             info.push_str("; quote a text that contains `: `");
@@ -240,8 +240,8 @@ impl Value {
         match self {
             Self::Plain(text) if text.is_empty() => "nothing".to_owned(),
             Self::Plain(text) if is_null(text) || is_bool(text) => text.clone(),
-            Self::Plain(text) if number(text).is_some() => format!("the number {}", printable(text)),
-            Self::Plain(text) | Self::Quoted(text) => format!("the text \"{}\"", printable(text)),
+            Self::Plain(text) if number(text).is_some() => format!("the number {}", escape_for_terminal(text)),
+            Self::Plain(text) | Self::Quoted(text) => format!("the text \"{}\"", escape_for_terminal(text)),
             Self::List(_) => "a list".to_owned(),
             Self::Map(_) => "a mapping".to_owned(),
             Self::Refused => "something refused".to_owned(),

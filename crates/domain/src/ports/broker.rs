@@ -15,7 +15,7 @@ use crate::spec::Priority;
 #[async_trait]
 pub trait Broker: Send + Sync {
     /// Hands a message over for its target. A message with an id that was published before collapses into that one.
-    async fn publish(&self, message: Message) -> Result<Published, BrokerError>;
+    async fn publish(&self, message: Message) -> Result<PublishOutcome, BrokerError>;
     /// Opens the target's queue. A new subscription replaces the factory's former one: what that one had received and
     /// not completed is delivered again.
     async fn subscribe(&self, factory: &FactoryId) -> Result<Arc<dyn Subscription>, BrokerError>;
@@ -86,7 +86,7 @@ impl fmt::Display for MessageId {
 
 /// What became of a publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Published {
+pub enum PublishOutcome {
     /// It will be delivered.
     Accepted,
     /// A message with this id was published before.

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 
-use crate::event::{JobEvent, Recorded};
-use crate::facts::Facts;
+use crate::event::{JobEvent, StoredEvent};
+use crate::job_columns::JobColumns;
 use crate::ids::{JobId, Position, Revision};
 use crate::job::{Job, Versioned};
 use crate::names::ProductId;
@@ -31,14 +31,14 @@ pub trait JobStore: Send + Sync {
     /// sweep does not.
     async fn changed(&self, after: Position) -> Result<Position, StoreError>;
     /// Jobs that were found unreadable since the store was opened, and passed over. Nothing is asked of the store.
-    fn unreadable(&self) -> Vec<Unreadable> {
+    fn unreadable(&self) -> Vec<UnreadableDocument> {
         Vec::new()
     }
 }
 
 /// A stored document that cannot be read. It is kept as it is until an operator removes or repairs it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unreadable {
+pub struct UnreadableDocument {
     /// The table or collection.
     pub collection: &'static str,
     /// Its key there.
@@ -56,7 +56,7 @@ pub trait JobHistory: Send + Sync {
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError>;
     /// Events after a position: each job's in the order of its commits, and all in commit order where the store has one. A
     /// place in the log never changes, so that reading can go on from it.
-    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError>;
+    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<StoredEvent>, StoreError>;
     /// Runs that have ended, by their number: so many of those after `after`.
     async fn runs(&self, id: JobId, after: u32, limit: u16) -> Result<Vec<Run>, StoreError>;
     /// How many jobs each product has in each stage; counted, where the store cannot keep count.
@@ -75,7 +75,7 @@ pub struct Commit {
     /// The manifest; given with the first write only.
     pub body: Option<Body>,
     /// The columns.
-    pub facts: Facts,
+    pub facts: JobColumns,
     /// What happened.
     pub events: Vec<JobEvent>,
     /// Runs that ended.
@@ -140,7 +140,7 @@ pub enum Scope {
 
 impl Scope {
     /// Whether it shows an event.
-    pub fn covers(&self, event: &Recorded) -> bool {
+    pub fn covers(&self, event: &StoredEvent) -> bool {
         match self {
             Self::Fleet => true,
             Self::Products(products) => products.contains(&event.product),

@@ -5,8 +5,8 @@ use crate::lease::{Checkpoint, Dispatch, Lease};
 use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, EngineName, FactoryId};
 use crate::reason::FailureReason;
-use crate::retry::Verdict;
-use crate::run::{Evidence, Insights};
+use crate::retry::RetryDecision;
+use crate::run::{Evidence, RunInsights};
 use crate::time::Timestamp;
 use crate::usage_window::UsageWindow;
 
@@ -25,7 +25,7 @@ pub struct Completion {
     /// The commit to promote; none when the job has no repository or changed nothing.
     pub sha: Option<CommitSha>,
     /// What it cost and changed.
-    pub insights: Insights,
+    pub insights: RunInsights,
     /// What backs it.
     pub evidence: Vec<Evidence>,
     /// The engine's own ending, for people.
@@ -38,9 +38,9 @@ pub struct Completion {
 
 /// What a holder reports when its attempt failed.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Account {
+pub struct FailureDetails {
     /// What it cost and changed.
-    pub insights: Insights,
+    pub insights: RunInsights,
     /// What backs it: the command that failed.
     pub evidence: Vec<Evidence>,
     /// Why, in words for people.
@@ -51,7 +51,7 @@ pub struct Account {
 
 /// How an offer ended without a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unaccepted {
+pub enum OfferEnd {
     /// Its target was not connected. Counts towards `undeliverable`.
     Undelivered,
     /// Its target was connected and did not answer: the fault is the target's, not the job's (row 33).
@@ -71,7 +71,7 @@ pub enum StageEvent {
     /// The dispatcher offers the job, or its errand, to a factory.
     Dispatched { dispatch: Dispatch },
     /// The target declined the offer, or did not accept it in time.
-    DispatchExpired { seq: DispatchSeq, why: Unaccepted, verdict: Verdict },
+    DispatchExpired { seq: DispatchSeq, why: OfferEnd, verdict: RetryDecision },
     /// The target accepted.
     Granted { lease: Lease },
     /// The engine is up.
@@ -81,16 +81,16 @@ pub enum StageEvent {
     /// The work is done and verified; `promote` is the holder's right to move the branch.
     Completed { holder: Holder, completion: Completion, promote_until: Timestamp },
     /// The agent asks a person.
-    Asked { holder: Holder, question: String, account: Account },
+    Asked { holder: Holder, question: String, account: FailureDetails },
     /// The engine's usage window is used up. It is the credential's: another one may take the job at once. A job that is
     /// given back again and again waits for longer each time.
-    QuotaHit { holder: Holder, window: UsageWindow, account: Account, not_before: Option<Timestamp> },
+    QuotaHit { holder: Holder, window: UsageWindow, account: FailureDetails, not_before: Option<Timestamp> },
     /// The holder gives the job back; one that is given back again and again waits for longer each time.
-    Released { holder: Holder, message: Option<String>, insights: Insights, not_before: Option<Timestamp> },
+    Released { holder: Holder, message: Option<String>, insights: RunInsights, not_before: Option<Timestamp> },
     /// The holder's attempt failed; the coordinator's verdict says what follows.
-    AttemptFailed { holder: Holder, reason: FailureReason, account: Account, verdict: Verdict },
+    AttemptFailed { holder: Holder, reason: FailureReason, account: FailureDetails, verdict: RetryDecision },
     /// The holder was not heard of in time.
-    Reaped { epoch: Epoch, verdict: Verdict },
+    Reaped { epoch: Epoch, verdict: RetryDecision },
     /// A more urgent job needs the seat.
     Preempted { epoch: Epoch },
     /// A factory takes the errand.

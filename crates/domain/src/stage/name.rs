@@ -77,7 +77,7 @@ impl std::str::FromStr for StageName {
         Self::ALL
             .into_iter()
             .find(|stage| stage.as_str() == text)
-            .ok_or_else(|| UnknownStage(crate::names::printable(text)))
+            .ok_or_else(|| UnknownStage(crate::names::escape_for_terminal(text)))
     }
 }
 

@@ -18,7 +18,7 @@ use domain::EngineName;
 pub use permission::Permissions;
 use session::AcpSession;
 
-use super::{Engine, EngineError, EngineRequest, Login, Presence, Session, TemplateError};
+use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session, TemplateError};
 use crate::config::EngineConfig;
 use crate::detect::find_program;
 use crate::process::{Environment, Program};
@@ -70,8 +70,8 @@ impl Engine for AcpEngine {
     async fn detect(&self) -> Presence {
         let program = self.argv.first().map(String::as_str).unwrap_or_default();
         match find_program(program, self.environment.variable("PATH")) {
-            Some(_) => Presence::Ready { version: None, login: Login::Unknown },
-            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+            Some(_) => Presence::Ready { version: None, login: LoginState::Unknown },
+            None => Presence::Missing { why: format!("there is no program `{}`", domain::escape_for_terminal(program)) },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::{Insights, TURNS_MAX};
+use domain::{RunInsights, TURNS_MAX};
 use protocol::Progress;
 
 use super::stream::one_line;
@@ -21,7 +21,7 @@ pub struct Activity {
     /// Files changed so far, as far as the tools tell, the latest last.
     pub files: Vec<String>,
     /// What it cost so far.
-    pub insights: Insights,
+    pub insights: RunInsights,
     /// The engine's own session.
     pub session: Option<String>,
     /// The engine's own ending.
@@ -74,7 +74,7 @@ impl Activity {
 
     /// What the coordinator is told about it.
     pub fn progress(&self) -> Progress {
-        let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = self.insights;
+        let RunInsights { tokens_in, tokens_out, cost_usd, turns, .. } = self.insights;
         Progress {
             doing: self.doing.clone().or_else(|| self.said.clone()),
             tool_calls: Some(self.tool_calls.min(TURNS_MAX)).filter(|calls| *calls > 0),
@@ -144,7 +144,7 @@ impl Activity {
     }
 
     fn closing_line(&self) -> String {
-        let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = &self.insights;
+        let RunInsights { tokens_in, tokens_out, cost_usd, turns, .. } = &self.insights;
         let figures = [
             turns.map(|turns| if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }),
             tokens_in.map(|tokens| format!("{tokens} tokens in")),
@@ -175,7 +175,7 @@ fn clean_lines(text: &str) -> impl Iterator<Item = String> {
 
 /// A line without anything that could harm a terminal.
 fn clean(line: &str) -> String {
-    line.chars().map(|c| if c == '\t' || domain::is_harmless(c) { c } else { '\u{fffd}' }).collect()
+    line.chars().map(|c| if c == '\t' || domain::is_terminal_safe(c) { c } else { '\u{fffd}' }).collect()
 }
 
 fn cut(text: &str) -> String {
@@ -189,7 +189,7 @@ mod tests {
 
     fn note(activity: &mut Activity, event: EngineEvent) -> Vec<String> {
         let line = Line { source: Source::Out, text: String::new() };
-        activity.note(&EngineOutput { line, events: vec![event], insights: Insights::default() })
+        activity.note(&EngineOutput { line, events: vec![event], insights: RunInsights::default() })
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Claude Code, by its own stream of JSON.
 
-mod closing;
+mod result_message;
 mod record;
 mod session;
 mod sessions;
@@ -13,9 +13,9 @@ use std::io;
 use async_trait::async_trait;
 use domain::EngineName;
 
-use super::bench::{self, Bench};
+use super::registry::{self, EngineContext};
 use super::room::{Carried, Grows, Refreshes, Room, session_of};
-use super::{Engine, EngineError, EngineRequest, Login, Presence, Session};
+use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
 use crate::prompt::Memory;
@@ -31,7 +31,7 @@ pub struct ClaudeEngine {
     config: EngineConfig,
     environment: Environment,
     room: Room,
-    bench: Bench,
+    bench: EngineContext,
 }
 
 /// The tool that waits for a person. Nobody is there.
@@ -41,7 +41,7 @@ const ASKS_A_PERSON: &str = "AskUserQuestion";
 const WEB: &str = "WebFetch,WebSearch";
 
 /// How somebody signs in to it.
-pub(super) const LOGIN: bench::Login = bench::Login {
+pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
     variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],
     keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
     folder_variable: "CLAUDE_CONFIG_DIR",
@@ -60,7 +60,7 @@ pub(super) const LOGIN: bench::Login = bench::Login {
 
 impl ClaudeEngine {
     /// The engine `name`, whose programs find `environment`.
-    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
+    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let below = bench.sessions.join(name.as_str());
         let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
         // Words about a usage window give a clock time in the zone of this variable.
@@ -73,8 +73,8 @@ impl ClaudeEngine {
         self.config.program.as_deref().or(EngineKind::Claude.program()).unwrap_or_default()
     }
 
-    fn login(&self) -> Login {
-        self.signs().map_or_else(|error| Login::Unreadable { why: error.to_string() }, Signs::login)
+    fn login(&self) -> LoginState {
+        self.signs().map_or_else(|error| LoginState::Unreadable { why: error.to_string() }, Signs::login)
     }
 
     fn signs(&self) -> io::Result<Signs> {
@@ -140,7 +140,7 @@ impl Engine for ClaudeEngine {
         match self.bench.version(self.program(), &self.environment).await {
             // `2.1.197 (Claude Code)`
             Ok(answer) => Presence::Ready {
-                version: answer.split_whitespace().next().map(domain::printable),
+                version: answer.split_whitespace().next().map(domain::escape_for_terminal),
                 login: self.login(),
             },
             Err(why) => Presence::Missing { why },
@@ -190,7 +190,7 @@ mod tests {
     fn arguments(config: &EngineConfig, allowance: Allowance) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let bench = Bench {
+        let bench = EngineContext {
             launcher: Launcher::unguarded(Arc::clone(&clock)),
             clock,
             sessions: folder.path().to_owned(),

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 
 use async_trait::async_trait;
-use domain::{EngineName, FailureReason, Insights};
+use domain::{EngineName, FailureReason, RunInsights};
 
-use super::figures::Figures;
+use super::output_metrics::OutputMetrics;
 use super::stream::one_line;
 use super::{
-    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Pending, Presence, Reply, Session,
+    Engine, EngineError, EngineEvent, EngineRequest, Exit, RunVerdict, LoginState, Pending, Presence, Reply, Session,
 };
 use crate::config::EngineConfig;
 use crate::detect::find_program;
@@ -26,7 +26,7 @@ pub struct CommandEngine {
     retryable: Option<Vec<i32>>,
     model: Option<String>,
     credential: Option<String>,
-    figures: Figures,
+    figures: OutputMetrics,
     environment: Environment,
 }
 
@@ -69,7 +69,7 @@ impl CommandEngine {
         if argv.is_empty() {
             return Err(TemplateError::Empty(name));
         }
-        let figures = Figures::new(&config.reads).map_err(|why| TemplateError::Reads { engine: name.clone(), why })?;
+        let figures = OutputMetrics::new(&config.reads).map_err(|why| TemplateError::Reads { engine: name.clone(), why })?;
         let (retryable, model) = (config.retryable_exit_codes.clone(), config.model.clone());
         Ok(Self { name, argv, retryable, model, credential: config.credential.clone(), figures, environment })
     }
@@ -87,11 +87,11 @@ impl Engine for CommandEngine {
 
     async fn detect(&self) -> Presence {
         let Some([Piece::Text(program)]) = self.argv.first().map(Vec::as_slice) else {
-            return Presence::Ready { version: None, login: Login::Unknown };
+            return Presence::Ready { version: None, login: LoginState::Unknown };
         };
         match find_program(program, self.environment.variable("PATH")) {
-            Some(_) => Presence::Ready { version: None, login: Login::Unknown },
-            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+            Some(_) => Presence::Ready { version: None, login: LoginState::Unknown },
+            None => Presence::Missing { why: format!("there is no program `{}`", domain::escape_for_terminal(program)) },
         }
     }
 
@@ -118,7 +118,7 @@ impl Engine for CommandEngine {
         let session = CommandSession {
             retryable: self.retryable.clone(),
             figures: self.figures.clone(),
-            insights: Insights::default(),
+            insights: RunInsights::default(),
             last_output: VecDeque::new(),
         };
         Ok((program, Box::new(session)))
@@ -130,8 +130,8 @@ const LAST_LINES_MAX: usize = 16;
 
 struct CommandSession {
     retryable: Option<Vec<i32>>,
-    figures: Figures,
-    insights: Insights,
+    figures: OutputMetrics,
+    insights: RunInsights,
     /// Its last lines that are not empty.
     last_output: VecDeque<String>,
 }
@@ -142,7 +142,7 @@ impl Session for CommandSession {
             if self.last_output.len() == LAST_LINES_MAX {
                 self.last_output.pop_front();
             }
-            self.last_output.push_back(domain::printable(&one_line(&line.text)));
+            self.last_output.push_back(domain::escape_for_terminal(&one_line(&line.text)));
         }
         let mut events = vec![EngineEvent::Output { text: line.text.clone() }];
         if let Some(usage) = self.figures.read(&line.text, &mut self.insights) {
@@ -163,9 +163,9 @@ impl Session for CommandSession {
 
     fn settle(&mut self) {}
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
+    fn judge(&mut self, exit: Exit) -> RunVerdict {
         match exit {
-            Exit::Code(0) | Exit::Lingered => Judgement::EndedWell,
+            Exit::Code(0) | Exit::Lingered => RunVerdict::EndedWell,
             Exit::Code(code) => {
                 let message = match domain::last_lines(self.last_output.make_contiguous().join("\n").as_str()) {
                     last if last.is_empty() => exit_words(code),
@@ -173,14 +173,14 @@ impl Session for CommandSession {
                 };
                 match &self.retryable {
                     // Whoever lists some says that the others mean the same thing every time.
-                    Some(listed) if !listed.contains(&code) => Judgement::stays(FailureReason::EngineError, message),
-                    _ => Judgement::may_pass(FailureReason::EngineError, message),
+                    Some(listed) if !listed.contains(&code) => RunVerdict::stays(FailureReason::EngineError, message),
+                    _ => RunVerdict::may_pass(FailureReason::EngineError, message),
                 }
             }
         }
     }
 
-    fn insights(&self) -> Insights {
+    fn insights(&self) -> RunInsights {
         self.insights.clone()
     }
 
@@ -222,7 +222,7 @@ fn piece(word: &str) -> Result<Piece, TemplateError> {
         "worktree" => Piece::Worktree,
         "title" => Piece::Title,
         "model" => Piece::Model,
-        unknown => return Err(TemplateError::Unknown(domain::printable(unknown))),
+        unknown => return Err(TemplateError::Unknown(domain::escape_for_terminal(unknown))),
     })
 }
 
@@ -232,8 +232,8 @@ fn is_word(text: &str) -> bool {
 
 /// Text of a job as an argument: on one line, and never an option.
 fn plain(text: &str) -> String {
-    let text = text.trim_start_matches(|c: char| c == '-' || c.is_whitespace() || !domain::is_harmless(c));
-    text.chars().take(TITLE_CHARS_MAX).map(|c| if domain::is_harmless(c) { c } else { ' ' }).collect()
+    let text = text.trim_start_matches(|c: char| c == '-' || c.is_whitespace() || !domain::is_terminal_safe(c));
+    text.chars().take(TITLE_CHARS_MAX).map(|c| if domain::is_terminal_safe(c) { c } else { ' ' }).collect()
 }
 
 #[cfg(test)]
@@ -298,9 +298,9 @@ mod tests {
         };
         let reason = FailureReason::EngineError;
 
-        assert_eq!(judged(0), Judgement::EndedWell);
-        assert_eq!(judged(75), Judgement::may_pass(reason, "exit code 75: no luck".to_owned()));
-        assert_eq!(judged(1), Judgement::stays(reason, "exit code 1: no luck".to_owned()));
+        assert_eq!(judged(0), RunVerdict::EndedWell);
+        assert_eq!(judged(75), RunVerdict::may_pass(reason, "exit code 75: no luck".to_owned()));
+        assert_eq!(judged(1), RunVerdict::stays(reason, "exit code 1: no luck".to_owned()));
     }
 
     #[test]
@@ -311,6 +311,6 @@ mod tests {
 
         let judged = session.judge(Exit::Code(1));
 
-        assert_eq!(judged, Judgement::may_pass(FailureReason::EngineError, "exit code 1".to_owned()));
+        assert_eq!(judged, RunVerdict::may_pass(FailureReason::EngineError, "exit code 1".to_owned()));
     }
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::{Clock, FailureReason, Insights};
+use domain::{Clock, FailureReason, RunInsights};
 
-use super::{Allowance, DiskAllowance, Judgement};
+use super::{Allowance, DiskAllowance, RunVerdict};
 
 /// A limit that a run reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +33,7 @@ pub(super) enum Limit {
 
 impl Limit {
     /// The first limit that these figures are over.
-    pub(super) fn reached(allowance: &Allowance, insights: &Insights) -> Option<Self> {
+    pub(super) fn reached(allowance: &Allowance, insights: &RunInsights) -> Option<Self> {
         let usd = allowance.usd.zip(insights.cost_usd).filter(|(max, spent)| spent >= max);
         let used = insights.tokens_in.unwrap_or(0).saturating_add(insights.tokens_out.unwrap_or(0));
         let tokens = allowance.tokens.filter(|max| used >= *max);
@@ -45,7 +45,7 @@ impl Limit {
     }
 
     /// The limit with what the run used in all: more can be known after its end than when it was stopped.
-    pub(super) fn with_final(self, insights: &Insights) -> Self {
+    pub(super) fn with_final(self, insights: &RunInsights) -> Self {
         match self {
             Self::Usd { spent, max } => Self::Usd { spent: insights.cost_usd.unwrap_or(spent), max },
             Self::Tokens { used: known, max } => {
@@ -57,18 +57,18 @@ impl Limit {
     }
 
     /// What a run that was ended for it came to.
-    pub(super) fn judgement(self) -> Judgement {
+    pub(super) fn judgement(self) -> RunVerdict {
         let message = self.to_string();
         match self {
             Self::Usd { .. } | Self::Tokens { .. } | Self::BudgetWall(_) => {
-                Judgement::stays(FailureReason::BudgetExceeded, message)
+                RunVerdict::stays(FailureReason::BudgetExceeded, message)
             }
             Self::Wall(_) | Self::Idle(_) | Self::ToolIdle(_) | Self::Turns { .. } => {
-                Judgement::may_pass(FailureReason::Timeout, message)
+                RunVerdict::may_pass(FailureReason::Timeout, message)
             }
-            Self::Growth { .. } => Judgement::may_pass(FailureReason::EngineError, message),
+            Self::Growth { .. } => RunVerdict::may_pass(FailureReason::EngineError, message),
             // The host's trouble, not the agent's: another host may have room.
-            Self::Free { .. } => Judgement::may_pass(FailureReason::Crash, message),
+            Self::Free { .. } => RunVerdict::may_pass(FailureReason::Crash, message),
         }
     }
 }
@@ -173,13 +173,13 @@ fn on_disk(found: &fs::Metadata) -> u64 {
 mod tests {
     use super::*;
 
-    fn insights(tokens_in: u64, tokens_out: u64, cost_usd: Option<f64>, turns: u32) -> Insights {
-        Insights {
+    fn insights(tokens_in: u64, tokens_out: u64, cost_usd: Option<f64>, turns: u32) -> RunInsights {
+        RunInsights {
             tokens_in: Some(tokens_in),
             tokens_out: Some(tokens_out),
             cost_usd,
             turns: Some(turns),
-            ..Insights::default()
+            ..RunInsights::default()
         }
     }
 
@@ -187,7 +187,7 @@ mod tests {
     fn each_limit_names_itself_and_its_value() {
         let allowance = Allowance { usd: Some(2.5), tokens: Some(1_000), turns: Some(3), ..Allowance::default() };
         let reached = |insights| Limit::reached(&allowance, &insights).map(Limit::judgement);
-        let budget = |message: &str| Some(Judgement::stays(FailureReason::BudgetExceeded, message.to_owned()));
+        let budget = |message: &str| Some(RunVerdict::stays(FailureReason::BudgetExceeded, message.to_owned()));
 
         assert_eq!(reached(insights(500, 499, Some(2.4), 3)), None);
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
         );
         assert_eq!(
             reached(insights(1, 1, None, 4)),
-            Some(Judgement::may_pass(FailureReason::Timeout, "it took 4 turns, the limit `turns_max` is 3".to_owned()))
+            Some(RunVerdict::may_pass(FailureReason::Timeout, "it took 4 turns, the limit `turns_max` is 3".to_owned()))
         );
     }
 

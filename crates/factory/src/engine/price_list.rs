@@ -7,17 +7,17 @@
 use crate::config::Price;
 
 /// One model, and what a million tokens of it cost.
-pub(super) struct Listed {
+pub(super) struct ListPrice {
     pub(super) model: &'static str,
     pub(super) price: Price,
 }
 
-const fn listed(model: &'static str, input: f64, cached: Option<f64>, output: f64) -> Listed {
-    Listed { model, price: Price { input, output, cached } }
+const fn listed(model: &'static str, input: f64, cached: Option<f64>, output: f64) -> ListPrice {
+    ListPrice { model, price: Price { input, output, cached } }
 }
 
 /// Every model whose price is known without being configured.
-pub(super) const LIST: [Listed; 26] = [
+pub(super) const LIST: [ListPrice; 26] = [
     listed("gpt-5", 1.25, Some(0.125), 10.0),
     listed("gpt-5-codex", 1.25, Some(0.125), 10.0),
     listed("gpt-5-mini", 0.25, Some(0.025), 2.0),

@@ -118,7 +118,7 @@ mod tests {
         let names: std::collections::BTreeSet<&str> = LIST.iter().map(|listed| listed.model).collect();
 
         assert_eq!(names.len(), LIST.len());
-        for super::super::price_list::Listed { model, price } in &LIST {
+        for super::super::price_list::ListPrice { model, price } in &LIST {
             assert!(price.cached.unwrap_or(price.input) <= price.input && price.input < price.output, "{model}");
         }
     }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use domain::{Clock, FigureOutOfRange, Insights};
+use domain::{Clock, ValueOutOfRange, RunInsights};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::limits::{DiskWatch, Limit};
-use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Judgement, Pending, Reply, Session};
+use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, RunVerdict, Pending, Reply, Session};
 use crate::detect::find_program;
-use crate::process::{Bounds, End, Finished, Launcher, Line, ProcessMark, Program, Running, Source, StartError};
+use crate::process::{Bounds, End, FinishedProgram, Launcher, Line, ProcessMark, Program, RunningProgram, Source, StartError};
 
 /// An engine that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -47,23 +47,23 @@ pub struct EngineOutput {
     /// What it means, mostly nothing.
     pub events: Vec<EngineEvent>,
     /// What the run has cost so far.
-    pub insights: Insights,
+    pub insights: RunInsights,
 }
 
 /// What is left of a run of an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineRunEnd {
     /// What it came to.
-    pub judgement: Judgement,
+    pub judgement: RunVerdict,
     /// How the program ended.
-    pub finished: Finished,
+    pub finished: FinishedProgram,
     /// What it cost, as far as the engine told.
-    pub insights: Insights,
+    pub insights: RunInsights,
 }
 
 /// An engine at work. Dropping it kills its process group.
 pub struct EngineRun {
-    running: Running,
+    running: RunningProgram,
     session: Box<dyn Session>,
     bounds: Bounds,
     allowance: Allowance,
@@ -117,7 +117,7 @@ impl EngineRun {
         let stop = Stop { in_tool_call: running.in_tool_call(), ..Stop::default() };
         let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
         let (say, input) = mpsc::channel(LINES_IN_FLIGHT_MAX);
-        let ear = Ear { output: &output, allowance: &allowance, stop: &stop, clock: &*clock };
+        let ear = OutputListener { output: &output, allowance: &allowance, stop: &stop, clock: &*clock };
         let translate = ear.follow(&mut *session, lines, say, cancel);
         let followed = async { tokio::join!(running.converse(sender, input, &stop.token), translate) };
         let (finished, ()) = tokio::select! {
@@ -128,13 +128,13 @@ impl EngineRun {
         };
         session.settle();
         let judgement = match (stop.why(&finished, &bounds, &allowance, cancel), session.pending()) {
-            (Over::Exit(exit), _) => session.judge(exit),
-            (Over::Outage, Pending::Provider(message)) => Judgement::Outage { message },
+            (RunOver::Exit(exit), _) => session.judge(exit),
+            (RunOver::Outage, Pending::Provider(message)) => RunVerdict::Outage { message },
             // Its time passed while it waited for its provider, which is not the agent's fault.
-            (Over::Limit(Limit::Wall(_) | Limit::Idle(_)), Pending::Provider(message)) => Judgement::Outage { message },
-            (Over::Outage, _) => Judgement::Outage { message: "its provider did not answer".to_owned() },
-            (Over::Limit(limit), _) => limit.with_final(&session.insights()).judgement(),
-            (Over::Told, _) => Judgement::Stopped,
+            (RunOver::Limit(Limit::Wall(_) | Limit::Idle(_)), Pending::Provider(message)) => RunVerdict::Outage { message },
+            (RunOver::Outage, _) => RunVerdict::Outage { message: "its provider did not answer".to_owned() },
+            (RunOver::Limit(limit), _) => limit.with_final(&session.insights()).judgement(),
+            (RunOver::Told, _) => RunVerdict::Stopped,
         };
         let (mut insights, dropped) = reportable(session.insights());
         for figure in dropped {
@@ -150,7 +150,7 @@ impl EngineRun {
 
 /// An engine's figures without those that the coordinator would refuse: a report with one could never be delivered. Returns
 /// what was left out.
-fn reportable(mut insights: Insights) -> (Insights, Vec<FigureOutOfRange>) {
+fn reportable(mut insights: RunInsights) -> (RunInsights, Vec<ValueOutOfRange>) {
     let dropped = insights.drop_out_of_range();
     (insights, dropped)
 }
@@ -160,18 +160,18 @@ fn gone(program: &Program) -> Option<String> {
     let name = program.argv.first()?.to_str()?;
     let path = program.environment.variable("PATH");
     let is_told = Path::new(name).is_absolute() || (path.is_some() && !name.contains('/'));
-    (is_told && find_program(name, path).is_none()).then(|| domain::printable(name))
+    (is_told && find_program(name, path).is_none()).then(|| domain::escape_for_terminal(name))
 }
 
 /// What a session's words are measured by, and where they go.
-struct Ear<'a> {
+struct OutputListener<'a> {
     output: &'a mpsc::Sender<EngineOutput>,
     allowance: &'a Allowance,
     stop: &'a Stop,
     clock: &'a dyn Clock,
 }
 
-impl Ear<'_> {
+impl OutputListener<'_> {
     /// Carries lines both ways, and stops the program at the first limit that it reaches.
     async fn follow(
         &self,
@@ -277,7 +277,7 @@ enum Cause {
 }
 
 /// Why a run is over.
-enum Over {
+enum RunOver {
     Exit(Exit),
     Limit(Limit),
     Outage,
@@ -332,21 +332,21 @@ impl Stop {
         std::future::pending().await
     }
 
-    fn why(self, finished: &Finished, bounds: &Bounds, allowance: &Allowance, cancel: &CancellationToken) -> Over {
+    fn why(self, finished: &FinishedProgram, bounds: &Bounds, allowance: &Allowance, cancel: &CancellationToken) -> RunOver {
         match (finished.end, self.cause.into_inner()) {
-            (End::Exited(_), _) if self.bidden.load(Ordering::Relaxed) => Over::Told,
-            (End::Exited(code), _) => Over::Exit(Exit::Code(code)),
-            (End::Cancelled, _) if cancel.is_cancelled() => Over::Told,
-            (_, Some(Cause::Lingered)) => Over::Exit(Exit::Lingered),
-            (End::Cancelled, Some(Cause::Limit(limit))) => Over::Limit(limit),
-            (End::Cancelled, Some(Cause::Outage)) => Over::Outage,
-            (End::Cancelled, None) => Over::Told,
-            (End::TimedOut, _) if allowance.wall == Some(bounds.wall) => Over::Limit(Limit::BudgetWall(bounds.wall)),
-            (End::TimedOut, _) => Over::Limit(Limit::Wall(bounds.wall)),
+            (End::Exited(_), _) if self.bidden.load(Ordering::Relaxed) => RunOver::Told,
+            (End::Exited(code), _) => RunOver::Exit(Exit::Code(code)),
+            (End::Cancelled, _) if cancel.is_cancelled() => RunOver::Told,
+            (_, Some(Cause::Lingered)) => RunOver::Exit(Exit::Lingered),
+            (End::Cancelled, Some(Cause::Limit(limit))) => RunOver::Limit(limit),
+            (End::Cancelled, Some(Cause::Outage)) => RunOver::Outage,
+            (End::Cancelled, None) => RunOver::Told,
+            (End::TimedOut, _) if allowance.wall == Some(bounds.wall) => RunOver::Limit(Limit::BudgetWall(bounds.wall)),
+            (End::TimedOut, _) => RunOver::Limit(Limit::Wall(bounds.wall)),
             (End::FellSilent, _) if self.in_tool_call.load(Ordering::Relaxed) => {
-                Over::Limit(Limit::ToolIdle(bounds.tool_idle.or(bounds.idle).unwrap_or_default()))
+                RunOver::Limit(Limit::ToolIdle(bounds.tool_idle.or(bounds.idle).unwrap_or_default()))
             }
-            (End::FellSilent, _) => Over::Limit(Limit::Idle(bounds.idle.unwrap_or_default())),
+            (End::FellSilent, _) => RunOver::Limit(Limit::Idle(bounds.idle.unwrap_or_default())),
         }
     }
 }

@@ -149,7 +149,7 @@ impl std::str::FromStr for BranchTemplate {
     type Err = BranchTemplateError;
 
     fn from_str(text: &str) -> Result<Self, BranchTemplateError> {
-        let refused = || BranchTemplateError(domain::printable(text));
+        let refused = || BranchTemplateError(domain::escape_for_terminal(text));
         let before = text.strip_suffix("{id}").ok_or_else(refused)?;
         let tried: Result<BranchName, _> = format!("{before}0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a").parse();
         // A branch without a folder of its own could be anybody's.

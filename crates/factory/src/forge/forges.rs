@@ -8,10 +8,10 @@ use http::Uri;
 use protocol::Trust;
 
 use super::Forge;
-use super::carrier::Carrier;
+use super::http::ForgeTransport;
 use super::config::{ForgeConfig, ForgeKind};
 use super::gh::Gh;
-use super::github::{Api, GitHub, Listening};
+use super::github::{Api, GitHub, TrustedAuthors};
 use super::rest::Rest;
 use super::slug::Slug;
 use super::token::TokenSource;
@@ -31,7 +31,7 @@ pub struct Forges {
     api: Option<Arc<Api>>,
     /// The machine that repositories of the forge are on.
     host: String,
-    listening: Arc<Listening>,
+    listening: Arc<TrustedAuthors>,
 }
 
 /// A forge that cannot be used as it is configured.
@@ -45,13 +45,13 @@ impl Forges {
         check(&config)?;
         let base = config.api.clone().unwrap_or_else(|| GITHUB_API.to_owned());
         let host = host_of(&base)?;
-        let carrier: Option<Box<dyn Carrier>> = match config.kind {
+        let carrier: Option<Box<dyn ForgeTransport>> = match config.kind {
             ForgeKind::None => None,
             ForgeKind::Github => Some(Box::new(rest(&config, &base)?)),
             ForgeKind::Gh => Some(Box::new(gh(&config, empty_home, host.clone()))),
         };
         let api = carrier.map(|carrier| Arc::new(Api::new(carrier, clock)));
-        let listening = Arc::new(Listening {
+        let listening = Arc::new(TrustedAuthors {
             to: config.listen_to.clone().unwrap_or_else(|| LISTEN_TO.map(str::to_owned).to_vec()),
             mention: config.mention.clone().unwrap_or_else(|| MENTION.to_owned()),
         });

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use super::carrier::{ANSWER_LEN_MAX, Call, Carrier, NoReply, Reply};
+use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeTransport, ForgeUnreachable, ForgeReply};
 use crate::process::Group;
 
 /// How long one call of the program may take.
@@ -29,7 +29,7 @@ impl Gh {
         Self { program, home, path, host }
     }
 
-    fn command(&self, call: &Call) -> Command {
+    fn command(&self, call: &ForgeCall) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().env("PATH", &self.path).env("HOME", &self.home).env("GH_HOST", &self.host);
         command.env("GH_PROMPT_DISABLED", "1").env("GH_NO_UPDATE_NOTIFIER", "1").env("NO_COLOR", "1");
@@ -49,15 +49,15 @@ impl Gh {
 }
 
 #[async_trait]
-impl Carrier for Gh {
-    async fn follow(&self, _address: &str) -> Result<Reply, NoReply> {
+impl ForgeTransport for Gh {
+    async fn follow(&self, _address: &str) -> Result<ForgeReply, ForgeUnreachable> {
         // It follows by itself, so that there is nothing left to follow.
-        Err(NoReply::Away("gh has followed already".to_owned()))
+        Err(ForgeUnreachable::Away("gh has followed already".to_owned()))
     }
 
-    async fn carry(&self, call: &Call) -> Result<Reply, NoReply> {
+    async fn carry(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeUnreachable> {
         let mut child =
-            self.command(call).spawn().map_err(|error| NoReply::NoToken(format!("cannot start gh: {error}")))?;
+            self.command(call).spawn().map_err(|error| ForgeUnreachable::NoToken(format!("cannot start gh: {error}")))?;
         let group = Group::of(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let body = call.body.clone().unwrap_or_default();
@@ -74,14 +74,14 @@ impl Carrier for Gh {
         };
         let Ok((said, complained)) = tokio::time::timeout(CALL_TIME_MAX, everything).await else {
             group.kill();
-            return Err(NoReply::Away(format!("gh did not end within {CALL_TIME_MAX:?}")));
+            return Err(ForgeUnreachable::Away(format!("gh did not end within {CALL_TIME_MAX:?}")));
         };
         match parse(&said) {
             Some(reply) => Ok(reply),
             None => {
-                let complaint = domain::printable(String::from_utf8_lossy(&complained).trim());
+                let complaint = domain::escape_for_terminal(String::from_utf8_lossy(&complained).trim());
                 let is_login = complaint.contains("auth login") || complaint.contains("authentication");
-                Err(if is_login { NoReply::NoToken(complaint) } else { NoReply::Away(complaint) })
+                Err(if is_login { ForgeUnreachable::NoToken(complaint) } else { ForgeUnreachable::Away(complaint) })
             }
         }
     }
@@ -96,7 +96,7 @@ async fn read(pipe: Option<impl tokio::io::AsyncRead + Unpin>) -> Vec<u8> {
 }
 
 /// Reads a status line, headers, an empty line and a body.
-fn parse(said: &[u8]) -> Option<Reply> {
+fn parse(said: &[u8]) -> Option<ForgeReply> {
     let mut rest = said;
     let mut line = || {
         let end = rest.iter().position(|byte| *byte == b'\n')?;
@@ -117,7 +117,7 @@ fn parse(said: &[u8]) -> Option<Reply> {
             headers.insert(name, value);
         }
     }
-    Some(Reply { status, headers, body: rest.to_vec().into() })
+    Some(ForgeReply { status, headers, body: rest.to_vec().into() })
 }
 
 #[cfg(test)]

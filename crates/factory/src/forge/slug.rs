@@ -51,7 +51,7 @@ impl std::str::FromStr for Slug {
             Some((owner, name)) if is_plain(owner) && is_plain(name) => {
                 Ok(Self { owner: owner.to_owned(), name: name.to_owned() })
             }
-            _ => Err(SlugError(domain::printable(text))),
+            _ => Err(SlugError(domain::escape_for_terminal(text))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Evidence, Insights, JobId};
+use domain::{Evidence, RunInsights, JobId};
 
 use crate::run_key::RunKey;
 
@@ -20,15 +20,15 @@ const TEXT_CHARS_MAX: usize = 30_000;
 const OUTPUT_CHARS_MAX: usize = 1_500;
 
 /// What backs a claim that the work is done [B4].
-pub(crate) struct Evidenced<'a> {
+pub(crate) struct VerifiedClaim<'a> {
     pub(crate) run: RunKey,
-    pub(crate) insights: &'a Insights,
+    pub(crate) insights: &'a RunInsights,
     pub(crate) verified: &'a [Evidence],
     pub(crate) ending: Option<&'a str>,
 }
 
 /// The text of a pull request: the agent's own words in the repository's form, and what backs them.
-pub(crate) fn request_text(own: Option<&str>, title: &str, form: Option<&str>, evidenced: &Evidenced<'_>) -> String {
+pub(crate) fn request_text(own: Option<&str>, title: &str, form: Option<&str>, evidenced: &VerifiedClaim<'_>) -> String {
     let own = own.map(str::trim).filter(|own| !own.is_empty()).unwrap_or(title);
     let told = match form {
         Some(form) => filled(form, own),
@@ -99,7 +99,7 @@ fn without_remarks(form: &str) -> String {
     kept
 }
 
-fn evidence(evidenced: &Evidenced<'_>) -> String {
+fn evidence(evidenced: &VerifiedClaim<'_>) -> String {
     let mut text = String::from("### Evidence\n\n");
     for one in evidenced.verified {
         let mark = if one.exit == Some(0) { "✅" } else { "❌" };
@@ -125,7 +125,7 @@ fn evidence(evidenced: &Evidenced<'_>) -> String {
     text
 }
 
-fn figures(insights: &Insights) -> String {
+fn figures(insights: &RunInsights) -> String {
     let counted = |count: Option<u32>, what: &str| count.map(|count| format!("{count} {what}"));
     let known = [
         counted(insights.files, "files"),
@@ -142,7 +142,7 @@ fn figures(insights: &Insights) -> String {
 fn fenced(output: &str) -> String {
     let surplus = output.chars().count().saturating_sub(OUTPUT_CHARS_MAX);
     let shown: String =
-        output.chars().skip(surplus).filter(|c| *c == '\n' || *c == '\t' || domain::is_harmless(*c)).collect();
+        output.chars().skip(surplus).filter(|c| *c == '\n' || *c == '\t' || domain::is_terminal_safe(*c)).collect();
     let longest = shown.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}text\n{}\n{fence}", shown.trim_end())
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn a_request_tells_what_the_agent_says_and_what_backs_it() {
-        let insights = Insights { files: Some(2), cost_usd: Some(0.5), ..Insights::default() };
+        let insights = RunInsights { files: Some(2), cost_usd: Some(0.5), ..RunInsights::default() };
         let verified = verified("ok\n");
-        let evidenced = Evidenced { run: run(), insights: &insights, verified: &verified, ending: None };
+        let evidenced = VerifiedClaim { run: run(), insights: &insights, verified: &verified, ending: None };
 
         let text = request_text(Some("Adds it.\n"), "Add it", None, &evidenced);
 
@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn a_huge_text_is_cut_and_still_ends_as_it_should() {
-        let insights = Insights::default();
-        let evidenced = Evidenced { run: run(), insights: &insights, verified: &[], ending: None };
+        let insights = RunInsights::default();
+        let evidenced = VerifiedClaim { run: run(), insights: &insights, verified: &[], ending: None };
 
         let text = request_text(Some(&"é".repeat(100_000)), "x", None, &evidenced);
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use super::report::{GcItem, GcKind, GcReport, Kept};
+use super::report::{GcItem, GcKind, GcReport, KeptItem};
 use super::worktrees::modified;
 use super::{Gc, GcPlan};
 use crate::disk::{folder_bytes, remove_file, remove_folder};
@@ -51,7 +51,7 @@ impl Gc {
             let shown = self.configured(&name).map_or_else(|| name.to_string(), |mirror| mirror.repo().to_string());
             match self.fate_of(&name)? {
                 Ok(fate) => plan.mirrors.push(IdleMirror { name, shown, bytes, fate }),
-                Err(why) => plan.kept.push(Kept { kind: GcKind::Mirror, name: shown, bytes, why }),
+                Err(why) => plan.kept.push(KeptItem { kind: GcKind::Mirror, name: shown, bytes, why }),
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use domain::{BranchName, CommitSha, JobId, RepoName, Revision, StageName, Timest
 
 use super::merged::Merged;
 use super::report::{GcItem, GcKind, GcReport};
-use super::word::{Known, Word};
+use super::job_status::{JobRecord, JobStatus};
 use super::{Gc, GcPlan};
 use crate::config::RepoConfig;
 use crate::error::Error;
@@ -53,15 +53,15 @@ impl Gc {
         for (job, refs) in by_job {
             let word = self.ask(job).await;
             let merge = match &word {
-                Word::Known(known) if !known.is_open() => self.merge_of(mirror, config, known).await,
+                JobStatus::Known(known) if !known.is_open() => self.merge_of(mirror, config, known).await,
                 _ => Merged::No,
             };
             for (ours, name, sha) in refs {
                 let held = match &word {
-                    Word::Known(known) => held_in_base(mirror, config, known, &sha).await,
-                    Word::Unknown | Word::Silent(_) => false,
+                    JobStatus::Known(known) => held_in_base(mirror, config, known, &sha).await,
+                    JobStatus::Unknown | JobStatus::Silent(_) => false,
                 };
-                let facts = Facts {
+                let facts = RefFacts {
                     ours,
                     sha: &sha,
                     word: &word,
@@ -72,11 +72,11 @@ impl Gc {
                 };
                 let shown = format!("{}: {}", mirror.repo(), name.short());
                 match (judge(&facts), &word) {
-                    (Judgement::Remove(why), Word::Known(known)) => {
+                    (RefDecision::Remove(why), JobStatus::Known(known)) => {
                         let (repo, rev) = (mirror.repo().clone(), known.job.rev);
                         plan.refs.push(DoomedRef { repo, name, sha, job, rev, why });
                     }
-                    (Judgement::Remove(why) | Judgement::Keep(why), _) => plan.keep(GcKind::Ref, shown, why),
+                    (RefDecision::Remove(why) | RefDecision::Keep(why), _) => plan.keep(GcKind::Ref, shown, why),
                 }
             }
         }
@@ -84,7 +84,7 @@ impl Gc {
     }
 
     /// How the commit that a job shipped came into its base.
-    async fn merge_of(&self, mirror: &Mirror, config: &RepoConfig, known: &Known) -> Merged {
+    async fn merge_of(&self, mirror: &Mirror, config: &RepoConfig, known: &JobRecord) -> Merged {
         let Some(sha) = &known.job.completed_sha else { return Merged::No };
         let Ok(tip) = mirror.head_of(base_of(known, config)).await else { return Merged::No };
         // What cannot be found out is not proved.
@@ -177,11 +177,11 @@ impl Gc {
     }
 }
 
-fn base_of<'a>(known: &'a Known, config: &'a RepoConfig) -> &'a BranchName {
+fn base_of<'a>(known: &'a JobRecord, config: &'a RepoConfig) -> &'a BranchName {
     known.job.base.as_ref().unwrap_or(&config.base)
 }
 
-async fn held_in_base(mirror: &Mirror, config: &RepoConfig, known: &Known, sha: &CommitSha) -> bool {
+async fn held_in_base(mirror: &Mirror, config: &RepoConfig, known: &JobRecord, sha: &CommitSha) -> bool {
     if known.is_open() {
         return false;
     }
@@ -190,10 +190,10 @@ async fn held_in_base(mirror: &Mirror, config: &RepoConfig, known: &Known, sha: 
 }
 
 /// Everything that decides about one branch.
-struct Facts<'a> {
+struct RefFacts<'a> {
     ours: OurRef,
     sha: &'a CommitSha,
-    word: &'a Word,
+    word: &'a JobStatus,
     /// How the commit that the job completed with came into the base branch.
     merge: Merged,
     /// Whether the base branch holds the very commit that this branch shows.
@@ -202,18 +202,18 @@ struct Facts<'a> {
     retention: Duration,
 }
 
-enum Judgement {
+enum RefDecision {
     Remove(String),
     Keep(String),
 }
 
 /// The rule. Whatever it does not name stays.
-fn judge(facts: &Facts<'_>) -> Judgement {
-    let keep = |why: &str| Judgement::Keep(why.to_owned());
+fn judge(facts: &RefFacts<'_>) -> RefDecision {
+    let keep = |why: &str| RefDecision::Keep(why.to_owned());
     let known = match facts.word {
-        Word::Known(known) => known,
-        Word::Unknown => return keep("the coordinator does not know its job"),
-        Word::Silent(why) => return Judgement::Keep(format!("the coordinator cannot be asked: {why}")),
+        JobStatus::Known(known) => known,
+        JobStatus::Unknown => return keep("the coordinator does not know its job"),
+        JobStatus::Silent(why) => return RefDecision::Keep(format!("the coordinator cannot be asked: {why}")),
     };
     let is_old = facts.now.since(known.job.updated_at) >= facts.retention;
     match known.job.stage {
@@ -227,11 +227,11 @@ fn judge(facts: &Facts<'_>) -> Judgement {
         | StageName::Assigned
         | StageName::Building
         | StageName::Review
-        | StageName::Testing => Judgement::Keep(format!("its job is {}", known.job.stage)),
+        | StageName::Testing => RefDecision::Keep(format!("its job is {}", known.job.stage)),
     }
 }
 
-fn shipped(facts: &Facts<'_>, known: &Known, is_old: bool) -> Judgement {
+fn shipped(facts: &RefFacts<'_>, known: &JobRecord, is_old: bool) -> RefDecision {
     let how = match facts.merge {
         Merged::Squashed => "squashed into",
         Merged::Rebased => "rebased onto",
@@ -239,29 +239,29 @@ fn shipped(facts: &Facts<'_>, known: &Known, is_old: bool) -> Judgement {
     };
     let is_completed = known.job.completed_sha.as_ref() == Some(facts.sha);
     if facts.held || is_completed {
-        return Judgement::Remove(format!("its job shipped, and its commit is {how} the base branch"));
+        return RefDecision::Remove(format!("its job shipped, and its commit is {how} the base branch"));
     }
     match facts.ours {
-        OurRef::Job(_) => Judgement::Keep("it shows a commit that was not merged".to_owned()),
+        OurRef::Job(_) => RefDecision::Keep("it shows a commit that was not merged".to_owned()),
         OurRef::Wip(run) if known.ended_orderly(run.epoch) => {
-            Judgement::Remove("its job shipped, and the work that it saved was taken up".to_owned())
+            RefDecision::Remove("its job shipped, and the work that it saved was taken up".to_owned())
         }
         OurRef::Wip(_) | OurRef::Run(_) if is_old => {
-            Judgement::Remove("its job shipped long ago without it".to_owned())
+            RefDecision::Remove("its job shipped long ago without it".to_owned())
         }
         OurRef::Wip(_) | OurRef::Run(_) => {
-            Judgement::Keep("it is kept for a person for a while: its run was cut off".to_owned())
+            RefDecision::Keep("it is kept for a person for a while: its run was cut off".to_owned())
         }
     }
 }
 
-fn over(facts: &Facts<'_>, is_old: bool) -> Judgement {
+fn over(facts: &RefFacts<'_>, is_old: bool) -> RefDecision {
     match facts.ours {
-        _ if !is_old => Judgement::Keep("its job failed, and may be sent round again".to_owned()),
-        OurRef::Run(_) | OurRef::Wip(_) => Judgement::Remove("its job failed long ago".to_owned()),
+        _ if !is_old => RefDecision::Keep("its job failed, and may be sent round again".to_owned()),
+        OurRef::Run(_) | OurRef::Wip(_) => RefDecision::Remove("its job failed long ago".to_owned()),
         OurRef::Job(_) if facts.held => {
-            Judgement::Remove("its job failed long ago, and its commit is in the base branch".to_owned())
+            RefDecision::Remove("its job failed long ago, and its commit is in the base branch".to_owned())
         }
-        OurRef::Job(_) => Judgement::Keep("it shows a commit that was not merged".to_owned()),
+        OurRef::Job(_) => RefDecision::Keep("it shows a commit that was not merged".to_owned()),
     }
 }

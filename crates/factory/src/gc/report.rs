@@ -64,15 +64,15 @@ impl GcKind {
 
 /// Something that stays.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptItem {
     pub(super) kind: GcKind,
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) why: String,
 }
 
-impl From<Kept> for GcItem {
-    fn from(kept: Kept) -> Self {
+impl From<KeptItem> for GcItem {
+    fn from(kept: KeptItem) -> Self {
         Self { kind: kept.kind, name: kept.name, bytes: kept.bytes, why: kept.why }
     }
 }

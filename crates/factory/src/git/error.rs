@@ -66,7 +66,7 @@ fn clean(line: &str) -> String {
         .trim_end()
         .chars()
         .take(SHOWN_LINE_CHARS_MAX)
-        .map(|c| if domain::is_harmless(c) { c } else { '\u{fffd}' })
+        .map(|c| if domain::is_terminal_safe(c) { c } else { '\u{fffd}' })
         .collect();
     without_passwords(&shown)
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{Call, OperatorAccess};
+use super::{GitCommand, OperatorAccess};
 use crate::large_files;
 use crate::remote::{Remote, Transport};
 
@@ -46,7 +46,7 @@ const LOGIN_USER: &str = "GIGAFACTORY_GIT_USER";
 const LOGIN_PASSWORD: &str = "GIGAFACTORY_GIT_PASSWORD";
 const LOGIN_HELPER: &str = "credential.helper=!printf 'username=%s\\npassword=%s\\n' \"$GIGAFACTORY_GIT_USER\" \"$GIGAFACTORY_GIT_PASSWORD\" #";
 
-impl Call<'_> {
+impl GitCommand<'_> {
     /// Every setting of this command, the last word on each.
     pub(super) fn settings(&self) -> Vec<String> {
         let mut settings: Vec<String> = HARDENING.map(str::to_owned).to_vec();

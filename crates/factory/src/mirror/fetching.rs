@@ -4,7 +4,7 @@ use domain::{BranchName, CommitSha};
 
 use super::Mirror;
 use crate::error::Error;
-use crate::git::{Call, GitError, PROMISOR};
+use crate::git::{GitCommand, GitError, PROMISOR};
 use crate::refs::RefName;
 
 impl Mirror {
@@ -75,12 +75,12 @@ impl Mirror {
         if self.is_partial() { PROMISOR } else { self.remote.url() }
     }
 
-    pub(super) fn fetch(&self) -> Call<'_> {
+    pub(super) fn fetch(&self) -> GitCommand<'_> {
         quiet(self.remote_call("fetch"))
     }
 }
 
 /// A fetch that takes no more than it is asked for.
-pub(crate) fn quiet(fetch: Call<'_>) -> Call<'_> {
+pub(crate) fn quiet(fetch: GitCommand<'_>) -> GitCommand<'_> {
     fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"])
 }

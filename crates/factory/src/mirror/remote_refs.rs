@@ -6,7 +6,7 @@ use domain::{BranchName, CommitSha};
 
 use super::Mirror;
 use crate::error::Error;
-use crate::git::{Call, GitError};
+use crate::git::{GitCommand, GitError};
 use crate::refs::{OurRef, RefName};
 
 /// The receiving end of a push into a clone in which the operator works.
@@ -106,7 +106,7 @@ impl Mirror {
     }
 
     /// A push to the remote; the caller adds options, then calls [`Mirror::url`] for the address.
-    pub(crate) fn push(&self) -> Call<'_> {
+    pub(crate) fn push(&self) -> GitCommand<'_> {
         let push = self.remote_call("push").args(["--quiet", "--no-verify", "--no-signed", "--no-recurse-submodules"]);
         // Whatever the clone's own settings allow, and whatever its operator checks out at this moment.
         if self.checkout.is_some() { push.arg(RECEIVE_INTO_CLONE) } else { push }
@@ -118,7 +118,7 @@ impl Mirror {
         Some((OurRef::Job(job), self.pr_branch(job)))
     }
 
-    pub(super) fn remote_call(&self, verb: &'static str) -> Call<'_> {
+    pub(super) fn remote_call(&self, verb: &'static str) -> GitCommand<'_> {
         self.call(verb).talking_to(&self.remote)
     }
 }

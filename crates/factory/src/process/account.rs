@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 use std::path::{Path, PathBuf};
 
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 
 /// The account that engines, setup and verify commands run under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Account {
     /// The account of this name, if programs can be run under it.
     pub fn named(name: &str) -> Result<Self, AccountError> {
         let passwd = fs::read_to_string(PASSWD).unwrap_or_default();
-        let (uid, gid) = ids_of(&passwd, name).ok_or_else(|| AccountError::Unknown(domain::printable(name)))?;
+        let (uid, gid) = ids_of(&passwd, name).ok_or_else(|| AccountError::Unknown(domain::escape_for_terminal(name)))?;
         let own = rustix::process::geteuid();
         if uid == 0 || uid == own.as_raw() {
             return Err(AccountError::NoWall(name.to_owned()));
@@ -101,13 +101,13 @@ impl Account {
 
     /// Gives it a folder, the way to which only we can change, with all that is in it.
     pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
-        Folder::open(path)?.give(self)
+        DirFd::open(path)?.give(self)
     }
 
     /// Gives it the folder that `names` lead to from `root`, all made if need be. Those on the way stay ours, and are
     /// ours again if they were not: it walks through them without a say in where they lead.
     pub(crate) fn give_below<'n>(&self, root: &Path, names: impl IntoIterator<Item = &'n OsStr>) -> io::Result<()> {
-        let mut folder = Folder::open(root)?;
+        let mut folder = DirFd::open(root)?;
         for name in names {
             folder.own(rustix::process::geteuid().as_raw(), self.gid)?;
             folder.set_mode(ENTER_ONLY)?;

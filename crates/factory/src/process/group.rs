@@ -124,7 +124,7 @@ pub(crate) fn signal_name(signal: i32) -> String {
 }
 
 /// What `/proc` says about a process.
-pub(crate) struct Found {
+pub(crate) struct ProcessInfo {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     started: u64,
@@ -132,15 +132,15 @@ pub(crate) struct Found {
 }
 
 /// All processes that can be seen. Empty where there is no `/proc`.
-pub(crate) fn all_processes() -> Vec<Found> {
+pub(crate) fn all_processes() -> Vec<ProcessInfo> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter_map(process).collect()
 }
 
-fn process(pid: i32) -> Option<Found> {
+fn process(pid: i32) -> Option<ProcessInfo> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let (parent, started, dead) = parse_stat(&String::from_utf8_lossy(&stat))?;
-    Some(Found { pid, parent, started, dead })
+    Some(ProcessInfo { pid, parent, started, dead })
 }
 
 /// Parent, start time and whether it is dead. The name in brackets may hold anything, so fields count from its end.

@@ -29,7 +29,7 @@ pub enum Source {
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Reads both streams of a program, and remembers when it last said something.
-pub(super) struct Tap<'a> {
+pub(super) struct OutputReader<'a> {
     output: mpsc::Sender<Line>,
     clock: &'a dyn Clock,
     started_at: Duration,
@@ -41,13 +41,13 @@ pub(super) struct Tap<'a> {
 
 /// A line that is being read.
 #[derive(Default)]
-struct Unfinished {
+struct PartialLine {
     bytes: Vec<u8>,
     /// How long it is, when that is too long to be kept.
     too_long: Option<u64>,
 }
 
-impl<'a> Tap<'a> {
+impl<'a> OutputReader<'a> {
     pub(super) fn new(output: mpsc::Sender<Line>, clock: &'a dyn Clock, bytes_max: u64) -> Self {
         let started_at = clock.monotonic();
         let (heard_ms, left, cut) = (AtomicU64::new(0), AtomicU64::new(bytes_max), AtomicBool::new(false));
@@ -72,7 +72,7 @@ impl<'a> Tap<'a> {
     pub(super) async fn run(&self, stream: Option<impl AsyncRead + Unpin>, source: Source) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; 16 * 1024];
-        let mut line = Unfinished::default();
+        let mut line = PartialLine::default();
         while let Ok(read @ 1..) = stream.read(&mut chunk).await {
             self.heard_ms.store(u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
             for piece in chunk[..read].split_inclusive(|byte| *byte == b'\n') {
@@ -87,7 +87,7 @@ impl<'a> Tap<'a> {
         }
     }
 
-    async fn finish(&self, source: Source, line: &mut Unfinished) {
+    async fn finish(&self, source: Source, line: &mut PartialLine) {
         match line.too_long.take() {
             None => self.pass_on(source, &line.bytes).await,
             Some(length) => {
@@ -118,7 +118,7 @@ impl<'a> Tap<'a> {
     }
 }
 
-impl Unfinished {
+impl PartialLine {
     /// Takes more of the line, as long as it can be kept; then only counts, so that no length needs more memory.
     fn take(&mut self, piece: &[u8]) {
         let length = u64::try_from(piece.len()).unwrap_or(u64::MAX);
@@ -157,7 +157,7 @@ mod tests {
         let stream = endless.chain(&b"\n{\"type\":\"result\"}\n"[..]);
         let clock = SystemClock::new();
         let (sender, mut lines) = mpsc::channel(8);
-        let tap = Tap::new(sender, &clock, u64::MAX);
+        let tap = OutputReader::new(sender, &clock, u64::MAX);
         let before = peak_kib();
 
         tap.run(Some(stream), Source::Out).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use super::More;
+use super::StreamEnd;
 
 /// So much of a beginning is searched for. The rest is looked at where it is found; a longer one would make the end of every
 /// chunk, where half of it may stand, longer to look at.
@@ -29,12 +29,12 @@ impl Candidates {
     }
 
     /// How many of the next bytes belong to no secret, whatever follows.
-    pub(super) fn plain(&self, rest: &[u8], more: More) -> usize {
+    pub(super) fn plain(&self, rest: &[u8], more: StreamEnd) -> usize {
         let Some(search) = &self.search else { return 0 };
         let end = match more {
             // Where the last bytes stand, a beginning may be cut off.
-            More::MayCome => rest.len().saturating_sub(self.longest.saturating_sub(1)),
-            More::No => rest.len(),
+            StreamEnd::MayCome => rest.len().saturating_sub(self.longest.saturating_sub(1)),
+            StreamEnd::No => rest.len(),
         };
         search.find(rest).map_or(end, |found| found.start().min(end))
     }

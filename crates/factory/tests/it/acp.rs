@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ambient::ManualClock;
-use domain::{Clock, FailureReason, Insights, Timestamp};
+use domain::{Clock, FailureReason, RunInsights, Timestamp};
 use factory::{
-    AcpEngine, Again, Allowance, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, Exit, Judgement, Launcher, Line, Memory, Permissions, Prompt, Reply, Session, Source, Target,
+    AcpEngine, Retryability, Allowance, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest, EngineRun,
+    EngineRunEnd, Exit, RunVerdict, Launcher, Line, Memory, Permissions, Prompt, Reply, Session, Source, Target,
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -99,13 +99,13 @@ async fn play_by(
     tokio::join!(run.wait(sender, cancel), collect)
 }
 
-async fn judged(place: &Place, manner: &str, permissions: Permissions) -> Judgement {
+async fn judged(place: &Place, manner: &str, permissions: Permissions) -> RunVerdict {
     let never = CancellationToken::new();
     play(&engine(manner, permissions), &place.request(None), &never).await.0.judgement
 }
 
-fn failed(again: Again, message: &str) -> Judgement {
-    Judgement::Failed { reason: FailureReason::EngineError, again, message: message.to_owned() }
+fn failed(again: Retryability, message: &str) -> RunVerdict {
+    RunVerdict::Failed { reason: FailureReason::EngineError, again, message: message.to_owned() }
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn an_agent_is_given_its_prompt_reads_and_writes_files_and_ends_its_turn()
 
     let (end, events) = play(&engine("works", Permissions::All), &place.request(None), &never).await;
 
-    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(end.judgement, RunVerdict::EndedWell);
     let copied = place.read("src/copy.md").unwrap();
     assert!(copied.starts_with("hello\nwrite a haiku\n"), "{copied}");
     assert_eq!(place.read("permitted").as_deref(), Some("once"));
@@ -125,7 +125,7 @@ async fn an_agent_is_given_its_prompt_reads_and_writes_files_and_ends_its_turn()
     let told: Vec<&EngineEvent> = events.iter().filter(|event| !matches!(event, EngineEvent::Usage(_))).collect();
     let message = EngineEvent::Message { text: "I copy it.".to_owned() };
     assert_eq!(told, [&session, &message, &call, &EngineEvent::Ended { why: "it ended its turn".to_owned() }]);
-    let Insights { tokens_in, tokens_out, cost_usd, .. } = end.insights;
+    let RunInsights { tokens_in, tokens_out, cost_usd, .. } = end.insights;
     assert_eq!((tokens_in, tokens_out, cost_usd), (Some(140), Some(20), Some(0.25)));
 }
 
@@ -135,7 +135,7 @@ async fn a_refused_permission_is_reported_with_the_end() {
 
     let judgement = judged(&place, "works", Permissions::Edits).await;
 
-    assert_eq!(judgement, Judgement::EndedWithRefusals { refused: vec!["`touch permitted`".to_owned()] });
+    assert_eq!(judgement, RunVerdict::EndedWithRefusals { refused: vec!["`touch permitted`".to_owned()] });
     assert_eq!(place.read("permitted"), None);
 }
 
@@ -145,7 +145,7 @@ async fn a_file_of_several_mebibytes_comes_through_in_one_line() {
 
     let judgement = judged(&place, "writes-much", Permissions::All).await;
 
-    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(judgement, RunVerdict::EndedWell);
     assert_eq!(place.read("much").map(|text| text.len()), Some(5 << 20));
 }
 
@@ -156,7 +156,7 @@ async fn an_agent_gets_no_file_outside_its_worktree() {
 
     let judgement = judged(&place, "climbs", Permissions::All).await;
 
-    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(judgement, RunVerdict::EndedWell);
     let answers: Vec<Value> = serde_json::from_str(&place.read("answers.json").unwrap()).unwrap();
     assert_eq!(answers.len(), 10, "{answers:?}");
     for answer in &answers {
@@ -172,7 +172,7 @@ async fn a_session_is_resumed_and_only_what_this_run_cost_is_counted() {
 
     let (end, events) = play(&engine("remembers", Permissions::All), &place.request(Some("s-0")), &never).await;
 
-    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(end.judgement, RunVerdict::EndedWell);
     assert_eq!(events.first(), Some(&EngineEvent::SessionStarted { session: "s-0".to_owned() }));
     assert!(!events.contains(&EngineEvent::Message { text: "What I said before.".to_owned() }), "{events:?}");
     assert_eq!(end.insights.cost_usd, Some(0.25));
@@ -186,7 +186,7 @@ async fn a_session_that_the_agent_does_not_know_begins_anew() {
 
     let (end, events) = play(&engine("forgets", Permissions::All), &place.request(Some("s-0")), &never).await;
 
-    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(end.judgement, RunVerdict::EndedWell);
     assert_eq!(events.first(), Some(&EngineEvent::SessionStarted { session: "s-1".to_owned() }));
     assert_eq!(place.read("prompt"), Some(place.request(None).prompt_with(Memory::New)));
 }
@@ -196,17 +196,17 @@ async fn endings_are_judged_by_what_they_are() {
     let place = Place::new();
     let reset = Timestamp::from_millis(1_800_000_000_000);
     let limit =
-        Judgement::QuotaWindow { window: None, resets_at: Some(reset), message: "Usage limit reached".to_owned() };
+        RunVerdict::QuotaWindow { window: None, resets_at: Some(reset), message: "Usage limit reached".to_owned() };
 
     let cases = [
-        ("lingers", Judgement::EndedWell),
-        ("signed-out", Judgement::SignedOut { message: "Authentication required".to_owned() }),
+        ("lingers", RunVerdict::EndedWell),
+        ("signed-out", RunVerdict::SignedOut { message: "Authentication required".to_owned() }),
         ("limited", limit),
-        ("in-trouble", failed(Again::Worthwhile, "Internal error")),
-        ("refuses", failed(Again::Pointless, "it refused to go on")),
-        ("runs-out", failed(Again::Worthwhile, "it came to the end of its tokens")),
-        ("is-too-new", failed(Again::Pointless, "it speaks version 9 of the protocol, not 1")),
-        ("dies", failed(Again::Worthwhile, "it left with exit code 7 before its turn was over: it hurts")),
+        ("in-trouble", failed(Retryability::Worthwhile, "Internal error")),
+        ("refuses", failed(Retryability::Pointless, "it refused to go on")),
+        ("runs-out", failed(Retryability::Worthwhile, "it came to the end of its tokens")),
+        ("is-too-new", failed(Retryability::Pointless, "it speaks version 9 of the protocol, not 1")),
+        ("dies", failed(Retryability::Worthwhile, "it left with exit code 7 before its turn was over: it hurts")),
     ];
     for (manner, expected) in cases {
         assert_eq!(judged(&place, manner, Permissions::All).await, expected, "{manner}");
@@ -229,12 +229,12 @@ async fn an_agent_that_is_to_stop_is_asked_first() {
     let both = async { tokio::join!(playing, stop) };
     let ((end, _), ()) = tokio::time::timeout(2 * PATIENCE, both).await.expect("it was never asked");
 
-    assert_eq!(end.judgement, Judgement::Stopped);
+    assert_eq!(end.judgement, RunVerdict::Stopped);
     assert_eq!(place.read("cancelled").as_deref(), Some("s-1"));
 }
 
 /// Plays the recorded lines of an agent to a session; what happened, and what was answered to the agent's requests.
-fn replay(golden: &str, place: &Place, permissions: Permissions) -> (Vec<EngineEvent>, Vec<Value>, Judgement) {
+fn replay(golden: &str, place: &Place, permissions: Permissions) -> (Vec<EngineEvent>, Vec<Value>, RunVerdict) {
     let engine = engine("is not started", permissions);
     let (_, mut session) = engine.command(&place.request(None)).unwrap();
     let (mut events, mut answers) = (Vec::new(), Vec::new());
@@ -265,7 +265,7 @@ fn the_real_claude_code_adapter_writes_its_file_through_us() {
 
     let (events, answers, judgement) = replay(&golden("real-claude-code.jsonl"), &place, Permissions::Edits);
 
-    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(judgement, RunVerdict::EndedWell);
     assert_eq!(place.read("out.txt").as_deref(), Some("made by an agent\n"));
     assert_eq!(answers[0]["result"]["outcome"]["optionId"], "allow", "{answers:?}");
     let out = place.tree().join("out.txt").to_str().unwrap().to_owned();
@@ -310,7 +310,7 @@ fn the_real_codex_adapter_ends_its_turn_and_tells_no_money() {
 
     let (events, _, judgement) = replay(&recorded, &place, Permissions::All);
 
-    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(judgement, RunVerdict::EndedWell);
     let said: Vec<&EngineEvent> = events.iter().filter(|event| matches!(event, EngineEvent::Usage(_))).collect();
     assert_eq!(said, Vec::<&EngineEvent>::new(), "tokens in a context are not tokens spent");
     assert!(matches!(events.last(), Some(EngineEvent::Ended { .. })), "{events:?}");
@@ -340,5 +340,5 @@ fn no_line_of_an_agent_makes_a_session_panic_or_end() {
     assert!(!events.iter().any(|event| matches!(event, EngineEvent::Ended { .. })));
     let codes: Vec<&Value> = answers.iter().map(|answer| &answer["error"]["code"]).collect();
     assert_eq!(codes, [-32602, -32601]);
-    assert_eq!(judgement, failed(Again::Worthwhile, "it was ended"));
+    assert_eq!(judgement, failed(Retryability::Worthwhile, "it was ended"));
 }

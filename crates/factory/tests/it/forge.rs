@@ -10,7 +10,7 @@ mod through_gh;
 use std::sync::Arc;
 
 use domain::{CommitSha, JobId};
-use factory::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, Proposal};
+use factory::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, PullRequestDraft};
 
 use crate::stage::{Forge, clock, git, job, main, notes};
 use standin::{GitHub, TOKEN};
@@ -64,8 +64,8 @@ fn branch(job: JobId) -> String {
     format!("aq/job/{job}")
 }
 
-fn proposal() -> Proposal {
-    Proposal {
+fn proposal() -> PullRequestDraft {
+    PullRequestDraft {
         job: job(),
         branch: branch(job()),
         base: main(),

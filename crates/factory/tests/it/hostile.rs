@@ -8,7 +8,7 @@ use std::path::Path;
 
 use domain::{BranchName, RepoName};
 use factory::{
-    AfterShip, Committed, Error, LeftOut, Promotion, RepoConfig, Saved, ShipOrder, Shipped, Start, WhyLeftOut,
+    AfterShip, CommitOutcome, Error, UnsavedFile, Promotion, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, WorktreeStart, UnsavedReason,
 };
 
 use crate::promotion::promote_first;
@@ -53,18 +53,18 @@ async fn hostile_file_names_and_messages_are_only_text() {
         fs::write(worktree.path().join(name.replace('/', "_")), "x").unwrap();
     }
 
-    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
-    let Committed::Made(sha) = mirror.commit_all(&worktree, &HOSTILE.join("\n")).await.unwrap() else {
+    let SaveOutcome::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, &HOSTILE.join("\n")).await.unwrap() else {
         panic!("empty")
     };
     mirror.push_run(&worktree, &sha).await.unwrap();
     let other = forge.mirror(&forge.host("another")).await;
-    let resumed = other.create(run(2), &main(), &Start::Checkpoint(saved)).await.unwrap();
+    let resumed = other.create(run(2), &main(), &WorktreeStart::Checkpoint(saved)).await.unwrap();
     let message = HOSTILE.join(" ");
     let order = ShipOrder { job: job(), sha: sha.clone(), base: main(), message, after: AfterShip::DeleteBranch };
     let shipped = other.ship(&order).await.unwrap();
 
-    assert!(matches!(shipped, Shipped::Merged { .. }), "{shipped:?}");
+    assert!(matches!(shipped, ShipOutcome::Merged { .. }), "{shipped:?}");
     for name in HOSTILE {
         assert!(resumed.path().join(name.replace('/', "_")).exists(), "{name:?} was lost");
     }
@@ -236,8 +236,8 @@ async fn spring_every_trap(contents: Contents, head: Head) {
 
     let saved = mirror.checkpoint(&worktree).await.unwrap().checkpoint().unwrap();
     let committed = mirror.commit_all(&worktree, "Work").await.unwrap();
-    let Committed::InPart { made: Some(sha), left_out } = committed else { panic!("{committed:?}") };
-    assert_eq!(left_out, [LeftOut { path: "nested/".into(), why: WhyLeftOut::OwnRepository }]);
+    let CommitOutcome::InPart { made: Some(sha), left_out } = committed else { panic!("{committed:?}") };
+    assert_eq!(left_out, [UnsavedFile { path: "nested/".into(), why: UnsavedReason::OwnRepository }]);
     mirror.push_run(&worktree, &sha).await.unwrap();
     assert_eq!(promote_first(&mirror, &sha).await, Promotion::Created);
     mirror.diff(worktree.fork(), &sha).await.unwrap();
@@ -251,10 +251,10 @@ async fn spring_every_trap(contents: Contents, head: Head) {
         after: AfterShip::DeleteBranch,
     };
     let shipped = mirror.ship(&order).await.unwrap();
-    mirror.create(run(2), &main(), &Start::Checkpoint(saved)).await.unwrap();
+    mirror.create(run(2), &main(), &WorktreeStart::Checkpoint(saved)).await.unwrap();
     host.remove_worktree(run(1)).await.unwrap();
 
-    assert!(matches!(shipped, Shipped::Merged { .. }), "{shipped:?}");
+    assert!(matches!(shipped, ShipOutcome::Merged { .. }), "{shipped:?}");
     assert_eq!(forge.file_at(&sha, "tracked.txt").as_deref(), Some("2\n"));
     assert_eq!(forge.file_at(&sha, "new.txt").as_deref(), Some("new\n"));
     assert!(!forge.files_at(&sha).iter().any(|file| file == "nested"), "a nested repository was committed");
@@ -281,7 +281,7 @@ async fn a_submodule_is_never_looked_into() {
     git(&sub, &["config", "filter.evil.clean", &trap]);
     fs::write(worktree.path().join("work.txt"), "x").unwrap();
 
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "sub", "work.txt"]);
@@ -343,7 +343,7 @@ async fn a_worktree_whose_git_file_points_elsewhere_is_read_as_a_stranger() {
     fs::write(worktree.path().join(".git"), format!("gitdir: {}\n", evil.join(".git").display())).unwrap();
     fs::write(worktree.path().join("work.txt"), "mine").unwrap();
 
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
@@ -427,9 +427,9 @@ async fn a_tree_that_would_write_outside_of_its_folder_or_into_a_repository_is_h
         let mirror = forge.mirror(&host).await;
 
         // Git refuses some of them and makes plain files of others; the factory survives either.
-        if let Ok(worktree) = mirror.create(run(1), &main(), &Start::Base).await {
+        if let Ok(worktree) = mirror.create(run(1), &main(), &WorktreeStart::Base).await {
             fs::write(worktree.path().join("work.txt"), "work").unwrap();
-            let Ok(Committed::Made(sha)) = mirror.commit_all(&worktree, "Work").await else { continue };
+            let Ok(CommitOutcome::Made(sha)) = mirror.commit_all(&worktree, "Work").await else { continue };
             mirror.push_run(&worktree, &sha).await.unwrap();
             let message = "Merge".to_owned();
             let order = ShipOrder { job: job(), sha, base: main(), message, after: AfterShip::KeepBranch };
@@ -454,7 +454,7 @@ async fn branches_of_the_remote_whose_names_are_options_are_only_names() {
 
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     fs::write(worktree.path().join("work.txt"), "x").unwrap();
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(promote_first(&mirror, &sha).await, Promotion::Created);
@@ -479,7 +479,7 @@ async fn a_repository_that_borrows_from_elsewhere_gives_its_own_commits_and_runs
     fs::write(mirror.path().join("objects/info/alternates"), &borrowed).unwrap();
     fs::write(worktree.path().join("work.txt"), "x").unwrap();
 
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
@@ -501,10 +501,10 @@ async fn large_file_storage_that_is_switched_off_runs_nothing() {
     let config = RepoConfig { lfs: false, ..RepoConfig::at(forge.remote().to_str().unwrap(), main()) };
     let mirror = host.mirror(&notes(), &config).unwrap();
     mirror.refresh().await.unwrap();
-    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+    let worktree = mirror.create(run(1), &main(), &WorktreeStart::Base).await.unwrap();
     fs::write(worktree.path().join("new.bin"), "new").unwrap();
 
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.file_at(&sha, "model.bin").as_deref(), Some(pointer));
@@ -523,8 +523,8 @@ async fn pipes_devices_and_files_beyond_all_measure_neither_hang_nor_fill_the_mi
     let saved = mirror.checkpoint(&worktree).await.unwrap();
     let committed = mirror.commit_all(&worktree, "Work").await;
 
-    let Saved::InPart { pushed: Some(pushed), left_out } = saved else { panic!("{saved:?}") };
+    let SaveOutcome::InPart { pushed: Some(pushed), left_out } = saved else { panic!("{saved:?}") };
     assert_eq!(forge.files_at(&pushed.sha), ["readme.md", "work.txt"], "what can be saved is saved");
-    assert_eq!(left_out, [LeftOut { path: "giant.img".into(), why: WhyLeftOut::TooLarge }]);
+    assert_eq!(left_out, [UnsavedFile { path: "giant.img".into(), why: UnsavedReason::TooLarge }]);
     assert!(matches!(&committed, Err(Error::TooLarge { path }) if path.ends_with("giant.img")), "{committed:?}");
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use factory::{
-    Committed, Confine, Git, GitConfig, Host, Identity, Limits, Mirror, RefNames, RepoConfig, Saved, StateDir, Worktree,
+    CommitOutcome, SandboxMode, Git, GitConfig, Host, Identity, Limits, Mirror, RefNames, RepoConfig, SaveOutcome, StateDir, Worktree,
 };
 
 use crate::stage::{
@@ -90,12 +90,12 @@ async fn lock_files_of_every_kind_that_a_killed_git_left_are_in_nobodys_way() {
 
     mirror.refresh().await.unwrap();
     let saved = mirror.checkpoint(&worktree).await.unwrap();
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
     host.remove_worktree(run(1)).await.unwrap();
 
     assert_eq!(mirror.head_of(&main()).await.unwrap(), moved);
-    assert!(matches!(saved, Saved::Pushed(_)), "{saved:?}");
+    assert!(matches!(saved, SaveOutcome::Pushed(_)), "{saved:?}");
     let told = git(&forge.remote(), &["log", "--format=%s", &format!("main..{sha}")]);
     assert_eq!(told, "Work\nThe agent's own words", "a lock in the way must not cost the agent's commits");
     assert_eq!(locks_in(mirror.path()), Vec::<PathBuf>::new());
@@ -193,7 +193,7 @@ async fn plays_a_factory_that_fetches() {
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap());
     let git = Git::new(&path, &state.empty_home(), GitConfig::default(), Identity::default(), &Limits::default());
-    let unconfined = Confine::Off.in_force();
+    let unconfined = SandboxMode::Off.in_force();
     let host = Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock(), &unconfined);
     let config = RepoConfig::at(args[1].to_str().unwrap(), main());
     host.mirror(&notes(), &config).unwrap().refresh().await.unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use domain::{CommandStep, Evidence, FailedCommand, MergeConflict, PreviousRun, RunEnd};
 use factory::{
-    Allowance, BaseBranch, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineConfig,
+    Allowance, BaseBranch, EngineContext, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineConfig,
     EngineRequest, Environment, Launcher, Memory, Prices, Program, Prompt, WorktreeState,
 };
 
@@ -203,7 +203,7 @@ fn sent_to(engine: &dyn Engine, request: &EngineRequest) -> String {
 #[test]
 fn each_engine_passes_exactly_this_prompt_on() {
     let folder = tempfile::tempdir().unwrap();
-    let bench = Bench {
+    let bench = EngineContext {
         launcher: Launcher::unguarded(clock()),
         clock: clock(),
         sessions: folder.path().to_owned(),

@@ -19,7 +19,7 @@ fn record(seq: u64, stage: LocalStage) -> RunRecord {
         guard: Some(factory::ProcessMark { pid: 42, started: Some(7) }),
         worktree: None,
         session: None,
-        insights: domain::Insights::default(),
+        insights: domain::RunInsights::default(),
         stage,
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use ambient::SystemClock;
 use domain::{BranchName, Clock, CommitSha, Epoch, JobId, RepoName};
 use factory::{
-    Bounds, Confine, Environment, EnvironmentConfig, Finished, Git, GitConfig, Host, Identity, Launcher, Limits, Line,
-    Mirror, Program, RefNames, RepoConfig, RunKey, Running, Start, StateDir, Worktree,
+    Bounds, SandboxMode, Environment, EnvironmentConfig, FinishedProgram, Git, GitConfig, Host, Identity, Launcher, Limits, Line,
+    Mirror, Program, RefNames, RepoConfig, RunKey, RunningProgram, WorktreeStart, StateDir, Worktree,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -86,10 +86,10 @@ impl Forge {
 
     /// The same, with programs in `tools` before all others. Its git reaches everything, so that a trap that goes off is seen.
     pub(crate) fn host_with(&self, name: &str, tools: &Path) -> Host {
-        self.host_confined(name, tools, Confine::Off)
+        self.host_confined(name, tools, SandboxMode::Off)
     }
 
-    pub(crate) fn host_confined(&self, name: &str, tools: &Path, confine: Confine) -> Host {
+    pub(crate) fn host_confined(&self, name: &str, tools: &Path, confine: SandboxMode) -> Host {
         let state = StateDir::new(&self.path(name)).unwrap();
         let mut path = OsString::from(tools);
         path.push(":");
@@ -113,7 +113,7 @@ impl Forge {
     /// A machine's fresh worktree for a run.
     pub(crate) async fn worktree(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
         let mirror = self.mirror(host).await;
-        let worktree = mirror.create(run, &main(), &Start::Base).await.unwrap();
+        let worktree = mirror.create(run, &main(), &WorktreeStart::Base).await.unwrap();
         (mirror, worktree)
     }
 
@@ -125,7 +125,7 @@ impl Forge {
         let config = RepoConfig { partial: Some(true), ..RepoConfig::at(self.remote().to_str().unwrap(), main()) };
         let mirror = host.mirror(&notes(), &config).unwrap();
         mirror.refresh().await.unwrap();
-        let worktree = mirror.create(run, &main(), &Start::Base).await.unwrap();
+        let worktree = mirror.create(run, &main(), &WorktreeStart::Base).await.unwrap();
         (mirror, worktree)
     }
 }
@@ -216,7 +216,7 @@ pub(crate) fn roomy() -> Bounds {
 }
 
 /// Runs a program to its end, and gives what it said on standard output, the test harness's own lines left out.
-pub(crate) async fn finish(running: Running, cancel: &CancellationToken) -> (Finished, Vec<String>) {
+pub(crate) async fn finish(running: RunningProgram, cancel: &CancellationToken) -> (FinishedProgram, Vec<String>) {
     let (sender, mut lines) = mpsc::channel::<Line>(16);
     let collect = async {
         let mut said = Vec::new();

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ambient::ManualClock;
-use domain::{Clock, Insights};
+use domain::{Clock, RunInsights};
 use factory::{
-    Activity, Allowance, Bench, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineEvent, EngineOutput,
+    Activity, Allowance, EngineContext, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineEvent, EngineOutput,
     EngineRequest, Environment, Exit, Launcher, Line, Price, Prices, Prompt, Source,
 };
 
@@ -92,12 +92,12 @@ const CODEX: [Played; 28] = [
     ("nothing", Exit::Code(1)),
 ];
 
-fn bench(sessions: &Path) -> Bench {
+fn bench(sessions: &Path) -> EngineContext {
     // When the streams were recorded.
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at("2026-11-16T02:42:10Z".parse().unwrap()));
     let price = Price { input: 1.0, output: 10.0, cached: Some(0.1) };
     let prices = [("gpt-5", price), ("claude-opus", price)].map(|(model, price)| (model.to_owned(), price));
-    Bench {
+    EngineContext {
         launcher: Launcher::unguarded(crate::stage::clock()),
         clock,
         sessions: sessions.to_owned(),
@@ -145,7 +145,7 @@ fn play(engine: &dyn Engine, stream: &[u8], exit: Exit) -> String {
         }
     }
     session.settle();
-    let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = session.insights();
+    let RunInsights { tokens_in, tokens_out, cost_usd, turns, .. } = session.insights();
     writeln!(told, "  tokens {tokens_in:?} in, {tokens_out:?} out; cost {cost_usd:?}; turns {turns:?}").unwrap();
     writeln!(told, "  session {:?}; {:?}", activity.session, session.judge(exit)).unwrap();
     told
@@ -253,7 +253,7 @@ fn a_huge_line_and_endless_noise_leave_nothing_behind() {
     }
 
     let ended = session.judge(Exit::Code(0));
-    assert_eq!(ended, factory::Judgement::EndedWell);
+    assert_eq!(ended, factory::RunVerdict::EndedWell);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use domain::StageName;
 
-use crate::config::Span;
+use crate::config::HumanDuration;
 
 /// Arguments of `submit`.
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(crate) struct WaitArgs {
     pub(crate) ids: Vec<String>,
     /// Give up after this long, such as 90s or 10m
     #[arg(long, value_name = "TIME")]
-    pub(crate) timeout: Option<Span>,
+    pub(crate) timeout: Option<HumanDuration>,
     /// What to wait for
     #[arg(long, value_enum, default_value_t = Until::Rest)]
     pub(crate) until: Until,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{EventKind, JobEvent, Timestamp};
 use protocol::JobView;
 
-use crate::config::Span;
+use crate::config::HumanDuration;
 
 /// An attempt that failed, and when the next one begins.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl<'t> Backoff<'t> {
         let message = self.message.map_or_else(String::new, |message| format!(": {message}"));
         // To the second, and never too early.
         let left = self.until.since(now).as_millis().div_ceil(1_000);
-        let left = Span(Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)));
+        let left = HumanDuration(Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)));
         format!("attempt {} failed{place}{message}; next try in {left}", self.attempts)
     }
 }

@@ -11,7 +11,7 @@ mod tools;
 
 use serde::Serialize;
 
-use crate::config::{Config, Listed};
+use crate::config::{Config, ListedSetting};
 use crate::failure::Failure;
 use crate::output::{Cell, Output, Table, Tint};
 
@@ -20,7 +20,7 @@ use check::{Check, Verdict};
 #[derive(Serialize)]
 struct Findings {
     checks: Vec<Check>,
-    settings: Vec<Listed>,
+    settings: Vec<ListedSetting>,
 }
 
 /// Checks this machine; fails if anything is broken.

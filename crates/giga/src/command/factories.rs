@@ -1,7 +1,7 @@
 //! `giga factories`
 
 use domain::{EngineHealth, FactoryId};
-use protocol::{CredentialList, Drain, FactoryList, FactoryView, Presence, Pruned, ResumeCredential};
+use protocol::{CredentialList, DrainRequest, FactoryList, FactoryView, Presence, PruneResponse, ResumeCredential};
 
 use crate::cli::FactoriesArgs;
 use crate::failure::Failure;
@@ -12,15 +12,15 @@ use super::Context;
 /// Lists factories, or takes one out of service.
 pub(super) async fn factories(context: &Context<'_>, args: FactoriesArgs) -> Result<(), Failure> {
     match args {
-        FactoriesArgs { drain: Some(factory), .. } => drain(context, &factory, Drain { draining: true }).await,
-        FactoriesArgs { resume: Some(factory), .. } => drain(context, &factory, Drain { draining: false }).await,
+        FactoriesArgs { drain: Some(factory), .. } => drain(context, &factory, DrainRequest { draining: true }).await,
+        FactoriesArgs { resume: Some(factory), .. } => drain(context, &factory, DrainRequest { draining: false }).await,
         FactoriesArgs { prune: true, .. } => prune(context).await,
         FactoriesArgs { reopen: Some(login), .. } => reopen(context, login).await,
         FactoriesArgs { .. } => list(context).await,
     }
 }
 
-async fn drain(context: &Context<'_>, factory: &FactoryId, drain: Drain) -> Result<(), Failure> {
+async fn drain(context: &Context<'_>, factory: &FactoryId, drain: DrainRequest) -> Result<(), Failure> {
     let view: FactoryView = context.client()?.post(&format!("/factories/{factory}/drain"), &drain).await?;
     if context.out.is_json() {
         return context.out.document(&view);
@@ -40,7 +40,7 @@ async fn drain(context: &Context<'_>, factory: &FactoryId, drain: Drain) -> Resu
 }
 
 async fn prune(context: &Context<'_>) -> Result<(), Failure> {
-    let pruned: Pruned = context.client()?.post("/factories/prune", &serde_json::json!({})).await?;
+    let pruned: PruneResponse = context.client()?.post("/factories/prune", &serde_json::json!({})).await?;
     if context.out.is_json() {
         return context.out.document(&pruned);
     }

@@ -1,13 +1,13 @@
 //! `giga job`: everything about one job on a page.
 
-use domain::{JobEvent, Run, RunOutcome, Spent, StageName, Timestamp};
+use domain::{JobEvent, Run, RunOutcome, TotalSpend, StageName, Timestamp};
 use protocol::{JobDetail, JobView};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::{Table, Tint, age, clean, clock_time, span};
 
-use super::{Context, doing, events, job_id, status, wait};
+use super::{Context, activity, events, job_id, status, wait};
 
 /// The latest events, as many as fit below the facts.
 const EVENTS_SHOWN: usize = 10;
@@ -71,7 +71,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("needs", some_list(&job.capabilities)),
         ("engines", some_list(&job.engines)),
         ("factory", job.holder_factory_id.as_ref().map(|id| format!("{id}{run}, epoch {}{until}", job.lease_epoch))),
-        ("doing", detail.progress.as_ref().map(doing::line)),
+        ("doing", detail.progress.as_ref().map(activity::line)),
         ("offered to", job.target_factory_id.as_ref().map(ToString::to_string)),
         ("pinned to", job.pin.as_ref().map(ToString::to_string)),
         ("commit", commit),
@@ -96,7 +96,7 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
 }
 
 /// What is known to be spent; what is not known is said, and never taken for nothing.
-fn spent(spent: &Spent) -> String {
+fn spent(spent: &TotalSpend) -> String {
     let known = spent.cost_usd.map_or_else(String::new, |usd| format!(", {} spent", domain::dollars(usd)));
     match spent.runs_without_cost {
         0 => known,

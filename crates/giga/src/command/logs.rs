@@ -11,7 +11,7 @@ use crate::cli::LogsArgs;
 use crate::failure::Failure;
 use crate::output::Scrubber;
 
-use super::follow::{Follower, News};
+use super::follow::{EventFollower, StreamMessage};
 use super::query::Query;
 use super::wait::{read, read_behind, rests};
 use super::{Context, job_id};
@@ -81,7 +81,7 @@ impl Reader<'_> {
     async fn follow_runs(&self) -> Result<(), Failure> {
         // Opened before the job is read: whatever happens afterwards is in it.
         let path = format!("/jobs/{}/events/stream", self.id);
-        let mut changes = Follower::open(self.context, self.client, path, None).await?;
+        let mut changes = EventFollower::open(self.context, self.client, path, None).await?;
         let mut shown = None;
         let mut job = read(self.client, self.id).await?;
         loop {
@@ -93,9 +93,9 @@ impl Reader<'_> {
                 return Ok(());
             } else {
                 job = match changes.next().await? {
-                    News::Happened { event: Some(event), .. } => read_behind(self.context, self.client, &event).await?,
-                    News::Happened { event: None, .. } | News::Reset => read(self.client, self.id).await?,
-                    News::Doing(_) => continue,
+                    StreamMessage::Happened { event: Some(event), .. } => read_behind(self.context, self.client, &event).await?,
+                    StreamMessage::Happened { event: None, .. } | StreamMessage::Reset => read(self.client, self.id).await?,
+                    StreamMessage::Doing(_) => continue,
                 };
             }
         }

@@ -1,6 +1,6 @@
 //! `giga mode`
 
-use domain::Flags;
+use domain::DispatchModes;
 
 use crate::cli::ModeArgs;
 use crate::config::Origin;
@@ -29,7 +29,7 @@ pub(super) async fn mode(context: &Context<'_>, args: ModeArgs) -> Result<(), Fa
     context.out.table(&table(&flags))
 }
 
-fn table(flags: &Flags) -> Table {
+fn table(flags: &DispatchModes) -> Table {
     let mut table = Table::new(&["PRODUCT", "MODE"], "PRODUCT");
     for (product, mode) in &flags.products {
         table.row(vec![product.as_str().into(), mode.as_str().into()]);

@@ -11,14 +11,14 @@ use domain::{EventKind, JobEvent, JobId, StageName};
 use protocol::{Client, JobDetail, JobView};
 
 use crate::cli::{Until, WaitArgs};
-use crate::config::Span;
+use crate::config::HumanDuration;
 use crate::failure::{Exit, Failure};
 use crate::output::clean;
 
-use super::follow::{Follower, News};
+use super::follow::{EventFollower, StreamMessage};
 use super::{Context, job_id, status};
 
-pub(super) use progress::Patience;
+pub(super) use progress::UnplaceablePolicy;
 use progress::Progress;
 
 /// The pause before a job that is older than its news is read again.
@@ -28,7 +28,7 @@ const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
-    let watched = within(args.timeout, &ids, watch(context, &client, &ids, args.until, Patience::Endless)).await?;
+    let watched = within(args.timeout, &ids, watch(context, &client, &ids, args.until, UnplaceablePolicy::Endless)).await?;
     report(context, &watched)?;
     next_step(context, &watched);
     Ok(())
@@ -60,20 +60,20 @@ pub(super) async fn watch(
     client: &Client,
     ids: &[JobId],
     until: Until,
-    patience: Patience,
+    patience: UnplaceablePolicy,
 ) -> Result<Vec<JobView>, Failure> {
     let path = match ids {
         [id] => format!("/jobs/{id}/events/stream"),
         _ => "/events/stream".to_owned(),
     };
     // The stream first: whatever happens after the jobs were read is in it.
-    let mut stream = Follower::open(context, client, path, None).await?;
+    let mut stream = EventFollower::open(context, client, path, None).await?;
     let mut jobs = read_all(client, ids).await?;
     let mut progress = Progress::new(context, ids.len(), patience);
     jobs.values().for_each(|job| progress.found(job));
     while !jobs.values().all(|job| is_over(job, until)) {
         match progress.until(client, stream.next()).await? {
-            News::Happened { event: Some(event), .. } => {
+            StreamMessage::Happened { event: Some(event), .. } => {
                 let Some(known) = jobs.get(&event.job_id) else { continue };
                 progress.happened(&event);
                 // Somebody may have answered or sent on what was at rest.
@@ -82,9 +82,9 @@ pub(super) async fn watch(
                     jobs.insert(event.job_id, read_behind(context, client, &event).await?);
                 }
             }
-            News::Doing(news) if jobs.contains_key(&news.job_id) => progress.is_doing(&news),
-            News::Doing(_) => {}
-            News::Happened { event: None, .. } | News::Reset => {
+            StreamMessage::Doing(news) if jobs.contains_key(&news.job_id) => progress.is_doing(&news),
+            StreamMessage::Doing(_) => {}
+            StreamMessage::Happened { event: None, .. } | StreamMessage::Reset => {
                 jobs = read_all(client, ids).await?;
                 jobs.values().for_each(|job| progress.found(job));
             }
@@ -95,7 +95,7 @@ pub(super) async fn watch(
 
 /// The outcome of a future, unless it takes too long.
 pub(super) async fn within<T>(
-    limit: Option<Span>,
+    limit: Option<HumanDuration>,
     ids: &[JobId],
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {

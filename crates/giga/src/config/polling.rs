@@ -7,9 +7,9 @@ use factory::{PollWhen, Polling};
 use crate::failure::Failure;
 
 use super::file;
-use super::resolver::{Ask, Resolver};
+use super::resolver::{SettingSource, Resolver};
 use super::setting::Setting;
-use super::span::Span;
+use super::duration::HumanDuration;
 
 /// More often than this a fleet does nothing but ask.
 const EVERY_MIN: Duration = Duration::from_secs(1);
@@ -27,20 +27,20 @@ pub(crate) struct PollingConfig {
     /// Whether it asks if the queue has moved before it polls.
     pub(crate) gate: Setting<bool>,
     /// The pause between two askings.
-    pub(crate) every: Setting<Span>,
+    pub(crate) every: Setting<HumanDuration>,
 }
 
 impl PollingConfig {
     pub(super) fn resolve(resolver: &mut Resolver, file: file::Polling) -> Result<Self, Failure> {
-        let fleet = Ask::new("factory.fleet").env(&["AQ_FLEET"]);
-        let route = Ask::new("factory.route").env(&["GIGA_ROUTE", "AQ_FLEET_ROUTE"]).file(file.route);
-        let gate = Ask::new("factory.gate").env(&["GIGA_GATE", "AQ_FLEET_GATE"]).file(file.gate);
-        let every = Ask::new("factory.poll_every").env(&["GIGA_POLL_EVERY", "POLL_SECONDS"]).file(file.poll_every);
+        let fleet = SettingSource::new("factory.fleet").env(&["AQ_FLEET"]);
+        let route = SettingSource::new("factory.route").env(&["GIGA_ROUTE", "AQ_FLEET_ROUTE"]).file(file.route);
+        let gate = SettingSource::new("factory.gate").env(&["GIGA_GATE", "AQ_FLEET_GATE"]).file(file.gate);
+        let every = SettingSource::new("factory.poll_every").env(&["GIGA_POLL_EVERY", "POLL_SECONDS"]).file(file.poll_every);
         Ok(Self {
             fleet: resolver.setting(fleet, || true)?,
             route: resolver.setting(route, || true)?,
             gate: resolver.setting(gate, || false)?,
-            every: resolver.setting(every, || Span(Polling::default().every))?,
+            every: resolver.setting(every, || HumanDuration(Polling::default().every))?,
         })
     }
 
@@ -54,7 +54,7 @@ impl PollingConfig {
         let asked = self.every.value.0;
         let every = asked.clamp(EVERY_MIN, EVERY_MAX);
         if every != asked {
-            let (origin, asked, every) = (&self.every.origin, self.every.value, Span(every));
+            let (origin, asked, every) = (&self.every.origin, self.every.value, HumanDuration(every));
             warnings.push(format!("{origin}: asking for work every {asked} is out of bounds: every {every}"));
         }
         let when = if self.route.value { PollWhen::Told } else { PollWhen::Always };

@@ -7,25 +7,25 @@ use std::str::FromStr;
 use toml::Spanned;
 
 use crate::failure::Failure;
-use crate::nearest::nearest;
+use crate::suggest::suggest;
 
-use super::Stranger;
+use super::UnknownVariable;
 use super::environment::Environment;
 use super::file::line_at;
-use super::setting::{Listed, Origin, Setting, Shown};
+use super::setting::{ListedSetting, Origin, Setting, DisplayedValue};
 
 /// Variables that are read elsewhere, or that a factory sets for its engines.
 const ELSEWHERE: [&str; 6] = ["GIGA_CONFIG", "GIGA_JOIN", "GIGA_KILL_AT", "GIGA_JOB_ID", "GIGA_EPOCH", "GIGA_ATTEMPT"];
 
 /// Where one setting may come from, and its name.
-pub(super) struct Ask<T> {
+pub(super) struct SettingSource<T> {
     key: &'static str,
     flag: Option<(&'static str, T)>,
     variables: &'static [&'static str],
     file: Option<Spanned<T>>,
 }
 
-impl<T> Ask<T> {
+impl<T> SettingSource<T> {
     pub(super) fn new(key: &'static str) -> Self {
         Self { key, flag: None, variables: &[], file: None }
     }
@@ -57,7 +57,7 @@ pub(super) struct Resolver {
     environment: Environment,
     path: Option<PathBuf>,
     text: String,
-    listing: Vec<Listed>,
+    listing: Vec<ListedSetting>,
     variables: Vec<&'static str>,
 }
 
@@ -71,9 +71,9 @@ impl Resolver {
     }
 
     /// A setting that always has a value.
-    pub(super) fn setting<T: FromVariable + Shown>(
+    pub(super) fn setting<T: FromVariable + DisplayedValue>(
         &mut self,
-        ask: Ask<T>,
+        ask: SettingSource<T>,
         default: impl FnOnce() -> T,
     ) -> Result<Setting<T>, Failure> {
         let key = ask.key;
@@ -83,7 +83,7 @@ impl Resolver {
     }
 
     /// A setting that may be absent.
-    pub(super) fn optional<T: FromVariable + Shown>(&mut self, ask: Ask<T>) -> Result<Setting<Option<T>>, Failure> {
+    pub(super) fn optional<T: FromVariable + DisplayedValue>(&mut self, ask: SettingSource<T>) -> Result<Setting<Option<T>>, Failure> {
         let key = ask.key;
         let setting = match self.find(ask)? {
             Some(Setting { value, origin }) => Setting { value: Some(value), origin },
@@ -107,7 +107,7 @@ impl Resolver {
     }
 
     /// The first place that has a value. Not listed yet.
-    pub(super) fn find<T: FromVariable>(&mut self, ask: Ask<T>) -> Result<Option<Setting<T>>, Failure> {
+    pub(super) fn find<T: FromVariable>(&mut self, ask: SettingSource<T>) -> Result<Option<Setting<T>>, Failure> {
         self.variables.extend(ask.variables);
         if let Some((name, value)) = ask.flag {
             return Ok(Some(Setting { value, origin: Origin::Flag(name) }));
@@ -132,7 +132,7 @@ impl Resolver {
 
     /// Remembers a setting for people.
     pub(super) fn list(&mut self, key: &'static str, value: String, origin: &Origin) {
-        self.listing.push(Listed { key, value, origin: origin.to_string() });
+        self.listing.push(ListedSetting { key, value, origin: origin.to_string() });
     }
 
     /// A path from the file as seen from the file's folder, with `~` for the home folder.
@@ -172,12 +172,12 @@ impl Resolver {
     }
 
     /// The list of all settings, and the variables that nobody asked for.
-    pub(super) fn finish(self) -> (Vec<Listed>, Vec<Stranger>) {
+    pub(super) fn finish(self) -> (Vec<ListedSetting>, Vec<UnknownVariable>) {
         let ours = self.variables.iter().copied().filter(|name| name.starts_with("GIGA_"));
         let strangers =
             self.environment.names().filter(|name| name.starts_with("GIGA_") && !self.variables.contains(name));
         let strangers =
-            strangers.map(|name| Stranger { name: name.to_owned(), meant: nearest(name, ours.clone()) }).collect();
+            strangers.map(|name| UnknownVariable { name: name.to_owned(), meant: suggest(name, ours.clone()) }).collect();
         (self.listing, strangers)
     }
 }
@@ -208,10 +208,10 @@ from_variable!(
     u32,
     std::net::SocketAddr,
     super::size::Size,
-    super::span::Span,
+    super::duration::HumanDuration,
     super::log::LogFormat,
     super::store::StoreChoice,
-    factory::Confine,
+    factory::SandboxMode,
     domain::BranchName,
     domain::ProductId,
     domain::FactoryId,
@@ -235,7 +235,7 @@ impl FromVariable for bool {
         match text.trim() {
             "1" | "true" | "yes" | "on" => Ok(true),
             "0" | "false" | "no" | "off" => Ok(false),
-            other => Err(format!("`{}` is neither `true` nor `false`", domain::printable(other))),
+            other => Err(format!("`{}` is neither `true` nor `false`", domain::escape_for_terminal(other))),
         }
     }
 }

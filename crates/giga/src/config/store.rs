@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use store::PostgresUrl;
 
-use super::setting::Shown;
+use super::setting::DisplayedValue;
 
 /// Where a coordinator keeps what it must not forget: `sqlite`, or `postgres://…`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -41,7 +41,7 @@ impl TryFrom<String> for StoreChoice {
     }
 }
 
-impl Shown for StoreChoice {
+impl DisplayedValue for StoreChoice {
     fn shown(&self) -> String {
         match self {
             Self::Sqlite => "sqlite".to_owned(),

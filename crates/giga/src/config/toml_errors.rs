@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use toml::de::{DeTable, Error};
 
 use crate::failure::Failure;
-use crate::nearest::nearest;
+use crate::suggest::suggest;
 
 use super::file::line_at;
 
@@ -103,8 +103,8 @@ fn finding(path: &Path, text: &str, error: &Error) -> Finding {
     let mut words = rest.split('`').step_by(2);
     let unknown = words.next().unwrap_or_default();
     let known: Vec<&str> = words.collect();
-    let what = format!("unknown key `{}`", domain::printable(unknown));
-    let hint = match nearest(unknown, known.iter().copied()) {
+    let what = format!("unknown key `{}`", domain::escape_for_terminal(unknown));
+    let hint = match suggest(unknown, known.iter().copied()) {
         Some(meant) => Some(format!("did you mean `{meant}`?")),
         None if known.is_empty() => None,
         None => Some(format!("known keys here: {}", known.join(", "))),

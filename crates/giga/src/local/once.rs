@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use domain::{JobId, StageName};
-use protocol::{Explained, FactoryList, JobDetail, JobView};
+use protocol::{JobExplanation, FactoryList, JobDetail, JobView};
 
 use super::folder::Folder;
-use super::keeper::{Keeper, Kept, Until};
+use super::sync::{QueueSync, SyncEnd, Until};
 use crate::command::{asks, is_stuck, rests};
 use crate::failure::Failure;
 
@@ -15,7 +15,7 @@ const BLIND_MAX: Duration = Duration::from_secs(10);
 
 const LATER: &str = "nothing is lost: what waits goes on at the next start, once this is mended";
 
-impl Keeper<'_> {
+impl QueueSync<'_> {
     /// Whether everything that was here or came has ended, as far as it can without a person.
     pub(super) async fn is_over(&mut self) -> bool {
         if self.is_taking || self.is_submitting() || self.unreadable.is_some() || !self.reads_all().await {
@@ -101,7 +101,7 @@ impl Keeper<'_> {
                 waits.then(|| format!("for {}", names.join(", ")))
             }
             _ => {
-                let explained: Explained = self.line().get(&format!("{path}/explain")).await.ok()?;
+                let explained: JobExplanation = self.line().get(&format!("{path}/explain")).await.ok()?;
                 let is_stuck = explained.job.stage == StageName::Queued && is_stuck(&explained.now);
                 is_stuck.then(|| format!("nobody can run it: {}", explained.summary))
             }
@@ -119,7 +119,7 @@ impl Keeper<'_> {
     }
 
     /// What it came to: an error that names what did not get through.
-    pub(crate) fn verdict(&self, kept: Kept) -> Result<(), Failure> {
+    pub(crate) fn verdict(&self, kept: SyncEnd) -> Result<(), Failure> {
         let name = |id: &JobId| self.name_of(*id).unwrap_or_default().to_owned();
         let mut bad: Vec<String> = self.refused.iter().map(|(name, why)| format!("{name}: not a job: {why}")).collect();
         for id in &self.session {
@@ -147,7 +147,7 @@ impl Keeper<'_> {
             }
         }
         let all = self.session.len() + self.refused.len();
-        if bad.is_empty() && kept == Kept::UntilStopped {
+        if bad.is_empty() && kept == SyncEnd::UntilStopped {
             return Err(Failure::failed("stopped before everything had ended")
                 .hint("what waits goes on at the next start of giga local"));
         }
@@ -197,22 +197,22 @@ mod tests {
 
     use super::*;
     use crate::cli::GlobalArgs;
-    use crate::local::{Queue, Terms};
+    use crate::local::{Queue, SyncOptions};
     use crate::output::Output;
 
     const JOB: &str = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 
     /// Keeps a queue until all has ended, with a coordinator at `base`.
-    fn keeper<'o>(root: &Path, base: String, clock: &ManualClock, out: &'o Output) -> Keeper<'o> {
+    fn keeper<'o>(root: &Path, base: String, clock: &ManualClock, out: &'o Output) -> QueueSync<'o> {
         let endpoint = Endpoint { base, token: String::new(), product: None, trust: Trust::Public };
-        let terms = Terms {
+        let terms = SyncOptions {
             records: root.join("files"),
             product: None,
             sweep_every: Duration::from_secs(1),
             until: Until::AllEnded,
         };
         let queue = Queue::open(root).unwrap();
-        Keeper::open(queue, terms, Client::new(endpoint).unwrap(), Arc::new(clock.clone()), out).unwrap()
+        QueueSync::open(queue, terms, Client::new(endpoint).unwrap(), Arc::new(clock.clone()), out).unwrap()
     }
 
     /// A coordinator whose store has no answer to anything.
@@ -270,7 +270,7 @@ mod tests {
         keeper.session.insert(JOB.parse().unwrap());
 
         assert!(!keeper.is_over().await);
-        assert!(keeper.verdict(Kept::UntilAllEnded).is_err());
+        assert!(keeper.verdict(SyncEnd::UntilAllEnded).is_err());
         assert!(keeper.bear_blindness().is_ok(), "at first it is tried again");
         clock.advance(BLIND_MAX);
         assert!(keeper.bear_blindness().is_err());
@@ -302,6 +302,6 @@ mod tests {
 
         let failure = kept.unwrap_err().to_string();
         assert!(failure.contains("does not answer") && failure.contains("the disk is full"), "{failure}");
-        assert!(keeper.verdict(Kept::UntilAllEnded).is_err());
+        assert!(keeper.verdict(SyncEnd::UntilAllEnded).is_err());
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Queue {
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     inode: u64,
     len: u64,
     modified_s: i64,
@@ -44,7 +44,7 @@ pub(crate) struct Stamp {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(super) bytes: Vec<u8>,
-    pub(super) stamp: Stamp,
+    pub(super) stamp: FileStamp,
 }
 
 /// The names that are in each folder.
@@ -53,7 +53,7 @@ pub(crate) struct Names([BTreeSet<OsString>; 6]);
 
 /// What became of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moved {
+pub(super) enum MoveOutcome {
     /// It is done.
     Done,
     /// Something with this name is there already; nothing was moved.
@@ -111,25 +111,25 @@ impl Queue {
     }
 
     /// Moves a file in one step. Nothing is ever replaced.
-    pub(super) fn shift(&self, from: (Folder, &str), to: (Folder, &str)) -> io::Result<Moved> {
+    pub(super) fn shift(&self, from: (Folder, &str), to: (Folder, &str)) -> io::Result<MoveOutcome> {
         let (old, new) = (self.path(from.0, from.1), self.path(to.0, to.1));
         match renameat_with(CWD, &old, CWD, &new, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(Moved::Done),
-            Err(Errno::EXIST) => Ok(Moved::Taken),
-            Err(Errno::NOENT) => Ok(Moved::Missing),
+            Ok(()) => Ok(MoveOutcome::Done),
+            Err(Errno::EXIST) => Ok(MoveOutcome::Taken),
+            Err(Errno::NOENT) => Ok(MoveOutcome::Missing),
             // A file system that cannot promise it.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if std::fs::symlink_metadata(&new).is_ok() => {
-                Ok(Moved::Taken)
+                Ok(MoveOutcome::Taken)
             }
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => std::fs::rename(&old, &new).map(|()| Moved::Done),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => std::fs::rename(&old, &new).map(|()| MoveOutcome::Done),
             Err(error) => Err(error.into()),
         }
     }
 
     /// What tells this state of a file from another; `None` if there is no ordinary file.
-    pub(super) fn stamp(&self, folder: Folder, name: &str) -> Option<Stamp> {
+    pub(super) fn stamp(&self, folder: Folder, name: &str) -> Option<FileStamp> {
         let found = std::fs::symlink_metadata(self.path(folder, name)).ok()?;
-        found.is_file().then(|| Stamp::of(&found))
+        found.is_file().then(|| FileStamp::of(&found))
     }
 
     /// Reads an ordinary file, never through a link, never waiting for a pipe, never more than a manifest may have.
@@ -142,7 +142,7 @@ impl Queue {
         }
         let mut bytes = Vec::new();
         file.take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(Content { bytes, stamp: Stamp::of(&found) })
+        Ok(Content { bytes, stamp: FileStamp::of(&found) })
     }
 
     /// Writes a file as a whole, in one step.
@@ -176,7 +176,7 @@ impl Names {
     }
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(found: &std::fs::Metadata) -> Self {
         Self { inode: found.ino(), len: found.size(), modified_s: found.mtime(), modified_ns: found.mtime_nsec() }
     }
@@ -243,9 +243,9 @@ mod tests {
         queue.write(Folder::Inbox, "a.md", "new").unwrap();
         queue.write(Folder::Failed, "a.md", "old").unwrap();
 
-        assert_eq!(queue.shift((Folder::Inbox, "a.md"), (Folder::Failed, "a.md")).unwrap(), Moved::Taken);
-        assert_eq!(queue.shift((Folder::Inbox, "b.md"), (Folder::Failed, "b.md")).unwrap(), Moved::Missing);
-        assert_eq!(queue.shift((Folder::Inbox, "a.md"), (Folder::Shipped, "a.md")).unwrap(), Moved::Done);
+        assert_eq!(queue.shift((Folder::Inbox, "a.md"), (Folder::Failed, "a.md")).unwrap(), MoveOutcome::Taken);
+        assert_eq!(queue.shift((Folder::Inbox, "b.md"), (Folder::Failed, "b.md")).unwrap(), MoveOutcome::Missing);
+        assert_eq!(queue.shift((Folder::Inbox, "a.md"), (Folder::Shipped, "a.md")).unwrap(), MoveOutcome::Done);
 
         assert_eq!(queue.read(Folder::Failed, "a.md").unwrap().bytes, b"old");
         assert_eq!(queue.read(Folder::Shipped, "a.md").unwrap().bytes, b"new");

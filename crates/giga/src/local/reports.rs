@@ -29,7 +29,7 @@ pub(super) fn write_error(queue: &Queue, name: &str, why: &str) -> io::Result<()
     let text = format!(
         "{MARK}\n# `{}` is not a job yet\n\n{}\n\n## What to do\n\nMend the file and move it back to `inbox/`. `giga \
          schema` prints what a manifest may hold, `giga submit --dry-run FILE` checks one.\n",
-        domain::printable(name),
+        domain::escape_for_terminal(name),
         clean_lines(why),
     );
     write(queue, Folder::Failed, &named(name, ERROR), &text)

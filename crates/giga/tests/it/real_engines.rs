@@ -8,7 +8,7 @@ use ambient::SystemClock;
 use domain::{Clock, Timestamp};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-use standin::{Agent, Programs, StandIn, Turn, Usage, expired_codex_login};
+use standin::{Agent, Programs, FakeModelApi, Turn, Usage, expired_codex_login};
 
 use crate::fleet::Fleet;
 use crate::processes;
@@ -22,7 +22,7 @@ const PRICE: [f64; 3] = [2.0, 0.5, 10.0];
 /// A fleet whose one engine is a real program, and the model behind it.
 struct Shop {
     fleet: Fleet,
-    model: StandIn,
+    model: FakeModelApi,
 }
 
 impl Shop {
@@ -43,9 +43,9 @@ impl Shop {
     fn with(
         programs: &Programs,
         script: impl IntoIterator<Item = Turn>,
-        engine: impl FnOnce(&Programs, &StandIn, &Path) -> String,
+        engine: impl FnOnce(&Programs, &FakeModelApi, &Path) -> String,
     ) -> Option<Self> {
-        let model = StandIn::start(script).unwrap();
+        let model = FakeModelApi::start(script).unwrap();
         let mut fleet = Fleet::new();
         let config = fleet.machine.read("giga.toml");
         let without_script = config.split("[factory.engines").next().unwrap();
@@ -127,7 +127,7 @@ impl Shop {
 }
 
 /// A subscription's token: with an ordinary key the program does not look at the window.
-fn claude(programs: &Programs, model: &StandIn, more: &str) -> String {
+fn claude(programs: &Programs, model: &FakeModelApi, more: &str) -> String {
     format!(
         "[factory.engines.claude]\nprogram = '{}'\n{more}\
          [factory.engines.claude.environment.set]\nANTHROPIC_BASE_URL = '{}'\n\
@@ -138,7 +138,7 @@ fn claude(programs: &Programs, model: &StandIn, more: &str) -> String {
     )
 }
 
-fn codex(programs: &Programs, model: &StandIn, more: &str) -> String {
+fn codex(programs: &Programs, model: &FakeModelApi, more: &str) -> String {
     let provider = format!(
         "{{ name = \"standin\", base_url = \"{}/v1\", env_key = \"CODEX_API_KEY\", wire_api = \"responses\", \
          request_max_retries = 0, stream_max_retries = 0 }}",
@@ -155,7 +155,7 @@ fn codex(programs: &Programs, model: &StandIn, more: &str) -> String {
 }
 
 /// Codex with a subscription's login, which is in a folder of the operator's.
-fn signed_in_codex(programs: &Programs, model: &StandIn, operators: &Path) -> String {
+fn signed_in_codex(programs: &Programs, model: &FakeModelApi, operators: &Path) -> String {
     std::fs::create_dir(operators).unwrap();
     std::fs::write(operators.join("auth.json"), expired_codex_login().to_string()).unwrap();
     let url = model.url();

@@ -2,7 +2,7 @@
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, FactoryId, InstanceId,
-    JobId, MergeConflict, PreviousRun, ProductId, PullRequest, RepoName, Spec, Spent,
+    JobId, MergeConflict, PreviousRun, ProductId, PullRequest, RepoName, Spec, TotalSpend,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 /// Takes a dispatch. The same nonce asks for the same answer again [I6].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Accept {
+pub struct AcceptRequest {
     /// The job.
     pub job_id: JobId,
     /// The dispatch.
@@ -27,7 +27,7 @@ pub struct Accept {
 /// Declines a dispatch, so that the coordinator can offer the job elsewhere at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Decline {
+pub struct DeclineRequest {
     /// The job.
     pub job_id: JobId,
     /// The dispatch.
@@ -67,7 +67,7 @@ impl DeclineReason {
 /// The lease, and everything needed to work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Accepted {
+pub struct AcceptResponse {
     /// The fence: to be shown with every write.
     pub lease_epoch: Epoch,
     /// How long the lease lasts from before the request was sent, unless renewed.
@@ -97,7 +97,7 @@ pub struct Assignment {
     pub attempts: u32,
     /// What earlier runs have cost: the job's budget is for all of them together.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    pub spent: Spent,
+    pub spent: TotalSpend,
     /// What the job asks for.
     pub spec: Spec,
     /// The manifest; empty for an errand.

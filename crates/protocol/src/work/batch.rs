@@ -4,17 +4,17 @@ use domain::JobId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::accept::{Accept, Accepted, Decline};
+use super::accept::{AcceptRequest, AcceptResponse, DeclineRequest};
 use super::report::{
-    AskWork, CompleteWork, Completed, ErrandReport, FailWork, Failed, Patch, ReleaseWork, StageAnswer, StartWork,
+    QuestionReport, CompletionReport, CompletionResponse, ErrandReport, FailureReport, FailureResponse, Patch, ReleaseReport, StageResponse, StartReport,
 };
 use crate::problem::Problem;
-use crate::quota::{QuotaAnswer, QuotaWork};
+use crate::quota::{QuotaResponse, QuotaReport};
 
 /// Many operations in one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Work {
+pub struct WorkRequest {
     /// At most 1,000; done side by side, answered in order.
     pub operations: Vec<WorkOperation>,
 }
@@ -28,19 +28,19 @@ pub enum WorkOperation {
     /// `POST /accept`
     Accept {
         #[serde(flatten)]
-        request: Accept,
+        request: AcceptRequest,
     },
     /// `POST /decline`
     Decline {
         #[serde(flatten)]
-        request: Decline,
+        request: DeclineRequest,
     },
     /// `POST /jobs/:id/start`
     #[serde(rename_all = "camelCase")]
     Start {
         job_id: JobId,
         #[serde(flatten)]
-        request: StartWork,
+        request: StartReport,
     },
     /// `PATCH /jobs/:id` with a checkpoint
     #[serde(rename_all = "camelCase")]
@@ -54,7 +54,7 @@ pub enum WorkOperation {
     Complete {
         job_id: JobId,
         #[serde(flatten)]
-        request: CompleteWork,
+        request: CompletionReport,
     },
     /// `POST /jobs/:id/promote`
     #[serde(rename_all = "camelCase")]
@@ -68,35 +68,35 @@ pub enum WorkOperation {
     Fail {
         job_id: JobId,
         #[serde(flatten)]
-        request: FailWork,
+        request: FailureReport,
     },
     /// `POST /jobs/:id/quota`
     #[serde(rename_all = "camelCase")]
     Quota {
         job_id: JobId,
         #[serde(flatten)]
-        request: QuotaWork,
+        request: QuotaReport,
     },
     /// `POST /jobs/:id/ask`
     #[serde(rename_all = "camelCase")]
     Ask {
         job_id: JobId,
         #[serde(flatten)]
-        request: AskWork,
+        request: QuestionReport,
     },
     /// `POST /jobs/:id/lease/release`
     #[serde(rename_all = "camelCase")]
     Release {
         job_id: JobId,
         #[serde(flatten)]
-        request: ReleaseWork,
+        request: ReleaseReport,
     },
 }
 
 /// The answers, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WorkAnswer {
+pub struct WorkResponse {
     /// One for each operation.
     pub results: Vec<WorkResult>,
 }
@@ -117,15 +117,15 @@ pub struct WorkResult {
 #[serde(rename_all = "camelCase")]
 pub enum WorkOutcome {
     /// To `accept`.
-    Accepted(Box<Accepted>),
+    Accepted(Box<AcceptResponse>),
     /// To `decline`, `start`, `patch`, `promote`, `ask` and `release`.
-    Stage(StageAnswer),
+    Stage(StageResponse),
     /// To `complete`.
-    Completed(Completed),
+    Completed(CompletionResponse),
     /// To `fail`.
-    Failed(Failed),
+    Failed(FailureResponse),
     /// To `quota`.
-    Quota(QuotaAnswer),
+    Quota(QuotaResponse),
     /// It was refused.
     Problem(Box<Problem>),
 }

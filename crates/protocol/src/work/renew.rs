@@ -1,20 +1,20 @@
 //! How a process keeps what it holds, and what is asked of it meanwhile.
 
-use domain::{Epoch, Flags, InstanceId, JobId, Message};
+use domain::{Epoch, DispatchModes, InstanceId, JobId, Message};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::feedback::LookOrder;
-use crate::progress::Holding;
+use crate::feedback::PollPullRequest;
+use crate::progress::HeldJobProgress;
 
 /// Renews everything that one process holds, in one call [§6.4].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Renew {
+pub struct RenewRequest {
     /// The process.
     pub instance: InstanceId,
     /// What it holds. What it leaves out twice is taken from it.
-    pub held: Vec<Holding>,
+    pub held: Vec<HeldJobProgress>,
     /// How busy the machine is: 1 is all it can do.
     #[serde(default)]
     pub load: f64,
@@ -26,7 +26,7 @@ pub struct Renew {
 /// One job that a process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Held {
+pub struct HeldJob {
     /// The job.
     pub job_id: JobId,
     /// The fence.
@@ -36,16 +36,16 @@ pub struct Held {
 /// The answer to a renewal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Renewed {
+pub struct RenewResponse {
     /// How long the renewed leases last, from before the request was sent.
     pub lease_ttl_ms: u64,
     /// What the process no longer holds: to be stopped now.
-    pub lost: Vec<Held>,
+    pub lost: Vec<HeldJob>,
     /// What it should do.
     pub directives: Vec<Directive>,
     /// How work reaches the factory: what it has to ask for.
     #[serde(default)]
-    pub modes: Flags,
+    pub modes: DispatchModes,
 }
 
 /// What a coordinator asks of a factory; also pushed through the inbox.
@@ -69,7 +69,7 @@ pub enum Directive {
         lease_epoch: Epoch,
     },
     /// Look at a job's pull request, and say what is there.
-    Look(LookOrder),
+    Look(PollPullRequest),
     /// Take nothing new.
     Drain,
     /// Take work again.
@@ -84,10 +84,10 @@ pub enum InboxEvent {
     Hello {
         /// How work reaches the factory: what it has to ask for.
         #[serde(default)]
-        modes: Flags,
+        modes: DispatchModes,
     },
     /// Work reaches the factory in other ways than before.
-    Modes(Flags),
+    Modes(DispatchModes),
     /// A job is offered.
     Dispatch(Message),
     /// Something is asked.

@@ -1,7 +1,7 @@
 //! What a holder says about its run, and what it hears.
 
 use domain::{
-    Again, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, Insights, JobId, MergeConflict,
+    Retryability, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, RunInsights, JobId, MergeConflict,
     PullRequest, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::accept::PromoteOrder;
 /// Says that the engine is up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct StartWork {
+pub struct StartReport {
     /// The fence.
     pub lease_epoch: Epoch,
     /// The engine.
@@ -22,7 +22,7 @@ pub struct StartWork {
 /// Says that the work is done, verified and pushed to the run's own ref.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct CompleteWork {
+pub struct CompletionReport {
     /// The fence.
     pub lease_epoch: Epoch,
     /// The commit; none when the job has no repository or changed nothing.
@@ -30,7 +30,7 @@ pub struct CompleteWork {
     pub sha: Option<CommitSha>,
     /// What it cost and changed.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
     /// What backs it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
@@ -48,7 +48,7 @@ pub struct CompleteWork {
 /// The answer to a completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Completed {
+pub struct CompletionResponse {
     /// Where the job is now.
     pub stage: StageName,
     /// The right to move the branch.
@@ -104,14 +104,14 @@ pub enum ErrandOutcome {
 /// Says that the attempt failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FailWork {
+pub struct FailureReport {
     /// The fence.
     pub lease_epoch: Epoch,
     /// Why.
     pub reason: FailureReason,
     /// Whether another attempt may end differently; if not, the job goes to a person at once.
     #[serde(default, skip_serializing_if = "Again::is_worthwhile")]
-    pub again: Again,
+    pub again: Retryability,
     /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -120,7 +120,7 @@ pub struct FailWork {
     pub checkpoint: Option<Checkpoint>,
     /// What it cost.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
     /// What backs it: the command that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
@@ -132,7 +132,7 @@ pub struct FailWork {
 /// The coordinator's answer to a failure: it alone decides what follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Failed {
+pub struct FailureResponse {
     /// Where the job is now.
     pub stage: StageName,
     /// The end of the backoff.
@@ -143,7 +143,7 @@ pub struct Failed {
 /// Parks a job on a question to a person [B6]. Lease and seat come free, and no attempt is counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AskWork {
+pub struct QuestionReport {
     /// The fence.
     pub lease_epoch: Epoch,
     /// What the agent wants to know.
@@ -153,13 +153,13 @@ pub struct AskWork {
     pub checkpoint: Option<Checkpoint>,
     /// What it cost until then.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
 }
 
 /// Gives a job back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ReleaseWork {
+pub struct ReleaseReport {
     /// The fence.
     pub lease_epoch: Epoch,
     /// Why.
@@ -170,7 +170,7 @@ pub struct ReleaseWork {
     pub checkpoint: Option<Checkpoint>,
     /// What it cost until then.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
 }
 
 /// A fenced change of a job by its holder: to `building`, or saved work.
@@ -193,7 +193,7 @@ pub struct Patch {
 /// Where a job is after a write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct StageAnswer {
+pub struct StageResponse {
     /// The stage.
     pub stage: StageName,
     /// The fence.
@@ -203,7 +203,7 @@ pub struct StageAnswer {
 /// The answer to a chunk of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LogAppended {
+pub struct AppendLogResponse {
     /// Where the next chunk goes.
     pub length: u64,
 }

@@ -1,11 +1,11 @@
 //! Which of several factories gets a job.
 
-use scheduler::{FactoryState, PassedOver, Presence, Seat, Unfit, Waiting, claim, errand, explain, passed_over};
+use scheduler::{FactoryState, SkippedJob, Presence, Seat, Ineligible, WaitingJob, claim, errand, explain, passed_over};
 
 use crate::scenario::{Scenario, factory, id, job, name, shape_on, with_shape};
 
 /// The factory that the only job goes to.
-fn goes_to(factories: Vec<FactoryState>, waiting: Waiting) -> Option<String> {
+fn goes_to(factories: Vec<FactoryState>, waiting: WaitingJob) -> Option<String> {
     let scenario = Scenario { factories, jobs: vec![waiting], ..Scenario::default() };
     scenario.plan().placements.first().map(|placement| placement.factory.to_string())
 }
@@ -48,7 +48,7 @@ fn a_factory_that_has_the_repository_is_preferred_to_one_that_can_clone_it() {
 
 #[test]
 fn a_factory_to_avoid_is_taken_only_if_nobody_else_will_do() {
-    let wary = || Waiting { avoid: Some(name("a")), ..job(1, &[]) };
+    let wary = || WaitingJob { avoid: Some(name("a")), ..job(1, &[]) };
 
     assert_eq!(goes_to(vec![factory("a", &[]), factory("b", &[])], wary()).as_deref(), Some("b"));
     assert_eq!(goes_to(vec![factory("a", &[])], wary()).as_deref(), Some("a"));
@@ -57,7 +57,7 @@ fn a_factory_to_avoid_is_taken_only_if_nobody_else_will_do() {
 #[test]
 fn a_factory_that_asks_is_not_given_what_avoids_it_while_another_could_take_it() {
     let mut scenario = Scenario { factories: vec![factory("a", &[]), factory("b", &[])], ..Scenario::default() };
-    scenario.jobs = vec![Waiting { avoid: Some(name("a")), ..job(1, &[]) }, job(2, &[])];
+    scenario.jobs = vec![WaitingJob { avoid: Some(name("a")), ..job(1, &[]) }, job(2, &[])];
     let world = scenario.world();
 
     let claimed = |factory: &str| claim(&world.view(), &name(factory), |_| true).map(|placement| placement.job);
@@ -72,8 +72,8 @@ fn a_factory_that_is_given_nothing_learns_why() {
 
     let passed = passed_over(&scenario.world().view(), &name("a"), |_| true, 10);
 
-    let unfit = vec![Unfit::Lacks { capability: name("has:xcode") }];
-    assert_eq!(passed, vec![PassedOver { job: id(1), unfit }]);
+    let unfit = vec![Ineligible::Lacks { capability: name("has:xcode") }];
+    assert_eq!(passed, vec![SkippedJob { job: id(1), unfit }]);
 }
 
 #[test]

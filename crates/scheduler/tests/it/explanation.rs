@@ -1,7 +1,7 @@
 //! One plan, explained.
 
 use domain::Priority;
-use scheduler::{Presence, Seat, Waiting, explain};
+use scheduler::{Presence, Seat, WaitingJob, explain};
 
 use crate::golden;
 use crate::scenario::{Scenario, ago, factory, id, job, name, with_shape};
@@ -31,7 +31,7 @@ fn an_explained_placement_reads_like_this() {
         shape.repo = Some(name("notes"));
         shape.engines = vec![name("claude")];
     });
-    let waiting = Waiting { priority: Priority::High, since: ago(15), avoid: Some(name("linux-3")), ..shaped };
+    let waiting = WaitingJob { priority: Priority::High, since: ago(15), avoid: Some(name("linux-3")), ..shaped };
 
     let explanation = explain(&world.view(), waiting.demand());
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::{Mode, Product, Shape};
 use proptest::prelude::*;
-use scheduler::{Answer, Plan, Unplaced, Waiting, claim, errand, explain, plan};
+use scheduler::{ExplainedOutcome, Plan, Unplaced, WaitingJob, claim, errand, explain, plan};
 
 use crate::naive::{Naive, NaivePlan};
 use crate::scenario::{Scenario, World, ago, factory, id, job, name, scenarios, seat_of, shape_on, with_shape};
@@ -101,7 +101,7 @@ proptest! {
         let mut burdened = scenario.clone();
         for (number, product) in (100..100 + burden).zip(scenario.products.keys().cycle()) {
             let hopeless = with_shape(job(number, &["has:nobody"]), |shape| shape.product = product.clone());
-            burdened.jobs.push(Waiting { priority: domain::Priority::Critical, since: ago(1_000), ..hopeless });
+            burdened.jobs.push(WaitingJob { priority: domain::Priority::Critical, since: ago(1_000), ..hopeless });
         }
 
         prop_assert_eq!(burdened.plan().placements, scenario.plan().placements);
@@ -140,7 +140,7 @@ proptest! {
             let first = explanation.factories.iter().find(|fit| fit.rank == Some(1)).unwrap();
             prop_assert_eq!((&first.factory, first.score), (&placement.factory, placement.score));
             let (factory, engine) = (placement.factory.clone(), placement.engine.clone());
-            prop_assert_eq!(explanation.answer, Answer::Goes { factory, engine });
+            prop_assert_eq!(explanation.answer, ExplainedOutcome::Goes { factory, engine });
             world.carry_out(placement);
         }
         for left in scheduler::plan(&world.view()).unplaced {
@@ -148,7 +148,7 @@ proptest! {
             if scenario.limit == 1_000 {
                 prop_assert!(explanation.factories.iter().all(|fit| !fit.eligible && fit.rank.is_none()));
                 let unplaceable = left.why.is_unplaceable();
-                prop_assert_eq!(explanation.answer, Answer::Waits { why: left.why, unplaceable });
+                prop_assert_eq!(explanation.answer, ExplainedOutcome::Waits { why: left.why, unplaceable });
             }
         }
     }
@@ -160,7 +160,7 @@ proptest! {
 
         for state in &scenario.factories {
             let own = &state.factory.id;
-            let mut left: Vec<&Waiting> = scenario.jobs.iter().collect();
+            let mut left: Vec<&WaitingJob> = scenario.jobs.iter().collect();
             left.retain(|waiting| !scenario.products[&waiting.shape.product].paused);
             let expected = loop {
                 let Some(next) = naive.next(&left) else { break None };
@@ -266,7 +266,7 @@ fn churn(world: &mut World, scenario: &Scenario) {
     }
     for waiting in &scenario.jobs {
         let shape = Arc::new(Shape { pin: Some(name("f9")), ..(*waiting.shape).clone() });
-        world.queue.insert(Waiting { shape, since: ago(5_000), ..waiting.clone() });
+        world.queue.insert(WaitingJob { shape, since: ago(5_000), ..waiting.clone() });
         world.queue.insert(waiting.clone());
     }
 }

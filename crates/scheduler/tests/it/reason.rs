@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{Product, UnavailableRepo, UsageWindow};
-use scheduler::{FactoryState, OfferPause, Presence, Rest, Seat, Unplaced, Waiting};
+use scheduler::{FactoryState, OfferPause, Presence, EngineUnavailable, Seat, Unplaced, WaitingJob};
 
 use crate::golden;
 use crate::scenario::{NOW, Scenario, factory, id, job, name, with_shape};
@@ -14,17 +14,17 @@ fn why(scenario: &Scenario) -> Unplaced {
     plan.unplaced.into_iter().next().expect("a job is left").why
 }
 
-fn alone(change: impl FnOnce(&mut FactoryState), waiting: Waiting) -> Scenario {
+fn alone(change: impl FnOnce(&mut FactoryState), waiting: WaitingJob) -> Scenario {
     let mut one = factory("mac-1", &["os:mac", "engine:codex"]);
     change(&mut one);
     Scenario { factories: vec![one], jobs: vec![waiting], ..Scenario::default() }
 }
 
-fn on_notes(number: u8) -> Waiting {
+fn on_notes(number: u8) -> WaitingJob {
     with_shape(job(number, &[]), |shape| shape.repo = Some(name("notes")))
 }
 
-fn by_claude(number: u8) -> Waiting {
+fn by_claude(number: u8) -> WaitingJob {
     with_shape(job(number, &[]), |shape| shape.engines = vec![name("claude")])
 }
 
@@ -34,16 +34,16 @@ fn taken(scenario: Scenario, repo: Option<&str>, engine: Option<&str>) -> Scenar
     Scenario { seats: vec![(id(99), seat)], ..scenario }
 }
 
-fn used_up(minutes: Option<u64>) -> Rest {
+fn used_up(minutes: Option<u64>) -> EngineUnavailable {
     let until = minutes.map(|minutes| NOW.after(Duration::from_mins(minutes)));
-    Rest::Window(UsageWindow { engine: name("codex"), window: Some("five_hour".to_owned()), until, exhausted: false })
+    EngineUnavailable::Window(UsageWindow { engine: name("codex"), window: Some("five_hour".to_owned()), until, exhausted: false })
 }
 
 fn silent(is_busy: bool) -> OfferPause {
     OfferPause { problem: "left 3 offers unanswered".to_owned(), is_busy }
 }
 
-fn rest(one: &mut FactoryState, rest: Rest) {
+fn rest(one: &mut FactoryState, rest: EngineUnavailable) {
     one.resting.insert(name("codex"), rest);
 }
 
@@ -82,11 +82,11 @@ fn every_reason() -> Vec<Scenario> {
         alone(
             |one| {
                 let problem = "its provider is not available: the API answered 529".to_owned();
-                rest(one, Rest::Paused { until: NOW.after(Duration::from_secs(30)), problem });
+                rest(one, EngineUnavailable::Paused { until: NOW.after(Duration::from_secs(30)), problem });
             },
             job(1, &[]),
         ),
-        alone(|one| rest(one, Rest::Unusable { problem: "sign in with `codex login`".to_owned() }), job(1, &[])),
+        alone(|one| rest(one, EngineUnavailable::Unusable { problem: "sign in with `codex login`".to_owned() }), job(1, &[])),
         alone(|_| {}, pinned("mac-9")),
         alone(|one| one.factory.draining = true, pinned("mac-1")),
         alone(|one| one.presence = Presence::Warming, job(1, &[])),
@@ -173,8 +173,8 @@ fn a_job_goes_to_the_engine_that_does_not_rest_and_waits_for_the_one_that_wakes_
     let placed = scenario.plan().placements;
     assert_eq!((&placed[0].factory, &placed[0].engine), (&name("mac-2"), &Some(name("claude"))));
 
-    let unusable = Rest::Unusable { problem: "sign in".to_owned() };
+    let unusable = EngineUnavailable::Unusable { problem: "sign in".to_owned() };
     scenario.factories[1].resting.insert(name("claude"), unusable);
-    let Rest::Window(window) = used_up(Some(60)) else { unreachable!("it is a window") };
+    let EngineUnavailable::Window(window) = used_up(Some(60)) else { unreachable!("it is a window") };
     assert_eq!(why(&scenario), Unplaced::UsageWindow { window });
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    EngineName, Factory, FactoryId, Flags, InstanceId, JobId, Priority, Product, ProductId, RepoName, Shape, Timestamp,
+    EngineName, Factory, FactoryId, DispatchModes, InstanceId, JobId, Priority, Product, ProductId, RepoName, Shape, Timestamp,
     UsageWindow,
 };
 use proptest::prelude::*;
 use scheduler::{
-    FactoryState, Fleet, FleetView, OfferPause, Placement, Plan, Presence, Queue, Rest, Seat, Waiting, Weights, plan,
+    FactoryState, Fleet, FleetView, OfferPause, Placement, Plan, Presence, Queue, EngineUnavailable, Seat, WaitingJob, Weights, plan,
 };
 
 /// Everything that a view is made of, in the order in which it is taken in.
@@ -18,7 +18,7 @@ use scheduler::{
 pub(crate) struct Scenario {
     pub(crate) factories: Vec<FactoryState>,
     pub(crate) seats: Vec<(JobId, Seat)>,
-    pub(crate) jobs: Vec<Waiting>,
+    pub(crate) jobs: Vec<WaitingJob>,
     pub(crate) products: BTreeMap<ProductId, Product>,
     pub(crate) weights: Weights,
     pub(crate) limit: usize,
@@ -29,7 +29,7 @@ pub(crate) struct World {
     pub(crate) fleet: Fleet,
     pub(crate) queue: Queue,
     products: BTreeMap<ProductId, Product>,
-    pub(crate) flags: Flags,
+    pub(crate) flags: DispatchModes,
     weights: Weights,
     limit: usize,
 }
@@ -55,7 +55,7 @@ impl Scenario {
             fleet: Fleet::new(),
             queue: Queue::new(),
             products: self.products.clone(),
-            flags: Flags::default(),
+            flags: DispatchModes::default(),
             weights: self.weights,
             limit: self.limit,
         };
@@ -151,7 +151,7 @@ pub(crate) fn shape_on(repo: &RepoName, product: &ProductId) -> Shape {
 }
 
 /// A job of the default product that has only just begun to wait and needs these tokens.
-pub(crate) fn job(number: u8, capabilities: &[&str]) -> Waiting {
+pub(crate) fn job(number: u8, capabilities: &[&str]) -> WaitingJob {
     let shape = Shape {
         product: ProductId::default_product(),
         repo: None,
@@ -160,13 +160,13 @@ pub(crate) fn job(number: u8, capabilities: &[&str]) -> Waiting {
         pin: None,
         identity: None,
     };
-    Waiting { job: id(number), shape: Arc::new(shape), priority: Priority::Normal, since: NOW, avoid: None }
+    WaitingJob { job: id(number), shape: Arc::new(shape), priority: Priority::Normal, since: NOW, avoid: None }
 }
 
-pub(crate) fn with_shape(waiting: Waiting, change: impl FnOnce(&mut Shape)) -> Waiting {
+pub(crate) fn with_shape(waiting: WaitingJob, change: impl FnOnce(&mut Shape)) -> WaitingJob {
     let mut shape = (*waiting.shape).clone();
     change(&mut shape);
-    Waiting { shape: Arc::new(shape), ..waiting }
+    WaitingJob { shape: Arc::new(shape), ..waiting }
 }
 
 pub(crate) fn id(number: u8) -> JobId {
@@ -207,7 +207,7 @@ pub(crate) fn scenarios() -> impl Strategy<Value = Scenario> {
             // Equal shapes are not always one and the same value.
             let shaped = numbered.map(|((shape, waiting), number)| {
                 let shape = Arc::new(shape.get(&shapes).clone());
-                Waiting { job: id(number), shape, ..waiting }
+                WaitingJob { job: id(number), shape, ..waiting }
             });
             shaped.collect::<Vec<_>>()
         });
@@ -268,12 +268,12 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
 }
 
 /// Engines that get no work for now, for different reasons.
-fn resting() -> impl Strategy<Value = BTreeMap<EngineName, Rest>> {
+fn resting() -> impl Strategy<Value = BTreeMap<EngineName, EngineUnavailable>> {
     let window = |minutes: u64| {
         let until = Some(NOW.after(Duration::from_mins(minutes)));
-        Rest::Window(UsageWindow { engine: name(ENGINES[0]), window: None, until, exhausted: false })
+        EngineUnavailable::Window(UsageWindow { engine: name(ENGINES[0]), window: None, until, exhausted: false })
     };
-    let rests = vec![window(5), window(300), Rest::Unusable { problem: "sign in".to_owned() }];
+    let rests = vec![window(5), window(300), EngineUnavailable::Unusable { problem: "sign in".to_owned() }];
     let some = prop::collection::btree_map(
         prop::sample::select(ENGINES.to_vec()),
         prop::sample::select(rests),
@@ -326,7 +326,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
 }
 
 /// A job that still needs its number and its shape.
-fn jobs() -> impl Strategy<Value = (prop::sample::Index, Waiting)> {
+fn jobs() -> impl Strategy<Value = (prop::sample::Index, WaitingJob)> {
     (
         any::<prop::sample::Index>(),
         prop::sample::select(Priority::ALL.to_vec()),
@@ -335,7 +335,7 @@ fn jobs() -> impl Strategy<Value = (prop::sample::Index, Waiting)> {
     )
         .prop_map(|(shape, priority, minutes, avoid)| {
             let avoid = avoid.map(name::<FactoryId>);
-            (shape, Waiting { priority, since: ago(minutes), avoid, ..job(0, &[]) })
+            (shape, WaitingJob { priority, since: ago(minutes), avoid, ..job(0, &[]) })
         })
 }
 

@@ -4,13 +4,13 @@ use axum::extract::State;
 use domain::FactoryId;
 use http::StatusCode;
 use protocol::{
-    Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Pruned, Renew, Renewed, TokenRotated,
+    DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, PruneResponse, RenewRequest, RenewResponse, RotateTokenResponse,
 };
 
-use crate::answer::Json;
+use crate::json_response::Json;
 use crate::app::App;
-use crate::caller::{Caller, Whence};
-use crate::extract::{Id, REPORT_LEN_MAX, Sent};
+use crate::auth::{Caller, RequestOrigin};
+use crate::extract::{Id, REPORT_LEN_MAX, JsonBody};
 use crate::problem::Problem;
 
 /// All factories.
@@ -57,8 +57,8 @@ pub(crate) async fn deregister(
 pub(crate) async fn heartbeat(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(beat): Sent<Heartbeat>,
-) -> Result<Json<HeartbeatAnswer>, Problem> {
+    JsonBody(beat): JsonBody<Heartbeat>,
+) -> Result<Json<HeartbeatResponse>, Problem> {
     Ok(Json(app.coordinator.heartbeat(&who, beat).await?))
 }
 
@@ -69,9 +69,9 @@ pub(crate) async fn heartbeat(
 )]
 pub(crate) async fn enroll(
     State(app): State<App>,
-    whence: Whence,
-    Sent(request): Sent<Enroll>,
-) -> Result<(StatusCode, Json<Enrolled>), Problem> {
+    whence: RequestOrigin,
+    JsonBody(request): JsonBody<EnrolRequest>,
+) -> Result<(StatusCode, Json<EnrolResponse>), Problem> {
     let enrolled = app.coordinator.enroll(&request).await;
     Ok((StatusCode::CREATED, Json(whence.vouched(&app, enrolled)?)))
 }
@@ -86,8 +86,8 @@ pub(crate) async fn renew(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-    Sent(request): Sent<Renew, REPORT_LEN_MAX>,
-) -> Result<Json<Renewed>, Problem> {
+    JsonBody(request): JsonBody<RenewRequest, REPORT_LEN_MAX>,
+) -> Result<Json<RenewResponse>, Problem> {
     Ok(Json(app.coordinator.renew(&who, &id, &request).await?))
 }
 
@@ -101,7 +101,7 @@ pub(crate) async fn rotate_token(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-) -> Result<Json<TokenRotated>, Problem> {
+) -> Result<Json<RotateTokenResponse>, Problem> {
     Ok(Json(app.coordinator.rotate_token(&who, &id).await?))
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn drain(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-    Sent(request): Sent<Drain>,
+    JsonBody(request): JsonBody<DrainRequest>,
 ) -> Result<Json<FactoryView>, Problem> {
     app.coordinator.drain(&who, &id, &request).await?;
     Ok(Json(app.coordinator.factory_view(&who, &id)?))
@@ -141,6 +141,6 @@ pub(crate) async fn drain(
     post, path = "/factories/prune", tag = "factories",
     responses((status = 200, description = "Who was forgotten", body = Pruned)),
 )]
-pub(crate) async fn prune(State(app): State<App>, Caller(who): Caller) -> Result<Json<Pruned>, Problem> {
+pub(crate) async fn prune(State(app): State<App>, Caller(who): Caller) -> Result<Json<PruneResponse>, Problem> {
     Ok(Json(app.coordinator.prune(&who).await?))
 }

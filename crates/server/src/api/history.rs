@@ -1,15 +1,15 @@
 //! What happened to a job, and why it is where it is.
 
 use axum::extract::State;
-use domain::{Bookmark, JobId, Position};
-use protocol::{Dag, EventList, Explained, LeaseView, RunEvidence, RunList};
+use domain::{EventCursor, JobId, Position};
+use protocol::{Dag, EventList, JobExplanation, LeaseView, RunEvidence, RunList};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
+use crate::json_response::Json;
 use crate::app::App;
-use crate::caller::Caller;
-use crate::extract::{Asked, Id, RunNumber};
+use crate::auth::Caller;
+use crate::extract::{QueryParams, Id, RunNumber};
 use crate::problem::Problem;
 
 /// What a list shows unless asked for more.
@@ -35,7 +35,7 @@ pub(crate) async fn runs(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Asked(asked): Asked<RunQuery>,
+    QueryParams(asked): QueryParams<RunQuery>,
 ) -> Result<Json<RunList>, Problem> {
     let (after, limit) = (asked.cursor.unwrap_or(0), asked.limit.unwrap_or(PAGE));
     Ok(Json(app.coordinator.runs(&who, id, after, limit).await?))
@@ -62,7 +62,7 @@ pub(crate) async fn evidence(
 pub(crate) struct EventQuery {
     /// Where the page before ended: its `next`.
     #[param(value_type = Option<String>, pattern = r"^[0-9]{1,15}(\.[0-9]{1,15})?$", max_length = 31)]
-    after: Option<Bookmark>,
+    after: Option<EventCursor>,
     /// How many.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u16>,
@@ -77,7 +77,7 @@ pub(crate) async fn events(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Asked(asked): Asked<EventQuery>,
+    QueryParams(asked): QueryParams<EventQuery>,
 ) -> Result<Json<EventList>, Problem> {
     let after = asked.after.map_or(Ok(Position(0)), |mark| app.coordinator.position(mark))?;
     let limit = asked.limit.unwrap_or(PAGE);
@@ -93,7 +93,7 @@ pub(crate) async fn explain(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-) -> Result<Json<Explained>, Problem> {
+) -> Result<Json<JobExplanation>, Problem> {
     Ok(Json(app.coordinator.explain(&who, id).await?))
 }
 

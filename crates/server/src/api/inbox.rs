@@ -10,11 +10,11 @@ use serde::Deserialize;
 use tracing::warn;
 use utoipa::IntoParams;
 
-use super::live::{ALIVE, EVENT_STREAM, frame};
+use super::events::{ALIVE, EVENT_STREAM, frame};
 use crate::app::App;
-use crate::caller::Caller;
-use crate::extract::{Asked, Id};
-use crate::held_open::{self, Source};
+use crate::auth::Caller;
+use crate::extract::{QueryParams, Id};
+use crate::streaming::{self, Source};
 use crate::problem::Problem;
 
 /// Whose inbox, and how much it takes.
@@ -47,11 +47,11 @@ pub(crate) async fn inbox(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-    Asked(asked): Asked<InboxQuery>,
+    QueryParams(asked): QueryParams<InboxQuery>,
 ) -> Result<Response, Problem> {
     let permit = app.streams.open(&who)?;
     let inbox = app.coordinator.inbox(&who, &id, asked.instance, asked.credit).await?;
-    Ok(held_open::hold(&app, permit, Offers { inbox }, EVENT_STREAM))
+    Ok(streaming::hold(&app, permit, Offers { inbox }, EVENT_STREAM))
 }
 
 struct Offers {

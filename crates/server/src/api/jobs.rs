@@ -5,16 +5,16 @@ use axum::response::{IntoResponse, Response};
 use domain::{JobFilter, JobId, Priority, ProductId, RepoName};
 use http::{HeaderMap, StatusCode, header};
 use protocol::{
-    API_PREFIX, ActionRequest, Batch, BatchAnswer, BatchOutcome, JobDetail, JobList, JobView, Submit, Submitted,
+    API_PREFIX, ActionRequest, BatchRequest, BatchResponse, BatchOutcome, JobDetail, JobList, JobView, SubmitRequest, SubmitResponse,
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
+use crate::json_response::Json;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{ActionName, Asked, BATCH_LEN_MAX, DefaultProduct, Id, Sent, SentJob, names};
+use crate::extract::{ActionName, QueryParams, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, SubmitBody, names};
 use crate::problem::Problem;
 
 /// What a list shows unless asked for more.
@@ -53,8 +53,8 @@ pub(crate) struct SubmitQuery {
 pub(crate) async fn submit(
     State(app): State<App>,
     Caller(who): Caller,
-    Asked(asked): Asked<SubmitQuery>,
-    SentJob(mut submit): SentJob,
+    QueryParams(asked): QueryParams<SubmitQuery>,
+    SubmitBody(mut submit): SubmitBody,
 ) -> Result<Response, Problem> {
     submit.strict |= asked.strict;
     let submitted = if asked.dry_run {
@@ -77,15 +77,15 @@ pub(crate) async fn batch(
     State(app): State<App>,
     Caller(who): Caller,
     DefaultProduct(product): DefaultProduct,
-    Sent(batch): Sent<Batch, BATCH_LEN_MAX>,
-) -> Result<Json<BatchAnswer>, Problem> {
-    let with_product = |mut submit: Submit| {
+    JsonBody(batch): JsonBody<BatchRequest, BATCH_LEN_MAX>,
+) -> Result<Json<BatchResponse>, Problem> {
+    let with_product = |mut submit: SubmitRequest| {
         submit.product_id = submit.product_id.or_else(|| product.clone());
         submit
     };
     let jobs = batch.jobs.into_iter().map(with_product).collect();
     let outcomes = app.coordinator.submit_batch(&who, jobs).await?;
-    Ok(Json(BatchAnswer { outcomes: outcomes.into_iter().map(outcome).collect() }))
+    Ok(Json(BatchResponse { outcomes: outcomes.into_iter().map(outcome).collect() }))
 }
 
 fn outcome(taken: Result<(JobView, bool), coordinator::Error>) -> BatchOutcome {
@@ -142,7 +142,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(who): Caller,
     DefaultProduct(product): DefaultProduct,
-    Asked(asked): Asked<JobQuery>,
+    QueryParams(asked): QueryParams<JobQuery>,
 ) -> Result<Json<JobList>, Problem> {
     let mut products = names(asked.product.as_deref())?;
     if products.is_empty() {
@@ -197,7 +197,7 @@ pub(crate) async fn act(
     Id(id): Id<JobId>,
     ActionName(action): ActionName,
     headers: HeaderMap,
-    Sent(request): Sent<ActionRequest>,
+    JsonBody(request): JsonBody<ActionRequest>,
 ) -> Result<Json<JobView>, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     Ok(Json(app.coordinator.act_at(&who, id, expected, action, request).await?))

@@ -3,18 +3,18 @@
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
-use coordinator::LogFollower;
+use coordinator::LogReader;
 use domain::{Epoch, JobId};
 use http::HeaderValue;
-use protocol::LogAppended;
+use protocol::AppendLogResponse;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
+use crate::json_response::Json;
 use crate::app::App;
-use crate::caller::Caller;
-use crate::extract::{Asked, CHUNK_LEN_MAX, Id, SentBytes};
-use crate::held_open::{self, Source};
+use crate::auth::Caller;
+use crate::extract::{QueryParams, CHUNK_LEN_MAX, Id, RawBody};
+use crate::streaming::{self, Source};
 use crate::problem::Problem;
 
 /// Which part of a log.
@@ -41,18 +41,18 @@ pub(crate) async fn read(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Asked(asked): Asked<LogQuery>,
+    QueryParams(asked): QueryParams<LogQuery>,
 ) -> Result<Response, Problem> {
     let permit = app.streams.open(&who)?;
     let log = app.coordinator.log(&who, id, asked.epoch.map(Epoch), asked.offset, asked.follow).await?;
     let epoch = log.epoch();
-    let mut response = held_open::hold(&app, permit, Log { log }, "text/plain; charset=utf-8");
+    let mut response = streaming::hold(&app, permit, Log { log }, "text/plain; charset=utf-8");
     response.headers_mut().insert("x-log-epoch", HeaderValue::from(epoch.0));
     Ok(response)
 }
 
 struct Log {
-    log: LogFollower,
+    log: LogReader,
 }
 
 impl Source for Log {
@@ -91,9 +91,9 @@ pub(crate) async fn append(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Asked(asked): Asked<ChunkQuery>,
-    SentBytes(chunk): SentBytes<CHUNK_LEN_MAX>,
-) -> Result<Json<LogAppended>, Problem> {
+    QueryParams(asked): QueryParams<ChunkQuery>,
+    RawBody(chunk): RawBody<CHUNK_LEN_MAX>,
+) -> Result<Json<AppendLogResponse>, Problem> {
     let length = app.coordinator.append_log(&who, id, Epoch(asked.lease_epoch), asked.offset, &chunk).await?;
-    Ok(Json(LogAppended { length }))
+    Ok(Json(AppendLogResponse { length }))
 }

@@ -2,17 +2,17 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use domain::{Flags, Versioned};
+use domain::{DispatchModes, Versioned};
 use http::{HeaderMap, StatusCode, header};
-use protocol::{Claim, Claimed};
+use protocol::{ClaimRequest, ClaimResponse};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
+use crate::json_response::Json;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Asked, Sent};
+use crate::extract::{QueryParams, JsonBody};
 use crate::problem::Problem;
 
 /// How a claim is meant.
@@ -34,9 +34,9 @@ pub(crate) struct ClaimQuery {
 pub(crate) async fn claim(
     State(app): State<App>,
     Caller(who): Caller,
-    Asked(asked): Asked<ClaimQuery>,
-    Sent(request): Sent<Claim>,
-) -> Result<Json<Claimed>, Problem> {
+    QueryParams(asked): QueryParams<ClaimQuery>,
+    JsonBody(request): JsonBody<ClaimRequest>,
+) -> Result<Json<ClaimResponse>, Problem> {
     Ok(Json(match asked.dry_run {
         true => app.coordinator.claim_dry_run(&who, &request).await?,
         false => app.coordinator.claim(&who, &request).await?,
@@ -77,16 +77,16 @@ pub(crate) async fn put_flags(
     State(app): State<App>,
     Caller(who): Caller,
     headers: HeaderMap,
-    Sent(flags): Sent<Flags>,
+    JsonBody(flags): JsonBody<DispatchModes>,
 ) -> Result<Response, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     Ok(tagged(&app, app.coordinator.put_flags(&who, flags, expected).await?))
 }
 
-fn tagged(app: &App, flags: Versioned<Flags>) -> Response {
+fn tagged(app: &App, flags: Versioned<DispatchModes>) -> Response {
     ([(header::ETAG, tag(app, &flags))], Json(flags.value)).into_response()
 }
 
-fn tag(app: &App, flags: &Versioned<Flags>) -> String {
+fn tag(app: &App, flags: &Versioned<DispatchModes>) -> String {
     etag::of_revision(app.coordinator.generation(), flags.revision)
 }

@@ -10,11 +10,11 @@ use protocol::{Action, ActionRequest, AlertList, DeadLetterList, JobView, Metric
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
+use crate::json_response::Json;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Asked, Id, Sent, names};
+use crate::extract::{QueryParams, Id, JsonBody, names};
 use crate::problem::Problem;
 
 /// What a list shows unless asked for more.
@@ -57,7 +57,7 @@ pub(crate) struct QueueQuery {
 pub(crate) async fn queue_state(
     State(app): State<App>,
     Caller(who): Caller,
-    Asked(asked): Asked<QueueQuery>,
+    QueryParams(asked): QueryParams<QueueQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let state = app.coordinator.queue_state(&who, names(asked.products.as_deref())?)?;
@@ -107,7 +107,7 @@ pub(crate) struct PageQuery {
 pub(crate) async fn dead_letters(
     State(app): State<App>,
     Caller(who): Caller,
-    Asked(asked): Asked<PageQuery>,
+    QueryParams(asked): QueryParams<PageQuery>,
 ) -> Result<Json<DeadLetterList>, Problem> {
     Ok(Json(app.coordinator.dead_letters(&who, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))
 }
@@ -126,7 +126,7 @@ pub(crate) async fn dismiss(
     Caller(who): Caller,
     Id(id): Id<JobId>,
     headers: HeaderMap,
-    Sent(request): Sent<ActionRequest>,
+    JsonBody(request): JsonBody<ActionRequest>,
 ) -> Result<Json<JobView>, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     Ok(Json(app.coordinator.dismiss(&who, id, expected, request.message).await?))
@@ -146,7 +146,7 @@ pub(crate) async fn redrive(
     Caller(who): Caller,
     Id(id): Id<JobId>,
     headers: HeaderMap,
-    Sent(request): Sent<ActionRequest>,
+    JsonBody(request): JsonBody<ActionRequest>,
 ) -> Result<Json<JobView>, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     Ok(Json(app.coordinator.act_at(&who, id, expected, Action::Requeue, request).await?))

@@ -5,15 +5,15 @@ use coordinator::{Error, ForgeHint};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::answer::Json;
+use crate::json_response::Json;
 use crate::app::App;
-use crate::caller::Whence;
+use crate::auth::RequestOrigin;
 use crate::problem::Problem;
 
 /// How many jobs a message concerns.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Concerned {
+pub(crate) struct AffectedJobs {
     /// Jobs whose pull requests are looked at soon.
     jobs: usize,
 }
@@ -26,9 +26,9 @@ pub(crate) struct Concerned {
 )]
 pub(crate) async fn github(
     State(app): State<App>,
-    whence: Whence,
+    whence: RequestOrigin,
     request: Request,
-) -> Result<Json<Concerned>, Problem> {
+) -> Result<Json<AffectedJobs>, Problem> {
     let secret = app.webhook_secret().ok_or_else(|| Problem::no_such_route("/webhooks/github"))?;
     whence.check(&app)?;
     let signature = request.headers().get("x-hub-signature-256").and_then(|value| value.to_str().ok());
@@ -38,7 +38,7 @@ pub(crate) async fn github(
     let body = app.webhook_bodies.read(&app, whence.network(), request, signature).await?;
     let body = whence.vouched(&app, body.ok_or(Error::Unauthenticated))?;
     let message: Message = serde_json::from_slice(&body.bytes).map_err(|error| Problem::json(&error))?;
-    Ok(Json(Concerned { jobs: app.coordinator.hear_of(&message.hint()) }))
+    Ok(Json(AffectedJobs { jobs: app.coordinator.hear_of(&message.hint()) }))
 }
 
 /// The parts of GitHub's messages that name a pull request or a commit.
@@ -46,8 +46,8 @@ pub(crate) async fn github(
 #[serde(default)]
 struct Message {
     repository: Option<Repository>,
-    pull_request: Option<Numbered>,
-    issue: Option<Numbered>,
+    pull_request: Option<PullRequestNumber>,
+    issue: Option<PullRequestNumber>,
     check_run: Option<Check>,
     check_suite: Option<Check>,
     sha: Option<String>,
@@ -59,7 +59,7 @@ struct Repository {
 }
 
 #[derive(Debug, Deserialize)]
-struct Numbered {
+struct PullRequestNumber {
     number: u64,
 }
 
@@ -67,7 +67,7 @@ struct Numbered {
 #[serde(default)]
 struct Check {
     head_sha: Option<String>,
-    pull_requests: Vec<Numbered>,
+    pull_requests: Vec<PullRequestNumber>,
 }
 
 impl Message {

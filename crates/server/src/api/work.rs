@@ -4,18 +4,18 @@ use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};
 use http::HeaderMap;
 use protocol::{
-    Accept, Accepted, AskWork, CompleteWork, Completed, Decline, ErrandReport, EvidenceKept, EvidenceWork, FailWork,
-    Failed, Held, LeaseView, Patch, QuotaAnswer, QuotaWork, ReleaseWork, Sighting, SightingAnswer, StageAnswer,
-    StartWork,
+    AcceptRequest, AcceptResponse, QuestionReport, CompletionReport, CompletionResponse, DeclineRequest, ErrandReport, EvidenceResponse, EvidenceReport, FailureReport,
+    FailureResponse, HeldJob, LeaseView, Patch, QuotaResponse, QuotaReport, ReleaseReport, PullRequestReport, PullRequestReportResponse, StageResponse,
+    StartReport,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::answer::Json;
+use crate::json_response::Json;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Id, REPORT_LEN_MAX, Sent};
+use crate::extract::{Id, REPORT_LEN_MAX, JsonBody};
 use crate::problem::Problem;
 
 /// Takes a dispatch. The same nonce gives the same answer, however often it is asked for.
@@ -26,8 +26,8 @@ use crate::problem::Problem;
 pub(crate) async fn accept(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(request): Sent<Accept>,
-) -> Result<Json<Accepted>, Problem> {
+    JsonBody(request): JsonBody<AcceptRequest>,
+) -> Result<Json<AcceptResponse>, Problem> {
     Ok(Json(app.coordinator.accept(&who, &request).await?))
 }
 
@@ -39,8 +39,8 @@ pub(crate) async fn accept(
 pub(crate) async fn decline(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(request): Sent<Decline>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<DeclineRequest>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.decline(&who, &request).await?))
 }
 
@@ -54,8 +54,8 @@ pub(crate) async fn start(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<StartWork>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<StartReport>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.start(&who, id, &request).await?))
 }
 
@@ -73,8 +73,8 @@ pub(crate) async fn patch(
     Caller(who): Caller,
     Id(id): Id<JobId>,
     headers: HeaderMap,
-    Sent(request): Sent<Patch>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<Patch>,
+) -> Result<Json<StageResponse>, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     app.coordinator.expect_revision(&who, id, expected).await?;
     Ok(Json(app.coordinator.patch(&who, id, &request).await?))
@@ -90,8 +90,8 @@ pub(crate) async fn complete(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<CompleteWork, REPORT_LEN_MAX>,
-) -> Result<Json<Completed>, Problem> {
+    JsonBody(request): JsonBody<CompletionReport, REPORT_LEN_MAX>,
+) -> Result<Json<CompletionResponse>, Problem> {
     Ok(Json(app.coordinator.complete(&who, id, &request).await?))
 }
 
@@ -105,8 +105,8 @@ pub(crate) async fn promote(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<ErrandReport>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<ErrandReport>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.promote(&who, id, &request).await?))
 }
 
@@ -120,8 +120,8 @@ pub(crate) async fn sighted(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<Sighting, REPORT_LEN_MAX>,
-) -> Result<Json<SightingAnswer>, Problem> {
+    JsonBody(request): JsonBody<PullRequestReport, REPORT_LEN_MAX>,
+) -> Result<Json<PullRequestReportResponse>, Problem> {
     Ok(Json(app.coordinator.sighted(&who, id, &request).await?))
 }
 
@@ -133,7 +133,7 @@ pub(crate) struct FailedAttempt {
     job_id: JobId,
     /// How it failed.
     #[serde(flatten)]
-    failure: FailWork,
+    failure: FailureReport,
 }
 
 /// Says that the attempt failed. The coordinator alone decides what follows.
@@ -144,8 +144,8 @@ pub(crate) struct FailedAttempt {
 pub(crate) async fn fail(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(request): Sent<FailedAttempt, REPORT_LEN_MAX>,
-) -> Result<Json<Failed>, Problem> {
+    JsonBody(request): JsonBody<FailedAttempt, REPORT_LEN_MAX>,
+) -> Result<Json<FailureResponse>, Problem> {
     Ok(Json(app.coordinator.fail(&who, request.job_id, &request.failure).await?))
 }
 
@@ -159,8 +159,8 @@ pub(crate) async fn quota(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<QuotaWork>,
-) -> Result<Json<QuotaAnswer>, Problem> {
+    JsonBody(request): JsonBody<QuotaReport>,
+) -> Result<Json<QuotaResponse>, Problem> {
     Ok(Json(app.coordinator.quota(&who, id, &request).await?))
 }
 
@@ -174,8 +174,8 @@ pub(crate) async fn ask(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<AskWork>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<QuestionReport>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.ask(&who, id, &request).await?))
 }
 
@@ -189,8 +189,8 @@ pub(crate) async fn keep_evidence(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<EvidenceWork, REPORT_LEN_MAX>,
-) -> Result<Json<EvidenceKept>, Problem> {
+    JsonBody(request): JsonBody<EvidenceReport, REPORT_LEN_MAX>,
+) -> Result<Json<EvidenceResponse>, Problem> {
     Ok(Json(app.coordinator.keep_evidence(&who, id, &request).await?))
 }
 
@@ -204,8 +204,8 @@ pub(crate) async fn release(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<ReleaseWork>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<ReleaseReport>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.release(&who, id, &request).await?))
 }
 
@@ -229,8 +229,8 @@ pub(crate) async fn renew(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<RenewLease>,
+    JsonBody(request): JsonBody<RenewLease>,
 ) -> Result<Json<LeaseView>, Problem> {
-    let held = Held { job_id: id, lease_epoch: request.lease_epoch };
+    let held = HeldJob { job_id: id, lease_epoch: request.lease_epoch };
     Ok(Json(app.coordinator.renew_lease(&who, held, request.instance).await?))
 }

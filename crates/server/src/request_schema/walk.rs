@@ -78,8 +78,8 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Key(Self::Root, key) => f.write_str(&domain::printable(key)),
-            Self::Key(parent, key) => write!(f, "{parent}.{}", domain::printable(key)),
+            Self::Key(Self::Root, key) => f.write_str(&domain::escape_for_terminal(key)),
+            Self::Key(parent, key) => write!(f, "{parent}.{}", domain::escape_for_terminal(key)),
             Self::Item(parent, place) => write!(f, "{parent}[{place}]"),
         }
     }
@@ -187,7 +187,7 @@ impl<'de> Visitor<'de> for Step<'_> {
             while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             return Ok(());
         };
-        let mut seen = Seen::default();
+        let mut seen = SeenKeys::default();
         let mut count = 0;
         while let Some(key) = entries.next_key::<String>()? {
             count += 1;
@@ -217,12 +217,12 @@ impl<'de> Visitor<'de> for Step<'_> {
 
 /// What an object of a tagged union has: which keys it may have is known once its tag is.
 #[derive(Default)]
-struct Seen {
+struct SeenKeys {
     tag: Option<String>,
     keys: Vec<String>,
 }
 
-impl Seen {
+impl SeenKeys {
     fn check(&self, keys: &Keys, path: &Path, findings: &mut Findings) {
         let Some((_, variants)) = &keys.variants else { return };
         let Some(known) = self.tag.as_ref().and_then(|tag| variants.get(tag)) else { return };

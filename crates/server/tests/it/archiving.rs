@@ -6,7 +6,7 @@ use ambient::SystemClock;
 use bytes::Bytes;
 use domain::{Backup, BackupSummary, Clock, Generation};
 use http::StatusCode;
-use protocol::{Restored, SseEvent};
+use protocol::{RestoreSummary, SseEvent};
 use server::{Limits, Options};
 
 use crate::fleet::{Fleet, code, soon};
@@ -80,7 +80,7 @@ async fn a_restore_is_confirmed_checked_and_bounded_before_anything_happens() {
     let fleet = Fleet::limited(Limits { restore_len_max: 4 * 1024 * 1024, ..Limits::default() }).await;
     let folder = tempfile::tempdir().unwrap();
     let (summary, body) = backup_of(&fleet, folder.path()).await;
-    let put = async |path: &str, body: Vec<u8>| fleet.admin.post_bytes::<Restored>(path, Bytes::from(body)).await;
+    let put = async |path: &str, body: Vec<u8>| fleet.admin.post_bytes::<RestoreSummary>(path, Bytes::from(body)).await;
 
     assert_eq!(code(put("/restore", body.clone()).await), "unconfirmed");
     assert_eq!(code(put("/restore?replace=everything", b"somebody's notes".repeat(99)).await), "bad_backup");

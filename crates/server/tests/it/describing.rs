@@ -1,10 +1,10 @@
 //! The description is true: what is sent and answered is what its schemas say (SPEC §10).
 
-use domain::{Capability, Checkpoint, Flags, Grant, Insights, MergeConflict, Message, Mode, ProductId, PullRequest};
+use domain::{Capability, Checkpoint, DispatchModes, TokenScope, RunInsights, MergeConflict, Message, Mode, ProductId, PullRequest};
 use protocol::{
-    Accept, AskWork, Claim, CompleteWork, Directive, Enroll, ErrandOutcome, ErrandReport, EvidenceWork, FailWork, Held,
-    Holding, InboxEvent, LookOrder, NewToken, Patch, Progress, ProgressEvent, QuotaWork, ReleaseWork, Remark,
-    RemarkKind, Renew, ResetReason, Sighting, Standing, StartWork, StreamEvent, WorkOperation,
+    AcceptRequest, QuestionReport, ClaimRequest, CompletionReport, Directive, EnrolRequest, ErrandOutcome, ErrandReport, EvidenceReport, FailureReport, HeldJob,
+    HeldJobProgress, InboxEvent, PollPullRequest, CreateTokenRequest, Patch, Progress, ProgressEvent, QuotaReport, ReleaseReport, ReviewComment,
+    ReviewCommentKind, RenewRequest, ResetReason, PullRequestReport, PullRequestState, StartReport, StreamEvent, WorkOperation,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -38,8 +38,8 @@ fn checkpoint() -> Checkpoint {
     }
 }
 
-fn insights() -> Insights {
-    Insights { tokens_in: Some(1), cost_usd: Some(0.5), turns: Some(2), engine_ms: Some(9), ..Insights::default() }
+fn insights() -> RunInsights {
+    RunInsights { tokens_in: Some(1), cost_usd: Some(0.5), turns: Some(2), engine_ms: Some(9), ..RunInsights::default() }
 }
 
 /// What serde writes of a type fits its schema, and what the schema names serde reads back: no key has another name.
@@ -57,24 +57,24 @@ async fn every_variant_is_written_as_its_schema_says() {
     let epoch = domain::Epoch(1);
     let message = Some("m".to_owned());
     let (checkpoint, engine) = (Some(checkpoint()), "demo".parse::<domain::EngineName>().unwrap());
-    let accept = Accept {
+    let accept = AcceptRequest {
         job_id: id(),
         dispatch_seq: domain::DispatchSeq(1),
         claim_nonce: id(),
         instance: id(),
         factory_id: Some("east".parse().unwrap()),
     };
-    let fail = FailWork {
+    let fail = FailureReport {
         lease_epoch: epoch,
         reason: domain::FailureReason::VerifyFailed,
-        again: domain::Again::default(),
+        again: domain::Retryability::default(),
         message: message.clone(),
         checkpoint: checkpoint.clone(),
         insights: insights(),
         evidence: vec![],
         no_changes: false,
     };
-    let quota = QuotaWork {
+    let quota = QuotaReport {
         lease_epoch: epoch,
         engine: engine.clone(),
         credential: "c".to_owned(),
@@ -101,14 +101,14 @@ async fn every_variant_is_written_as_its_schema_says() {
         pull_request: Some(PullRequest { number: 7, url: "https://example.org/7".to_owned() }),
         conflicts_with: Some(domain::JobId::from_bytes([7; 16])),
     };
-    let complete = CompleteWork {
+    let complete = CompletionReport {
         lease_epoch: epoch,
         sha: Some(sha()),
         insights: insights(),
         message: message.clone(),
         checkpoint: checkpoint.clone(),
         request_text: message.clone(),
-        ..CompleteWork::default()
+        ..CompletionReport::default()
     };
     let patch = Patch {
         lease_epoch: epoch,
@@ -117,9 +117,9 @@ async fn every_variant_is_written_as_its_schema_says() {
         checkpoint: checkpoint.clone(),
     };
     let ask =
-        AskWork { lease_epoch: epoch, question: "q".to_owned(), checkpoint: checkpoint.clone(), insights: insights() };
-    let release = ReleaseWork { lease_epoch: epoch, message, checkpoint, insights: insights() };
-    let start = StartWork { lease_epoch: epoch, engine };
+        QuestionReport { lease_epoch: epoch, question: "q".to_owned(), checkpoint: checkpoint.clone(), insights: insights() };
+    let release = ReleaseReport { lease_epoch: epoch, message, checkpoint, insights: insights() };
+    let start = StartReport { lease_epoch: epoch, engine };
 
     for operation in [
         WorkOperation::Accept { request: accept.clone() },
@@ -151,8 +151,8 @@ async fn every_variant_is_written_as_its_schema_says() {
 
 fn check_streams(description: &Description) {
     let flags =
-        Flags { mode: Mode::Gate, products: [("notes".parse::<ProductId>().unwrap(), Mode::SelfSelect)].into() };
-    let look = LookOrder {
+        DispatchModes { mode: Mode::Gate, products: [("notes".parse::<ProductId>().unwrap(), Mode::SelfSelect)].into() };
+    let look = PollPullRequest {
         job_id: id(),
         product_id: "notes".parse().unwrap(),
         repo: "acme/notes".parse().unwrap(),
@@ -190,8 +190,8 @@ fn check_streams(description: &Description) {
     for event in resets.into_iter().chain([StreamEvent::Hello {}, progress_event]) {
         check(description, "StreamEvent", &event);
     }
-    let held = vec![Holding { held: Held { job_id, lease_epoch }, progress: Some(progress) }];
-    check(description, "Renew", &Renew { instance: id(), held, load: 0.5, disk_free_bytes: Some(1) });
+    let held = vec![HeldJobProgress { held: HeldJob { job_id, lease_epoch }, progress: Some(progress) }];
+    check(description, "Renew", &RenewRequest { instance: id(), held, load: 0.5, disk_free_bytes: Some(1) });
     check(description, "Flags", &flags);
 }
 
@@ -200,37 +200,37 @@ fn check_others(description: &Description) {
     let capabilities = || ["os:linux".parse::<Capability>().unwrap()].into();
     let factory: domain::FactoryId = "east".parse().unwrap();
     for grant in [
-        Grant::Admin,
-        Grant::Operator { products: products() },
-        Grant::Viewer { products: products() },
-        Grant::Factory { factory: factory.clone(), products: products(), capabilities: capabilities() },
-        Grant::Join { factory: Some(factory.clone()), products: products(), capabilities: capabilities() },
+        TokenScope::Admin,
+        TokenScope::Operator { products: products() },
+        TokenScope::Viewer { products: products() },
+        TokenScope::Factory { factory: factory.clone(), products: products(), capabilities: capabilities() },
+        TokenScope::Join { factory: Some(factory.clone()), products: products(), capabilities: capabilities() },
     ] {
         check(description, "Grant", &grant);
         // A factory's token comes from enrolment.
-        if !matches!(grant, Grant::Factory { .. }) {
-            check(description, "NewToken", &NewToken { name: "n".to_owned(), grant, ttl_seconds: Some(60) });
+        if !matches!(grant, TokenScope::Factory { .. }) {
+            check(description, "NewToken", &CreateTokenRequest { name: "n".to_owned(), grant, ttl_seconds: Some(60) });
         }
     }
-    let merged = Standing::Merged { merge: Some(sha()), by: Some("ann".to_owned()) };
-    for standing in [Standing::Open, merged, Standing::Closed] {
-        let remark = Remark {
+    let merged = PullRequestState::Merged { merge: Some(sha()), by: Some("ann".to_owned()) };
+    for standing in [PullRequestState::Open, merged, PullRequestState::Closed] {
+        let remark = ReviewComment {
             id: "check:1".to_owned(),
-            kind: RemarkKind::Check,
+            kind: ReviewCommentKind::Check,
             from: "ci".to_owned(),
             place: Some("a:1".to_owned()),
             text: "t".to_owned(),
         };
-        check(description, "Sighting", &Sighting { number: 7, standing, head: sha(), remarks: vec![remark] });
+        check(description, "Sighting", &PullRequestReport { number: 7, standing, head: sha(), remarks: vec![remark] });
     }
-    let evidence = EvidenceWork { diff: Some("+".to_owned()), diff_cut: true, ..EvidenceWork::default() };
+    let evidence = EvidenceReport { diff: Some("+".to_owned()), diff_cut: true, ..EvidenceReport::default() };
     check(description, "EvidenceWork", &evidence);
     check(
         description,
         "Enroll",
-        &Enroll { join_token: "t".to_owned(), factory_id: factory.clone(), nonce: Some(id()) },
+        &EnrolRequest { join_token: "t".to_owned(), factory_id: factory.clone(), nonce: Some(id()) },
     );
-    let claim = Claim {
+    let claim = ClaimRequest {
         factory_id: Some(factory),
         instance: id(),
         claim_nonce: id(),

@@ -9,16 +9,16 @@ use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{
-    Backup, Clock, CommitSha, Entropy, Epoch, FactoryId, Grant, InstanceId, JobHistory, JobId, Message, Position,
-    ProductId, Recorded, Scope, StageName,
+    Backup, Clock, CommitSha, Entropy, Epoch, FactoryId, TokenScope, InstanceId, JobHistory, JobId, Message, Position,
+    ProductId, StoredEvent, Scope, StageName,
 };
 use protocol::{
-    Accept, Accepted, Client, ClientError, CompleteWork, Completed, Endpoint, Enroll, Enrolled, ErrandOutcome,
-    ErrandReport, EventStream, Heartbeat, HeartbeatAnswer, JobDetail, NewToken, PROTOCOL_VERSION, ProductSettings,
-    StageAnswer, StartWork, Submit, Submitted, TokenMade, Trust,
+    AcceptRequest, AcceptResponse, Client, ClientError, CompletionReport, CompletionResponse, Endpoint, EnrolRequest, EnrolResponse, ErrandOutcome,
+    ErrandReport, EventStream, Heartbeat, HeartbeatResponse, JobDetail, CreateTokenRequest, PROTOCOL_VERSION, ProductSettings,
+    StageResponse, StartReport, SubmitRequest, SubmitResponse, CreateTokenResponse, Trust,
 };
-use server::{Limits, Options, Server, Vault};
-use store::{DirectoryLogs, Sqlite};
+use server::{Limits, Options, Server, BackupService};
+use store::{DirectoryLogs, SqliteStore};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ pub(crate) struct Fleet {
     pub(crate) admin: Client,
     pub(crate) admin_token: String,
     pub(crate) shelf: Arc<Shelf>,
-    pub(crate) store: Arc<Sqlite>,
+    pub(crate) store: Arc<SqliteStore>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) serving: JoinSet<()>,
     pub(crate) coordinator: Arc<Coordinator>,
@@ -60,19 +60,19 @@ impl Fleet {
     /// A fleet on the database in a folder; a new one where there is none.
     pub(crate) async fn on(dir: TempDir, options: Options) -> Self {
         let dir = Arc::new(dir);
-        let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         Self::over(options, Arc::new(SystemClock::new()), dir, store, None).await
     }
 
     /// A fleet that goes by a clock of the test's own.
     pub(crate) async fn by(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         Self::over(Options { limits, ..Options::default() }, clock, dir, store, None).await
     }
 
     /// A fleet on a store that is open already, in its folder.
-    pub(crate) async fn on_store(dir: Arc<TempDir>, store: Sqlite, admin_token: String) -> Self {
+    pub(crate) async fn on_store(dir: Arc<TempDir>, store: SqliteStore, admin_token: String) -> Self {
         let clock = Arc::new(SystemClock::new());
         Self::over(Options::default(), clock, dir, Arc::new(store), Some(admin_token)).await
     }
@@ -110,7 +110,7 @@ impl Fleet {
         options: Options,
         clock: Arc<dyn Clock>,
         dir: Arc<TempDir>,
-        store: Arc<Sqlite>,
+        store: Arc<SqliteStore>,
         admin_token: Option<String>,
     ) -> Self {
         let ports = Ports {
@@ -131,7 +131,7 @@ impl Fleet {
         let listen = SocketAddr::new(options.listen.ip(), 0);
         let shelf = Arc::new(Shelf::new(Arc::clone(&store), dir.path()));
         let server =
-            Server::bind(Options { listen, ..options }).await.unwrap().with_vault(Arc::clone(&shelf) as Arc<dyn Vault>);
+            Server::bind(Options { listen, ..options }).await.unwrap().with_vault(Arc::clone(&shelf) as Arc<dyn BackupService>);
         let (address, base) = (server.address(), server.base());
         let shutdown = CancellationToken::new();
         let mut running = JoinSet::new();
@@ -151,8 +151,8 @@ impl Fleet {
     }
 
     /// The secret of a new token.
-    pub(crate) async fn token(&self, grant: Grant) -> TokenMade {
-        let request = NewToken { name: "story".to_owned(), grant, ttl_seconds: None };
+    pub(crate) async fn token(&self, grant: TokenScope) -> CreateTokenResponse {
+        let request = CreateTokenRequest { name: "story".to_owned(), grant, ttl_seconds: None };
         self.admin.post("/tokens", &request).await.unwrap()
     }
 
@@ -171,10 +171,10 @@ impl Fleet {
     pub(crate) async fn factory_for(&self, name: &str, products: &[&str]) -> Worker {
         let id: FactoryId = name.parse().unwrap();
         let products = products.iter().map(|product| product.parse().unwrap()).collect();
-        let grant = Grant::Join { factory: Some(id.clone()), products, capabilities: BTreeSet::new() };
+        let grant = TokenScope::Join { factory: Some(id.clone()), products, capabilities: BTreeSet::new() };
         let join_token = self.token(grant).await.secret;
-        let request = Enroll { join_token, factory_id: id.clone(), nonce: None };
-        let enrolled: Enrolled = self.client("").post("/factories/enroll", &request).await.unwrap();
+        let request = EnrolRequest { join_token, factory_id: id.clone(), nonce: None };
+        let enrolled: EnrolResponse = self.client("").post("/factories/enroll", &request).await.unwrap();
         let instance = InstanceId::new(self.coordinator.clock().now(), random());
         let client = self.client(&enrolled.token);
         let worker = Worker { id, instance, client, token: enrolled.token };
@@ -184,8 +184,8 @@ impl Fleet {
 
     /// Submits a manifest.
     pub(crate) async fn submit(&self, body_md: &str) -> JobId {
-        let request = Submit { body_md: body_md.to_owned(), ..Submit::default() };
-        let submitted: Submitted = self.admin.post("/jobs", &request).await.unwrap();
+        let request = SubmitRequest { body_md: body_md.to_owned(), ..SubmitRequest::default() };
+        let submitted: SubmitResponse = self.admin.post("/jobs", &request).await.unwrap();
         submitted.job.id
     }
 
@@ -195,8 +195,8 @@ impl Fleet {
     }
 
     /// The whole log, from the store itself.
-    pub(crate) async fn log(&self) -> Vec<Recorded> {
-        let mut log: Vec<Recorded> = Vec::new();
+    pub(crate) async fn log(&self) -> Vec<StoredEvent> {
+        let mut log: Vec<StoredEvent> = Vec::new();
         loop {
             let after = log.last().map_or(Position(0), |last| last.position);
             let page = self.store.events(&Scope::Fleet, after, 1_000).await.unwrap();
@@ -238,7 +238,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) async fn beat(&self) -> Result<HeartbeatAnswer, ClientError> {
+    pub(crate) async fn beat(&self) -> Result<HeartbeatResponse, ClientError> {
         let beat = Heartbeat {
             instance: self.instance,
             capabilities: ["os:linux", "engine:command"].iter().map(|token| token.parse().unwrap()).collect(),
@@ -265,17 +265,17 @@ impl Worker {
         self.client.events(&path, None).await.unwrap()
     }
 
-    pub(crate) async fn accept(&self, offer: &Message) -> Result<Accepted, ClientError> {
+    pub(crate) async fn accept(&self, offer: &Message) -> Result<AcceptResponse, ClientError> {
         self.accept_as(&self.claim(offer)).await
     }
 
-    pub(crate) async fn accept_as(&self, claim: &Accept) -> Result<Accepted, ClientError> {
+    pub(crate) async fn accept_as(&self, claim: &AcceptRequest) -> Result<AcceptResponse, ClientError> {
         self.client.post("/accept", claim).await
     }
 
     /// A claim with a nonce of its own.
-    pub(crate) fn claim(&self, offer: &Message) -> Accept {
-        Accept {
+    pub(crate) fn claim(&self, offer: &Message) -> AcceptRequest {
+        AcceptRequest {
             job_id: offer.job_id,
             dispatch_seq: offer.dispatch_seq,
             claim_nonce: domain::ClaimNonce::from_bytes(random()),
@@ -284,8 +284,8 @@ impl Worker {
         }
     }
 
-    pub(crate) async fn start(&self, job: JobId, epoch: Epoch) -> Result<StageAnswer, ClientError> {
-        let request = StartWork { lease_epoch: epoch, engine: "command".parse().unwrap() };
+    pub(crate) async fn start(&self, job: JobId, epoch: Epoch) -> Result<StageResponse, ClientError> {
+        let request = StartReport { lease_epoch: epoch, engine: "command".parse().unwrap() };
         self.client.post(&format!("/jobs/{job}/start"), &request).await
     }
 
@@ -294,8 +294,8 @@ impl Worker {
         job: JobId,
         epoch: Epoch,
         sha: Option<CommitSha>,
-    ) -> Result<Completed, ClientError> {
-        let request = CompleteWork { lease_epoch: epoch, sha, ..CompleteWork::default() };
+    ) -> Result<CompletionResponse, ClientError> {
+        let request = CompletionReport { lease_epoch: epoch, sha, ..CompletionReport::default() };
         self.client.post(&format!("/jobs/{job}/complete"), &request).await
     }
 
@@ -304,13 +304,13 @@ impl Worker {
         job: JobId,
         epoch: Epoch,
         outcome: ErrandOutcome,
-    ) -> Result<StageAnswer, ClientError> {
+    ) -> Result<StageResponse, ClientError> {
         let request = ErrandReport { lease_epoch: epoch, outcome, pull_request: None, conflicts_with: None };
         self.client.post(&format!("/jobs/{job}/promote"), &request).await
     }
 
     /// Waits for the next offer and takes it.
-    pub(crate) async fn take_next(&self, inbox: &mut EventStream) -> Accepted {
+    pub(crate) async fn take_next(&self, inbox: &mut EventStream) -> AcceptResponse {
         let offer = next_offer(inbox).await;
         self.accept(&offer).await.unwrap()
     }

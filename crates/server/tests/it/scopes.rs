@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Grant, JobId};
+use domain::{TokenScope, JobId};
 use http::Method;
 use protocol::ProductSettings;
 use serde_json::{Value, json};
@@ -151,10 +151,10 @@ async fn only_the_listed_cells_of_route_and_scope_succeed() {
     let epoch = holder.take_next(&mut inbox).await.lease_epoch;
     holder.start(id, epoch).await.unwrap();
     let other = fleet.factory("mac-2").await;
-    let viewer = fleet.token(Grant::Viewer { products: BTreeSet::new() }).await;
-    let operator = fleet.token(Grant::Operator { products: ["other".parse().unwrap()].into() }).await;
+    let viewer = fleet.token(TokenScope::Viewer { products: BTreeSet::new() }).await;
+    let operator = fleet.token(TokenScope::Operator { products: ["other".parse().unwrap()].into() }).await;
     let join =
-        fleet.token(Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() }).await;
+        fleet.token(TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() }).await;
     let callers = [None, Some(&viewer.secret), Some(&operator.secret), Some(&other.token), Some(&join.secret)];
     let before = fleet.job(id).await;
 
@@ -233,7 +233,7 @@ async fn a_revoked_token_is_refused_at_once() {
 #[tokio::test]
 async fn a_join_token_is_good_for_one_factory() {
     let fleet = Fleet::start().await;
-    let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+    let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
     let join_token = fleet.token(grant).await.secret;
     let enroll = |name: &str| json!({ "joinToken": join_token, "factoryId": name });
     let anybody = fleet.client("");

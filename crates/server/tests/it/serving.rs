@@ -182,7 +182,7 @@ async fn a_product_that_does_not_exist_is_not_found() {
 async fn what_is_deleted_leaves_nothing_to_say() {
     let fleet = Fleet::start().await;
     let _factory = fleet.factory("mac-1").await;
-    let token = fleet.token(domain::Grant::Admin).await.token.id;
+    let token = fleet.token(domain::TokenScope::Admin).await.token.id;
     let delete = |path: String| Asking::new(http::Method::DELETE, &path).token(&fleet.admin_token);
 
     for path in [format!("/api/fleet/tokens/{token}"), "/api/fleet/factories/mac-1".to_owned()] {

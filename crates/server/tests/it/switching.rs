@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ambient::{SeededEntropy, SystemClock};
-use domain::{ClaimNonce, Clock as _, Entropy, Epoch, EventKind, Flags, InstanceId, JobEvent, JobId, Mode};
+use domain::{ClaimNonce, Clock as _, Entropy, Epoch, EventKind, DispatchModes, InstanceId, JobEvent, JobId, Mode};
 use parking_lot::Mutex;
-use protocol::{Batch, BatchAnswer, Claim, InboxEvent, ProductSettings, QueueNews, Submit};
+use protocol::{BatchRequest, BatchResponse, ClaimRequest, InboxEvent, ProductSettings, QueueVersion, SubmitRequest};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -92,13 +92,13 @@ async fn check_the_log(fleet: &Fleet, jobs: &HashSet<JobId>, done: &Done) {
 }
 
 async fn submit_some(fleet: &Fleet, count: usize) -> Vec<JobId> {
-    let jobs = vec![Submit { body_md: "# One\n".to_owned(), ..Submit::default() }; count];
-    let answer: BatchAnswer = fleet.admin.post("/jobs/batch", &Batch { jobs }).await.unwrap();
+    let jobs = vec![SubmitRequest { body_md: "# One\n".to_owned(), ..SubmitRequest::default() }; count];
+    let answer: BatchResponse = fleet.admin.post("/jobs/batch", &BatchRequest { jobs }).await.unwrap();
     answer.outcomes.into_iter().map(|outcome| outcome.id.unwrap()).collect()
 }
 
 /// Takes what is offered, and hears what to ask for.
-async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<Flags>>) {
+async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<DispatchModes>>) {
     let mut inbox = worker.inbox().await;
     while let Ok(Some(event)) = inbox.next().await {
         let text = format!(r#"{{"event":"{}","data":{}}}"#, event.event, event.data);
@@ -117,7 +117,7 @@ async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Send
 }
 
 /// Asks for work as it was told, without a pause.
-async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<Flags>>) {
+async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<DispatchModes>>) {
     let mut told = told.subscribe();
     let mut tag = None;
     let mut nonce = ClaimNonce::from_bytes(random());
@@ -129,8 +129,8 @@ async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sen
         }
         if mode == Mode::Gate {
             match worker.client.queue_state(&[], tag.as_deref()).await.unwrap() {
-                QueueNews::Moved { tag: moved, .. } => tag = Some(moved),
-                QueueNews::Same => {
+                QueueVersion::Moved { tag: moved, .. } => tag = Some(moved),
+                QueueVersion::Same => {
                     SystemClock::new().sleep(Duration::from_millis(1)).await;
                     continue;
                 }
@@ -145,8 +145,8 @@ async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sen
     }
 }
 
-fn request(instance: InstanceId, claim_nonce: ClaimNonce) -> Claim {
-    Claim { factory_id: None, instance, claim_nonce, limit: Some(2), products: None, except_products: Vec::new() }
+fn request(instance: InstanceId, claim_nonce: ClaimNonce) -> ClaimRequest {
+    ClaimRequest { factory_id: None, instance, claim_nonce, limit: Some(2), products: None, except_products: Vec::new() }
 }
 
 async fn work(worker: &Worker, done: &Done, job: JobId, epoch: Epoch) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ambient::ManualClock;
 use domain::{ClaimNonce, Epoch, InstanceId, JobId, Timestamp};
 use http::{Method, StatusCode};
-use protocol::{Accept, Accepted, ProductSettings};
+use protocol::{AcceptRequest, AcceptResponse, ProductSettings};
 use serde_json::{Value, json};
 use server::Limits;
 
@@ -33,8 +33,8 @@ impl Held {
         let mut inbox = victim.inbox().await;
         fleet.submit(manifest).await;
         let offer = next_offer(&mut inbox).await;
-        let claim: Accept = victim.claim(&offer);
-        let Accepted { lease_epoch: epoch, .. } = victim.accept_as(&claim).await.unwrap();
+        let claim: AcceptRequest = victim.claim(&offer);
+        let AcceptResponse { lease_epoch: epoch, .. } = victim.accept_as(&claim).await.unwrap();
         victim.start(offer.job_id, epoch).await.unwrap();
         let (job, seq, nonce) = (offer.job_id, offer.dispatch_seq.0, claim.claim_nonce);
         Self { job, epoch, seq, nonce, instance: victim.instance }
@@ -471,7 +471,7 @@ async fn a_dependency_of_another_product_does_not_exist() {
     fleet.product("other", ProductSettings::default()).await;
     let job = fleet.submit("# Of the product default\n").await;
     let products = ["other".parse().unwrap()].into();
-    let operator = fleet.client(&fleet.token(domain::Grant::Operator { products }).await.secret);
+    let operator = fleet.client(&fleet.token(domain::TokenScope::Operator { products }).await.secret);
     let manifest = |dep: String| json!({ "bodyMd": format!("---\nproduct: other\ndeps: [\"{dep}\"]\n---\n# Waits\n") });
 
     for dep in [job.to_string(), JobId::from_bytes([9; 16]).to_string()] {
@@ -536,8 +536,8 @@ async fn a_scoped_token_sees_no_factories_of_other_products() {
         let _: Value = worker.client.post("/factories/heartbeat", &beat).await.unwrap();
     }
     let alpha: std::collections::BTreeSet<domain::ProductId> = ["alpha".parse().unwrap()].into();
-    let viewer = fleet.client(&fleet.token(domain::Grant::Viewer { products: alpha.clone() }).await.secret);
-    let operator = fleet.client(&fleet.token(domain::Grant::Operator { products: alpha }).await.secret);
+    let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products: alpha.clone() }).await.secret);
+    let operator = fleet.client(&fleet.token(domain::TokenScope::Operator { products: alpha }).await.secret);
     let other = fleet.factory_for("other", &["alpha"]).await;
     let manifest = json!({ "bodyMd": "---\nproduct: alpha\ncapabilities: [os:plan9]\n---\n# Waits\n" });
     let submitted: Value = operator.post("/jobs", &manifest).await.unwrap();
@@ -603,7 +603,7 @@ async fn suspended_credentials_are_shown_to_those_who_see_a_factory_that_uses_th
     // A second factory of the product, with a login of its own.
     let sibling = fleet.factory_for("a-2", &["alpha"]).await;
     let products = ["alpha".parse().unwrap()].into();
-    let viewer = fleet.client(&fleet.token(domain::Grant::Viewer { products }).await.secret);
+    let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products }).await.secret);
 
     let of_alpha = ("team@alpha".to_owned(), vec!["a-1".to_owned()]);
     let of_beta = ("team@beta".to_owned(), vec!["b-1".to_owned()]);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ambient::{ManualClock, SeededEntropy, SystemClock};
-use domain::{Clock, Entropy, Grant, Position, Recorded};
-use protocol::{Batch, BatchAnswer, Client, EventStream, ProductSettings, SseEvent, Submit};
+use domain::{Clock, Entropy, TokenScope, Position, StoredEvent};
+use protocol::{BatchRequest, BatchResponse, Client, EventStream, ProductSettings, SseEvent, SubmitRequest};
 use serde_json::json;
 use server::Limits;
 use tokio::task::JoinSet;
@@ -33,7 +33,7 @@ async fn next_of_job(stream: &mut EventStream) -> Option<SseEvent> {
     }
 }
 
-fn as_streamed(log: &[Recorded]) -> Vec<(String, String)> {
+fn as_streamed(log: &[StoredEvent]) -> Vec<(String, String)> {
     log.iter().map(|event| (event.position.to_string(), event.json.as_ref().to_owned())).collect()
 }
 
@@ -73,7 +73,7 @@ async fn one_jobs_stream_is_about_that_job() {
 async fn row_24_clients_that_are_cut_at_random_see_the_whole_log_once() {
     let fleet = Fleet::start().await;
     fleet.product("web", ProductSettings::default()).await;
-    let viewer = fleet.token(Grant::Viewer { products: ["web".parse().unwrap()].into() }).await;
+    let viewer = fleet.token(TokenScope::Viewer { products: ["web".parse().unwrap()].into() }).await;
     let of_web = fleet.client(&viewer.secret);
     let chance = Arc::new(SeededEntropy::new(24));
     let last_title = "The last one";
@@ -87,9 +87,9 @@ async fn row_24_clients_that_are_cut_at_random_see_the_whole_log_once() {
     for round in 0..20 {
         let jobs = (0..20).map(|n| {
             let product = if n % 3 == 0 { "web" } else { "default" };
-            Submit { body_md: format!("---\nproduct: {product}\n---\n# Job {round}-{n}\n"), ..Submit::default() }
+            SubmitRequest { body_md: format!("---\nproduct: {product}\n---\n# Job {round}-{n}\n"), ..SubmitRequest::default() }
         });
-        let _: BatchAnswer = fleet.admin.post("/jobs/batch", &Batch { jobs: jobs.collect() }).await.unwrap();
+        let _: BatchResponse = fleet.admin.post("/jobs/batch", &BatchRequest { jobs: jobs.collect() }).await.unwrap();
     }
     fleet.submit(&format!("---\nproduct: web\ntitle: {last_title}\n---\n")).await;
 
@@ -143,7 +143,7 @@ async fn a_position_that_nobody_knows_is_answered_with_a_reset() {
 async fn a_revoked_token_ends_its_streams() {
     let limits = Limits { token_check_every: Duration::from_millis(100), ..Limits::default() };
     let fleet = Fleet::limited(limits).await;
-    let viewer = fleet.token(Grant::Viewer { products: BTreeSet::new() }).await;
+    let viewer = fleet.token(TokenScope::Viewer { products: BTreeSet::new() }).await;
     let factory = fleet.factory("mac-1").await;
     let mut watching = fleet.client(&viewer.secret).events(STREAM, None).await.unwrap();
     let mut working = factory.inbox().await;
@@ -169,7 +169,7 @@ async fn an_expired_token_ends_its_streams() {
     let clock = ManualClock::default();
     let fleet = Fleet::by(Arc::new(clock.clone()), limits).await;
     let request = json!({ "name": "short", "grant": { "role": "viewer" }, "ttlSeconds": 2 });
-    let made: protocol::TokenMade = fleet.admin.post("/tokens", &request).await.unwrap();
+    let made: protocol::CreateTokenResponse = fleet.admin.post("/tokens", &request).await.unwrap();
     let mut stream = fleet.client(&made.secret).events(STREAM, None).await.unwrap();
     assert_eq!(next(&mut stream).await.unwrap().event, "hello");
 
@@ -193,7 +193,7 @@ async fn an_expired_token_ends_its_streams() {
 #[tokio::test]
 async fn a_token_has_a_bounded_number_of_streams() {
     let fleet = Fleet::limited(Limits { streams_per_token_max: 2, ..Limits::default() }).await;
-    let viewer = fleet.token(Grant::Viewer { products: BTreeSet::new() }).await;
+    let viewer = fleet.token(TokenScope::Viewer { products: BTreeSet::new() }).await;
     let client = fleet.client(&viewer.secret);
     let first = client.events(STREAM, None).await.unwrap();
     let _second = client.events(STREAM, None).await.unwrap();
@@ -252,7 +252,7 @@ async fn a_client_that_never_reads_is_cut_off() {
     for n in 0..LOUD_MIB {
         let chunk = bytes::Bytes::from(vec![b'x'; 1024 * 1024]);
         let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset={}", n * 1024 * 1024);
-        let _: protocol::LogAppended = factory.client.post_bytes(&path, chunk).await.unwrap();
+        let _: protocol::AppendLogResponse = factory.client.post_bytes(&path, chunk).await.unwrap();
     }
     let streams = || async {
         let text = ask(fleet.address, Asking::get("/metrics")).await;

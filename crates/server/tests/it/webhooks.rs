@@ -3,7 +3,7 @@
 use domain::{JobId, PullRequest, StageName};
 use hmac::{Hmac, KeyInit, Mac};
 use http::StatusCode;
-use protocol::{Directive, ErrandOutcome, ErrandReport, LookOrder, Sighting, SightingAnswer, StageAnswer, Standing};
+use protocol::{Directive, ErrandOutcome, ErrandReport, PollPullRequest, PullRequestReport, PullRequestReportResponse, StageResponse, PullRequestState};
 use serde_json::{Value, json};
 use server::{Options, WebhookSecret};
 use sha2::Sha256;
@@ -46,11 +46,11 @@ async fn requested(fleet: &Fleet, factory: &Worker, inbox: &mut protocol::EventS
         pull_request: Some(PullRequest { number: 7, url: "https://github.com/acme/notes/pull/7".to_owned() }),
         conflicts_with: None,
     };
-    let _: StageAnswer = factory.client.post(&format!("/jobs/{job}/promote"), &report).await.unwrap();
+    let _: StageResponse = factory.client.post(&format!("/jobs/{job}/promote"), &report).await.unwrap();
     job
 }
 
-async fn next_look(inbox: &mut protocol::EventStream) -> LookOrder {
+async fn next_look(inbox: &mut protocol::EventStream) -> PollPullRequest {
     loop {
         let event = soon(inbox.next()).await.unwrap().expect("the inbox ended");
         if event.event == "directive"
@@ -72,9 +72,9 @@ async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts
         json!({ "action": "closed", "pull_request": { "number": 7 }, "repository": { "full_name": "acme/notes" } });
     let heard = say(&fleet, SECRET, &message).await;
     let order = next_look(&mut inbox).await;
-    let merged = Standing::Merged { merge: None, by: Some("ann".to_owned()) };
-    let sighting = Sighting { number: 7, standing: merged, head: order.sha.clone(), remarks: Vec::new() };
-    let answer: SightingAnswer = factory.client.post(&format!("/jobs/{job}/sighting"), &sighting).await.unwrap();
+    let merged = PullRequestState::Merged { merge: None, by: Some("ann".to_owned()) };
+    let sighting = PullRequestReport { number: 7, standing: merged, head: order.sha.clone(), remarks: Vec::new() };
+    let answer: PullRequestReportResponse = factory.client.post(&format!("/jobs/{job}/sighting"), &sighting).await.unwrap();
 
     assert_eq!((heard.status, heard.json()), (StatusCode::OK, json!({ "jobs": 1 })));
     assert_eq!((order.job_id, order.number), (job, 7));

@@ -3,10 +3,10 @@
 use domain::{Collection, CommitError, Expected, Revision, Versioned};
 use serde_json::json;
 
-use super::Bench;
+use super::Harness;
 
 /// The first write needs nothing there, each further one what was seen.
-pub async fn a_document_is_compared_and_set(bench: &mut dyn Bench) {
+pub async fn a_document_is_compared_and_set(bench: &mut dyn Harness) {
     let fleet = bench.open().await.fleet;
     let put = async |expected, value| fleet.put(Collection::Factories, "forge", expected, Some(value)).await;
 
@@ -22,7 +22,7 @@ pub async fn a_document_is_compared_and_set(bench: &mut dyn Bench) {
 }
 
 /// A removal loses its race like any other write; afterwards the key is free.
-pub async fn a_document_is_removed_only_as_it_was_seen(bench: &mut dyn Bench) {
+pub async fn a_document_is_removed_only_as_it_was_seen(bench: &mut dyn Harness) {
     let fleet = bench.open().await.fleet;
     let put = async |expected, value| fleet.put(Collection::Tokens, "t", expected, value).await;
     put(Expected::Absent, Some(json!("a"))).await.unwrap();
@@ -38,7 +38,7 @@ pub async fn a_document_is_removed_only_as_it_was_seen(bench: &mut dyn Bench) {
 }
 
 /// Each collection by itself.
-pub async fn documents_are_listed_in_order_of_key(bench: &mut dyn Bench) {
+pub async fn documents_are_listed_in_order_of_key(bench: &mut dyn Harness) {
     let fleet = bench.open().await.fleet;
     for key in ["b", "a/1", "Z", "é", "a"] {
         fleet.put(Collection::Products, key, Expected::Absent, Some(json!({ "key": key }))).await.unwrap();

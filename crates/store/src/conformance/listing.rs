@@ -6,10 +6,10 @@ use domain::{Actor, Cursor, DepsState, Job, JobFilter, JobId, Priority, Revision
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds, submission};
 use super::writing::{stored, written};
-use super::{Bench, Stores};
+use super::{Harness, Stores};
 
 /// A page never repeats or skips a job that was there when the first page was read.
-pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Bench) {
+pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     written(stores.jobs.commit((0..40).map(|n| create(job(n))).collect()).await);
     let (mut listed, mut after) = (Vec::new(), None);
@@ -28,7 +28,7 @@ pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Bench) {
 }
 
 /// Every combination of products, stages, priority and repository, against a filter written out.
-pub async fn a_filter_shows_what_it_names_and_nothing_else(bench: &mut dyn Bench) {
+pub async fn a_filter_shows_what_it_names_and_nothing_else(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let all = varied(&stores).await;
     let products = [vec![], vec!["notes"], vec!["notes", "tracker", "notes"], vec!["nobody"]];
@@ -54,7 +54,7 @@ pub async fn a_filter_shows_what_it_names_and_nothing_else(bench: &mut dyn Bench
 }
 
 /// A cursor is only good where it was given out.
-pub async fn a_cursor_from_elsewhere_is_refused(bench: &mut dyn Bench) {
+pub async fn a_cursor_from_elsewhere_is_refused(bench: &mut dyn Harness) {
     let stores = bench.open().await;
 
     for cursor in ["", "7", "not a cursor", "é", &"z".repeat(48)] {

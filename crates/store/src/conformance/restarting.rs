@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, released, replace, seconds};
 use super::writing::{stored, written};
-use super::{Bench, Stores};
+use super::{Harness, Stores};
 
 /// After a restart everything reads as before, and the log goes on where it ended.
-pub async fn what_was_acknowledged_survives_a_restart(bench: &mut dyn Bench) {
+pub async fn what_was_acknowledged_survives_a_restart(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     written(stores.jobs.commit((0..20).map(|n| create(job(n))).collect()).await);
     for n in 0..10 {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{
-    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, Holder, Insights,
+    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, Holder, RunInsights,
     InstanceId, Job, JobId, Lease, Revision, Spec, StageEvent, Submission, Timestamp,
 };
 
@@ -93,7 +93,7 @@ pub fn released(job: Job) -> Job {
     let released = StageEvent::Released {
         holder: holder(&job),
         message: Some("another time".to_owned()),
-        insights: Insights::default(),
+        insights: RunInsights::default(),
         not_before: None,
     };
     after(job, released, seconds(5))

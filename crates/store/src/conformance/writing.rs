@@ -4,10 +4,10 @@ use domain::{Commit, CommitError, Expected, Position, Priority, Revision, Scope,
 use tokio::task::JoinSet;
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
-use super::{Bench, Stores};
+use super::{Harness, Stores};
 
 /// Two writers decide on the same revision; one of them has to decide again.
-pub async fn only_one_of_two_writers_wins(bench: &mut dyn Bench) {
+pub async fn only_one_of_two_writers_wins(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let jobs = &stores.jobs;
     written(jobs.commit(vec![create(job(1))]).await);
@@ -22,7 +22,7 @@ pub async fn only_one_of_two_writers_wins(bench: &mut dyn Bench) {
 }
 
 /// A unit that is stale, and one that contradicts the log, fail alone.
-pub async fn a_refused_unit_never_fails_its_neighbours(bench: &mut dyn Bench) {
+pub async fn a_refused_unit_never_fails_its_neighbours(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let jobs = &stores.jobs;
     written(jobs.commit(vec![create(job(1)), create(job(2))]).await);
@@ -60,7 +60,7 @@ pub async fn a_refused_unit_never_fails_its_neighbours(bench: &mut dyn Bench) {
 }
 
 /// "Create if absent" is the whole check of an idempotent submit.
-pub async fn creating_twice_is_stale_the_second_time_and_changes_nothing(bench: &mut dyn Bench) {
+pub async fn creating_twice_is_stale_the_second_time_and_changes_nothing(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     written(stores.jobs.commit(vec![create(job(1))]).await);
     let before = everything(&stores).await;
@@ -72,7 +72,7 @@ pub async fn creating_twice_is_stale_the_second_time_and_changes_nothing(bench: 
 }
 
 /// Neither a lost race nor a contradiction leaves half of a unit behind.
-pub async fn a_job_and_its_events_are_both_there_or_neither(bench: &mut dyn Bench) {
+pub async fn a_job_and_its_events_are_both_there_or_neither(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     written(stores.jobs.commit(vec![create(job(1)), create(job(2))]).await);
     let before = everything(&stores).await;
@@ -90,7 +90,7 @@ pub async fn a_job_and_its_events_are_both_there_or_neither(bench: &mut dyn Benc
 }
 
 /// Units are applied in the order in which they were given.
-pub async fn units_of_one_job_in_one_commit_build_on_each_other(bench: &mut dyn Bench) {
+pub async fn units_of_one_job_in_one_commit_build_on_each_other(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let mut base = job(1);
     let created = create(base.clone());
@@ -110,7 +110,7 @@ pub async fn units_of_one_job_in_one_commit_build_on_each_other(bench: &mut dyn 
 }
 
 /// Ten thousand pairs of conditional writes, each pair on one job: one of the two happens, whole.
-pub async fn of_two_racing_writes_exactly_one_happens(bench: &mut dyn Bench) {
+pub async fn of_two_racing_writes_exactly_one_happens(bench: &mut dyn Harness) {
     const BATCHES: u32 = 200;
     const PAIRS: u32 = 50;
     let stores = bench.open().await;
@@ -147,7 +147,7 @@ pub async fn of_two_racing_writes_exactly_one_happens(bench: &mut dyn Bench) {
 }
 
 /// A caller that gives up takes back nothing that was handed over, and harms nobody.
-pub async fn a_write_whose_caller_left_is_whole_or_absent(bench: &mut dyn Bench) {
+pub async fn a_write_whose_caller_left_is_whole_or_absent(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     for n in 0..50 {
         let leaving = stores.jobs.commit(vec![create(job(n))]);

@@ -7,11 +7,11 @@ use domain::{Backup, BackupSummary, StoreError, Timestamp};
 use tokio::sync::mpsc;
 use tokio_postgres::Row;
 
-use super::Postgres;
+use super::PostgresStore;
 use super::connection::Session;
-use super::fault::{Trouble, closed};
-use crate::cell::Cell;
-use crate::sqlite::{BackupError, Cells, Filling};
+use super::errors::{ServerError, closed};
+use crate::sql_value::SqlValue;
+use crate::sqlite::{BackupError, RowValues, BackupBuilder};
 
 /// Each table: how it is read here, and how it is written there.
 const TABLES: [(&str, &str); 8] = [
@@ -52,7 +52,7 @@ const BEGIN: &str = "\
 const WAITING_MAX: usize = 4;
 
 #[async_trait]
-impl Backup for Postgres {
+impl Backup for PostgresStore {
     async fn back_up(&self, path: &Path, now: Timestamp) -> Result<BackupSummary, StoreError> {
         let session = self.connector.connect_patiently().await.map_err(|trouble| trouble.fault())?;
         let (pages, arriving) = mpsc::channel(WAITING_MAX);
@@ -68,14 +68,14 @@ impl Backup for Postgres {
 
 /// What arrives at the file.
 enum Page {
-    Rows(&'static str, Vec<Cells>),
+    Rows(&'static str, Vec<RowValues>),
     /// Everything has arrived.
     End,
 }
 
 /// `None` when not everything arrived.
 fn fill(path: &Path, mut pages: mpsc::Receiver<Page>, now: Timestamp) -> Result<Option<BackupSummary>, BackupError> {
-    let mut filling = Filling::begin(path)?;
+    let mut filling = BackupBuilder::begin(path)?;
     while let Some(page) = pages.blocking_recv() {
         match page {
             Page::Rows(insert, rows) => filling.add(insert, &rows)?,
@@ -85,7 +85,7 @@ fn fill(path: &Path, mut pages: mpsc::Receiver<Page>, now: Timestamp) -> Result<
     Ok(None)
 }
 
-async fn read(session: &Session, pages: mpsc::Sender<Page>) -> Result<(), Trouble> {
+async fn read(session: &Session, pages: mpsc::Sender<Page>) -> Result<(), ServerError> {
     session.run(BEGIN).await?;
     for (select, insert) in TABLES {
         session.run(&format!("DECLARE copied NO SCROLL CURSOR FOR {select}")).await?;
@@ -107,6 +107,6 @@ async fn read(session: &Session, pages: mpsc::Sender<Page>) -> Result<(), Troubl
     Ok(())
 }
 
-fn cells(row: &Row) -> Result<Cells, Trouble> {
-    (0..row.len()).map(|column| Ok(row.try_get::<_, Cell>(column)?)).collect()
+fn cells(row: &Row) -> Result<RowValues, ServerError> {
+    (0..row.len()).map(|column| Ok(row.try_get::<_, SqlValue>(column)?)).collect()
 }

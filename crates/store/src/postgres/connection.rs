@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use super::fault::Trouble;
-use super::herald::End;
+use super::errors::ServerError;
+use super::notify::LogEnd;
 use super::open_error::OpenError;
 use super::tls;
 use super::url::{Flushing, Url};
@@ -67,7 +67,7 @@ const SET_UP: &str = "\
 
 /// Whether one who wants a connection waits for a server that is away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum ConnectWait {
     /// Not at all.
     None,
     /// For as long as a restart takes.
@@ -82,7 +82,7 @@ pub(super) struct Connector {
     pub(super) tasks: TaskTracker,
     pub(super) closing: CancellationToken,
     /// Where notifications lead.
-    pub(super) end: Arc<End>,
+    pub(super) end: Arc<LogEnd>,
 }
 
 impl Connector {
@@ -91,7 +91,7 @@ impl Connector {
         clock: Arc<dyn Clock>,
         tasks: TaskTracker,
         closing: CancellationToken,
-        end: Arc<End>,
+        end: Arc<LogEnd>,
     ) -> Result<Self, OpenError> {
         let tls = tls::connector(&url.encryption)?;
         let mut url = url;
@@ -102,13 +102,13 @@ impl Connector {
     }
 
     /// The first connection, with all that can be wrong with the server told apart.
-    pub(super) async fn first(&self, patience: Patience) -> Result<Session, OpenError> {
+    pub(super) async fn first(&self, patience: ConnectWait) -> Result<Session, OpenError> {
         if !self.url.is_private() {
             warn!("What goes to {} can be read on its way: add sslmode=require to the address", self.url);
         }
         let session = match patience {
-            Patience::None => self.connect().await,
-            Patience::Restart => self.connect_patiently().await,
+            ConnectWait::None => self.connect().await,
+            ConnectWait::Restart => self.connect_patiently().await,
         };
         let session = session.map_err(OpenError::server(&self.url))?;
         let found = session.texts(FOUND).await.map_err(OpenError::server(&self.url))?;
@@ -127,19 +127,19 @@ impl Connector {
     }
 
     /// A connection, now or not at all.
-    pub(super) async fn connect(&self) -> Result<Session, Trouble> {
+    pub(super) async fn connect(&self) -> Result<Session, ServerError> {
         let session = self.dial().await?;
         session.texts(SET_UP).await?;
         Ok(session)
     }
 
     /// A connection, even if the server has to come back first.
-    pub(super) async fn connect_patiently(&self) -> Result<Session, Trouble> {
+    pub(super) async fn connect_patiently(&self) -> Result<Session, ServerError> {
         let connected = tokio::time::timeout(RECONNECT_WITHIN, self.connect_again_and_again()).await;
-        connected.unwrap_or(Err(Trouble::Silent)).map_err(Trouble::while_connecting)
+        connected.unwrap_or(Err(ServerError::Silent)).map_err(ServerError::while_connecting)
     }
 
-    async fn connect_again_and_again(&self) -> Result<Session, Trouble> {
+    async fn connect_again_and_again(&self) -> Result<Session, ServerError> {
         for pause in RECONNECT_PAUSES {
             match self.connect().await {
                 Err(trouble) if trouble.may_pass() && !self.closing.is_cancelled() => {
@@ -155,7 +155,7 @@ impl Connector {
         self.connect().await
     }
 
-    async fn dial(&self) -> Result<Session, Trouble> {
+    async fn dial(&self) -> Result<Session, ServerError> {
         let dialling = async {
             Ok(match &self.tls {
                 Some(tls) => {
@@ -168,7 +168,7 @@ impl Connector {
                 }
             })
         };
-        tokio::time::timeout(ANSWER_WITHIN, dialling).await.unwrap_or(Err(Trouble::Silent))
+        tokio::time::timeout(ANSWER_WITHIN, dialling).await.unwrap_or(Err(ServerError::Silent))
     }
 
     /// Moves what travels over the connection until its client is dropped or it breaks; then the token is cancelled.
@@ -221,7 +221,7 @@ impl Session {
     }
 
     /// The statement, prepared now if it was not.
-    pub(super) async fn prepared(&self, sql: &'static str) -> Result<Statement, Trouble> {
+    pub(super) async fn prepared(&self, sql: &'static str) -> Result<Statement, ServerError> {
         if let Some(statement) = self.statements.lock().get(sql) {
             return Ok(statement.clone());
         }
@@ -231,24 +231,24 @@ impl Session {
     }
 
     /// What a statement answers.
-    pub(super) async fn rows(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Trouble> {
+    pub(super) async fn rows(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, ServerError> {
         let statement = self.prepared(sql).await?;
         in_time(self.client.query(&statement, params)).await
     }
 
     /// How many rows a statement changes.
-    pub(super) async fn execute(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
+    pub(super) async fn execute(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, ServerError> {
         let statement = self.prepared(sql).await?;
         in_time(self.client.execute(&statement, params)).await
     }
 
     /// Runs statements without answers, one after the other.
-    pub(super) async fn run(&self, sql: &str) -> Result<(), Trouble> {
+    pub(super) async fn run(&self, sql: &str) -> Result<(), ServerError> {
         in_time(self.client.batch_execute(sql)).await
     }
 
     /// The one row of a question without parameters.
-    pub(super) async fn texts(&self, sql: &str) -> Result<Vec<String>, Trouble> {
+    pub(super) async fn texts(&self, sql: &str) -> Result<Vec<String>, ServerError> {
         let messages = in_time(self.client.simple_query(sql)).await?;
         let row = messages.into_iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
@@ -260,9 +260,9 @@ impl Session {
 }
 
 /// The answer, unless the server keeps it for too long.
-pub(super) async fn in_time<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Trouble> {
+pub(super) async fn in_time<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, ServerError> {
     match tokio::time::timeout(ANSWER_WITHIN, answer).await {
-        Ok(answer) => answer.map_err(Trouble::from),
-        Err(_) => Err(Trouble::Silent),
+        Ok(answer) => answer.map_err(ServerError::from),
+        Err(_) => Err(ServerError::Silent),
     }
 }

@@ -5,9 +5,9 @@ use domain::{Collection, CommitError, Expected, FleetStore, Revision, StoreError
 use serde_json::Value;
 use tokio_postgres::Row;
 
-use super::Postgres;
+use super::PostgresStore;
 use super::row::{column, counter, stored};
-use super::tenure::{TERM, deposed};
+use super::leadership::{TERM, deposed};
 
 pub(super) const DOCUMENT: &str = "SELECT rev, doc FROM fleet_documents WHERE collection = $1 AND key = $2";
 pub(super) const DOCUMENTS: &str = "SELECT rev, doc, key FROM fleet_documents WHERE collection = $1 ORDER BY key";
@@ -25,7 +25,7 @@ pub(super) const REMOVE_DOCUMENT: &str = "\
     DELETE FROM fleet_documents USING ours WHERE collection = $1 AND key = $2 AND rev = $4";
 
 #[async_trait]
-impl FleetStore for Postgres {
+impl FleetStore for PostgresStore {
     async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError> {
         self.meter.document_reads.add(1);
         let rows = self.pool.rows(DOCUMENT, &[&collection.name(), &key]).await?;
@@ -74,7 +74,7 @@ impl FleetStore for Postgres {
     }
 }
 
-impl Postgres {
+impl PostgresStore {
     /// Whether nothing was written because of what is there, rather than because somebody else has the database.
     async fn still_ours(&self) -> Result<bool, StoreError> {
         let Some(term) = self.tenure.term() else { return Ok(true) };

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, Recorded, Run, Scope, StageName,
+    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, StoredEvent, Run, Scope, StageName,
     StoreError, Summary,
 };
 use tokio_postgres::Row;
 
 use super::row::{column, counter, document, job_id, parsed, stored, unreadable, uuid};
-use super::{Postgres, list};
-use crate::cursor::Place;
+use super::{PostgresStore, list};
+use crate::cursor::ListPosition;
 
 pub(super) const BODY: &str = "\
     SELECT b.body_md FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = $1";
@@ -45,7 +45,7 @@ pub(super) const RUNS: &str = "\
 pub(super) const CENSUS: &str = "SELECT product, stage, n FROM fleet_counts WHERE n > 0";
 
 #[async_trait]
-impl JobHistory for Postgres {
+impl JobHistory for PostgresStore {
     async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError> {
         self.meter.history_reads.add(1);
         let rows = self.pool.rows(BODY, &[&uuid(id)]).await?;
@@ -57,12 +57,12 @@ impl JobHistory for Postgres {
     }
 
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError> {
-        let after = Place::after(after.as_ref())?;
+        let after = ListPosition::after(after.as_ref())?;
         self.meter.history_reads.add(1);
         list::page(&self.pool, &self.quarantine, filter, after, limit).await
     }
 
-    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError> {
+    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<StoredEvent>, StoreError> {
         if let Some(events) = self.recent.after(scope, after, self.end.position(), limit) {
             return Ok(events);
         }
@@ -108,8 +108,8 @@ fn readable<T>(rows: impl Iterator<Item = Result<T, StoreError>>, note: impl Fn(
     rows.filter_map(|row| row.inspect_err(&note).ok()).collect()
 }
 
-fn recorded(row: &Row) -> Result<Recorded, StoreError> {
-    Ok(Recorded {
+fn recorded(row: &Row) -> Result<StoredEvent, StoreError> {
+    Ok(StoredEvent {
         position: Position(counter(row, 0)?),
         json: document(row, 1)?.into(),
         job: job_id(row, 2)?,

@@ -4,12 +4,12 @@
 use std::io;
 use std::path::Path;
 
-use domain::{Collection, CommitError, Expected, FleetStore, Generation, Lineage, Position, StoreError, Timestamp};
+use domain::{Collection, CommitError, Expected, FleetStore, Generation, StoreGeneration, Position, StoreError, Timestamp};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::Postgres;
-use crate::record::{DataLoss, FoundStore, RecordFile, StoreRecord, read_record};
+use super::PostgresStore;
+use crate::record::{DataLoss, StoreIdentity, RecordFile, StoreRecord, read_record};
 
 /// The key of the store's own id in [`Collection::Meta`].
 const ID_KEY: &str = "store";
@@ -31,7 +31,7 @@ pub enum RecordError {
     Commit(#[from] CommitError),
 }
 
-impl Postgres {
+impl PostgresStore {
     /// Compares the database with the record at `path`, gives it the id `fresh` where it has none, and begins its new
     /// record. A database below its record is refused, unless an operator accepted the loss at the time given.
     pub async fn meet_record(
@@ -52,8 +52,8 @@ impl Postgres {
         let replaced = known.map(|record| record.generation);
         if let Some(at) = accept.filter(|_| loss.is_some() || is_new) {
             let generation = Generation::restored(found.generation.unwrap_or_default(), replaced, at);
-            let lineage = Lineage { generation, restored_at: Some(at), as_of: None };
-            self.put_meta(Lineage::KEY, json!(lineage)).await?;
+            let lineage = StoreGeneration { generation, restored_at: Some(at), as_of: None };
+            self.put_meta(StoreGeneration::KEY, json!(lineage)).await?;
             info!(store.generation = %generation, "The store goes on under generation {generation}");
             found.generation = Some(generation);
         }
@@ -74,14 +74,14 @@ impl Postgres {
         self.end.reached(after).await
     }
 
-    async fn found(&self) -> Result<FoundStore, StoreError> {
+    async fn found(&self) -> Result<StoreIdentity, StoreError> {
         let id = self.document(Collection::Meta, ID_KEY).await?;
         let id = id.and_then(|found| found.value["id"].as_str().map(str::to_owned));
-        let generation = match self.document(Collection::Meta, Lineage::KEY).await? {
-            Some(found) => serde_json::from_value::<Lineage>(found.value).ok().map(|lineage| lineage.generation),
+        let generation = match self.document(Collection::Meta, StoreGeneration::KEY).await? {
+            Some(found) => serde_json::from_value::<StoreGeneration>(found.value).ok().map(|lineage| lineage.generation),
             None => Some(Generation::default()),
         };
-        Ok(FoundStore { store_id: id, generation, position: self.end() })
+        Ok(StoreIdentity { store_id: id, generation, position: self.end() })
     }
 
     /// Whether nothing was ever written to it.

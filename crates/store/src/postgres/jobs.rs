@@ -1,10 +1,10 @@
 //! Jobs: the truth that dispatch rests on.
 
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Unreadable, Versioned};
+use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned};
 use uuid::Uuid;
 
-use super::Postgres;
+use super::PostgresStore;
 use super::row::{job_id, uuid, versioned_job};
 use crate::change::Change;
 use crate::quarantine::JOBS;
@@ -18,7 +18,7 @@ pub(super) const DEPENDENTS: &str = "\
     SELECT b.id FROM fleet_deps d JOIN fleet_bodies b ON b.n = d.job WHERE d.dep = $1 ORDER BY b.id";
 
 #[async_trait]
-impl JobStore for Postgres {
+impl JobStore for PostgresStore {
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
         self.meter.job_reads.add(1);
         let rows = self.pool.rows(JOB, &[&uuid(id)]).await?;
@@ -77,7 +77,7 @@ impl JobStore for Postgres {
         self.end.beyond(after).await
     }
 
-    fn unreadable(&self) -> Vec<Unreadable> {
+    fn unreadable(&self) -> Vec<UnreadableDocument> {
         self.quarantine.list()
     }
 }

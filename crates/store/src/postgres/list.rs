@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::pool::Pool;
 use super::row::{column, job_id, uuid, versioned_job};
-use crate::cursor::Place;
+use crate::cursor::ListPosition;
 use crate::quarantine::{JOBS, Quarantine};
 
 pub(super) const NUMBER: &str = "SELECT n FROM fleet_jobs WHERE id = $1";
@@ -40,7 +40,7 @@ pub(super) async fn page(
     pool: &Pool,
     quarantine: &Quarantine,
     filter: &JobFilter,
-    after: Place,
+    after: ListPosition,
     limit: u16,
 ) -> Result<Page<Summary>, StoreError> {
     let limit = usize::from(limit.max(1));
@@ -62,14 +62,14 @@ pub(super) async fn page(
             below = column(last, 4)?;
             continue;
         }
-        let next = items.last().filter(|_| more).map(|last| Place::of(&last.job).cursor());
+        let next = items.last().filter(|_| more).map(|last| ListPosition::of(&last.job).cursor());
         return Ok(Page { items, next });
     }
 }
 
 /// The number that all jobs after a place are below.
-async fn below(pool: &Pool, after: Place) -> Result<i64, StoreError> {
-    if after == Place::top() {
+async fn below(pool: &Pool, after: ListPosition) -> Result<i64, StoreError> {
+    if after == ListPosition::top() {
         return Ok(i64::MAX);
     }
     let rows = pool.rows(NUMBER, &[&uuid(after.id)]).await?;

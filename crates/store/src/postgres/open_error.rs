@@ -80,7 +80,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    pub(super) fn server(url: &Url) -> impl FnOnce(super::fault::Trouble) -> Self {
+    pub(super) fn server(url: &Url) -> impl FnOnce(super::errors::ServerError) -> Self {
         let url = url.to_string();
         move |trouble| Self::Server { url, why: trouble.to_string() }
     }

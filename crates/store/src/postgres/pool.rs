@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::connection::{Connector, Session};
-use super::fault::{Blame, Trouble, closed};
+use super::errors::{ErrorSource, ServerError, closed};
 
 /// A bounded number of connections, made when they are first needed; who finds none free waits.
 pub(super) struct Pool {
@@ -41,7 +41,7 @@ impl Pool {
                     self.give(session);
                     return Ok(rows);
                 }
-                Err(trouble) if trouble.blame() == Blame::Connection => last = Some(trouble),
+                Err(trouble) if trouble.blame() == ErrorSource::Connection => last = Some(trouble),
                 Err(trouble) => {
                     self.give(session);
                     return Err(trouble.fault());
@@ -60,7 +60,7 @@ impl Pool {
                 self.give(session);
                 Ok(changed)
             }
-            Err(trouble) if trouble.blame() == Blame::Connection => Err(CommitError::Unknown),
+            Err(trouble) if trouble.blame() == ErrorSource::Connection => Err(CommitError::Unknown),
             Err(trouble) => {
                 self.give(session);
                 Err(trouble.fault().into())
@@ -79,16 +79,16 @@ impl Pool {
     }
 
     /// A connection that has just answered, so that the next question is likely to reach the server.
-    async fn ready(&self, sql: &'static str) -> Result<Session, Trouble> {
+    async fn ready(&self, sql: &'static str) -> Result<Session, ServerError> {
         let session = self.take().await?;
         match session.prepared(sql).await {
             Ok(_) => Ok(session),
-            Err(trouble) if trouble.blame() == Blame::Connection => self.take().await,
+            Err(trouble) if trouble.blame() == ErrorSource::Connection => self.take().await,
             Err(trouble) => Err(trouble),
         }
     }
 
-    async fn take(&self) -> Result<Session, Trouble> {
+    async fn take(&self) -> Result<Session, ServerError> {
         loop {
             let Some(session) = self.free.lock().pop() else { break };
             if !session.is_broken() {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use domain::{Collection, Generation, Lineage, Timestamp};
+use domain::{Collection, Generation, StoreGeneration, Timestamp};
 use futures_util::pin_mut;
 use tokio::sync::mpsc;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -13,10 +13,10 @@ use tokio_postgres::types::{ToSql, Type};
 use tracing::{info, warn};
 
 use super::connection::{Connector, Session};
-use super::fault::{Blame, Trouble, closed};
-use super::{Postgres, documents, schema};
-use crate::cell::Cell;
-use crate::sqlite::{BackupError, Cells, LABEL_KEY, Restoration, inspect_backup, read_out};
+use super::errors::{ErrorSource, ServerError, closed};
+use super::{PostgresStore, documents, schema};
+use crate::sql_value::SqlValue;
+use crate::sqlite::{BackupError, RowValues, LABEL_KEY, RestoreOutcome, inspect_backup, read_out};
 
 /// A table: its name, how it is read from a backup, its columns here, and what they are.
 struct Table {
@@ -108,39 +108,39 @@ const ENDS: &str = "\
     UPDATE fleet_log SET pos = (SELECT coalesce(max(pos), 0) FROM fleet_events),
                          jobs = (SELECT coalesce(max(n), 0) FROM fleet_bodies)";
 
-impl Postgres {
+impl PostgresStore {
     /// Puts a backup in the place of everything that is there. What was there is kept in a schema of its own, whose name
     /// is in the answer. From then on this store writes nothing any more: it has to be opened again.
-    pub async fn restore(&self, from: &Path, now: Timestamp) -> Result<Restoration, BackupError> {
+    pub async fn restore(&self, from: &Path, now: Timestamp) -> Result<RestoreOutcome, BackupError> {
         let path = from.to_owned();
         let inspected = tokio::task::spawn_blocking(move || inspect_backup(&path)).await;
         let backup = inspected.map_err(|_| BackupError::Server(closed()))??;
-        let away = |trouble: Trouble| BackupError::Server(trouble.fault());
+        let away = |trouble: ServerError| BackupError::Server(trouble.fault());
         let session = self.connector.connect_patiently().await.map_err(away)?;
         let replaced = generation(&session).await.map_err(away)?;
         let generation = Generation::restored(backup.generation, Some(replaced), now);
-        let lineage = Lineage { generation, restored_at: Some(now), as_of: backup.taken_at };
+        let lineage = StoreGeneration { generation, restored_at: Some(now), as_of: backup.taken_at };
         // What is not committed is undone with its connection.
         let kept = swap(&self.connector, &session, from, &lineage).await?;
         info!(
             store.generation = %generation,
             "Put a backup in the place of everything, under generation {generation}; what was there is in schema {kept}"
         );
-        Ok(Restoration { backup, generation, kept: Some(kept.into()) })
+        Ok(RestoreOutcome { backup, generation, kept: Some(kept.into()) })
     }
 }
 
 /// The generation that the database is in.
-async fn generation(session: &Session) -> Result<Generation, Trouble> {
-    let rows = session.rows(documents::DOCUMENT, &[&Collection::Meta.name(), &Lineage::KEY]).await?;
+async fn generation(session: &Session) -> Result<Generation, ServerError> {
+    let rows = session.rows(documents::DOCUMENT, &[&Collection::Meta.name(), &StoreGeneration::KEY]).await?;
     let Some(row) = rows.first() else { return Ok(Generation::default()) };
-    let lineage = serde_json::from_slice::<Lineage>(row.try_get(1)?);
-    Ok(lineage.map_err(|error| Trouble::Unreachable(error.to_string()))?.generation)
+    let lineage = serde_json::from_slice::<StoreGeneration>(row.try_get(1)?);
+    Ok(lineage.map_err(|error| ServerError::Unreachable(error.to_string()))?.generation)
 }
 
 /// Loads the backup, moves the tables, commits. Answers with the schema that has the old ones.
-async fn swap(connector: &Connector, session: &Session, from: &Path, lineage: &Lineage) -> Result<String, BackupError> {
-    let away = |trouble: Trouble| BackupError::Server(trouble.fault());
+async fn swap(connector: &Connector, session: &Session, from: &Path, lineage: &StoreGeneration) -> Result<String, BackupError> {
+    let away = |trouble: ServerError| BackupError::Server(trouble.fault());
     let name = transaction_name(lineage.generation);
     session.run(&format!("{BEGIN}; SET LOCAL application_name = '{name}'; {LOCK}")).await.map_err(away)?;
     let home = session.texts(HOME).await.map_err(away)?.concat();
@@ -165,7 +165,7 @@ async fn swap(connector: &Connector, session: &Session, from: &Path, lineage: &L
     );
     match session.run(&end).await {
         Ok(()) => Ok(kept),
-        Err(trouble) if trouble.blame() == Blame::Connection => {
+        Err(trouble) if trouble.blame() == ErrorSource::Connection => {
             session.give_up();
             warn!("The connection to the database broke while a backup was put in place: {trouble}");
             let stands = has_come_to_stand(connector, lineage.generation).await;
@@ -182,7 +182,7 @@ fn transaction_name(generation: Generation) -> String {
 }
 
 /// Whether a swap whose answer was lost was committed: seen once its transaction is over.
-async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<bool, Trouble> {
+async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<bool, ServerError> {
     let session = connector.connect_patiently().await?;
     // The server may not have noticed that nobody listens: left alone, the transaction would keep its locks.
     let name = transaction_name(wanted);
@@ -193,7 +193,7 @@ async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<
 }
 
 /// A schema that is not there yet.
-async fn aside(session: &Session, generation: Generation) -> Result<String, Trouble> {
+async fn aside(session: &Session, generation: Generation) -> Result<String, ServerError> {
     let first = format!("fleet_before_generation_{generation}");
     let mut name = first.clone();
     for n in 2_u32.. {
@@ -208,7 +208,7 @@ async fn aside(session: &Session, generation: Generation) -> Result<String, Trou
 /// Copies one table of the backup, some rows at a time.
 async fn load(session: &Session, from: &Path, table: &Table) -> Result<(), BackupError> {
     let (path, select) = (from.to_owned(), table.select);
-    let (pages, mut arriving) = mpsc::channel::<Vec<Cells>>(2);
+    let (pages, mut arriving) = mpsc::channel::<Vec<RowValues>>(2);
     let reading =
         tokio::task::spawn_blocking(move || read_out(&path, select, |page| pages.blocking_send(page).is_ok()));
     let copying = async {
@@ -223,21 +223,21 @@ async fn load(session: &Session, from: &Path, table: &Table) -> Result<(), Backu
             }
         }
         writer.finish().await?;
-        Ok::<_, Trouble>(())
+        Ok::<_, ServerError>(())
     };
     let copied = copying.await;
     reading.await.map_err(|_| BackupError::Server(closed()))??;
     copied.map_err(|trouble| BackupError::Server(trouble.fault()))
 }
 
-fn parameter(cell: &Cell) -> &(dyn ToSql + Sync) {
+fn parameter(cell: &SqlValue) -> &(dyn ToSql + Sync) {
     cell
 }
 
 /// Writes down what the store must know about its own past, and where everything ends.
-async fn settle(session: &Session, lineage: &Lineage) -> Result<(), Trouble> {
+async fn settle(session: &Session, lineage: &StoreGeneration) -> Result<(), ServerError> {
     let (meta, document) = (Collection::Meta.name(), serde_json::to_vec(lineage).unwrap_or_default());
-    session.client.execute(WRITE_LINEAGE, &[&meta, &Lineage::KEY, &document]).await?;
+    session.client.execute(WRITE_LINEAGE, &[&meta, &StoreGeneration::KEY, &document]).await?;
     session.client.execute(REMOVE, &[&meta, &LABEL_KEY]).await?;
     session.run(ENDS).await?;
     session.run("ANALYZE fleet_jobs; ANALYZE fleet_bodies; ANALYZE fleet_events").await

@@ -6,7 +6,7 @@ use domain::{Body, EventSeq, JobId, Position, ProductId, Revision, StageName};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::books::{Ends, Known};
+use super::writer_cache::{LogEnds, CachedJob};
 use super::row::{stored, uuid};
 use super::statement::{PARTS, sql};
 use crate::change::Change;
@@ -67,7 +67,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(before: Ends, after: Ends, term: Option<i64>) -> Self {
+    pub(super) fn new(before: LogEnds, after: LogEnds, term: Option<i64>) -> Self {
         Self {
             jobs: stored(after.jobs),
             from_pos: stored(before.log.0),
@@ -79,7 +79,7 @@ impl Log {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn job(&mut self, id: JobId, from: Option<Revision>, to: Known, change: &'a Change) {
+    pub(super) fn job(&mut self, id: JobId, from: Option<Revision>, to: CachedJob, change: &'a Change) {
         let facts = &change.facts;
         let jobs = match from {
             None => {
@@ -127,7 +127,7 @@ impl<'a> Rows<'a> {
     pub(super) fn event(
         &mut self,
         position: Position,
-        job: Known,
+        job: CachedJob,
         seq: EventSeq,
         product: &'a ProductId,
         doc: &'a Arc<str>,

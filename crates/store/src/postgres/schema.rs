@@ -3,9 +3,9 @@
 use domain::Clock;
 
 use super::connection::Session;
-use super::fault::Trouble;
+use super::errors::ServerError;
 use super::open_error::OpenError;
-use super::tenure;
+use super::leadership;
 use super::url::Url;
 
 /// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
@@ -50,7 +50,7 @@ pub(super) async fn check(session: &Session, url: &Url) -> Result<(), OpenError>
 }
 
 /// What is there, for people.
-pub(super) async fn describe(session: &Session) -> Result<String, Trouble> {
+pub(super) async fn describe(session: &Session) -> Result<String, ServerError> {
     let server = session.texts("SHOW server_version").await?.concat();
     let there = session.texts("SELECT to_regclass('fleet_schema') IS NOT NULL").await?;
     if there != ["t"] {
@@ -70,7 +70,7 @@ async fn steps(session: &Session, url: &Url, migrations: &[&str], clock: &dyn Cl
         return Ok(());
     }
     if found > 0 {
-        tenure::vacant(session, url, clock).await?;
+        leadership::vacant(session, url, clock).await?;
     }
     for step in migrations.iter().skip(usize::try_from(found).unwrap_or(0)) {
         session.run(step).await.map_err(OpenError::server(url))?;
@@ -79,7 +79,7 @@ async fn steps(session: &Session, url: &Url, migrations: &[&str], clock: &dyn Cl
     Ok(())
 }
 
-async fn found(session: &Session) -> Result<i32, Trouble> {
+async fn found(session: &Session) -> Result<i32, ServerError> {
     session.run(BEGIN).await?;
     let rows = session.rows(VERSION, &[]).await?;
     Ok(rows.first().map_or(Ok(0), |row| row.try_get(0))?)

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use domain::{EventSeq, JobId, Position, Recorded, Revision};
+use domain::{EventSeq, JobId, Position, StoredEvent, Revision};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::books::{Books, Ends, Known};
+use super::writer_cache::{WriterCache, LogEnds, CachedJob};
 use super::connection::{Session, in_time};
-use super::fault::{Blame, Trouble};
-use super::plan::{Plan, Sight, ids};
+use super::errors::{ErrorSource, ServerError};
+use super::batch::{BatchPlan, CacheTrust, ids};
 use super::row::uuid;
 use super::rows::Log;
 use super::writer::Outcome;
@@ -30,28 +30,28 @@ const UNDO_WITHIN: Duration = Duration::from_secs(2);
 
 /// A transaction that is on the disk.
 #[derive(Default)]
-pub(super) struct Committed {
+pub(super) struct CommittedTransaction {
     pub(super) outcomes: Vec<Outcome>,
     /// What was added to the log.
-    pub(super) events: Vec<Recorded>,
+    pub(super) events: Vec<StoredEvent>,
 }
 
 /// Why a transaction was not committed.
-pub(super) enum Broken {
+pub(super) enum TransactionError {
     /// There is no connection to be had.
-    Away(Trouble),
+    Away(ServerError),
     /// Memory does not tell what becomes of it, or was wrong: nothing of it is stored, and somebody has to look.
     Unclear,
     /// It was undone: nothing of it is stored.
-    Undone(Trouble),
+    Undone(ServerError),
     /// The commit was on its way when the connection broke: nobody knows.
-    Unknown(Trouble),
+    Unknown(ServerError),
     /// Another process has taken the database over. Nothing of it is stored, and nothing ever will be.
     Deposed,
 }
 
 /// Where the log ends.
-pub(super) async fn end(session: &Session) -> Result<Position, Trouble> {
+pub(super) async fn end(session: &Session) -> Result<Position, ServerError> {
     let rows = session.rows(END, &[]).await?;
     rows.first().map_or(Ok(Position(0)), |row| Ok(Position(number(row, 0)?)))
 }
@@ -61,28 +61,28 @@ pub(super) async fn end(session: &Session) -> Result<Position, Trouble> {
 pub(super) async fn by_memory(
     session: &Session,
     changes: &[&Change],
-    books: &mut Books,
+    books: &mut WriterCache,
     term: Option<i64>,
-) -> Result<Committed, Broken> {
-    let plan = Plan::of(changes, books, Sight::Memory).map_err(|_| Broken::Unclear)?;
+) -> Result<CommittedTransaction, TransactionError> {
+    let plan = BatchPlan::of(changes, books, CacheTrust::Memory).map_err(|_| TransactionError::Unclear)?;
     if plan.is_empty() {
-        return Ok(Committed { outcomes: plan.outcomes, events: Vec::new() });
+        return Ok(CommittedTransaction { outcomes: plan.outcomes, events: Vec::new() });
     }
     let log = Log::new(plan.before, plan.after, term);
     let (sql, params) = plan.rows.statement(&log);
-    session.prepared(sql).await.map_err(Broken::Undone)?;
+    session.prepared(sql).await.map_err(TransactionError::Undone)?;
     if session.is_broken() {
-        return Err(Broken::Undone(Trouble::Unreachable("the connection broke".to_owned())));
+        return Err(TransactionError::Undone(ServerError::Unreachable("the connection broke".to_owned())));
     }
     match session.rows(sql, &params).await {
         Ok(_) => Ok(settled(plan, books)),
         Err(trouble) => {
             books.forget();
             Err(match trouble.blame() {
-                Blame::Connection => Broken::Unknown(trouble),
+                ErrorSource::Connection => TransactionError::Unknown(trouble),
                 // Whatever it minds, a look tells whose fault that is.
-                Blame::Content | Blame::Race => Broken::Unclear,
-                Blame::Server => Broken::Undone(trouble),
+                ErrorSource::Content | ErrorSource::Race => TransactionError::Unclear,
+                ErrorSource::Server => TransactionError::Undone(trouble),
             })
         }
     }
@@ -92,9 +92,9 @@ pub(super) async fn by_memory(
 pub(super) async fn by_looking(
     session: &Session,
     changes: &[&Change],
-    books: &mut Books,
+    books: &mut WriterCache,
     term: Option<i64>,
-) -> Result<Committed, Broken> {
+) -> Result<CommittedTransaction, TransactionError> {
     books.forget();
     let outcome = look_and_write(session, changes, books, term).await;
     if let Err(broken) = &outcome {
@@ -105,12 +105,12 @@ pub(super) async fn by_looking(
 }
 
 /// Ends a transaction that failed. The server undoes what is left of a connection that is given up.
-async fn undo(session: &Session, broken: &Broken) {
+async fn undo(session: &Session, broken: &TransactionError) {
     let is_lost = match broken {
-        Broken::Undone(trouble) | Broken::Unknown(trouble) | Broken::Away(trouble) => {
-            trouble.blame() == Blame::Connection
+        TransactionError::Undone(trouble) | TransactionError::Unknown(trouble) | TransactionError::Away(trouble) => {
+            trouble.blame() == ErrorSource::Connection
         }
-        Broken::Unclear | Broken::Deposed => false,
+        TransactionError::Unclear | TransactionError::Deposed => false,
     };
     // Nobody waits for a word over a connection that has just failed to bring one.
     let is_undone = !is_lost && matches!(timeout(UNDO_WITHIN, session.run("ROLLBACK")).await, Ok(Ok(())));
@@ -122,39 +122,39 @@ async fn undo(session: &Session, broken: &Broken) {
 async fn look_and_write(
     session: &Session,
     changes: &[&Change],
-    books: &mut Books,
+    books: &mut WriterCache,
     term: Option<i64>,
-) -> Result<Committed, Broken> {
-    let found = look(session, changes).await.map_err(Broken::Undone)?;
+) -> Result<CommittedTransaction, TransactionError> {
+    let found = look(session, changes).await.map_err(TransactionError::Undone)?;
     if term.is_some_and(|term| term != found.term) {
-        return Err(Broken::Deposed);
+        return Err(TransactionError::Deposed);
     }
     *books = found.books;
-    let plan = Plan::of(changes, books, Sight::Everything).map_err(|_| Broken::Unclear)?;
+    let plan = BatchPlan::of(changes, books, CacheTrust::Everything).map_err(|_| TransactionError::Unclear)?;
     if plan.is_empty() {
-        session.run("ROLLBACK").await.map_err(Broken::Undone)?;
-        return Ok(Committed { outcomes: plan.outcomes, events: Vec::new() });
+        session.run("ROLLBACK").await.map_err(TransactionError::Undone)?;
+        return Ok(CommittedTransaction { outcomes: plan.outcomes, events: Vec::new() });
     }
     let log = Log::new(plan.before, plan.after, term);
     let (sql, params) = plan.rows.statement(&log);
-    session.prepared(sql).await.map_err(Broken::Undone)?;
+    session.prepared(sql).await.map_err(TransactionError::Undone)?;
     // Sent without waiting for the answer in between: a statement that fails turns the commit into an undoing.
     let (written, committed) = tokio::join!(biased; session.rows(sql, &params), session.run("COMMIT"));
     match written.and(committed) {
         Ok(()) => Ok(settled(plan, books)),
-        Err(trouble) if trouble.blame() == Blame::Connection => Err(Broken::Unknown(trouble)),
-        Err(trouble) => Err(Broken::Undone(trouble)),
+        Err(trouble) if trouble.blame() == ErrorSource::Connection => Err(TransactionError::Unknown(trouble)),
+        Err(trouble) => Err(TransactionError::Undone(trouble)),
     }
 }
 
 /// What a look finds.
-struct Found {
-    books: Books,
+struct StoredState {
+    books: WriterCache,
     term: i64,
 }
 
 /// Begins, keeps everybody else from writing, and reads what the changes are about.
-async fn look(session: &Session, changes: &[&Change]) -> Result<Found, Trouble> {
+async fn look(session: &Session, changes: &[&Change]) -> Result<StoredState, ServerError> {
     let (lock, current) = (session.prepared(LOCK).await?, session.prepared(CURRENT).await?);
     let ids: Vec<Uuid> = ids(changes).into_iter().map(uuid).collect();
     let (client, asked): (_, [&(dyn ToSql + Sync); 1]) = (&session.client, [&ids]);
@@ -170,25 +170,25 @@ async fn look(session: &Session, changes: &[&Change]) -> Result<Found, Trouble> 
         Ok((locked?, found?))
     };
     let (locked, found) = in_time(all).await?;
-    let log = locked.first().ok_or_else(|| Trouble::Unreachable("the log has lost its end".to_owned()))?;
-    let ends = Ends { log: Position(number(log, 0)?), jobs: number(log, 1)? };
+    let log = locked.first().ok_or_else(|| ServerError::Unreachable("the log has lost its end".to_owned()))?;
+    let ends = LogEnds { log: Position(number(log, 0)?), jobs: number(log, 1)? };
     let known = found.iter().map(known).collect::<Result<HashMap<_, _>, _>>()?;
-    Ok(Found { books: Books::read(ends, known), term: log.try_get(2)? })
+    Ok(StoredState { books: WriterCache::read(ends, known), term: log.try_get(2)? })
 }
 
-fn known(row: &Row) -> Result<(JobId, Known), Trouble> {
+fn known(row: &Row) -> Result<(JobId, CachedJob), ServerError> {
     let id: Uuid = row.try_get(0)?;
     let stage: &str = row.try_get(3)?;
-    let stage = stage.parse().map_err(|_| Trouble::Unreachable(format!("job `{id}` is in no stage we know")))?;
+    let stage = stage.parse().map_err(|_| ServerError::Unreachable(format!("job `{id}` is in no stage we know")))?;
     let (rev, latest, seq) = (Revision(number(row, 2)?), Position(number(row, 4)?), EventSeq(number(row, 5)?));
-    Ok((JobId::from_bytes(*id.as_bytes()), Known { n: row.try_get(1)?, rev, stage, latest, seq }))
+    Ok((JobId::from_bytes(*id.as_bytes()), CachedJob { n: row.try_get(1)?, rev, stage, latest, seq }))
 }
 
-fn number(row: &Row, at: usize) -> Result<u64, Trouble> {
+fn number(row: &Row, at: usize) -> Result<u64, ServerError> {
     Ok(u64::try_from(row.try_get::<_, i64>(at)?).unwrap_or(0))
 }
 
-fn settled(plan: Plan<'_>, books: &mut Books) -> Committed {
+fn settled(plan: BatchPlan<'_>, books: &mut WriterCache) -> CommittedTransaction {
     books.settle(plan.after, plan.known());
-    Committed { outcomes: plan.outcomes, events: plan.recorded }
+    CommittedTransaction { outcomes: plan.outcomes, events: plan.recorded }
 }

@@ -66,7 +66,7 @@ impl Url {
         };
         let mut config: Config = format!("{address}?{}", kept.join("&"))
             .parse()
-            .map_err(|error: tokio_postgres::Error| wrong(&super::fault::chain(&error)))?;
+            .map_err(|error: tokio_postgres::Error| wrong(&super::errors::chain(&error)))?;
         config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
         // Of several hosts, the one that takes writes.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);

@@ -11,14 +11,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::books::Books;
+use super::writer_cache::WriterCache;
 use super::connection::{Connector, Session};
-use super::fault::{Blame, Trouble, closed};
-use super::tenure::{Tenure, deposed};
-use super::transaction::{self, Broken, Committed};
+use super::errors::{ErrorSource, ServerError, closed};
+use super::leadership::{Leadership, deposed};
+use super::transaction::{self, TransactionError, CommittedTransaction};
 use crate::change::Change;
 use crate::meter::Meter;
-use crate::recent::Recent;
+use crate::recent::RecentEvents;
 
 /// What a caller learns about one of its changes.
 pub(super) type Outcome = Result<Revision, CommitError>;
@@ -48,24 +48,24 @@ struct Write {
 }
 
 /// What the one who writes tells others.
-pub(super) struct Word {
+pub(super) struct WriterNotice {
     /// Where the log ends by what was written here.
     pub(super) own: watch::Sender<Position>,
-    pub(super) recent: Arc<Recent>,
+    pub(super) recent: Arc<RecentEvents>,
     pub(super) meter: Arc<Meter>,
 }
 
 impl Writer {
-    pub(super) fn start(connector: &Arc<Connector>, tenure: Arc<Tenure>, word: Word, waiting_max: usize) -> Self {
+    pub(super) fn start(connector: &Arc<Connector>, tenure: Arc<Leadership>, word: WriterNotice, waiting_max: usize) -> Self {
         let (requests, waiting) = mpsc::channel(waiting_max.max(1));
         let ended = CancellationToken::new();
-        let scribe = Scribe {
+        let scribe = WriterState {
             waiting,
             connector: Arc::clone(connector),
             tenure,
             word,
             session: None,
-            books: Books::default(),
+            books: WriterCache::default(),
             used: Duration::ZERO,
             _ended: ended.clone().drop_guard(),
         };
@@ -101,13 +101,13 @@ fn unknown(count: usize) -> Vec<Outcome> {
 }
 
 /// The one who writes. Transactions follow one another, as their flushes have to; what comes in meanwhile is the next one.
-struct Scribe {
+struct WriterState {
     waiting: mpsc::Receiver<Write>,
     connector: Arc<Connector>,
-    tenure: Arc<Tenure>,
-    word: Word,
+    tenure: Arc<Leadership>,
+    word: WriterNotice,
     session: Option<Session>,
-    books: Books,
+    books: WriterCache,
     /// When the connection was last used.
     used: Duration,
     _ended: tokio_util::sync::DropGuard,
@@ -128,13 +128,13 @@ fn parts(changes: &[&Change]) -> VecDeque<Range<usize>> {
 }
 
 /// What came of a part of a batch.
-enum Part {
+enum PartOutcome {
     Done(Vec<Outcome>),
     /// One of them is at fault: in two halves, only one of them fails.
     Halve,
 }
 
-impl Scribe {
+impl WriterState {
     async fn run(mut self) {
         while let Some(first) = self.waiting.recv().await {
             let batch = self.gather(first);
@@ -171,8 +171,8 @@ impl Scribe {
         let mut parts = parts(changes);
         while let Some(part) = parts.pop_front() {
             match self.write_part(&changes[part.clone()]).await {
-                Part::Done(done) => outcomes.extend(done),
-                Part::Halve => {
+                PartOutcome::Done(done) => outcomes.extend(done),
+                PartOutcome::Halve => {
                     let middle = part.start + part.len() / 2;
                     parts.push_front(middle..part.end);
                     parts.push_front(part.start..middle);
@@ -182,54 +182,54 @@ impl Scribe {
         outcomes
     }
 
-    async fn write_part(&mut self, changes: &[&Change]) -> Part {
+    async fn write_part(&mut self, changes: &[&Change]) -> PartOutcome {
         if changes.is_empty() {
-            return Part::Done(Vec::new());
+            return PartOutcome::Done(Vec::new());
         }
         let mut last = None;
         let mut looks = self.connector.clock.monotonic().saturating_sub(self.used) > QUIET_MAX;
         for _ in 0..ATTEMPTS_MAX {
             if self.tenure.is_lost() {
-                return Part::Done(refuse(changes.len(), deposed));
+                return PartOutcome::Done(refuse(changes.len(), deposed));
             }
             let trouble = match self.attempt(changes, looks).await {
-                Ok(committed) => return Part::Done(self.record(committed)),
-                Err(Broken::Unclear) => {
+                Ok(committed) => return PartOutcome::Done(self.record(committed)),
+                Err(TransactionError::Unclear) => {
                     looks = true;
                     continue;
                 }
-                Err(Broken::Unknown(trouble)) => {
+                Err(TransactionError::Unknown(trouble)) => {
                     error!("The connection to the database broke during a commit: {trouble}");
                     self.session = None;
-                    return Part::Done(unknown(changes.len()));
+                    return PartOutcome::Done(unknown(changes.len()));
                 }
-                Err(Broken::Deposed) => {
+                Err(TransactionError::Deposed) => {
                     self.tenure.lose();
                     continue;
                 }
-                Err(Broken::Away(trouble)) => return Part::Done(refuse(changes.len(), || trouble.fault())),
-                Err(Broken::Undone(trouble)) => trouble,
+                Err(TransactionError::Away(trouble)) => return PartOutcome::Done(refuse(changes.len(), || trouble.fault())),
+                Err(TransactionError::Undone(trouble)) => trouble,
             };
             looks = true;
             match trouble.blame() {
-                Blame::Connection => self.session = None,
-                Blame::Race => {}
-                Blame::Content if changes.len() > 1 => return Part::Halve,
-                Blame::Content | Blame::Server => {
+                ErrorSource::Connection => self.session = None,
+                ErrorSource::Race => {}
+                ErrorSource::Content if changes.len() > 1 => return PartOutcome::Halve,
+                ErrorSource::Content | ErrorSource::Server => {
                     warn!("A change was not written: {trouble}");
-                    return Part::Done(refuse(changes.len(), || trouble.fault()));
+                    return PartOutcome::Done(refuse(changes.len(), || trouble.fault()));
                 }
             }
             last = Some(trouble);
         }
-        Part::Done(refuse(changes.len(), || last.as_ref().map_or_else(closed, Trouble::fault)))
+        PartOutcome::Done(refuse(changes.len(), || last.as_ref().map_or_else(closed, ServerError::fault)))
     }
 
     /// One transaction. By memory at first; a look costs one more round trip.
-    async fn attempt(&mut self, changes: &[&Change], looks: bool) -> Result<Committed, Broken> {
+    async fn attempt(&mut self, changes: &[&Change], looks: bool) -> Result<CommittedTransaction, TransactionError> {
         let session = match self.session.take().filter(|session| !session.is_broken()) {
             Some(session) => session,
-            None => self.connector.connect_patiently().await.map_err(Broken::Away)?,
+            None => self.connector.connect_patiently().await.map_err(TransactionError::Away)?,
         };
         let session = &*self.session.insert(session);
         let (books, term) = (&mut self.books, self.tenure.term());
@@ -242,7 +242,7 @@ impl Scribe {
     }
 
     /// What a commit leaves behind in memory: the counters, and a word to those who follow the log.
-    fn record(&self, committed: Committed) -> Vec<Outcome> {
+    fn record(&self, committed: CommittedTransaction) -> Vec<Outcome> {
         let meter = &self.word.meter;
         meter.transactions.add(1);
         meter.job_units.add(committed.outcomes.len() as u64);

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use async_trait::async_trait;
-use domain::{Backup, BackupSummary, Collection, Generation, Lineage, Position, StoreError, Timestamp};
+use domain::{Backup, BackupSummary, Collection, Generation, StoreGeneration, Position, StoreError, Timestamp};
 use rusqlite::backup::{Backup as Copying, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 use super::backup_error::BackupError;
 use super::connection::{self, Role};
 use super::evidence;
-use super::fault::closed;
+use super::errors::closed;
 use super::inspect::{escaped, with_suffix};
 use super::lock::DirectoryLock;
 use super::row::counter;
 use super::schema::{self, APPLICATION_ID};
-use super::{Options, Sqlite, restore};
+use super::{Options, SqliteStore, restore};
 use crate::private;
 
 /// Pages copied at a time: 16 MiB, so that a process that is told to stop is not held up for long.
@@ -28,7 +28,7 @@ const PAGES_PER_STEP: i32 = 4_096;
 /// What a backup says about itself, as a document beside the others.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Label {
+struct BackupLabel {
     taken_at: Timestamp,
 }
 
@@ -36,7 +36,7 @@ struct Label {
 pub(crate) const LABEL_KEY: &str = "backup";
 
 #[async_trait]
-impl Backup for Sqlite {
+impl Backup for SqliteStore {
     async fn back_up(&self, path: &Path, now: Timestamp) -> Result<BackupSummary, StoreError> {
         let (from, to) = (self.path.clone(), path.to_owned());
         let copying = tokio::task::spawn_blocking(move || {
@@ -109,7 +109,7 @@ fn copy_pages(source: &Connection, to: &Path) -> Result<(), BackupError> {
 
 /// Makes a finished copy a backup: one file without a log beside it, labelled, checked, and on the disk.
 pub(super) fn seal(path: &Path, now: Timestamp) -> Result<BackupSummary, BackupError> {
-    let label = serde_json::to_string(&Label { taken_at: now }).unwrap_or_default();
+    let label = serde_json::to_string(&BackupLabel { taken_at: now }).unwrap_or_default();
     let write = || {
         let connection = open_alone(path)?;
         write_meta(&connection, LABEL_KEY, &label)?;
@@ -154,8 +154,8 @@ pub(super) fn read_meta(connection: &Connection, key: &str) -> rusqlite::Result<
 
 /// The generation that a database is in.
 pub(super) fn generation(connection: &Connection) -> rusqlite::Result<Generation> {
-    let document = read_meta(connection, Lineage::KEY)?;
-    let lineage = document.map(|document| serde_json::from_str::<Lineage>(&document)).transpose();
+    let document = read_meta(connection, StoreGeneration::KEY)?;
+    let lineage = document.map(|document| serde_json::from_str::<StoreGeneration>(&document)).transpose();
     Ok(lineage.map_err(super::row::unreadable(0))?.unwrap_or_default().generation)
 }
 
@@ -212,7 +212,7 @@ const COUNTS: &str = "\
 fn count(connection: &Connection, schema: u32) -> rusqlite::Result<(BackupSummary, u64, u64)> {
     let generation = generation(connection)?;
     let label = read_meta(connection, LABEL_KEY)?;
-    let label = label.and_then(|label| serde_json::from_str::<Label>(&label).ok());
+    let label = label.and_then(|label| serde_json::from_str::<BackupLabel>(&label).ok());
     connection.query_row(COUNTS, [evidence::COLLECTION], |row| {
         let summary = BackupSummary {
             taken_at: label.map(|label| label.taken_at),

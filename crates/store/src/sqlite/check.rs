@@ -6,14 +6,14 @@ use domain::StoreError;
 use rusqlite::{Connection, ErrorCode};
 
 use super::connection::{self, Role};
-use super::fault::{closed, fault};
+use super::errors::{closed, fault};
 use super::inspect::{length, open_read_only, with_suffix};
 use super::open_error::OpenError;
-use super::{Options, Sqlite};
+use super::{Options, SqliteStore};
 
 const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
 
-impl Sqlite {
+impl SqliteStore {
     /// Reads every page that is in use, beside the work, and returns what is wrong with the file; `None` for a sound one.
     /// Content that is wrong within a page of the right form is not found.
     pub async fn check(&self) -> Result<Option<String>, StoreError> {

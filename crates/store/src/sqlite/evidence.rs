@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::backup::{inspect_backup, open_alone, open_unchanged};
 use super::backup_error::BackupError;
-use crate::logs::{Added, DirectoryLogs};
+use crate::logs::{Insertion, DirectoryLogs};
 
 /// The collection of a backup that has them.
 pub(crate) const COLLECTION: &str = "fleet_evidence";
@@ -26,12 +26,12 @@ pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummar
     let packed = logs.each_evidence(|job, epoch, document| {
         // Whole documents are JSON, and so text.
         let Ok(document) = String::from_utf8(document) else { return Ok(()) };
-        add.execute(params![COLLECTION, format!("{job}/{epoch}"), document]).map(drop).map_err(Broken::Database)
+        add.execute(params![COLLECTION, format!("{job}/{epoch}"), document]).map(drop).map_err(EvidenceError::Database)
     });
     drop(add);
     packed.map_err(|broken| match broken {
-        Broken::Database(error) => wrong(error),
-        Broken::Files(error) => BackupError::files(backup)(error),
+        EvidenceError::Database(error) => wrong(error),
+        EvidenceError::Files(error) => BackupError::files(backup)(error),
     })?;
     transaction.commit().map_err(wrong)?;
     connection.close().map_err(|(_, error)| wrong(error))?;
@@ -42,8 +42,8 @@ pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummar
 
 /// Puts what a backup has for runs into `logs`, where there is nothing yet. An error leaves `logs` as they were, and so does
 /// [`Unpacked::take_back`].
-pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<Unpacked, BackupError> {
-    let mut unpacked = Unpacked { logs: logs.clone(), added: Vec::new() };
+pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<EvidenceImport, BackupError> {
+    let mut unpacked = EvidenceImport { logs: logs.clone(), added: Vec::new() };
     match unpack(backup, &mut unpacked) {
         Ok(()) => Ok(unpacked),
         Err(error) => {
@@ -56,12 +56,12 @@ pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<Unpacked, 
 /// What was added to logs from a backup.
 #[derive(Debug)]
 #[must_use = "what was unpacked for a restore that fails has to be taken back"]
-pub struct Unpacked {
+pub struct EvidenceImport {
     logs: DirectoryLogs,
     added: Vec<(JobId, Epoch)>,
 }
 
-impl Unpacked {
+impl EvidenceImport {
     /// Removes what was added. What cannot be removed backs runs that nobody knows, and harms nobody.
     pub fn take_back(self) {
         for (job, epoch) in self.added {
@@ -70,7 +70,7 @@ impl Unpacked {
     }
 }
 
-fn unpack(backup: &Path, unpacked: &mut Unpacked) -> Result<(), BackupError> {
+fn unpack(backup: &Path, unpacked: &mut EvidenceImport) -> Result<(), BackupError> {
     let wrong = |error| BackupError::sqlite(backup)(error);
     let connection = open_unchanged(backup).map_err(wrong)?;
     let mut all = connection.prepare(ALL).map_err(wrong)?;
@@ -79,7 +79,7 @@ fn unpack(backup: &Path, unpacked: &mut Unpacked) -> Result<(), BackupError> {
         let (key, document): (String, String) = (row.get(0).map_err(wrong)?, row.get(1).map_err(wrong)?);
         let Some((job, epoch)) = run_of(&key) else { continue };
         let added = unpacked.logs.add_evidence(job, epoch, document.as_bytes());
-        if added.map_err(BackupError::files(backup))? == Added::Now {
+        if added.map_err(BackupError::files(backup))? == Insertion::Now {
             unpacked.added.push((job, epoch));
         }
     }
@@ -97,12 +97,12 @@ fn run_of(key: &str) -> Option<(JobId, Epoch)> {
     Some((job.parse().ok()?, Epoch(epoch.parse().ok()?)))
 }
 
-enum Broken {
+enum EvidenceError {
     Files(std::io::Error),
     Database(rusqlite::Error),
 }
 
-impl From<std::io::Error> for Broken {
+impl From<std::io::Error> for EvidenceError {
     fn from(error: std::io::Error) -> Self {
         Self::Files(error)
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{Generation, Lineage, Position, Timestamp};
+use domain::{Generation, StoreGeneration, Position, Timestamp};
 use rusqlite::{Connection, TransactionBehavior};
 use tracing::{info, warn};
 
@@ -12,7 +12,7 @@ use super::inspect::{length, with_suffix};
 use super::open_error::OpenError;
 use super::restore;
 use super::row::counter;
-use crate::record::{FileStamp, FoundStore, RecordFile, StoreRecord, read_record};
+use crate::record::{FileStamp, StoreIdentity, RecordFile, StoreRecord, read_record};
 
 /// The key of the store's own id in [`domain::Collection::Meta`].
 pub(crate) const ID_KEY: &str = "store";
@@ -22,7 +22,7 @@ const POSITION: &str = "SELECT ifnull(max(pos), 0) FROM fleet_events";
 
 /// What opening a store has found out about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
+pub struct OpenedIdentity {
     /// Nothing was there: the store was made now.
     pub is_new: bool,
     /// The file is as a clean shutdown left it. Otherwise a check of the whole file is due.
@@ -78,7 +78,7 @@ impl Expectation {
         connection: &mut Connection,
         database: &Path,
         accept: Option<Timestamp>,
-    ) -> Result<(Opening, RecordFile), OpenError> {
+    ) -> Result<(OpenedIdentity, RecordFile), OpenError> {
         let wrong = |error| OpenError::sqlite(database)(error);
         let mut found = found(connection).map_err(wrong)?;
         let loss = match &self.record {
@@ -99,16 +99,16 @@ impl Expectation {
             let replaced = self.record.as_ref().map(|record| record.generation);
             let generation = Generation::restored(found.generation.unwrap_or_default(), replaced, at);
             found.generation = Some(generation);
-            let lineage = Lineage { generation, restored_at: Some(at), as_of: None };
+            let lineage = StoreGeneration { generation, restored_at: Some(at), as_of: None };
             let document = serde_json::to_string(&lineage).unwrap_or_default();
-            write_meta(connection, Lineage::KEY, &document).map_err(wrong)?;
+            write_meta(connection, StoreGeneration::KEY, &document).map_err(wrong)?;
             info!(store.generation = %generation, "The store goes on under generation {generation}");
         }
         let store_id = identify(connection).map_err(wrong)?;
         let generation = found.generation.or(self.record.map(|record| record.generation)).unwrap_or_default();
         let record = StoreRecord { store_id, generation, position: found.position, clean: None };
         let kept = RecordFile::create(&self.path, record).map_err(OpenError::files(&self.path))?;
-        Ok((Opening { is_new, is_untouched: self.is_untouched && !loss }, kept))
+        Ok((OpenedIdentity { is_new, is_untouched: self.is_untouched && !loss }, kept))
     }
 }
 
@@ -136,8 +136,8 @@ pub(super) fn identify(connection: &mut Connection) -> rusqlite::Result<String> 
     Ok(id)
 }
 
-pub(super) fn found(connection: &Connection) -> rusqlite::Result<FoundStore> {
-    Ok(FoundStore {
+pub(super) fn found(connection: &Connection) -> rusqlite::Result<StoreIdentity> {
+    Ok(StoreIdentity {
         store_id: id(connection)?,
         generation: match backup::generation(connection) {
             Err(rusqlite::Error::FromSqlConversionFailure(..)) => None,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Unreadable, Versioned};
+use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned};
 use rusqlite::{OptionalExtension, params};
 
-use super::Sqlite;
-use super::fault::closed;
+use super::SqliteStore;
+use super::errors::closed;
 use super::row::{is_unreadable, job_id, versioned_job};
 use super::unit::{JobUnit, Unit};
 use crate::quarantine::{JOBS, Quarantine};
@@ -22,7 +22,7 @@ pub(super) const DEPENDENTS: &str = "\
     SELECT j.id FROM fleet_deps d JOIN fleet_jobs j ON j.n = d.job WHERE d.dep = ?1 ORDER BY j.id";
 
 #[async_trait]
-impl JobStore for Sqlite {
+impl JobStore for SqliteStore {
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
         self.meter.job_reads.add(1);
         let quarantine = Arc::clone(&self.quarantine);
@@ -77,7 +77,7 @@ impl JobStore for Sqlite {
         end.wait_for(|end| *end > after).await.map(|end| *end).map_err(|_| closed())
     }
 
-    fn unreadable(&self) -> Vec<Unreadable> {
+    fn unreadable(&self) -> Vec<UnreadableDocument> {
         self.quarantine.list()
     }
 }

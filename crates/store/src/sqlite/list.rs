@@ -6,7 +6,7 @@ use domain::{JobFilter, Page, Priority, RepoName, StageName, Summary};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::row::{is_unreadable, job_id, versioned_job};
-use crate::cursor::Place;
+use crate::cursor::ListPosition;
 use crate::quarantine::{JOBS, Quarantine};
 
 pub(super) const NUMBER: &str = "SELECT n FROM fleet_jobs WHERE id = ?1";
@@ -29,7 +29,7 @@ pub(super) fn page(
     connection: &Connection,
     quarantine: &Quarantine,
     filter: &JobFilter,
-    after: Place,
+    after: ListPosition,
     limit: u16,
 ) -> rusqlite::Result<Option<Page<Summary>>> {
     // One snapshot for the order and for the jobs, so that each job still is what it was chosen for.
@@ -46,7 +46,7 @@ pub(super) fn page(
             below = *last;
             continue;
         }
-        let next = items.last().filter(|_| more).map(|last| Place::of(&last.job).cursor());
+        let next = items.last().filter(|_| more).map(|last| ListPosition::of(&last.job).cursor());
         return Ok(Some(Page { items, next }));
     }
 }
@@ -68,8 +68,8 @@ fn summaries(connection: &Connection, quarantine: &Quarantine, numbers: &[i64]) 
 }
 
 /// The number that all jobs after a place are below: they are numbered as they were submitted.
-fn below(connection: &Connection, after: Place) -> rusqlite::Result<Option<i64>> {
-    if after == Place::top() {
+fn below(connection: &Connection, after: ListPosition) -> rusqlite::Result<Option<i64>> {
+    if after == ListPosition::top() {
         return Ok(Some(i64::MAX));
     }
     connection.prepare_cached(NUMBER)?.query_row([after.id.as_bytes()], |row| row.get(0)).optional()

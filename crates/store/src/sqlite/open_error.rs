@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::connection::Settings;
-use super::fault::is_full;
+use super::errors::is_full;
 use crate::record::DataLoss;
 
 /// Why a database cannot be opened. Nothing was changed in the file.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::fault::{closed, fault};
+use super::errors::{closed, fault};
 
 /// A fixed number of connections; who finds none free waits.
 pub(super) struct Readers {
@@ -31,7 +31,7 @@ impl Readers {
         let free = Arc::clone(&self.free);
         let answer = tokio::task::spawn_blocking(move || {
             let taken = free.lock().pop();
-            let connection = Borrowed { free: &free, connection: taken };
+            let connection = PooledConnection { free: &free, connection: taken };
             let answer = connection.connection.as_ref().map(question);
             drop(connection);
             // Only once the connection is back may the next one come for it.
@@ -58,12 +58,12 @@ impl Readers {
 }
 
 /// A connection that goes back when it is no longer used, even by a question that panicked.
-struct Borrowed<'a> {
+struct PooledConnection<'a> {
     free: &'a Mutex<Vec<Connection>>,
     connection: Option<Connection>,
 }
 
-impl Drop for Borrowed<'_> {
+impl Drop for PooledConnection<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.free.lock().push(connection);

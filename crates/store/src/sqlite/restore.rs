@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use domain::{BackupSummary, Collection, Generation, Lineage, Timestamp};
+use domain::{BackupSummary, Collection, Generation, StoreGeneration, Timestamp};
 use fail::fail_point;
 use rusqlite::{Connection, OpenFlags, params};
 use tracing::{info, warn};
@@ -24,7 +24,7 @@ use crate::private;
 
 /// What a restore comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restoration {
+pub struct RestoreOutcome {
     /// What was put back.
     pub backup: BackupSummary,
     /// The generation that the store is in from now on.
@@ -34,7 +34,7 @@ pub struct Restoration {
 }
 
 /// Puts a backup in the place of a database that nobody has open. The one that was there is kept beside it.
-pub fn restore_closed(from: &Path, database: &Path, now: Timestamp) -> Result<Restoration, BackupError> {
+pub fn restore_closed(from: &Path, database: &Path, now: Timestamp) -> Result<RestoreOutcome, BackupError> {
     // Before anything is touched: most files that are not backups are found out here.
     inspect_backup(from)?;
     let _lock = DirectoryLock::take(database)?;
@@ -53,10 +53,10 @@ pub fn stage_restore(
     database: &Path,
     replaced: Option<Generation>,
     now: Timestamp,
-) -> Result<Restoration, BackupError> {
+) -> Result<RestoreOutcome, BackupError> {
     let summary = inspect_backup(incoming)?;
     let generation = Generation::restored(summary.generation, replaced, now);
-    let lineage = Lineage { generation, restored_at: Some(now), as_of: summary.taken_at };
+    let lineage = StoreGeneration { generation, restored_at: Some(now), as_of: summary.taken_at };
     lift(incoming, &lineage).map_err(BackupError::sqlite(incoming))?;
     fail_point!("restore::ready");
     let staged = staged(database);
@@ -68,7 +68,7 @@ pub fn stage_restore(
     name().map_err(BackupError::files(&staged))?;
     fail_point!("restore::staged");
     let kept = database.exists().then(|| aside(database, generation));
-    Ok(Restoration { backup: summary, generation, kept })
+    Ok(RestoreOutcome { backup: summary, generation, kept })
 }
 
 /// Whether a restore waits for the next open.
@@ -109,11 +109,11 @@ pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
 }
 
 /// Writes down what the store must know about its own past.
-fn lift(path: &Path, lineage: &Lineage) -> rusqlite::Result<()> {
+fn lift(path: &Path, lineage: &StoreGeneration) -> rusqlite::Result<()> {
     let mut connection = open_alone(path)?;
     let transaction = connection.transaction()?;
     let document = serde_json::to_string(lineage).unwrap_or_default();
-    write_meta(&transaction, Lineage::KEY, &document)?;
+    write_meta(&transaction, StoreGeneration::KEY, &document)?;
     transaction.execute(
         "DELETE FROM fleet_documents WHERE collection = ?1 AND key = ?2",
         params![Collection::Meta.name(), LABEL_KEY],

@@ -9,20 +9,20 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use super::backup::{open_unchanged, seal};
 use super::backup_error::BackupError;
 use super::schema;
-use crate::cell::Cell;
+use crate::sql_value::SqlValue;
 use crate::private;
 
 /// A row on its way.
-pub(crate) type Cells = Vec<Cell>;
+pub(crate) type RowValues = Vec<SqlValue>;
 
 /// A new backup that is being filled. Unless it is finished, nothing is left of it.
-pub(crate) struct Filling {
+pub(crate) struct BackupBuilder {
     connection: Option<Connection>,
     path: PathBuf,
     is_whole: bool,
 }
 
-impl Filling {
+impl BackupBuilder {
     /// An empty file with our schema; one that is already there is an error.
     pub(crate) fn begin(path: &Path) -> Result<Self, BackupError> {
         private::file().write(true).create_new(true).open(path).map_err(BackupError::files(path))?;
@@ -31,7 +31,7 @@ impl Filling {
         Ok(filling)
     }
 
-    pub(crate) fn add(&mut self, insert: &str, rows: &[Cells]) -> Result<(), BackupError> {
+    pub(crate) fn add(&mut self, insert: &str, rows: &[RowValues]) -> Result<(), BackupError> {
         let Some(connection) = &self.connection else { return Ok(()) };
         let write = || {
             let mut statement = connection.prepare_cached(insert)?;
@@ -55,7 +55,7 @@ impl Filling {
     }
 }
 
-impl Drop for Filling {
+impl Drop for BackupBuilder {
     fn drop(&mut self) {
         drop(self.connection.take());
         if !self.is_whole {
@@ -79,7 +79,7 @@ fn blank(path: &Path) -> rusqlite::Result<Connection> {
 pub(crate) fn read_out(
     path: &Path,
     select: &str,
-    mut hand_over: impl FnMut(Vec<Cells>) -> bool,
+    mut hand_over: impl FnMut(Vec<RowValues>) -> bool,
 ) -> Result<(), BackupError> {
     const AT_ONCE: usize = 1_000;
     let wrong = |error| BackupError::sqlite(path)(error);
@@ -89,7 +89,7 @@ pub(crate) fn read_out(
     let mut rows = statement.query([]).map_err(wrong)?;
     let mut page = Vec::with_capacity(AT_ONCE);
     while let Some(row) = rows.next().map_err(wrong)? {
-        let cells = (0..columns).map(|column| Cell::read(row, column)).collect::<rusqlite::Result<_>>();
+        let cells = (0..columns).map(|column| SqlValue::read(row, column)).collect::<rusqlite::Result<_>>();
         page.push(cells.map_err(wrong)?);
         if page.len() == AT_ONCE && !hand_over(std::mem::take(&mut page)) {
             return Ok(());

@@ -3,7 +3,7 @@
 use domain::{Collection, Commit, EventSeq, Expected, Position, Revision, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::books::{Books, Known};
+use super::writer_cache::{WriterCache, CachedJob};
 use super::row::stored;
 use crate::change::Change;
 
@@ -15,7 +15,7 @@ pub(super) enum Unit {
 
 /// What became of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Applied {
+pub(super) enum ApplyOutcome {
     Written(Revision),
     Stale,
     /// Its events do not follow those that are there [J7].
@@ -23,7 +23,7 @@ pub(super) enum Applied {
 }
 
 impl Unit {
-    pub(super) fn apply(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Applied> {
+    pub(super) fn apply(&self, connection: &Connection, books: &mut WriterCache<'_>) -> rusqlite::Result<ApplyOutcome> {
         match self {
             Self::Job(unit) => unit.apply(connection, books),
             Self::Document(unit) => unit.apply(connection),
@@ -60,22 +60,22 @@ impl JobUnit {
         Change::prepare(commit).map(Self)
     }
 
-    fn apply(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Applied> {
+    fn apply(&self, connection: &Connection, books: &mut WriterCache<'_>) -> rusqlite::Result<ApplyOutcome> {
         let before = match self.0.expected {
             Expected::Absent => None,
             Expected::At(revision) => match self.current(connection, books)?.filter(|known| known.rev == revision) {
                 Some(known) => Some(known),
-                None => return Ok(Applied::Stale),
+                None => return Ok(ApplyOutcome::Stale),
             },
         };
         if !self.follows(before.map_or(EventSeq(0), |known| known.seq)) {
-            return Ok(Applied::Gap);
+            return Ok(ApplyOutcome::Gap);
         }
         let written = match before {
             None => self.create(connection, books)?,
             Some(before) => Some(self.replace(connection, books, before)?),
         };
-        let Some(known) = written else { return Ok(Applied::Stale) };
+        let Some(known) = written else { return Ok(ApplyOutcome::Stale) };
         for (seq, doc) in &self.0.events {
             let (position, before) = books.append(self.0.id, *seq, &self.0.facts.product, doc);
             connection.prepare_cached(APPEND_EVENT)?.execute(params![
@@ -94,8 +94,8 @@ impl JobUnit {
             Some((seq, _)) => (*seq, books.end()),
             None => (known.seq, known.latest),
         };
-        books.know(self.0.id, Known { seq, latest, ..known });
-        Ok(Applied::Written(self.0.expected.next()))
+        books.know(self.0.id, CachedJob { seq, latest, ..known });
+        Ok(ApplyOutcome::Written(self.0.expected.next()))
     }
 
     /// Whether the events are numbered on from the last one.
@@ -104,21 +104,21 @@ impl JobUnit {
     }
 
     /// What is there, from memory or from the table.
-    fn current(&self, connection: &Connection, books: &Books<'_>) -> rusqlite::Result<Option<Known>> {
+    fn current(&self, connection: &Connection, books: &WriterCache<'_>) -> rusqlite::Result<Option<CachedJob>> {
         match books.known(self.0.id) {
             Some(known) => Ok(Some(known)),
-            None => connection.prepare_cached(CURRENT)?.query_row([self.0.id.as_bytes()], Known::read).optional(),
+            None => connection.prepare_cached(CURRENT)?.query_row([self.0.id.as_bytes()], CachedJob::read).optional(),
         }
     }
 
     /// Where the job's latest event will be once its events are in the log.
-    fn latest(&self, books: &Books<'_>, before: Position) -> i64 {
+    fn latest(&self, books: &WriterCache<'_>, before: Position) -> i64 {
         let events = self.0.events.len() as u64;
         stored(if events == 0 { before.0 } else { books.end().0 + events })
     }
 
     /// Writes the job if there is none; answers with what is known about it now.
-    fn create(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Option<Known>> {
+    fn create(&self, connection: &Connection, books: &mut WriterCache<'_>) -> rusqlite::Result<Option<CachedJob>> {
         let (n, facts) = (books.next_job(), &self.0.facts);
         let written = connection.prepare_cached(CREATE)?.execute(params![
             n,
@@ -144,13 +144,13 @@ impl JobUnit {
             connection.prepare_cached(CREATE_DEP)?.execute(params![dep.as_bytes(), n])?;
         }
         let (rev, stage, priority) = (self.0.expected.next(), facts.stage, Some(facts.priority));
-        Ok(Some(Known { n, rev, stage, priority, latest: Position(0), seq: EventSeq(0) }))
+        Ok(Some(CachedJob { n, rev, stage, priority, latest: Position(0), seq: EventSeq(0) }))
     }
 
     /// Writes the job over what is there; answers with what is known about it now.
-    fn replace(&self, connection: &Connection, books: &mut Books<'_>, before: Known) -> rusqlite::Result<Known> {
+    fn replace(&self, connection: &Connection, books: &mut WriterCache<'_>, before: CachedJob) -> rusqlite::Result<CachedJob> {
         let facts = &self.0.facts;
-        let next = Known { rev: self.0.expected.next(), stage: facts.stage, priority: Some(facts.priority), ..before };
+        let next = CachedJob { rev: self.0.expected.next(), stage: facts.stage, priority: Some(facts.priority), ..before };
         let latest = self.latest(books, before.latest);
         let (n, rev, shape) = (before.n, stored(next.rev.0), facts.shape.0);
         let moves = next.stage != before.stage;
@@ -194,7 +194,7 @@ pub(super) const DOCUMENT_IS_THERE: &str =
     "SELECT EXISTS (SELECT 1 FROM fleet_documents WHERE collection = ?1 AND key = ?2)";
 
 impl DocumentUnit {
-    fn apply(&self, connection: &Connection) -> rusqlite::Result<Applied> {
+    fn apply(&self, connection: &Connection) -> rusqlite::Result<ApplyOutcome> {
         let (collection, key) = (self.collection.name(), &self.key);
         let written = match (self.expected, &self.doc) {
             (Expected::Absent, Some(doc)) => {
@@ -214,6 +214,6 @@ impl DocumentUnit {
                 !statement.query_row(params![collection, key], |row| row.get::<_, bool>(0))?
             }
         };
-        Ok(if written { Applied::Written(self.expected.next()) } else { Applied::Stale })
+        Ok(if written { ApplyOutcome::Written(self.expected.next()) } else { ApplyOutcome::Stale })
     }
 }

@@ -4,20 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use domain::{CommitError, Position, Recorded, Revision, StoreError};
+use domain::{CommitError, Position, StoredEvent, Revision, StoreError};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
-use super::books::{Books, Ends, Memory};
-use super::fault::{closed, fault, is_full, is_index_full};
+use super::writer_cache::{WriterCache, LogEnds, JobCache};
+use super::errors::{closed, fault, is_full, is_index_full};
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
 use super::row::counter;
-use super::unit::{Applied, Unit};
+use super::unit::{ApplyOutcome, Unit};
 use crate::meter::Meter;
-use crate::recent::Recent;
+use crate::recent::RecentEvents;
 use crate::record::{FileStamp, RecordFile};
 
 /// What a caller learns about one of its units.
@@ -70,14 +70,14 @@ impl Writer {
     pub(super) fn start(
         files: Files,
         meter: Arc<Meter>,
-        recent: Arc<Recent>,
+        recent: Arc<RecentEvents>,
         waiting_max: usize,
     ) -> Result<(Self, watch::Receiver<Position>), StartError> {
         let ends = last(&files.connection).map_err(StartError::Sqlite)?;
         let (requests, waiting) = mpsc::channel(waiting_max.max(1));
         let (end, follow) = watch::channel(ends.log);
-        let memory = Memory::default();
-        let scribe = Scribe { files, waiting, end, meter, recent, memory, ends, failed: None, is_full: false };
+        let memory = JobCache::default();
+        let scribe = WriterState { files, waiting, end, meter, recent, memory, ends, failed: None, is_full: false };
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || scribe.run());
         let thread = Mutex::new(Some(thread.map_err(StartError::Thread)?));
         Ok((Self { requests: Some(requests), thread }, follow))
@@ -128,20 +128,20 @@ pub(super) const LAST: &str =
     "SELECT (SELECT ifnull(max(pos), 0) FROM fleet_events), (SELECT ifnull(max(n), 0) FROM fleet_jobs)";
 
 /// Where the log and the jobs end.
-fn last(connection: &Connection) -> rusqlite::Result<Ends> {
-    connection.query_row(LAST, [], |row| Ok(Ends { log: Position(counter(row, 0)?), jobs: counter(row, 1)? }))
+fn last(connection: &Connection) -> rusqlite::Result<LogEnds> {
+    connection.query_row(LAST, [], |row| Ok(LogEnds { log: Position(counter(row, 0)?), jobs: counter(row, 1)? }))
 }
 
 /// The writing thread's own.
-struct Scribe {
+struct WriterState {
     files: Files,
     waiting: mpsc::Receiver<Request>,
     end: watch::Sender<Position>,
     meter: Arc<Meter>,
-    recent: Arc<Recent>,
-    memory: Memory,
+    recent: Arc<RecentEvents>,
+    memory: JobCache,
     /// As of the last commit. A transaction works on a copy, so that one that is undone uses up no position.
-    ends: Ends,
+    ends: LogEnds,
     /// Set by a flush that failed: what is on the disk is then anybody's guess until the file is opened again.
     failed: Option<String>,
     /// The last change found no space.
@@ -149,14 +149,14 @@ struct Scribe {
 }
 
 /// Why a transaction was not committed.
-enum Broken {
+enum TransactionError {
     /// It was undone: nothing of it is stored.
     Undone(rusqlite::Error),
     /// The flush failed: nobody knows.
     Unknown(rusqlite::Error),
 }
 
-impl Scribe {
+impl WriterState {
     fn run(mut self) {
         while let Some(first) = self.waiting.blocking_recv() {
             let batch = self.gather(first);
@@ -204,17 +204,17 @@ impl Scribe {
         match self.transaction(units) {
             Ok(outcomes) => outcomes,
             // One of them is at fault: alone, only that one fails.
-            Err(Broken::Undone(_)) if units.len() > 1 => units.iter().flat_map(|unit| self.write(&[unit])).collect(),
-            Err(Broken::Undone(cause)) => {
+            Err(TransactionError::Undone(_)) if units.len() > 1 => units.iter().flat_map(|unit| self.write(&[unit])).collect(),
+            Err(TransactionError::Undone(cause)) => {
                 self.report(&cause);
                 refuse(units.len(), || fault(&cause))
             }
             // Nothing sees the transaction unless the process dies before the next one writes over it in the log.
-            Err(Broken::Unknown(cause)) if is_index_full(&cause) => {
+            Err(TransactionError::Unknown(cause)) if is_index_full(&cause) => {
                 self.report(&cause);
                 units.iter().map(|_| Err(CommitError::Unknown)).collect()
             }
-            Err(Broken::Unknown(cause)) => {
+            Err(TransactionError::Unknown(cause)) => {
                 error!("The database could not be flushed, and nothing more is written to it: {cause}");
                 self.failed = Some(format!("the disk failed while flushing: check it, then start again ({cause})"));
                 units.iter().map(|_| Err(CommitError::Unknown)).collect()
@@ -231,7 +231,7 @@ impl Scribe {
         }
     }
 
-    fn transaction(&mut self, units: &[&Unit]) -> Result<Vec<Outcome>, Broken> {
+    fn transaction(&mut self, units: &[&Unit]) -> Result<Vec<Outcome>, TransactionError> {
         let written = self.apply(units);
         if written.is_err() {
             self.memory.forget();
@@ -244,32 +244,32 @@ impl Scribe {
         Ok(applied.into_iter().map(outcome).collect())
     }
 
-    fn apply(&mut self, units: &[&Unit]) -> Result<(Vec<Applied>, Ends, Vec<Recorded>), Broken> {
+    fn apply(&mut self, units: &[&Unit]) -> Result<(Vec<ApplyOutcome>, LogEnds, Vec<StoredEvent>), TransactionError> {
         let begun = self.files.connection.transaction_with_behavior(TransactionBehavior::Immediate);
-        let transaction = begun.map_err(Broken::Undone)?;
-        let mut books = Books::open(&mut self.memory, self.ends);
+        let transaction = begun.map_err(TransactionError::Undone)?;
+        let mut books = WriterCache::open(&mut self.memory, self.ends);
         let mut applied = Vec::with_capacity(units.len());
         for unit in units {
-            applied.push(unit.apply(&transaction, &mut books).map_err(Broken::Undone)?);
+            applied.push(unit.apply(&transaction, &mut books).map_err(TransactionError::Undone)?);
         }
-        let (ends, recorded) = books.settle(&transaction).map_err(Broken::Undone)?;
+        let (ends, recorded) = books.settle(&transaction).map_err(TransactionError::Undone)?;
         transaction.commit().map_err(|cause| match cause.sqlite_error_code() {
             // The commit mark is written last, so a log without room for it holds no commit.
-            Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => Broken::Undone(cause),
-            _ => Broken::Unknown(cause),
+            Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => TransactionError::Undone(cause),
+            _ => TransactionError::Unknown(cause),
         })?;
         Ok((applied, ends, recorded))
     }
 
     /// What a commit leaves behind in memory: the counters, the latest events, and a word to those who follow the log.
-    fn record(&mut self, units: &[&Unit], applied: &[Applied], ends: Ends, recorded: Vec<Recorded>) {
+    fn record(&mut self, units: &[&Unit], applied: &[ApplyOutcome], ends: LogEnds, recorded: Vec<StoredEvent>) {
         self.meter.transactions.add(1);
         for (unit, applied) in units.iter().zip(applied) {
             match unit {
                 Unit::Job(_) => self.meter.job_units.add(1),
                 Unit::Document(_) => self.meter.document_units.add(1),
             }
-            if *applied == Applied::Stale {
+            if *applied == ApplyOutcome::Stale {
                 self.meter.stale_units.add(1);
             }
         }
@@ -304,11 +304,11 @@ impl Scribe {
     }
 }
 
-fn outcome(applied: Applied) -> Outcome {
+fn outcome(applied: ApplyOutcome) -> Outcome {
     match applied {
-        Applied::Written(revision) => Ok(revision),
-        Applied::Stale => Err(CommitError::Stale),
-        Applied::Gap => Err(CommitError::Store(StoreError::Corrupt(
+        ApplyOutcome::Written(revision) => Ok(revision),
+        ApplyOutcome::Stale => Err(CommitError::Stale),
+        ApplyOutcome::Gap => Err(CommitError::Store(StoreError::Corrupt(
             "the job's events do not follow those that are there".to_owned(),
         ))),
     }

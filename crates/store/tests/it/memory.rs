@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store::Memory;
-use store::conformance::{Bench, Stores};
+use store::MemoryStore;
+use store::conformance::{Harness, Stores};
 
 struct InMemory;
 
 #[async_trait]
-impl Bench for InMemory {
+impl Harness for InMemory {
     async fn open(&mut self) -> Stores {
-        Stores::of(Arc::new(Memory::new()))
+        Stores::of(Arc::new(MemoryStore::new()))
     }
 
     async fn reopen(&mut self) -> Option<Stores> {

@@ -17,13 +17,13 @@ use std::time::Duration;
 use ambient::SystemClock;
 use async_trait::async_trait;
 use pgserver::{Flushes, Server, for_test};
-use store::conformance::{Bench, Stores};
-use store::{Postgres, PostgresOptions, PostgresUrl, Tenancy};
+use store::conformance::{Harness, Stores};
+use store::{PostgresStore, PostgresOptions, PostgresUrl, Exclusivity};
 
 /// A server of one test.
 pub(crate) struct Database {
     pub(crate) server: Server,
-    open: Option<Arc<Postgres>>,
+    open: Option<Arc<PostgresStore>>,
 }
 
 impl Database {
@@ -38,19 +38,19 @@ impl Database {
         format!("{}?fsync=off", self.server.url())
     }
 
-    pub(crate) async fn postgres(&self) -> Postgres {
+    pub(crate) async fn postgres(&self) -> PostgresStore {
         open(&self.url(), PostgresOptions::default()).await
     }
 
     /// A store beside others.
-    pub(crate) async fn another(&self) -> Postgres {
+    pub(crate) async fn another(&self) -> PostgresStore {
         open(&self.url(), SHARED).await
     }
 }
 
-pub(crate) async fn open(url: &str, options: PostgresOptions) -> Postgres {
+pub(crate) async fn open(url: &str, options: PostgresOptions) -> PostgresStore {
     let url = PostgresUrl::parse(url).unwrap();
-    Postgres::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
+    PostgresStore::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
 }
 
 /// A connection beside the store's: another program, or a person.
@@ -73,13 +73,13 @@ pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
 
 /// What stores run with that work beside each other.
 pub(crate) const SHARED: PostgresOptions =
-    PostgresOptions { tenancy: Tenancy::Shared, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) };
+    PostgresOptions { tenancy: Exclusivity::Shared, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) };
 
 /// How long anything may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[async_trait]
-impl Bench for Database {
+impl Harness for Database {
     async fn open(&mut self) -> Stores {
         let postgres = Arc::new(self.postgres().await);
         self.open = Some(Arc::clone(&postgres));

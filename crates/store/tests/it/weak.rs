@@ -9,30 +9,30 @@ use std::sync::Arc;
 
 use ambient::SeededEntropy;
 use async_trait::async_trait;
-use store::conformance::{Bench, Stores};
-use store::weak::{Faults, HastyClock, Weak, WeakDatabase};
+use store::conformance::{Harness, Stores};
+use store::simulated::{Faults, HastyClock, SimulatedDocumentStore, SimulatedDatabase};
 
 /// A database in memory, and stores that are opened on it.
 pub(crate) struct Cloud {
-    pub(crate) database: Arc<WeakDatabase>,
+    pub(crate) database: Arc<SimulatedDatabase>,
     pub(crate) clock: Arc<HastyClock>,
 }
 
 impl Cloud {
     pub(crate) fn new(faults: Faults, seed: u64) -> Self {
-        let database = Arc::new(WeakDatabase::new(faults, Arc::new(SeededEntropy::new(seed))));
+        let database = Arc::new(SimulatedDatabase::new(faults, Arc::new(SeededEntropy::new(seed))));
         Self { database, clock: Arc::default() }
     }
 
     /// Another process.
-    pub(crate) async fn open(&self) -> Arc<Weak> {
+    pub(crate) async fn open(&self) -> Arc<SimulatedDocumentStore> {
         let chance = Arc::new(SeededEntropy::new(5));
-        Arc::new(Weak::open(Arc::clone(&self.database), Arc::clone(&self.clock) as _, chance).await.unwrap())
+        Arc::new(SimulatedDocumentStore::open(Arc::clone(&self.database), Arc::clone(&self.clock) as _, chance).await.unwrap())
     }
 }
 
 #[async_trait]
-impl Bench for Cloud {
+impl Harness for Cloud {
     async fn open(&mut self) -> Stores {
         Stores::of(Cloud::open(self).await)
     }

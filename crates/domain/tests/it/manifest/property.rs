@@ -1,4 +1,4 @@
-use domain::{Manifest, Severity, Spec, Strictness, is_harmless};
+use domain::{Manifest, Severity, Spec, Strictness, is_terminal_safe};
 use proptest::prelude::*;
 
 /// Pieces that a YAML parser stumbles over, glued in any order.
@@ -84,7 +84,7 @@ fn is_sound(spec: &Spec) -> bool {
     let written = serde_json::to_string(spec).unwrap();
     let mut lines = spec.model.iter().chain([&spec.title]);
     serde_json::from_str::<Spec>(&written).is_ok_and(|read| read == *spec)
-        && lines.all(|line| !line.is_empty() && line.chars().all(is_harmless))
+        && lines.all(|line| !line.is_empty() && line.chars().all(is_terminal_safe))
         && spec.model.iter().all(|name| !name.starts_with('-'))
         && spec.verify.iter().all(|command| !command.is_empty() && !command.contains('\0'))
 }
@@ -105,7 +105,7 @@ fn check(text: &str) -> Result<(), TestCaseError> {
         };
         for finding in findings {
             prop_assert!(finding.line >= 1);
-            prop_assert!(finding.to_string().chars().all(is_harmless), "{finding:?}");
+            prop_assert!(finding.to_string().chars().all(is_terminal_safe), "{finding:?}");
         }
     }
     Ok(())

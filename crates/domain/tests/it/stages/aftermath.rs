@@ -1,8 +1,8 @@
 //! What a change of stage brings with it: counters, runs, checkpoints, and who is preferred next.
 
 use domain::{
-    Account, Actor, Completion, Evidence, Expected, FailureReason, Insights, Job, KeepCheckpoint, Run, RunOutcome,
-    Spent, Stage, StageEvent, StageName, Verdict,
+    FailureDetails, Actor, Completion, Evidence, Expected, FailureReason, RunInsights, Job, KeepCheckpoint, Run, RunOutcome,
+    TotalSpend, Stage, StageEvent, StageName, RetryDecision,
 };
 
 use super::sample::{
@@ -52,9 +52,9 @@ fn preemption_release_quota_and_questions_count_nothing() {
     let epoch = held.epoch();
     let events = [
         StageEvent::Preempted { epoch },
-        StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default(), not_before: None },
+        StageEvent::Released { holder: holder(&held), message: None, insights: RunInsights::default(), not_before: None },
         quota_hit(&held),
-        StageEvent::Asked { holder: holder(&held), question: "Which gate?".to_owned(), account: Account::default() },
+        StageEvent::Asked { holder: holder(&held), question: "Which gate?".to_owned(), account: FailureDetails::default() },
     ];
 
     for event in events {
@@ -82,7 +82,7 @@ fn a_used_up_window_leaves_the_job_to_anybody_at_once_and_its_cost_with_the_run(
 #[test]
 fn an_offer_that_nobody_took_counts_until_somebody_takes_one() {
     let job = offered(queued());
-    let job = then(job, expired(domain::DispatchSeq(1), domain::Unaccepted::Undelivered, RETRY));
+    let job = then(job, expired(domain::DispatchSeq(1), domain::OfferEnd::Undelivered, RETRY));
     assert_eq!(counters(&job), (0, 0, 1));
     assert_eq!(job.avoid(), Some(&mac()));
 
@@ -94,8 +94,8 @@ fn an_offer_that_nobody_took_counts_until_somebody_takes_one() {
 #[test]
 fn an_offer_that_its_target_ignores_or_declines_is_not_counted() {
     let seq = domain::DispatchSeq(1);
-    let ignored = then(offered(queued()), expired(seq, domain::Unaccepted::Unanswered, RETRY));
-    let declined = then(offered(queued()), expired(seq, domain::Unaccepted::Declined("disk full".to_owned()), RETRY));
+    let ignored = then(offered(queued()), expired(seq, domain::OfferEnd::Unanswered, RETRY));
+    let declined = then(offered(queued()), expired(seq, domain::OfferEnd::Declined("disk full".to_owned()), RETRY));
 
     assert_eq!((counters(&ignored), ignored.avoid(), ignored.message()), ((0, 0, 0), Some(&mac()), None));
     assert_eq!(
@@ -129,7 +129,7 @@ fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
         StageEvent::Reaped { epoch, verdict: RETRY },
         StageEvent::Preempted { epoch },
         failed(&job, FailureReason::Timeout, RETRY),
-        StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default(), not_before: None },
+        StageEvent::Released { holder: holder(&job), message: None, insights: RunInsights::default(), not_before: None },
     ];
 
     for event in events {
@@ -141,8 +141,8 @@ fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
 
 #[test]
 fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts_over() {
-    let insights = Insights { tokens_in: Some(90), tokens_out: Some(10), cost_usd: Some(0.5), ..Insights::default() };
-    let account = Account { insights: insights.clone(), ..Account::default() };
+    let insights = RunInsights { tokens_in: Some(90), tokens_out: Some(10), cost_usd: Some(0.5), ..RunInsights::default() };
+    let account = FailureDetails { insights: insights.clone(), ..FailureDetails::default() };
     let job = building(queued());
 
     let (holder_of_first, reason) = (holder(&job), FailureReason::Timeout);
@@ -152,7 +152,7 @@ fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts
     let job = then(job, released);
 
     let spent = |cost_usd, tokens| (Some(cost_usd), Some(tokens));
-    let shown = |spent: Spent| (spent.cost_usd, spent.tokens);
+    let shown = |spent: TotalSpend| (spent.cost_usd, spent.tokens);
     assert_eq!(shown(job.spent_of_budget()), spent(1.0, 200));
     let job = then(job, StageEvent::Cancelled { message: None });
     let job = then(job, StageEvent::Requeued { checkpoint: KeepCheckpoint::Keep, message: None });
@@ -169,14 +169,14 @@ fn a_run_of_unknown_cost_that_was_interrupted_is_told_from_one_that_ended_by_its
         let of_cost = (spent.runs_without_cost, spent.interrupted_without_cost);
         (of_cost, (spent.runs_without_tokens, spent.interrupted_without_tokens))
     };
-    let asked = StageEvent::Asked { holder: holder(&held), question: "Which?".to_owned(), account: Account::default() };
+    let asked = StageEvent::Asked { holder: holder(&held), question: "Which?".to_owned(), account: FailureDetails::default() };
     let released =
-        StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default(), not_before: None };
+        StageEvent::Released { holder: holder(&held), message: None, insights: RunInsights::default(), not_before: None };
 
     for event in [StageEvent::Reaped { epoch, verdict: RETRY }, StageEvent::Preempted { epoch }, released, asked] {
         assert_eq!(unknown(event), ((1, 1), (1, 1)));
     }
-    let account = Account::default();
+    let account = FailureDetails::default();
     let (holder, reason) = (holder(&held), FailureReason::Crash);
     assert_eq!(unknown(StageEvent::AttemptFailed { holder, reason, account, verdict: RETRY }), ((1, 0), (1, 0)));
 }
@@ -186,7 +186,7 @@ fn a_final_failure_frees_the_lease_in_the_same_write() {
     let reason = FailureReason::BudgetExceeded;
     let job = building(queued());
     let before = job.epoch();
-    let event = failed(&job, reason, Verdict::Fail { reason });
+    let event = failed(&job, reason, RetryDecision::Fail { reason });
 
     let job = then(job, event);
 
@@ -258,7 +258,7 @@ fn a_promotion_that_expired_or_failed_prefers_another_factory() {
 #[test]
 fn a_failed_run_keeps_what_it_cost_and_what_it_showed() {
     let job = building(queued());
-    let insights = Insights { cost_usd: Some(0.25), turns: Some(3), ..Insights::default() };
+    let insights = RunInsights { cost_usd: Some(0.25), turns: Some(3), ..RunInsights::default() };
     let evidence = vec![Evidence {
         command: "make check".to_owned(),
         exit: Some(2),
@@ -266,7 +266,7 @@ fn a_failed_run_keeps_what_it_cost_and_what_it_showed() {
         took_ms: 5,
         ..Evidence::default()
     }];
-    let account = Account {
+    let account = FailureDetails {
         insights: insights.clone(),
         evidence: evidence.clone(),
         message: Some("it broke".to_owned()),

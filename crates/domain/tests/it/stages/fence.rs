@@ -1,6 +1,6 @@
 //! Only the holder of the current epoch writes, and every clearing write closes the door behind it [I1][I2].
 
-use domain::{Actor, Epoch, Holder, Insights, Job, Refusal, StageEvent, StageName};
+use domain::{Actor, Epoch, Holder, RunInsights, Job, Refusal, StageEvent, StageName};
 
 use super::sample::{
     NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, errand_granted, expired, fitting, granted,
@@ -53,7 +53,7 @@ fn every_worker_write_of_another_factory_is_fenced_in_every_situation() {
 fn a_job_is_released_once() {
     let job = building(queued());
     let released =
-        StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default(), not_before: None };
+        StageEvent::Released { holder: holder(&job), message: None, insights: RunInsights::default(), not_before: None };
     let held = job.epoch();
 
     let job = then(job, released.clone());
@@ -114,7 +114,7 @@ fn an_offer_is_accepted_by_its_target_alone() {
 fn a_superseded_offer_is_refused_and_says_which_one_stands() {
     let first = offered(queued());
     let accept = granted(&first);
-    let job = then(first, expired(domain::DispatchSeq(1), domain::Unaccepted::Undelivered, RETRY));
+    let job = then(first, expired(domain::DispatchSeq(1), domain::OfferEnd::Undelivered, RETRY));
 
     let withdrawn = refusal(&job, accept.clone());
     let job = offered(job);

@@ -234,7 +234,7 @@ fn a_failure_that_a_lost_holder_reports_twice_is_fenced_twice() {
         let failed = StageEvent::AttemptFailed {
             holder: right.clone(),
             reason: FailureReason::Crash,
-            account: domain::Account::default(),
+            account: domain::FailureDetails::default(),
             verdict: EXHAUSTED,
         };
         let outcome = regranted.clone().apply(failed, NOW, Actor::Coordinator);

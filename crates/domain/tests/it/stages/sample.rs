@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use domain::{
-    Account, Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
-    FactoryId, FailureReason, Generation, Holder, Insights, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId,
-    Review, Spec, StageEvent, Submission, Timestamp, Unaccepted, UsageWindow, Verdict,
+    FailureDetails, Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
+    FactoryId, FailureReason, Generation, Holder, RunInsights, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId,
+    Review, Spec, StageEvent, Submission, Timestamp, OfferEnd, UsageWindow, RetryDecision,
 };
 
 /// Why an errand was taken back.
@@ -154,25 +154,25 @@ pub(super) fn completed_with(job: &Job, sha: Option<CommitSha>) -> StageEvent {
     StageEvent::Completed { holder: holder(job), completion, promote_until: later() }
 }
 
-pub(super) fn failed(job: &Job, reason: FailureReason, verdict: Verdict) -> StageEvent {
-    StageEvent::AttemptFailed { holder: holder(job), reason, account: Account::default(), verdict }
+pub(super) fn failed(job: &Job, reason: FailureReason, verdict: RetryDecision) -> StageEvent {
+    StageEvent::AttemptFailed { holder: holder(job), reason, account: FailureDetails::default(), verdict }
 }
 
 pub(super) fn quota_hit(job: &Job) -> StageEvent {
     let window = UsageWindow { engine: EngineName::command(), window: None, until: Some(later()), exhausted: false };
-    let insights = Insights { cost_usd: Some(0.25), ..Insights::default() };
+    let insights = RunInsights { cost_usd: Some(0.25), ..RunInsights::default() };
     StageEvent::QuotaHit {
         holder: holder(job),
         window,
-        account: Account { insights, ..Account::default() },
+        account: FailureDetails { insights, ..FailureDetails::default() },
         not_before: None,
     }
 }
 
-pub(super) const RETRY: Verdict = Verdict::Retry { not_before: None };
-pub(super) const EXHAUSTED: Verdict = Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+pub(super) const RETRY: RetryDecision = RetryDecision::Retry { not_before: None };
+pub(super) const EXHAUSTED: RetryDecision = RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted };
 
-pub(super) fn expired(seq: DispatchSeq, why: Unaccepted, verdict: Verdict) -> StageEvent {
+pub(super) fn expired(seq: DispatchSeq, why: OfferEnd, verdict: RetryDecision) -> StageEvent {
     StageEvent::DispatchExpired { seq, why, verdict }
 }
 
@@ -190,26 +190,26 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("unblocked", E::Unblocked),
         ("dependency failed", E::DepFailed { dep: JobId::new(NOW, [8; 10]) }),
         ("dispatched", dispatched(job)),
-        ("dispatch expired, again", expired(seq, Unaccepted::Undelivered, RETRY)),
-        ("dispatch expired, enough", expired(seq, Unaccepted::Undelivered, EXHAUSTED)),
-        ("dispatch unanswered", expired(seq, Unaccepted::Unanswered, RETRY)),
-        ("dispatch declined", expired(seq, Unaccepted::Declined("no space left".to_owned()), RETRY)),
+        ("dispatch expired, again", expired(seq, OfferEnd::Undelivered, RETRY)),
+        ("dispatch expired, enough", expired(seq, OfferEnd::Undelivered, EXHAUSTED)),
+        ("dispatch unanswered", expired(seq, OfferEnd::Unanswered, RETRY)),
+        ("dispatch declined", expired(seq, OfferEnd::Declined("no space left".to_owned()), RETRY)),
         ("granted", granted(job)),
         ("started", started(job)),
         ("checkpointed", E::Checkpointed { holder: holder.clone(), checkpoint: checkpoint(epoch) }),
         ("completed with a commit", completed_with(job, Some(sha(1)))),
         ("completed without one", completed_with(job, None)),
-        ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned(), account: Account::default() }),
+        ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned(), account: FailureDetails::default() }),
         ("quota hit", quota_hit(job)),
         (
             "released",
-            E::Released { holder: holder.clone(), message: None, insights: Insights::default(), not_before: None },
+            E::Released { holder: holder.clone(), message: None, insights: RunInsights::default(), not_before: None },
         ),
         ("attempt failed, again", failed(job, FailureReason::Crash, RETRY)),
         ("attempt failed, enough", failed(job, FailureReason::Crash, EXHAUSTED)),
         (
             "attempt failed for good",
-            failed(job, FailureReason::BudgetExceeded, Verdict::Fail { reason: FailureReason::BudgetExceeded }),
+            failed(job, FailureReason::BudgetExceeded, RetryDecision::Fail { reason: FailureReason::BudgetExceeded }),
         ),
         ("reaped, again", E::Reaped { epoch, verdict: RETRY }),
         ("reaped, enough", E::Reaped { epoch, verdict: EXHAUSTED }),
@@ -242,7 +242,7 @@ pub(super) fn situations() -> Vec<(&'static str, Job)> {
     let asked = || {
         let job = building(queued());
         let event =
-            StageEvent::Asked { holder: holder(&job), question: "Which gate?".to_owned(), account: Account::default() };
+            StageEvent::Asked { holder: holder(&job), question: "Which gate?".to_owned(), account: FailureDetails::default() };
         then(job, event)
     };
     let shipped = || {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Completion, DocumentError, Expected, Insights, Job, StageEvent, Submission};
+use domain::{Completion, DocumentError, Expected, RunInsights, Job, StageEvent, Submission};
 use proptest::prelude::*;
 
 use super::sample::{building, completed, holder, later, queued, sha, situations, then};
@@ -61,7 +61,7 @@ proptest! {
     #[test]
     fn every_figure_survives_being_written_down(cost in 0.0_f64..1_000.0) {
         let job = building(queued());
-        let insights = Insights { cost_usd: Some(cost), ..Insights::default() };
+        let insights = RunInsights { cost_usd: Some(cost), ..RunInsights::default() };
         let completion = Completion { sha: Some(sha(1)), insights, ..Completion::default() };
         let event = StageEvent::Completed { holder: holder(&job), completion, promote_until: later() };
         let job = then(job, event).commit_at(Expected::Absent, None).job;

@@ -16,7 +16,7 @@ use super::wire::{self, Params};
 use crate::engine::EngineEvent;
 
 /// Answers requests: files of the worktree, and permissions by policy.
-pub(super) struct Answering {
+pub(super) struct RequestHandler {
     files: Files,
     permissions: Permissions,
     denied: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Answering {
 /// What is remembered of refusals; more would tell nobody more.
 const DENIED_MAX: usize = 8;
 
-impl Answering {
+impl RequestHandler {
     pub(super) fn new(worktree: &Path, permissions: Permissions) -> Self {
         Self { files: Files::below(worktree), permissions, denied: Vec::new() }
     }
@@ -72,7 +72,7 @@ impl Answering {
         let answered = self.permissions.answer(kind, &request.options);
         let mut events = Vec::new();
         if !answered.allowed {
-            let what = domain::printable(fields.title.as_deref().unwrap_or("use a tool"));
+            let what = domain::escape_for_terminal(fields.title.as_deref().unwrap_or("use a tool"));
             events.push(EngineEvent::ToolFailed { text: format!("not allowed: {what}") });
             if self.denied.len() < DENIED_MAX {
                 self.denied.push(format!("`{what}`"));

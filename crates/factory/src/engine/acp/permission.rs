@@ -19,14 +19,14 @@ pub enum Permissions {
 }
 
 /// An answer, and whether it let the agent go on.
-pub(super) struct Answered {
+pub(super) struct PermissionAnswer {
     pub(super) outcome: RequestPermissionOutcome,
     pub(super) allowed: bool,
 }
 
 impl Permissions {
     /// Answers a request about a tool of this kind with one of the options that the agent gives.
-    pub(super) fn answer(self, kind: ToolKind, options: &[PermissionOption]) -> Answered {
+    pub(super) fn answer(self, kind: ToolKind, options: &[PermissionOption]) -> PermissionAnswer {
         // A lasting answer would be written to the agent's own settings, and outlive the job.
         let (allow, wanted) = if self.allows(kind) {
             (true, [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways])
@@ -37,9 +37,9 @@ impl Permissions {
         match chosen {
             Some(option) => {
                 let selected = SelectedPermissionOutcome::new(option.option_id.clone());
-                Answered { outcome: RequestPermissionOutcome::Selected(selected), allowed: allow }
+                PermissionAnswer { outcome: RequestPermissionOutcome::Selected(selected), allowed: allow }
             }
-            None => Answered { outcome: RequestPermissionOutcome::Cancelled, allowed: false },
+            None => PermissionAnswer { outcome: RequestPermissionOutcome::Cancelled, allowed: false },
         }
     }
 
@@ -67,7 +67,7 @@ mod tests {
     fn chosen(permissions: Permissions, kind: ToolKind, offered: &[PermissionOptionKind]) -> (Option<String>, bool) {
         let options: Vec<PermissionOption> =
             offered.iter().map(|kind| PermissionOption::new(format!("{kind:?}"), "x", *kind)).collect();
-        let Answered { outcome, allowed } = permissions.answer(kind, &options);
+        let PermissionAnswer { outcome, allowed } = permissions.answer(kind, &options);
         match outcome {
             RequestPermissionOutcome::Selected(selected) => (Some(selected.option_id.to_string()), allowed),
             _ => (None, allowed),

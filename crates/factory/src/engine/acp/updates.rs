@@ -6,27 +6,27 @@ use agent_client_protocol_schema::v1::{
     ContentBlock, Cost, SessionNotification, SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdate,
     ToolKind,
 };
-use domain::{Insights, Timestamp};
+use domain::{RunInsights, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire::Params;
-use crate::engine::rounds::Rounds;
+use crate::engine::turn_counter::TurnCounter;
 use crate::engine::{EngineEvent, Target, Usage};
 
 /// Puts together what comes in pieces, and counts what it costs.
 #[derive(Default)]
 pub(super) struct Updates {
     message: String,
-    tools: BTreeMap<String, Call>,
-    insights: Insights,
-    spent: Spent,
-    rounds: Rounds,
+    tools: BTreeMap<String, ToolCall>,
+    insights: RunInsights,
+    spent: SessionCost,
+    rounds: TurnCounter,
 }
 
 /// A tool call as far as it is known. Some agents announce a call before they say what it is on.
 #[derive(Clone, Copy, Default)]
-struct Call {
+struct ToolCall {
     kind: ToolKind,
     told: bool,
     /// Whether it has begun and not ended.
@@ -35,7 +35,7 @@ struct Call {
 
 /// Money is told as the sum over a session, earlier runs included.
 #[derive(Default)]
-enum Spent {
+enum SessionCost {
     /// Nobody knows yet what the session had cost before.
     #[default]
     Unknown,
@@ -51,7 +51,7 @@ const TOOLS_MAX: usize = 256;
 impl Updates {
     /// A session that starts anew has cost nothing.
     pub(super) fn begin(&mut self) {
-        self.spent = Spent::Since(0.0);
+        self.spent = SessionCost::Since(0.0);
     }
 
     /// What was told until here was about earlier runs. If it named no sum, none can be told for this run.
@@ -105,8 +105,8 @@ impl Updates {
         self.tools.values().any(|call| call.runs)
     }
 
-    pub(super) fn insights(&self) -> Insights {
-        Insights { turns: self.rounds.count(), ..self.insights.clone() }
+    pub(super) fn insights(&self) -> RunInsights {
+        RunInsights { turns: self.rounds.count(), ..self.insights.clone() }
     }
 
     fn count(&mut self, update: &SessionUpdate) {
@@ -173,10 +173,10 @@ impl Updates {
             return Vec::new();
         };
         if replayed {
-            self.spent = Spent::Since(cost.amount);
+            self.spent = SessionCost::Since(cost.amount);
             return Vec::new();
         }
-        let Spent::Since(before) = self.spent else { return Vec::new() };
+        let SessionCost::Since(before) = self.spent else { return Vec::new() };
         let cost_usd = Some((cost.amount - before).max(0.0));
         self.insights.cost_usd = cost_usd;
         vec![EngineEvent::Usage(Usage { cost_usd, ..Usage::default() })]

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// What a line of the agent is.
-pub(super) enum Heard {
+pub(super) enum Incoming {
     /// It asks for something and waits.
     Request { id: RequestId, method: String, params: Params },
     /// It tells something.
@@ -27,14 +27,14 @@ impl Params {
 }
 
 /// Reads a line. `None` for one that is no message, such as a stray word of the program.
-pub(super) fn hear(line: &str) -> Option<Heard> {
+pub(super) fn hear(line: &str) -> Option<Incoming> {
     let Envelope { id, method, params, result, error } = serde_json::from_str(line).ok()?;
     match (method, id) {
-        (Some(method), Some(id)) => Some(Heard::Request { id, method, params: Params(params) }),
-        (Some(method), None) => Some(Heard::Notification { method, params: Params(params) }),
+        (Some(method), Some(id)) => Some(Incoming::Request { id, method, params: Params(params) }),
+        (Some(method), None) => Some(Incoming::Notification { method, params: Params(params) }),
         (None, Some(RequestId::Number(number))) => {
             let outcome = error.map_or(Ok(Params(result)), Err);
-            Some(Heard::Answer { number, outcome })
+            Some(Incoming::Answer { number, outcome })
         }
         (None, _) => None,
     }

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::closing::CostState;
+use super::result_message::CostState;
 use crate::engine::room::is_plain;
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 
 /// A conversation of many days is some tens of megabytes; a file beyond this is none.
 const BYTES_MAX: u64 = 512 * 1024 * 1024;
@@ -26,7 +26,7 @@ pub(super) fn carry(folder: &Path, session: &str, worktree: &Path) -> bool {
 fn copy(folder: &Path, session: &str, worktree: &Path) -> io::Result<bool> {
     let home = key(&fs::canonicalize(worktree)?);
     let name = format!("{session}.jsonl");
-    let projects = Folder::open_named(folder)?.enter("projects")?;
+    let projects = DirFd::open_named(folder)?.enter("projects")?;
     let found = |project: OsString| {
         let (file, found) = projects.enter(&project).ok()?.file(&name).ok()?;
         Some(((found.st_mtime, found.st_mtime_nsec), project, (file, found)))
@@ -48,7 +48,7 @@ fn copy(folder: &Path, session: &str, worktree: &Path) -> io::Result<bool> {
 /// after `--resume`. Older versions write none.
 pub(super) fn cost_state(folder: &Path, session: &str, worktree: &Path) -> Option<CostState> {
     let home = key(&fs::canonicalize(worktree).ok()?);
-    let project = Folder::open_named(folder).and_then(|room| room.enter("projects")?.enter(&home)).ok()?;
+    let project = DirFd::open_named(folder).and_then(|room| room.enter("projects")?.enter(&home)).ok()?;
     let (file, _) = project.file(format!("{session}.jsonl")).ok()?;
     let mut reader = BufReader::new(file.take(BYTES_MAX));
     let (mut line, mut last) = (Vec::new(), None);

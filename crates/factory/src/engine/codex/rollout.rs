@@ -15,11 +15,11 @@ use crate::engine::stream::{number_at, text_at};
 /// The records below one engine folder.
 pub(super) struct Rollout {
     folder: PathBuf,
-    followed: Option<Followed>,
+    followed: Option<OpenRollout>,
 }
 
 /// A record that is still being written.
-struct Followed {
+struct OpenRollout {
     thread: String,
     file: File,
     read_to: u64,
@@ -68,7 +68,7 @@ impl Rollout {
         if self.followed.as_ref().is_none_or(|followed| followed.thread != thread) {
             let file = file_of(&self.folder, thread)?;
             let (thread, refusals) = (thread.to_owned(), Refusals::default());
-            self.followed = Some(Followed { thread, file, read_to: 0, total: None, answers: 0, refusals });
+            self.followed = Some(OpenRollout { thread, file, read_to: 0, total: None, answers: 0, refusals });
         }
         let followed = self.followed.as_mut()?;
         followed.read_on();
@@ -89,7 +89,7 @@ impl Rollout {
     }
 }
 
-impl Followed {
+impl OpenRollout {
     /// Takes in the lines that are whole by now.
     fn read_on(&mut self) -> Option<()> {
         let len = self.file.metadata().ok()?.len();

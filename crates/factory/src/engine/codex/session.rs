@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use domain::{Clock, FailureReason, Insights};
+use domain::{Clock, FailureReason, RunInsights};
 use serde_json::Value;
 
 use super::rollout::Rollout;
 use super::threads::Threads;
-use crate::engine::phrases::{says_no_credit, says_outage, says_signed_out, says_unknown_model, says_usage_limit};
+use crate::engine::error_patterns::{says_no_credit, says_outage, says_signed_out, says_unknown_model, says_usage_limit};
 use crate::engine::prices::{Prices, Tokens};
-use crate::engine::resets::reset_time;
-use crate::engine::rounds::Rounds;
-use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
-use crate::engine::{EngineEvent, Exit, Judgement, Pending, RateLimit, Reply, Session, Target, Usage, WindowState};
+use crate::engine::reset_time::reset_time;
+use crate::engine::turn_counter::TurnCounter;
+use crate::engine::stream::{self, StreamLine, for_people, number_at, one_line, text_at};
+use crate::engine::{EngineEvent, Exit, RunVerdict, Pending, RateLimit, Reply, Session, Target, Usage, WindowState};
 use crate::process::{Line, Source, signal_name};
 
 /// Follows one run of `codex exec --json`.
@@ -32,7 +32,7 @@ pub(super) struct CodexSession {
     /// Whether its one turn has begun.
     has_begun: bool,
     /// The model's answers as its stream shows them, for as long as its record does not tell.
-    rounds: Rounds,
+    rounds: TurnCounter,
     /// Tools at work.
     running: u32,
     end: TurnEnd,
@@ -76,7 +76,7 @@ impl CodexSession {
             tokens: None,
             is_told: false,
             has_begun: false,
-            rounds: Rounds::default(),
+            rounds: TurnCounter::default(),
             running: 0,
             end: TurnEnd::NotYet,
             error: None,
@@ -243,40 +243,40 @@ impl CodexSession {
         }
     }
 
-    fn of_failure(&self, message: &str) -> Judgement {
+    fn of_failure(&self, message: &str) -> RunVerdict {
         let message = one_line(message);
         if says_no_credit(&message) {
-            return Judgement::CreditExhausted { message };
+            return RunVerdict::CreditExhausted { message };
         }
         if says_usage_limit(&message) {
             let resets_at = reset_time(&message, self.clock.now());
-            return Judgement::QuotaWindow { window: None, resets_at, message };
+            return RunVerdict::QuotaWindow { window: None, resets_at, message };
         }
         if says_signed_out(&message) {
-            return Judgement::SignedOut { message };
+            return RunVerdict::SignedOut { message };
         }
         if says_unknown_model(&message) {
-            return Judgement::unknown_model(&message);
+            return RunVerdict::unknown_model(&message);
         }
         // The login is good, and what the job wants of it is not allowed to it.
         if message.contains("403 Forbidden") {
-            return Judgement::stays(FailureReason::EngineError, format!("its turn failed: {message}"));
+            return RunVerdict::stays(FailureReason::EngineError, format!("its turn failed: {message}"));
         }
         if says_outage(&message) {
-            return Judgement::Outage { message };
+            return RunVerdict::Outage { message };
         }
-        Judgement::may_pass(FailureReason::EngineError, format!("its turn failed: {message}"))
+        RunVerdict::may_pass(FailureReason::EngineError, format!("its turn failed: {message}"))
     }
 
     /// A refused call is nothing to its stream and its exit code.
-    fn of_completion(&self) -> Judgement {
+    fn of_completion(&self) -> RunVerdict {
         match self.rollout.refused() {
-            [] => Judgement::EndedWell,
-            refused => Judgement::EndedWithRefusals { refused: refused.to_vec() },
+            [] => RunVerdict::EndedWell,
+            refused => RunVerdict::EndedWithRefusals { refused: refused.to_vec() },
         }
     }
 
-    fn without_an_end(&self, exit: Exit) -> Judgement {
+    fn without_an_end(&self, exit: Exit) -> RunVerdict {
         let is_known = |error: &&str| {
             says_no_credit(error) || says_usage_limit(error) || says_signed_out(error) || says_outage(error)
         };
@@ -290,15 +290,15 @@ impl CodexSession {
         let said = words.into_iter().find(|words| !words.is_empty()).unwrap_or("nothing");
         let said = one_line(said);
         match exit {
-            Exit::Code(code @ 129..=192) => Judgement::may_pass(
+            Exit::Code(code @ 129..=192) => RunVerdict::may_pass(
                 FailureReason::Crash,
                 format!("it was ended by {} within its turn; its last words: {said}", signal_name(code - 128)),
             ),
-            Exit::Code(code) => Judgement::may_pass(
+            Exit::Code(code) => RunVerdict::may_pass(
                 FailureReason::EngineError,
                 format!("it ended with exit code {code} within its turn; its last words: {said}"),
             ),
-            Exit::Lingered => Judgement::may_pass(FailureReason::EngineError, "its turn never ended".to_owned()),
+            Exit::Lingered => RunVerdict::may_pass(FailureReason::EngineError, "its turn never ended".to_owned()),
         }
     }
 }
@@ -306,14 +306,14 @@ impl CodexSession {
 impl Session for CodexSession {
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
         match stream::read(line) {
-            Heard::Object(object) => self.understand(&object),
-            Heard::Text(text) => {
+            StreamLine::Object(object) => self.understand(&object),
+            StreamLine::Text(text) => {
                 if line.source == Source::Err {
                     self.on_standard_error = one_line(&text);
                 }
                 for_people(&text)
             }
-            Heard::Nothing => Vec::new(),
+            StreamLine::Nothing => Vec::new(),
         }
     }
 
@@ -356,12 +356,12 @@ impl Session for CodexSession {
         }
     }
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
+    fn judge(&mut self, exit: Exit) -> RunVerdict {
         match (&self.end, exit) {
             (TurnEnd::Completed, Exit::Code(0) | Exit::Lingered) => self.of_completion(),
             (TurnEnd::Completed, Exit::Code(code)) => {
                 let error = self.error.as_deref().or(self.warning.as_deref()).unwrap_or("it does not say why");
-                Judgement::may_pass(
+                RunVerdict::may_pass(
                     FailureReason::EngineError,
                     format!("it completed its turn, and ended with exit code {code}: {}", one_line(error)),
                 )
@@ -371,9 +371,9 @@ impl Session for CodexSession {
         }
     }
 
-    fn insights(&self) -> Insights {
+    fn insights(&self) -> RunInsights {
         let Usage { tokens_in, tokens_out, cost_usd, turns } = self.usage();
-        Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() }
+        RunInsights { tokens_in, tokens_out, cost_usd, turns, ..RunInsights::default() }
     }
 
     fn pending(&self) -> Pending {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{make_private_folder, replace_file};
 use crate::engine::prices::Tokens;
 use crate::engine::room::is_plain;
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 
 /// Whether a thread is on this host.
 pub(super) fn is_here(folder: &Path, thread: &str) -> bool {
@@ -24,7 +24,7 @@ pub(super) fn file_of(folder: &Path, thread: &str) -> Option<File> {
         return None;
     }
     let mut found = None;
-    let sessions = Folder::open_named(folder).and_then(|room| room.enter("sessions")).ok()?;
+    let sessions = DirFd::open_named(folder).and_then(|room| room.enter("sessions")).ok()?;
     sessions.each_file(3, &mut |folder, name| {
         if found.is_none() && name.to_string_lossy().ends_with(&ending) {
             found = folder.file(name).ok().map(|(file, _)| file);
@@ -36,12 +36,12 @@ pub(super) fn file_of(folder: &Path, thread: &str) -> Option<File> {
 /// What the threads of a job have used up. Codex counts a thread from its first word; each run pays its own share.
 pub(super) struct Threads {
     file: PathBuf,
-    used: BTreeMap<String, Used>,
+    used: BTreeMap<String, ThreadUsage>,
 }
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Used {
+struct ThreadUsage {
     input: u64,
     cached: u64,
     output: u64,
@@ -67,7 +67,7 @@ impl Threads {
     /// Writes down what a later run must not pay again. A disk that refuses makes that one dearer, not this one fail.
     pub(super) fn remember(&self, thread: &str, total: Tokens) {
         let mut used = self.used.clone();
-        used.insert(thread.to_owned(), Used { input: total.input, cached: total.cached, output: total.output });
+        used.insert(thread.to_owned(), ThreadUsage { input: total.input, cached: total.cached, output: total.output });
         let bytes = serde_json::to_vec(&used).unwrap_or_default();
         let folder = self.file.parent().unwrap_or(Path::new("."));
         let written = make_private_folder(folder).and_then(|()| replace_file(&self.file, &bytes));

@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::debug;
 
-use super::known::{Known, Remembered};
+use super::etag_cache::{EtagCache, CachedResponse};
 use super::paging::last_page;
-use super::wire::Complaint;
+use super::wire::ApiErrorBody;
 use crate::forge::ForgeError;
-use crate::forge::carrier::{Call, Carrier, NoReply, Reply};
+use crate::forge::http::{ForgeCall, ForgeTransport, ForgeUnreachable, ForgeReply};
 
 /// How often something is tried that may be done twice.
 const TRIES_MAX: u32 = 4;
@@ -42,15 +42,15 @@ pub(super) enum Repeat {
 
 /// GitHub's interface.
 pub(in crate::forge) struct Api {
-    carrier: Box<dyn Carrier>,
+    carrier: Box<dyn ForgeTransport>,
     clock: Arc<dyn Clock>,
-    known: Mutex<Known>,
+    known: Mutex<EtagCache>,
     /// Until when we stay away, on the monotonic clock.
     away_until: Mutex<Duration>,
 }
 
 impl Api {
-    pub(in crate::forge) fn new(carrier: Box<dyn Carrier>, clock: Arc<dyn Clock>) -> Self {
+    pub(in crate::forge) fn new(carrier: Box<dyn ForgeTransport>, clock: Arc<dyn Clock>) -> Self {
         Self { carrier, clock, known: Mutex::default(), away_until: Mutex::default() }
     }
 
@@ -63,7 +63,7 @@ impl Api {
     pub(super) async fn page<A: DeserializeOwned>(&self, path: &str) -> Result<(A, Option<usize>), ForgeError> {
         let known = self.known.lock().recall(path);
         let etag = known.as_ref().map(|known| known.etag.clone());
-        let call = Call { method: Method::GET, path: path.to_owned(), body: None, etag };
+        let call = ForgeCall { method: Method::GET, path: path.to_owned(), body: None, etag };
         let reply = self.exchange(&call, Repeat::Harmless).await?;
         let (body, last_page) = match (reply.status, known) {
             (304, Some(known)) => (known.body, known.last_page),
@@ -85,18 +85,18 @@ impl Api {
         repeat: Repeat,
     ) -> Result<A, ForgeError> {
         let body = serde_json::to_vec(request).unwrap_or_default().into();
-        let call = Call { method, path: path.to_owned(), body: Some(body), etag: None };
+        let call = ForgeCall { method, path: path.to_owned(), body: Some(body), etag: None };
         let reply = self.exchange(&call, repeat).await?;
         parsed(&what(&call), &reply.body)
     }
 
     /// A text that the forge may keep elsewhere: it leads there, and no token is shown to whoever has it.
     pub(super) async fn text(&self, path: &str) -> Result<String, ForgeError> {
-        let call = Call { method: Method::GET, path: path.to_owned(), body: None, etag: None };
+        let call = ForgeCall { method: Method::GET, path: path.to_owned(), body: None, etag: None };
         let what = what(&call);
-        let away = |why: NoReply| match why {
-            NoReply::NoToken(why) => ForgeError::Unauthenticated(why),
-            NoReply::Away(why) => ForgeError::Away { what: what.clone(), why: domain::printable(&why) },
+        let away = |why: ForgeUnreachable| match why {
+            ForgeUnreachable::NoToken(why) => ForgeError::Unauthenticated(why),
+            ForgeUnreachable::Away(why) => ForgeError::Away { what: what.clone(), why: domain::escape_for_terminal(&why) },
         };
         self.wait_for_leave().await?;
         let mut reply = self.carrier.carry(&call).await.map_err(away)?;
@@ -111,13 +111,13 @@ impl Api {
         }
     }
 
-    fn remember(&self, path: &str, reply: &Reply, last_page: Option<usize>) {
+    fn remember(&self, path: &str, reply: &ForgeReply, last_page: Option<usize>) {
         let Some(etag) = reply.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()) else { return };
-        let answer = Remembered { etag: etag.to_owned(), body: reply.body.clone(), last_page };
+        let answer = CachedResponse { etag: etag.to_owned(), body: reply.body.clone(), last_page };
         self.known.lock().remember(path, answer);
     }
 
-    async fn exchange(&self, call: &Call, repeat: Repeat) -> Result<Reply, ForgeError> {
+    async fn exchange(&self, call: &ForgeCall, repeat: Repeat) -> Result<ForgeReply, ForgeError> {
         let mut pause = PAUSE_FIRST;
         let mut tries = 0;
         loop {
@@ -144,12 +144,12 @@ impl Api {
         }
     }
 
-    async fn exchange_once(&self, call: &Call) -> Result<Reply, ForgeError> {
+    async fn exchange_once(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeError> {
         let what = what(call);
         let reply = match self.carrier.carry(call).await {
             Ok(reply) => reply,
-            Err(NoReply::NoToken(why)) => return Err(ForgeError::Unauthenticated(why)),
-            Err(NoReply::Away(why)) => return Err(ForgeError::Away { what, why: domain::printable(&why) }),
+            Err(ForgeUnreachable::NoToken(why)) => return Err(ForgeError::Unauthenticated(why)),
+            Err(ForgeUnreachable::Away(why)) => return Err(ForgeError::Away { what, why: domain::escape_for_terminal(&why) }),
         };
         if let Some(wait) = self.asked_to_wait(&reply) {
             let until = self.clock.monotonic() + wait;
@@ -180,7 +180,7 @@ impl Api {
     }
 
     /// How long the forge wants to be left alone, if it says so: by its primary limit, by its secondary one, or in words.
-    fn asked_to_wait(&self, reply: &Reply) -> Option<Duration> {
+    fn asked_to_wait(&self, reply: &ForgeReply) -> Option<Duration> {
         let refused = matches!(reply.status, 403 | 429);
         if let Some(seconds) = number(&reply.headers, "retry-after").filter(|_| refused || reply.status == 503) {
             return Some(Duration::from_secs(seconds).min(RESET_MAX));
@@ -197,14 +197,14 @@ impl Api {
     }
 }
 
-fn what(call: &Call) -> String {
+fn what(call: &ForgeCall) -> String {
     let path = call.path.split('?').next().unwrap_or_default();
     format!("{} {path}", call.method)
 }
 
 fn parsed<A: DeserializeOwned>(what: &str, body: &[u8]) -> Result<A, ForgeError> {
     serde_json::from_slice(body)
-        .map_err(|error| ForgeError::Garbled { what: what.to_owned(), why: domain::printable(&error.to_string()) })
+        .map_err(|error| ForgeError::Garbled { what: what.to_owned(), why: domain::escape_for_terminal(&error.to_string()) })
 }
 
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
@@ -212,13 +212,13 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
 }
 
 /// The forge's own words, in one line.
-fn complaint(reply: &Reply) -> String {
-    let complaint: Complaint = serde_json::from_slice(&reply.body).unwrap_or_default();
+fn complaint(reply: &ForgeReply) -> String {
+    let complaint: ApiErrorBody = serde_json::from_slice(&reply.body).unwrap_or_default();
     let mut words = vec![complaint.message];
     for error in &complaint.errors {
         let said = error.get("message").or_else(|| error.get("code")).unwrap_or(error);
         words.extend(said.as_str().map(str::to_owned));
     }
-    let shown: String = words.join(": ").chars().filter(|c| domain::is_harmless(*c)).take(400).collect();
+    let shown: String = words.join(": ").chars().filter(|c| domain::is_terminal_safe(*c)).take(400).collect();
     if shown.is_empty() { "without a word".to_owned() } else { shown }
 }

@@ -12,7 +12,7 @@ pub(super) struct Repository {
 
 /// A pull request.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Request {
+pub(super) struct PullRequest {
     pub(super) number: u64,
     #[serde(default)]
     pub(super) node_id: String,
@@ -37,7 +37,7 @@ pub(super) struct Request {
     pub(super) head: Head,
 }
 
-impl Request {
+impl PullRequest {
     pub(super) fn public(&self) -> PullRequest {
         PullRequest { number: self.number, url: self.html_url.clone() }
     }
@@ -151,7 +151,7 @@ pub(super) struct Status {
 
 /// What GitHub says when it says no.
 #[derive(Debug, Clone, Default, Deserialize)]
-pub(super) struct Complaint {
+pub(super) struct ApiErrorBody {
     #[serde(default)]
     pub(super) message: String,
     #[serde(default)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coordinator::Settings;
 use domain::{FailureReason, JobId, RetryPolicy, StageName};
-use factory::{ForgeConfig, PullRequestConfig, StationSettings};
+use factory::{ForgeConfig, PullRequestConfig, WorkerSettings};
 use http::Method;
 use protocol::JobView;
 
@@ -39,8 +39,8 @@ impl Town {
         Self { remote, github, fleet, line }
     }
 
-    fn settings(&self, name: &str, engine: &str) -> StationSettings {
-        StationSettings { forge: config(&self.remote, &self.github), ..settings(name, &self.remote, engine) }
+    fn settings(&self, name: &str, engine: &str) -> WorkerSettings {
+        WorkerSettings { forge: config(&self.remote, &self.github), ..settings(name, &self.remote, engine) }
     }
 
     async fn plant(&self, name: &str, engine: &str) -> Plant {

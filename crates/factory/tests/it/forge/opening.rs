@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::PullRequest;
-use factory::{ForgeError, Proposal};
+use factory::{ForgeError, PullRequestDraft};
 use http::Method;
 
 use super::standin::{Fault, TOKEN};
@@ -132,7 +132,7 @@ async fn labels_and_reviewers_and_drafts_are_as_asked_for() {
     let scene = Scene::new().await;
     scene.push("one");
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let proposal = Proposal {
+    let proposal = PullRequestDraft {
         draft: true,
         labels: names(&["agent", "night"]),
         reviewers: names(&["ann", "acme/core"]),
@@ -152,7 +152,7 @@ async fn a_label_that_cannot_be_given_does_not_cost_the_pull_request() {
     scene.push("one");
     scene.github.fail(Method::POST, "/labels", Fault::Instead(403, &[], r#"{"message":"Resource not accessible"}"#));
 
-    let opened = scene.forge.open(&Proposal { labels: vec!["agent".to_owned()], ..proposal() }).await;
+    let opened = scene.forge.open(&PullRequestDraft { labels: vec!["agent".to_owned()], ..proposal() }).await;
 
     assert_eq!(opened, Ok(first()));
 }
@@ -163,7 +163,7 @@ async fn what_people_write_around_our_text_stays() {
     scene.push("one");
     scene.forge.open(&proposal()).await.unwrap();
     scene.github.book(|book| book.pulls[0].body = format!("Please hurry.\n{}\nThanks.", book.pulls[0].body));
-    let later = Proposal {
+    let later = PullRequestDraft {
         body: "<!-- gigafactory:begin -->\nIt is done better.\n<!-- gigafactory:end -->".to_owned(),
         ..proposal()
     };

@@ -2,7 +2,7 @@
 
 use domain::CommitSha;
 use http::Method;
-use protocol::{Remark, RemarkKind, Sighting, Standing};
+use protocol::{ReviewComment, ReviewCommentKind, PullRequestReport, PullRequestState};
 
 use super::standin::Fault;
 use super::{Scene, proposal};
@@ -14,8 +14,8 @@ async fn opened() -> (Scene, CommitSha) {
     (scene, sha)
 }
 
-fn remark(id: &str, kind: RemarkKind, from: &str, place: Option<&str>, text: &str) -> Remark {
-    Remark { id: id.to_owned(), kind, from: from.to_owned(), place: place.map(str::to_owned), text: text.to_owned() }
+fn remark(id: &str, kind: ReviewCommentKind, from: &str, place: Option<&str>, text: &str) -> ReviewComment {
+    ReviewComment { id: id.to_owned(), kind, from: from.to_owned(), place: place.map(str::to_owned), text: text.to_owned() }
 }
 
 #[tokio::test]
@@ -30,10 +30,10 @@ async fn failed_checks_are_seen_with_what_they_say_once_none_runs_any_more() {
     scene.github.book(|book| book.check(&sha, "lint", Some("success")));
     let late = scene.forge.look(1).await.unwrap();
 
-    let seen = |remarks| Sighting { number: 1, standing: Standing::Open, head: sha.clone(), remarks };
+    let seen = |remarks| PullRequestReport { number: 1, standing: PullRequestState::Open, head: sha.clone(), remarks };
     assert_eq!(early, seen(Vec::new()));
     let text = "Results\n\nassertion `left == right` failed\nsrc/lib.rs:3: unused variable";
-    assert_eq!(late, seen(vec![remark("check:101", RemarkKind::Check, "test", None, text)]));
+    assert_eq!(late, seen(vec![remark("check:101", ReviewCommentKind::Check, "test", None, text)]));
 }
 
 #[tokio::test]
@@ -85,8 +85,8 @@ async fn every_comment_is_heard_and_of_too_many_the_newest() {
     let say = |numbers: std::ops::Range<u32>| {
         scene.github.book(|book| numbers.for_each(|n| book.on_line("ann", "OWNER", &format!("comment {n}"))));
     };
-    let heard = |seen: &Sighting| {
-        let text = |remark: Option<&Remark>| remark.map(|remark| remark.text.clone()).unwrap_or_default();
+    let heard = |seen: &PullRequestReport| {
+        let text = |remark: Option<&ReviewComment>| remark.map(|remark| remark.text.clone()).unwrap_or_default();
         (seen.remarks.len(), text(seen.remarks.first()), text(seen.remarks.last()))
     };
 
@@ -178,8 +178,8 @@ async fn a_merge_and_a_closing_by_hand_are_seen() {
     scene.github.book(|book| book.merge_by_hand());
     closed.github.book(|book| book.close());
 
-    let merged = Standing::Merged { merge: Some(scene.main()), by: Some("ann".to_owned()) };
-    let expected = Sighting { number: 1, standing: merged, head: sha, remarks: Vec::new() };
+    let merged = PullRequestState::Merged { merge: Some(scene.main()), by: Some("ann".to_owned()) };
+    let expected = PullRequestReport { number: 1, standing: merged, head: sha, remarks: Vec::new() };
     assert_eq!(scene.forge.look(1).await, Ok(expected));
-    assert_eq!(closed.forge.look(1).await.unwrap().standing, Standing::Closed);
+    assert_eq!(closed.forge.look(1).await.unwrap().standing, PullRequestState::Closed);
 }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use factory::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, Merging};
+use factory::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, MergeOutcome};
 use http::Method;
 
 use super::standin::TOKEN;
@@ -61,7 +61,7 @@ async fn a_pull_request_is_opened_spoken_on_looked_at_and_merged_through_gh() {
 
     assert_eq!((scene.github.pulls().len(), first.remarks.len(), &first), (1, 1, &second));
     assert_eq!(scene.github.heard(&Method::GET, "/check-runs").last().unwrap().status, 304);
-    assert_eq!(merging, Ok(Merging::Merged));
+    assert_eq!(merging, Ok(MergeOutcome::Merged));
 }
 
 #[tokio::test]

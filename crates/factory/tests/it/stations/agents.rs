@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{Account, EngineConfig, EngineKind, EnvironmentConfig, Gc, StationSettings};
+use factory::{Account, EngineConfig, EngineKind, EnvironmentConfig, Gc, WorkerSettings};
 use protocol::Progress;
 
 use super::fleet::{Fleet, Line};
@@ -15,7 +15,7 @@ use crate::golden;
 use crate::stage::{Forge, PATIENCE, clock, eventually};
 
 /// A station whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
-pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> StationSettings {
+pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-claude"));
     let opening = "[ \"$1\" = --version ] && { echo '2.1.197 (Claude Code)'; exit 0; }\n\
         for arg in \"$@\"; do case \"$arg\" in --session-id=*) how=new; id=${arg#*=};; --resume=*) how=resumed; id=${arg#*=};; esac; done\n\

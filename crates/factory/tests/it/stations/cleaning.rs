@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{Epoch, JobId, StageName};
-use factory::{AfterShip, Confine, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, StationSettings};
+use factory::{AfterShip, SandboxMode, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, WorkerSettings};
 use protocol::Client;
 
 use super::confining::can_be_confined;
@@ -19,11 +19,11 @@ use crate::stage::{Forge, clock, eventually, git, main, mirror_in, notes, run};
 const NO_TIME: Duration = Duration::ZERO;
 const LONG_TIME: Duration = Duration::from_hours(14 * 24);
 
-fn keeping_branches(name: &str, forge: &Forge, engine: &str) -> StationSettings {
-    StationSettings { after_ship: AfterShip::KeepBranch, ..settings(name, forge, engine) }
+fn keeping_branches(name: &str, forge: &Forge, engine: &str) -> WorkerSettings {
+    WorkerSettings { after_ship: AfterShip::KeepBranch, ..settings(name, forge, engine) }
 }
 
-fn gc(settings: &StationSettings, client: &Client, retention: Duration) -> Gc {
+fn gc(settings: &WorkerSettings, client: &Client, retention: Duration) -> Gc {
     let mut settings = settings.clone();
     settings.housekeeping.retention = retention;
     Gc::of(&settings, client.clone(), clock()).unwrap()
@@ -484,7 +484,7 @@ async fn a_clean_up_reads_what_an_agent_left_from_inside_of_the_enclosure_too() 
     let line = Line::to(&fleet).await;
     let (objects, tree) = kept_secret(&forge);
     let mut fetched = Vec::new();
-    for (name, confine) in [("open", Confine::Off), ("closed", Confine::Required)] {
+    for (name, confine) in [("open", SandboxMode::Off), ("closed", SandboxMode::Required)] {
         let (mirror, worktree) = forge.worktree(&forge.host(name), run(1)).await;
         // Its commit names a tree that it has never seen, and its repository says where to borrow it from.
         let agent = worktree.path();
@@ -493,7 +493,7 @@ async fn a_clean_up_reads_what_an_agent_left_from_inside_of_the_enclosure_too() 
         fs::write(&alternates, format!("{own}{}\n", objects.display())).unwrap();
         let commit = git(agent, &["commit-tree", "-m", "Mine", "-p", "HEAD", &tree]);
         git(agent, &["update-ref", "HEAD", &commit]);
-        let settings = StationSettings { confine, ..settings(name, &forge, "true") };
+        let settings = WorkerSettings { confine, ..settings(name, &forge, "true") };
 
         gc(&settings, &fleet.enrol(name, &line).await, NO_TIME).dry_run().await.unwrap();
 

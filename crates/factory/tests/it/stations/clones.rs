@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use domain::StageName;
-use factory::{RepoConfig, StationSettings};
+use factory::{RepoConfig, WorkerSettings};
 use protocol::AlertCode;
 
 use super::fleet::{Fleet, Line};
@@ -25,7 +25,7 @@ fn seen_in(clone: &Path) -> [String; 3] {
     [branches, git(clone, &["symbolic-ref", "HEAD"]), git(clone, &["status", "--porcelain"])]
 }
 
-fn at(mut settings: StationSettings, url: &Path) -> StationSettings {
+fn at(mut settings: WorkerSettings, url: &Path) -> WorkerSettings {
     settings.repos = [(notes(), RepoConfig::at(url.to_str().unwrap(), main()))].into();
     settings
 }

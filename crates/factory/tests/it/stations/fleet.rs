@@ -9,11 +9,11 @@ use broker::Embedded;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
-    AlertCode, AlertList, Client, Endpoint, Enroll, Explained, FactoryView, JobDetail, JobView, Network, Progress,
-    RunEvidence, Submit, Submitted, Trust,
+    AlertCode, AlertList, Client, Endpoint, EnrolRequest, JobExplanation, FactoryView, JobDetail, JobView, HttpTransport, Progress,
+    RunEvidence, SubmitRequest, SubmitResponse, Trust,
 };
 use server::{Options, Server};
-use store::{DirectoryLogs, Sqlite};
+use store::{DirectoryLogs, SqliteStore};
 use tempfile::TempDir;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -51,7 +51,7 @@ impl Fleet {
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         let ports = Ports {
             jobs: Arc::clone(&store) as _,
             history: Arc::clone(&store) as _,
@@ -111,22 +111,22 @@ impl Fleet {
     }
 
     /// The same, by way of a network of the test's own.
-    pub(crate) async fn enrol_over(&self, name: &str, network: Arc<dyn Network>) -> Client {
+    pub(crate) async fn enrol_over(&self, name: &str, network: Arc<dyn HttpTransport>) -> Client {
         let endpoint = endpoint(&format!("http://{}", self.address), &self.factory_token(name).await);
         Client::over(network, endpoint).unwrap()
     }
 
     async fn factory_token(&self, name: &str) -> String {
         let join = self.coordinator.join_token(name.parse().unwrap()).await.unwrap();
-        let request = Enroll { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap(), nonce: None };
+        let request = EnrolRequest { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap(), nonce: None };
         let enrolled = self.coordinator.enroll(&request).await.unwrap();
         enrolled.token
     }
 
     pub(crate) async fn submit(&self, front_matter: &str) -> JobId {
         let body_md = format!("---\ntitle: Write it down\nrepo: notes\n{front_matter}---\nPlease.\n");
-        let request = Submit { body_md, ..Submit::default() };
-        let submitted: Submitted = self.admin.post("/jobs", &request).await.unwrap();
+        let request = SubmitRequest { body_md, ..SubmitRequest::default() };
+        let submitted: SubmitResponse = self.admin.post("/jobs", &request).await.unwrap();
         submitted.job.id
     }
 
@@ -152,7 +152,7 @@ impl Fleet {
     }
 
     /// What a job's agent is doing.
-    pub(crate) async fn explain(&self, job: JobId) -> Explained {
+    pub(crate) async fn explain(&self, job: JobId) -> JobExplanation {
         self.admin.get(&format!("/jobs/{job}/explain")).await.unwrap()
     }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use domain::StageName;
-use factory::{Account, RepoConfig, Secrets, StationSettings};
+use factory::{Account, RepoConfig, Secrets, WorkerSettings};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -55,7 +55,7 @@ fn dump(forge: &Forge) -> String {
 }
 
 /// Settings with a secret in every place, and a second repository whose address holds one.
-fn with_secrets(mut settings: StationSettings) -> StationSettings {
+fn with_secrets(mut settings: WorkerSettings) -> WorkerSettings {
     let url = format!("https://me:{PASSWORD}@127.0.0.1:9/other.git");
     settings.repos.insert("other".parse().unwrap(), RepoConfig::at(url, "main".parse().unwrap()));
     settings.secrets = Secrets::new([TOKEN.to_owned(), CREDENTIAL.to_owned()]);
@@ -222,7 +222,7 @@ async fn a_file_that_only_the_factory_can_read_is_not_taken_for_the_agents_work(
     fs::write(&own, "work").unwrap();
     std::os::unix::fs::chown(&own, Some(account.uid()), Some(account.gid())).unwrap();
 
-    let factory::Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let factory::CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["own", "readme.md"]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{EnvironmentConfig, StationSettings};
+use factory::{EnvironmentConfig, WorkerSettings};
 use protocol::AlertCode;
 
 use super::agents::{playing, stream};
@@ -36,12 +36,12 @@ fn login_with(token: &str) -> String {
 }
 
 /// An engine that takes a login only if it is `good`.
-fn with_login(forge: &Forge, name: &str) -> StationSettings {
+fn with_login(forge: &Forge, name: &str) -> WorkerSettings {
     with_login_or(forge, name, "real-bad-key")
 }
 
 /// The same, with what it prints for any other login.
-fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> StationSettings {
+fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> WorkerSettings {
     let home = forge.path("home");
     fs::create_dir_all(home.join(".claude")).unwrap();
     let script = format!(

@@ -3,7 +3,7 @@
 use std::fs;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{Gc, GcReport, LocalStage, StationSettings};
+use factory::{Gc, GcReport, LocalStage, WorkerSettings};
 use protocol::Client;
 
 use super::LONG;
@@ -19,7 +19,7 @@ const LINK: &str = "git -C web add -A; git -C web -c user.name=a -c user.email=a
     git add -A; git commit -qm all";
 
 /// A clean-up for which everything is old.
-async fn clean_up(own: &StationSettings, client: &Client) -> GcReport {
+async fn clean_up(own: &WorkerSettings, client: &Client) -> GcReport {
     let mut own = own.clone();
     own.housekeeping.retention = std::time::Duration::ZERO;
     Gc::of(&own, client.clone(), clock()).unwrap().run().await.unwrap()

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use factory::{
-    Allowance, Bench, ClaudeEngine, EngineConfig, EngineRequest, EngineRun, Gc, Launcher, Prices, Prompt,
-    StationSettings,
+    Allowance, EngineContext, ClaudeEngine, EngineConfig, EngineRequest, EngineRun, Gc, Launcher, Prices, Prompt,
+    WorkerSettings,
 };
 
 use super::LONG;
@@ -29,7 +29,7 @@ fn operators(forge: &Forge) -> PathBuf {
 }
 
 /// The same station, whose engine has its login from there.
-fn with_login(mut own: StationSettings, operators: &Path) -> StationSettings {
+fn with_login(mut own: WorkerSettings, operators: &Path) -> WorkerSettings {
     for engine in own.engines.values_mut() {
         let folder = operators.to_str().unwrap().to_owned();
         engine.environment.set = [("CLAUDE_CONFIG_DIR".to_owned(), folder)].into();
@@ -122,7 +122,7 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
         let copied = Command::new("cp").arg("-a").arg(own.state.join("sessions")).arg(&state).status().unwrap();
         assert!(copied.success());
         fs::write(state.join(format!("sessions/claude/{job}/.credentials.json")), NEW).unwrap();
-        StationSettings { state, ..own.clone() }
+        WorkerSettings { state, ..own.clone() }
     };
     let (restarted, mut cleaned_up) = (image("restarted"), image("cleaned-up"));
     cleaned_up.housekeeping.retention = Duration::ZERO;
@@ -156,7 +156,7 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
 async fn a_program_that_does_not_start_leaves_no_login_behind() {
     let forge = Forge::new();
     let (operators, sessions) = (operators(&forge), forge.path("sessions"));
-    let bench = Bench {
+    let bench = EngineContext {
         launcher: Launcher::unguarded(clock()),
         clock: clock(),
         sessions: sessions.clone(),

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::RunOutcome;
-use factory::{EngineConfig, EngineKind, EnvironmentConfig, StationSettings};
+use factory::{EngineConfig, EngineKind, EnvironmentConfig, WorkerSettings};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -31,7 +31,7 @@ write_down() {
 }
 "#;
 
-fn playing(name: &str, forge: &Forge, script: &str) -> StationSettings {
+fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-codex"));
     fs::write(&program, format!("#!/bin/sh\n{OPENING}{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();

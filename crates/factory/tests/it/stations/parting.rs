@@ -7,7 +7,7 @@ use bytes::Bytes;
 use domain::{RunOutcome, StageName};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use protocol::{Answer, Fault, Network, Trust, real_network};
+use protocol::{ResponseBody, TransportError, HttpTransport, Trust, real_network};
 use tokio_util::sync::CancellationToken;
 
 use super::LONG;
@@ -17,13 +17,13 @@ use crate::stage::Forge;
 
 /// The real network, on which the answer to an accept arrives after the station has said that it leaves.
 struct Late {
-    real: Arc<dyn Network>,
+    real: Arc<dyn HttpTransport>,
     leaving: CancellationToken,
 }
 
 #[async_trait]
-impl Network for Late {
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Answer>, Fault> {
+impl HttpTransport for Late {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, TransportError> {
         let is_accept = request.uri().path().ends_with("/accept");
         let is_farewell = {
             let body = request.body().clone().collect().await.unwrap().to_bytes();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use ambient::SystemEntropy;
 use domain::Clock;
 use factory::{
-    AfterShip, Confine, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits,
-    LocalStage, Polling, RepoConfig, RunRecord, Runs, Secrets, StateDir, Station, StationError, StationSettings,
+    AfterShip, SandboxMode, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits,
+    LocalStage, Polling, RepoConfig, RunRecord, Runs, Secrets, StateDir, Worker, WorkerError, WorkerSettings,
 };
 use protocol::Client;
 use tokio::runtime::Runtime;
@@ -26,18 +26,18 @@ pub(crate) struct Plant {
     state: PathBuf,
     stop: CancellationToken,
     runtime: Option<Runtime>,
-    running: Option<JoinHandle<Result<(), StationError>>>,
+    running: Option<JoinHandle<Result<(), WorkerError>>>,
 }
 
 impl Plant {
-    pub(crate) fn start(settings: StationSettings, client: Client) -> Self {
+    pub(crate) fn start(settings: WorkerSettings, client: Client) -> Self {
         Self::start_by(clock(), settings, client)
     }
 
     /// The same, by a clock of the test's own.
-    pub(crate) fn start_by(clock: Arc<dyn Clock>, settings: StationSettings, client: Client) -> Self {
+    pub(crate) fn start_by(clock: Arc<dyn Clock>, settings: WorkerSettings, client: Client) -> Self {
         let state = settings.state.clone();
-        let station = Station::open(settings, client, clock, Arc::new(SystemEntropy)).unwrap();
+        let station = Worker::open(settings, client, clock, Arc::new(SystemEntropy)).unwrap();
         let stop = CancellationToken::new();
         let runtime = Runtime::new().unwrap();
         let running = runtime.spawn(station.run(stop.clone()));
@@ -94,10 +94,10 @@ fn is_whole(file: &std::fs::DirEntry) -> bool {
 }
 
 /// A station with one seat that works on the forge's repository, with a shell script for an engine.
-pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettings {
+pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> WorkerSettings {
     let url = forge.remote().to_str().unwrap().to_owned();
     let engine = EngineConfig { argv: ["sh", "-c", engine].map(str::to_owned).to_vec(), ..EngineConfig::default() };
-    StationSettings {
+    WorkerSettings {
         name: name.parse().unwrap(),
         seats: 1,
         engine_seats: BTreeMap::new(),
@@ -123,7 +123,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         housekeeping: Housekeeping { every: None, disk_floor_bytes: 0, ..Housekeeping::default() },
         run_as: None,
         // Engines of these tests put files beside the state folder, for the tests to find.
-        confine: Confine::Off,
+        confine: SandboxMode::Off,
         hidden: Vec::new(),
         readable: Vec::new(),
         writable: Vec::new(),
@@ -134,7 +134,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
 }
 
 /// The same, with commands that make a worktree ready.
-pub(crate) fn with_setup(mut settings: StationSettings, setup: &[&str]) -> StationSettings {
+pub(crate) fn with_setup(mut settings: WorkerSettings, setup: &[&str]) -> WorkerSettings {
     for repo in settings.repos.values_mut() {
         repo.setup = setup.iter().map(|&command| command.to_owned()).collect();
     }

@@ -8,7 +8,7 @@ use domain::{RunOutcome, StageName};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
-use protocol::{Answer, Directive, Fault, Network, Renewed, Trust, real_network};
+use protocol::{ResponseBody, Directive, TransportError, HttpTransport, RenewResponse, Trust, real_network};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -17,7 +17,7 @@ use crate::stage::{Forge, eventually};
 
 /// The real network, with one more directive in the next answer to a renewal.
 struct Adding {
-    real: Arc<dyn Network>,
+    real: Arc<dyn HttpTransport>,
     directive: Mutex<Option<Directive>>,
 }
 
@@ -28,13 +28,13 @@ impl Adding {
 }
 
 #[async_trait]
-impl Network for Adding {
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Answer>, Fault> {
+impl HttpTransport for Adding {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, TransportError> {
         let is_renewal = request.uri().path().ends_with("/renew");
         let response = self.real.exchange(request).await?;
         let Some(directive) = is_renewal.then(|| self.directive.lock().take()).flatten() else { return Ok(response) };
         let (head, body) = response.into_parts();
-        let mut renewed: Renewed = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap();
+        let mut renewed: RenewResponse = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap();
         renewed.directives.push(directive);
         let body = Full::from(serde_json::to_vec(&renewed).unwrap());
         Ok(Response::from_parts(head, body.map_err(|never| match never {}).boxed_unsync()))

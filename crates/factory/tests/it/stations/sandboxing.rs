@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use factory::{Confine, EngineConfig, EngineKind, EnvironmentConfig, StationSettings};
+use factory::{SandboxMode, EngineConfig, EngineKind, EnvironmentConfig, WorkerSettings};
 
 use super::LONG;
 use super::confining::can_be_confined;
@@ -13,7 +13,7 @@ use crate::golden;
 use crate::stage::{Forge, closed_place};
 
 /// A station whose only engine is a script that plays Codex.
-fn playing_codex(name: &str, forge: &Forge, script: &str) -> StationSettings {
+fn playing_codex(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-codex"));
     let opening = "[ \"$1\" = --version ] && { echo 'codex-cli 0.166.0'; exit 0; }\ncat > /dev/null\n";
     // Beside the program: the sandbox closes the operator's home, and the checkout may be in it.
@@ -29,7 +29,7 @@ fn playing_codex(name: &str, forge: &Forge, script: &str) -> StationSettings {
         ..EngineConfig::default()
     };
     let engines = [("codex".parse().unwrap(), engine)].into();
-    StationSettings { engines, confine: Confine::Required, ..settings(name, forge, "exit 1") }
+    WorkerSettings { engines, confine: SandboxMode::Required, ..settings(name, forge, "exit 1") }
 }
 
 #[tokio::test]

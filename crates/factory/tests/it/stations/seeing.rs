@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::StationSettings;
+use factory::WorkerSettings;
 
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
@@ -14,7 +14,7 @@ use super::{LONG, pr_branch};
 use crate::stage::{Forge, PATIENCE, clock, eventually, git};
 
 /// The same station, which looks around only while `eyes` is there.
-fn looking_by(mut settings: StationSettings, eyes: &Path) -> StationSettings {
+fn looking_by(mut settings: WorkerSettings, eyes: &Path) -> WorkerSettings {
     fs::write(eyes, "").unwrap();
     settings.tools = [("eyes".to_owned(), ["sh", "-c", &wait_for(eyes)].map(str::to_owned).to_vec())].into();
     settings

@@ -1,7 +1,7 @@
 //! Toolchains of the operator, as jobs in the sandbox find them.
 
 use domain::StageName;
-use factory::Confine;
+use factory::SandboxMode;
 
 use super::LONG;
 use super::confining::can_be_confined;
@@ -38,7 +38,7 @@ async fn the_operators_cargo_builds_in_the_sandbox() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = settings("rustic", &forge, ENGINE);
-    own.confine = Confine::Required;
+    own.confine = SandboxMode::Required;
     let _plant = Plant::start(own, fleet.enrol("rustic", &line).await);
 
     let job = fleet.submit(&format!("capabilities: ['has:cargo']\nretry: {{max: 1}}\n{VERIFY}")).await;

@@ -5,7 +5,7 @@ use protocol::{AlertCode, AlertList, Health, JobList, PROTOCOL_VERSION};
 use crate::api::{connect, connect_as_nobody};
 use crate::config::{Config, Origin};
 use crate::failure::Failure;
-use crate::fleet;
+use crate::compose;
 
 use super::check::Check;
 
@@ -66,7 +66,7 @@ fn unreachable(config: &Config, failure: &Failure) -> Check {
     if config.client.stopped.is_some() {
         return Check::warn("coordinator", failure.message(), "start it with `giga up`");
     }
-    let of_factory = fleet::factory_address(config, &config.factory.state.value);
+    let of_factory = compose::factory_address(config, &config.factory.state.value);
     match config.client.api.origin {
         Origin::Default if of_factory != config.client.api.value => {
             let text =

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ambient::SystemClock;
 use domain::{Clock, EngineName};
-use factory::{Bench, Launcher, Login, Presence, Prices, presences};
+use factory::{EngineContext, Launcher, LoginState, Presence, Prices, presences};
 
 use crate::config::Config;
-use crate::fleet::station_settings;
+use crate::compose::station_settings;
 use crate::programs;
 
 use super::check::Check;
@@ -16,7 +16,7 @@ use super::check::Check;
 /// Is somebody signed in, as agents need it? What cannot be told is not mentioned.
 pub(super) async fn examine(config: &Config) -> Vec<Check> {
     let (factory, clock) = (&config.factory, Arc::new(SystemClock::new()) as Arc<dyn Clock>);
-    let bench = Bench {
+    let bench = EngineContext {
         launcher: Launcher::unguarded(Arc::clone(&clock)),
         clock,
         sessions: factory.state.value.join("sessions"),
@@ -32,14 +32,14 @@ pub(super) async fn examine(config: &Config) -> Vec<Check> {
 
 fn check(name: &EngineName, presence: Presence, is_configured: bool) -> Option<Check> {
     match presence {
-        Presence::Ready { login: Login::SignedIn, .. } => Some(Check::ok("login", format!("`{name}` has one"))),
-        Presence::Ready { login: Login::SignedOut { why }, .. } => {
+        Presence::Ready { login: LoginState::SignedIn, .. } => Some(Check::ok("login", format!("`{name}` has one"))),
+        Presence::Ready { login: LoginState::SignedOut { why }, .. } => {
             Some(Check::warn("login", format!("nobody is signed in to `{name}` for agents: it gets no work"), why))
         }
-        Presence::Ready { login: Login::Unreadable { why }, .. } => {
+        Presence::Ready { login: LoginState::Unreadable { why }, .. } => {
             Some(Check::warn("login", format!("whether `{name}` has one cannot be told: it gets no work"), why))
         }
-        Presence::Ready { login: Login::Unknown, .. } => None,
+        Presence::Ready { login: LoginState::Unknown, .. } => None,
         Presence::Missing { why } => {
             let is_there = !is_configured && programs::found(name.as_str()).is_some();
             is_there.then(|| Check::warn("login", format!("`{name}` is not offered"), why))

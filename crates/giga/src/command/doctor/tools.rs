@@ -24,7 +24,7 @@ pub(super) fn git() -> Check {
     match version(&answer) {
         Some(found) if found >= GIT_MIN => Check::ok("git", answer),
         Some(_) => Check::fail("git", format!("{answer} is too old"), remedy),
-        None => Check::warn("git", format!("its version is not known: {}", domain::printable(&answer)), remedy),
+        None => Check::warn("git", format!("its version is not known: {}", domain::escape_for_terminal(&answer)), remedy),
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
         Some(program) => match programs::found(program) {
             Some(path) => Check::ok("engine", format!("`{name}` is {}", path.display())),
             None => {
-                let text = format!("`{name}`: there is no program `{}`", domain::printable(program));
+                let text = format!("`{name}`: there is no program `{}`", domain::escape_for_terminal(program));
                 Check::fail("engine", text, format!("install it, or change factory.engines.{name}"))
             }
         },
@@ -92,7 +92,7 @@ fn folder_of_repositories(factory: &FactoryConfig) -> Option<Check> {
 
 /// What would a factory here offer, engines aside? Probed as agents would run it.
 pub(super) async fn capabilities(config: &Config) -> Vec<Check> {
-    let probed = match crate::fleet::station_settings(config) {
+    let probed = match crate::compose::station_settings(config) {
         Ok(settings) => settings.probe(Arc::new(SystemClock::new())).await.map_err(anyhow::Error::from),
         Err(error) => Err(error),
     };

@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use domain::{Actor, EventKind, JobEvent, JobId, StageName};
-use protocol::{Client, Explained, JobView, Presence, ProgressEvent};
+use protocol::{Client, JobExplanation, JobView, Presence, ProgressEvent};
 
 use crate::command::backoff::Backoff;
 use crate::command::events::kind_name;
-use crate::command::follow::News;
-use crate::command::{Context, doing, forecast, status};
+use crate::command::follow::StreamMessage;
+use crate::command::{Context, activity, forecast, status};
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
 
@@ -28,7 +28,7 @@ const STUCK_MAX: Duration = Duration::from_mins(1);
 
 /// Whether a job that no factory can run is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum UnplaceablePolicy {
     /// For a minute, then it is an error.
     Limited,
     /// Until a factory can.
@@ -38,7 +38,7 @@ pub(crate) enum Patience {
 /// Since when no factory can run each of the jobs, by the clock that never jumps.
 struct Stuck {
     since: BTreeMap<JobId, Duration>,
-    patience: Patience,
+    patience: UnplaceablePolicy,
 }
 
 impl Stuck {
@@ -49,7 +49,7 @@ impl Stuck {
             return false;
         }
         let since = *self.since.entry(id).or_insert(now);
-        self.patience == Patience::Limited && now.saturating_sub(since) >= STUCK_MAX
+        self.patience == UnplaceablePolicy::Limited && now.saturating_sub(since) >= STUCK_MAX
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Progress<'c> {
 
 impl<'c> Progress<'c> {
     /// Nothing heard yet of this many jobs.
-    pub(super) fn new(context: &'c Context<'c>, jobs: usize, patience: Patience) -> Self {
+    pub(super) fn new(context: &'c Context<'c>, jobs: usize, patience: UnplaceablePolicy) -> Self {
         let (titles, stages) = (BTreeMap::new(), BTreeMap::new());
         let (doing, told) = (BTreeMap::new(), BTreeMap::new());
         let stuck = Stuck { since: BTreeMap::new(), patience };
@@ -151,7 +151,7 @@ impl<'c> Progress<'c> {
     pub(super) fn is_doing(&mut self, news: &ProgressEvent) {
         let doing = news.progress.doing.clone();
         if self.doing.insert(news.job_id, doing.clone()) != Some(doing) {
-            let words = doing::line(&news.progress);
+            let words = activity::line(&news.progress);
             self.say(&clock_time(self.context.now()), news.job_id, StageName::Building.as_str(), &words);
         }
     }
@@ -160,8 +160,8 @@ impl<'c> Progress<'c> {
     pub(super) async fn until(
         &mut self,
         client: &Client,
-        next: impl Future<Output = Result<News, Failure>>,
-    ) -> Result<News, Failure> {
+        next: impl Future<Output = Result<StreamMessage, Failure>>,
+    ) -> Result<StreamMessage, Failure> {
         let mut next = pin!(next);
         loop {
             let waiting = self.waiting();
@@ -184,7 +184,7 @@ impl<'c> Progress<'c> {
     async fn ask(&mut self, client: &Client, waiting: &[JobId]) -> Result<(), Failure> {
         for id in waiting {
             // Whoever does not answer is noticed by the stream.
-            let Ok(explained) = client.get::<Explained>(&format!("/jobs/{id}/explain")).await else { continue };
+            let Ok(explained) = client.get::<JobExplanation>(&format!("/jobs/{id}/explain")).await else { continue };
             self.waits(&explained);
             self.give_up(&explained)?;
         }
@@ -195,7 +195,7 @@ impl<'c> Progress<'c> {
     }
 
     /// An error once a job has been one that no factory can run for too long, unless another of the jobs is being worked on.
-    fn give_up(&mut self, explained: &Explained) -> Result<(), Failure> {
+    fn give_up(&mut self, explained: &JobExplanation) -> Result<(), Failure> {
         let (id, now) = (explained.job.id, self.context.clock.monotonic());
         let is_stuck = explained.job.stage == StageName::Queued && forecast::is_stuck(&explained.now);
         let is_busy = self.stages.values().any(|stage| matches!(stage, StageName::Assigned | StageName::Building));
@@ -211,7 +211,7 @@ impl<'c> Progress<'c> {
             )))
     }
 
-    fn waits(&mut self, explained: &Explained) {
+    fn waits(&mut self, explained: &JobExplanation) {
         let (job, now) = (&explained.job, self.context.now());
         if runs(job.stage) {
             return self.holder_is(explained);
@@ -229,7 +229,7 @@ impl<'c> Progress<'c> {
     }
 
     /// A line when the factory of a running job is away, and one when it is back.
-    fn holder_is(&mut self, explained: &Explained) {
+    fn holder_is(&mut self, explained: &JobExplanation) {
         let id = explained.job.id;
         let is_away =
             matches!(explained.holder_presence, Some(Presence::Disconnected | Presence::Stale | Presence::Stopped));
@@ -286,8 +286,8 @@ mod tests {
     fn a_job_that_no_factory_can_run_is_waited_for_a_minute() {
         let id = JobId::from_bytes([7; 16]);
         let at = Duration::from_secs;
-        let mut limited = Stuck { since: BTreeMap::new(), patience: Patience::Limited };
-        let mut endless = Stuck { since: BTreeMap::new(), patience: Patience::Endless };
+        let mut limited = Stuck { since: BTreeMap::new(), patience: UnplaceablePolicy::Limited };
+        let mut endless = Stuck { since: BTreeMap::new(), patience: UnplaceablePolicy::Endless };
 
         let told: Vec<bool> = [(true, 2), (true, 32), (false, 40), (true, 50), (true, 100), (true, 110)]
             .map(|(is_stuck, now)| limited.is_over(id, is_stuck, at(now)))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ambient::SystemClock;
 use domain::{Clock, JobId, Mode, StageName};
-use protocol::{Client, Drain, Endpoint, FactoryList, FactoryView, JobList, JobView, Submit, Submitted, Trust};
+use protocol::{Client, DrainRequest, Endpoint, FactoryList, FactoryView, JobList, JobView, SubmitRequest, SubmitResponse, Trust};
 use rustix::process::Signal;
 
 use crate::{processes, repository};
@@ -276,7 +276,7 @@ impl Fleet {
     pub(super) async fn drain(&self, index: usize, draining: bool) {
         let client = self.client().await;
         let path = format!("/factories/factory-{index}/drain");
-        let request = Drain { draining };
+        let request = DrainRequest { draining };
         self.insist(async || client.post::<_, FactoryView>(&path, &request).await.ok()).await;
     }
 
@@ -308,12 +308,12 @@ impl Fleet {
     /// The same with more lines in the front matter.
     pub(super) async fn submit_with(&self, number: usize, more: &str, prompt: &str) -> JobId {
         let client = self.client().await;
-        let request = Submit {
+        let request = SubmitRequest {
             body_md: format!("---\ntitle: job {number}\nrepo: work\n{more}---\n{prompt}\n"),
             idempotency_key: Some(format!("job-{number}")),
-            ..Submit::default()
+            ..SubmitRequest::default()
         };
-        let submitted: Submitted = self.insist(async || client.post("/jobs", &request).await.ok()).await;
+        let submitted: SubmitResponse = self.insist(async || client.post("/jobs", &request).await.ok()).await;
         submitted.job.id
     }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use ambient::SystemClock;
 use domain::{
     Backup, Clock, Collection, Commit, CommitError, Expected, FleetStore, Generation, Job, JobFilter, JobHistory,
-    JobId, JobStore, Lineage, Position, Revision, Scope, StoreError,
+    JobId, JobStore, StoreGeneration, Position, Revision, Scope, StoreError,
 };
 use serde_json::{Value, json};
 use store::conformance::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
-use store::{BackupError, Options, Postgres, PostgresOptions, Sqlite, inspect_backup, restore_closed};
+use store::{BackupError, Options, PostgresStore, PostgresOptions, SqliteStore, inspect_backup, restore_closed};
 use tokio::task::JoinSet;
 
 use super::proxy::{Fault, Proxy};
@@ -60,13 +60,13 @@ async fn everything(store: &(impl JobStore + JobHistory + FleetStore)) -> BTreeM
     all
 }
 
-async fn lineage(store: &impl FleetStore) -> Lineage {
-    let document = store.document(Collection::Meta, Lineage::KEY).await.unwrap();
+async fn lineage(store: &impl FleetStore) -> StoreGeneration {
+    let document = store.document(Collection::Meta, StoreGeneration::KEY).await.unwrap();
     document.map(|document| serde_json::from_value(document.value).unwrap()).unwrap_or_default()
 }
 
-fn sqlite(path: &Path) -> Sqlite {
-    Sqlite::open(path, Options::default()).unwrap()
+fn sqlite(path: &Path) -> SqliteStore {
+    SqliteStore::open(path, Options::default()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -201,7 +201,7 @@ async fn a_restore_that_breaks_off_leaves_everything_as_it_was_and_can_be_done_a
     let folder = tempfile::tempdir().unwrap();
     let (copy, now) = (folder.path().join("copy"), SystemClock::new().now());
     let proxy = Proxy::start(database.server.port()).await;
-    let postgres: Postgres = open(&proxy.url(), PostgresOptions::default()).await;
+    let postgres: PostgresStore = open(&proxy.url(), PostgresOptions::default()).await;
     populate(&postgres).await;
     postgres.back_up(&copy, now).await.unwrap();
     postgres.commit(vec![create(job(77))]).await.remove(0).unwrap();

@@ -6,7 +6,7 @@ use domain::{
     Collection, CommitError, Expected, FleetStore, JobHistory, JobStore, Position, Revision, Scope, StoreError,
 };
 use serde_json::json;
-use store::Postgres;
+use store::PostgresStore;
 use store::conformance::sample::{cancelled, create, id, job, replace};
 use tokio::task::JoinSet;
 
@@ -14,7 +14,7 @@ use super::proxy::{Fault, Proxy};
 use super::{Database, SHARED, open, psql, until};
 
 /// A store whose every byte goes over a wire that can be cut.
-async fn wired() -> Option<(Database, Proxy, Arc<Postgres>)> {
+async fn wired() -> Option<(Database, Proxy, Arc<PostgresStore>)> {
     let database = Database::new()?;
     let proxy = Proxy::start(database.server.port()).await;
     let postgres = Arc::new(open(&proxy.url(), SHARED).await);

@@ -6,14 +6,14 @@ use std::time::Duration;
 use ambient::SystemClock;
 use domain::{JobHistory, JobStore, Position, Scope};
 use store::conformance::sample::{create, id, job};
-use store::{Postgres, PostgresOptions, PostgresRoom, PostgresUrl, Tenancy};
+use store::{PostgresStore, PostgresOptions, PostgresRoom, PostgresUrl, Exclusivity};
 use tokio::task::JoinSet;
 
 use super::{Database, SHARED, open, psql};
 
 async fn refusal(url: &str) -> String {
     let url = PostgresUrl::parse(url).unwrap();
-    let refused = Postgres::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
+    let refused = PostgresStore::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
     refused.expect_err("it is refused").to_string()
 }
 
@@ -127,7 +127,7 @@ async fn a_server_that_never_says_a_word_is_given_up_soon() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = PostgresUrl::parse(&format!("postgres://nobody@{}/none", silent.local_addr().unwrap())).unwrap();
 
-    let opening = Postgres::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new()));
+    let opening = PostgresStore::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new()));
     let opened = tokio::time::timeout(Duration::from_secs(15), opening).await;
 
     let refused = opened.expect("nobody waits for as long as a statement may take");
@@ -154,9 +154,9 @@ async fn a_schema_is_never_changed_under_a_coordinator_that_works_on_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_guest_makes_nothing_and_brings_nothing_up_to_date() {
     let Some(database) = Database::new() else { return };
-    let guest = PostgresOptions { tenancy: Tenancy::Guest, ..PostgresOptions::default() };
+    let guest = PostgresOptions { tenancy: Exclusivity::Guest, ..PostgresOptions::default() };
     let url = PostgresUrl::parse(&database.url()).unwrap();
-    let visit = async || Postgres::open(&url, guest, Arc::new(SystemClock::new())).await;
+    let visit = async || PostgresStore::open(&url, guest, Arc::new(SystemClock::new())).await;
 
     let to_nothing = visit().await.expect_err("there is nothing yet").to_string();
     let tables = psql(&database).await.query("SELECT 1 FROM pg_tables WHERE tablename LIKE 'fleet%'", &[]).await;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use domain::{JobHistory, JobStore, Position, Scope};
 use store::conformance::sample::{create, job};
-use store::{Postgres, PostgresOptions};
+use store::{PostgresStore, PostgresOptions};
 use tokio::task::JoinSet;
 
 use super::{Database, PATIENCE, SHARED, open, psql, until};
 
-async fn log(postgres: &Postgres, after: u64) -> Vec<u64> {
+async fn log(postgres: &PostgresStore, after: u64) -> Vec<u64> {
     let events = postgres.events(&Scope::Fleet, Position(after), 1000).await.unwrap();
     events.iter().map(|event| event.position.0).collect()
 }

@@ -8,7 +8,7 @@ use domain::{CommitError, Job, JobHistory, JobId, JobStore, Position, Revision, 
 use parking_lot::Mutex;
 use pgserver::{Flushes, for_test};
 use store::conformance::sample::{cancelled, create, dispatched, granted, job, replace, seconds};
-use store::{Postgres, PostgresOptions};
+use store::{PostgresStore, PostgresOptions};
 use tokio::task::JoinSet;
 
 use super::{open, until};
@@ -25,7 +25,7 @@ struct Promises {
 
 impl Promises {
     /// Writes until it is known what became of it, as a caller by the protocol does.
-    async fn write(&self, postgres: &Postgres, unit: domain::Commit) {
+    async fn write(&self, postgres: &PostgresStore, unit: domain::Commit) {
         let (id, wanted) = (unit.job.id(), unit.expected.next());
         loop {
             match postgres.commit(vec![unit.clone()]).await.remove(0) {
@@ -48,7 +48,7 @@ impl Promises {
         }
     }
 
-    async fn live(&self, postgres: &Postgres, first: Job) {
+    async fn live(&self, postgres: &PostgresStore, first: Job) {
         let mut unit = create(first);
         for step in [|job| dispatched(job, seconds(9)), granted, cancelled] as [fn(Job) -> Job; 3] {
             let next = replace(step(unit.job.clone()), unit.expected.next());
@@ -97,7 +97,7 @@ async fn a_server_that_is_killed_loses_nothing_that_it_acknowledged_and_the_stor
     assert_without_gaps(&postgres).await;
 }
 
-async fn assert_without_gaps(postgres: &Postgres) {
+async fn assert_without_gaps(postgres: &PostgresStore) {
     let mut after = Position(0);
     loop {
         let events = postgres.events(&Scope::Fleet, after, 10_000).await.unwrap();

@@ -6,7 +6,7 @@ use ambient::SystemClock;
 use domain::{Collection, CommitError, Expected, FleetStore, JobStore, Revision, StoreError};
 use serde_json::json;
 use store::conformance::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
-use store::{Postgres, PostgresOptions, PostgresUrl};
+use store::{PostgresStore, PostgresOptions, PostgresUrl};
 
 use super::proxy::{Fault, Proxy};
 use super::{Database, PATIENCE, open, psql, until};
@@ -23,7 +23,7 @@ async fn a_second_coordinator_is_refused_and_told_who_is_there() {
     let postgres = database.postgres().await;
     let url = PostgresUrl::parse(&database.url()).unwrap();
 
-    let refused = Postgres::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
+    let refused = PostgresStore::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
 
     let told = refused.expect_err("it is refused").to_string();
     let ours = format!("gigafactory {} on ", std::process::id());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use domain::{Backup, Generation, Job, JobHistory, JobId, JobStore, Position, Revision, Scope, StageName};
 use store::conformance::sample::{cancelled, create, dispatched, granted, job, replace, seconds};
-use store::{BackupError, Sqlite, back_up_closed, inspect_backup, restore_closed};
+use store::{BackupError, SqliteStore, back_up_closed, inspect_backup, restore_closed};
 use tokio::task::JoinSet;
 
 use super::Database;
@@ -14,7 +14,7 @@ use super::Database;
 const WRITERS: u32 = 4;
 
 /// Leads jobs to their ends until told to stop.
-async fn keep_writing(sqlite: &Sqlite, writer: u32, stop: tokio_util::sync::CancellationToken) {
+async fn keep_writing(sqlite: &SqliteStore, writer: u32, stop: tokio_util::sync::CancellationToken) {
     for n in (writer..).step_by(WRITERS as usize) {
         let mut unit = create(job(n));
         for step in [|job| dispatched(job, seconds(9)), granted, cancelled] as [fn(Job) -> Job; 3] {
@@ -30,7 +30,7 @@ async fn keep_writing(sqlite: &Sqlite, writer: u32, stop: tokio_util::sync::Canc
 }
 
 /// Everything that must agree with everything else: the jobs, their events, the counts.
-async fn assert_consistent(sqlite: &Sqlite) -> u64 {
+async fn assert_consistent(sqlite: &SqliteStore) -> u64 {
     let mut events: BTreeMap<JobId, u64> = BTreeMap::new();
     let mut end = Position(0);
     loop {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use domain::{Job, JobHistory, JobId, JobStore, Position, Revision, Scope};
 use store::conformance::sample::{cancelled, create, dispatched, granted, job, replace, seconds};
-use store::{Options, Sqlite};
+use store::{Options, SqliteStore};
 use tokio::task::JoinSet;
 
 use super::Database;
@@ -23,7 +23,7 @@ const JOBS_MAX: u32 = 1_000_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_process_that_writes_until_it_is_killed() {
     let (Ok(path), Ok(round)) = (std::env::var(DATABASE), std::env::var(ROUND)) else { return };
-    let sqlite = Arc::new(Sqlite::open(path, Options::default()).unwrap());
+    let sqlite = Arc::new(SqliteStore::open(path, Options::default()).unwrap());
     let round: u32 = round.parse().unwrap();
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
@@ -38,7 +38,7 @@ async fn the_process_that_writes_until_it_is_killed() {
 }
 
 /// Leads a job to its end and says after each write that it was acknowledged.
-async fn live(sqlite: &Sqlite, job: Job) {
+async fn live(sqlite: &SqliteStore, job: Job) {
     let mut unit = create(job);
     for step in [|job| dispatched(job, seconds(9)), granted, cancelled] as [fn(Job) -> Job; 3] {
         let job = unit.job.clone();
@@ -102,7 +102,7 @@ fn killed_after(mut child: Child, writes: usize) -> BTreeMap<JobId, Revision> {
 }
 
 /// Every event has its place, and every job as many events as it says.
-async fn assert_log_is_whole(sqlite: &Sqlite) {
+async fn assert_log_is_whole(sqlite: &SqliteStore) {
     let mut told: BTreeMap<JobId, u64> = BTreeMap::new();
     let mut after = Position(0);
     loop {

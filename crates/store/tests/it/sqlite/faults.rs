@@ -2,7 +2,7 @@
 
 use domain::{Body, CommitError, Expected, JobFilter, JobHistory, JobStore, Revision, StoreError};
 use store::conformance::sample::{cancelled, create, id, job, replace};
-use store::{Options, Sqlite};
+use store::{Options, SqliteStore};
 
 use super::Database;
 
@@ -10,7 +10,7 @@ use super::Database;
 async fn a_full_disk_refuses_the_write_and_loses_nothing() {
     let database = Database::new();
     let small = Options { pages_max: Some(60), ..Options::default() };
-    let sqlite = Sqlite::open(database.path(), small).unwrap();
+    let sqlite = SqliteStore::open(database.path(), small).unwrap();
     sqlite.commit(vec![create(job(0))]).await.remove(0).unwrap();
     let big = |n| job(n).commit_at(Expected::Absent, Some(Body("x".repeat(400_000).into())));
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use domain::{Collection, FleetStore, Generation, JobStore, Position, Timestamp};
 use store::conformance::sample::{create, job};
-use store::{DataLoss, OpenError, Options, Sqlite, read_record, record_path, restore_closed};
+use store::{DataLoss, OpenError, Options, SqliteStore, read_record, record_path, restore_closed};
 
 use super::Database;
 
@@ -13,15 +13,15 @@ use super::Database;
 const ACCEPTED: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 fn loss(path: &Path) -> DataLoss {
-    match Sqlite::open(path, Options::default()) {
+    match SqliteStore::open(path, Options::default()) {
         Err(OpenError::DataLoss(loss)) => loss,
         other => panic!("it was not refused for a loss: {:?}", other.map(|_| "opened")),
     }
 }
 
 /// Opens it with the loss accepted, and says under which generation.
-async fn accepted(path: &Path) -> (Sqlite, Generation) {
-    let sqlite = Sqlite::open(path, Options { accept_data_loss: Some(ACCEPTED), ..Options::default() }).unwrap();
+async fn accepted(path: &Path) -> (SqliteStore, Generation) {
+    let sqlite = SqliteStore::open(path, Options { accept_data_loss: Some(ACCEPTED), ..Options::default() }).unwrap();
     let lineage = sqlite.document(Collection::Meta, "lineage").await.unwrap();
     let generation = lineage.map_or(0, |lineage| lineage.value["generation"].as_u64().unwrap());
     (sqlite, Generation(generation))
@@ -41,7 +41,7 @@ fn copy_as_killed(from: &Path, to: &Path) {
     }
 }
 
-async fn fill(sqlite: &Sqlite, jobs: std::ops::Range<u16>) {
+async fn fill(sqlite: &SqliteStore, jobs: std::ops::Range<u16>) {
     for n in jobs {
         sqlite.commit(vec![create(job(n.into()))]).await.remove(0).unwrap();
     }

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use store::{OpenError, Options, Sqlite};
+use store::{OpenError, Options, SqliteStore};
 
 use super::Database;
 
 fn refused(path: &Path) -> OpenError {
-    Sqlite::open(path, Options::default()).expect_err("refused")
+    SqliteStore::open(path, Options::default()).expect_err("refused")
 }
 
 /// The file and its log, if it has one.
@@ -133,7 +133,7 @@ fn a_second_opening_is_refused_by_the_name_of_the_first_and_possible_after_it() 
 
     let error = refused(&database.path());
     drop(first);
-    let second = Sqlite::open(database.path(), Options::default());
+    let second = SqliteStore::open(database.path(), Options::default());
 
     let pid = std::process::id();
     assert!(matches!(error, OpenError::InUse { holder: Some(holder), .. } if holder == pid), "{error}");
@@ -146,5 +146,5 @@ fn an_empty_database_left_by_a_crash_is_taken_over() {
     let (_folder, path) = folder();
     Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; PRAGMA user_version = 0").unwrap();
 
-    assert!(Sqlite::open(&path, Options::default()).is_ok());
+    assert!(SqliteStore::open(&path, Options::default()).is_ok());
 }

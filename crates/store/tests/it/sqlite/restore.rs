@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{Backup, Collection, FleetStore, Generation, JobStore, Lineage};
+use domain::{Backup, Collection, FleetStore, Generation, JobStore, StoreGeneration};
 use store::conformance::sample::{create, id, job, seconds};
-use store::{BackupError, Options, Restoration, Sqlite, inspect_backup, restore_closed, stage_restore};
+use store::{BackupError, Options, RestoreOutcome, SqliteStore, inspect_backup, restore_closed, stage_restore};
 
 use super::Database;
 
@@ -21,14 +21,14 @@ async fn with_backup(database: &Database) -> PathBuf {
 }
 
 async fn has_job(path: &Path, n: u32) -> bool {
-    let sqlite = Sqlite::open(path, Options::default()).unwrap();
+    let sqlite = SqliteStore::open(path, Options::default()).unwrap();
     let found = sqlite.job(id(n)).await.unwrap().is_some();
     sqlite.close().await.unwrap();
     found
 }
 
-async fn lineage(sqlite: &Sqlite) -> Lineage {
-    let document = sqlite.document(Collection::Meta, Lineage::KEY).await.unwrap().unwrap();
+async fn lineage(sqlite: &SqliteStore) -> StoreGeneration {
+    let document = sqlite.document(Collection::Meta, StoreGeneration::KEY).await.unwrap().unwrap();
     serde_json::from_value(document.value).unwrap()
 }
 
@@ -41,11 +41,11 @@ async fn a_restored_store_is_what_it_was_and_what_it_replaced_is_kept() {
 
     let kept = restored.kept.clone().unwrap();
     let summary = inspect_backup(&backup).unwrap();
-    let expected = Restoration { backup: summary, generation: Generation(1), kept: Some(kept.clone()) };
+    let expected = RestoreOutcome { backup: summary, generation: Generation(1), kept: Some(kept.clone()) };
     assert_eq!(restored, expected);
     assert_eq!((has_job(&database.path(), 1).await, has_job(&database.path(), 2).await), (true, false));
     assert_eq!((has_job(&kept, 1).await, has_job(&kept, 2).await), (true, true));
-    let expected = Lineage { generation: Generation(1), restored_at: Some(seconds(2)), as_of: Some(seconds(1)) };
+    let expected = StoreGeneration { generation: Generation(1), restored_at: Some(seconds(2)), as_of: Some(seconds(1)) };
     assert_eq!(lineage(&database.sqlite()).await, expected);
 }
 

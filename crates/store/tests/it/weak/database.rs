@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use store::weak::{
+use store::simulated::{
     BATCH_OPS_MAX, BatchError, Condition, Continuation, Document, Faults, FeedPage, Key, Op, PHYSICAL_PARTITIONS,
     RequestError,
 };

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::{
-    CommitError, EventSeq, Expected, Job, JobHistory, JobId, JobStore, Position, Recorded, Revision, Scope, Versioned,
+    CommitError, EventSeq, Expected, Job, JobHistory, JobId, JobStore, Position, StoredEvent, Revision, Scope, Versioned,
 };
 use store::conformance::sample::{create, dispatched, granted, id, job, released, replace, seconds};
-use store::weak::{Faults, Weak};
+use store::simulated::{Faults, SimulatedDocumentStore};
 use tokio::task::JoinSet;
 
 use super::Cloud;
@@ -19,7 +19,7 @@ const ROUNDS: u64 = 4;
 const EVENTS: u64 = JOBS as u64 * EVENTS_EACH;
 
 /// Writes a job as the coordinator does: what is unknown is read again before anything else.
-async fn write(store: &Weak, base: Option<Versioned<Job>>, next: Job) -> Versioned<Job> {
+async fn write(store: &SimulatedDocumentStore, base: Option<Versioned<Job>>, next: Job) -> Versioned<Job> {
     loop {
         let unit = match &base {
             Some(base) => replace(next.clone(), base.revision),
@@ -41,7 +41,7 @@ async fn write(store: &Weak, base: Option<Versioned<Job>>, next: Job) -> Version
 }
 
 /// Leads a job through its rounds.
-async fn live(store: &Weak, n: u32) {
+async fn live(store: &SimulatedDocumentStore, n: u32) {
     let mut current = write(store, None, job(n)).await;
     for _ in 0..ROUNDS {
         for step in [|job| dispatched(job, seconds(9)), granted, released] {
@@ -51,12 +51,12 @@ async fn live(store: &Weak, n: u32) {
     }
 }
 
-async fn log(store: &Weak) -> Vec<Recorded> {
+async fn log(store: &SimulatedDocumentStore) -> Vec<StoredEvent> {
     store.events(&Scope::Fleet, Position(0), u16::MAX).await.unwrap()
 }
 
 /// Each position once, each job's events in order and without a gap.
-fn check(log: &[Recorded]) {
+fn check(log: &[StoredEvent]) {
     let positions: Vec<u64> = log.iter().map(|event| event.position.0).collect();
     assert_eq!(positions, (1..=log.len() as u64).collect::<Vec<_>>());
     let mut last: BTreeMap<JobId, EventSeq> = BTreeMap::new();
@@ -93,7 +93,7 @@ async fn row_26_the_state_is_the_same_whether_the_feed_was_read_at_every_change_
         live(&seldom_writer, n).await;
     }
 
-    let by_job = |log: Vec<Recorded>| {
+    let by_job = |log: Vec<StoredEvent>| {
         let mut events: BTreeMap<JobId, Vec<Arc<str>>> = BTreeMap::new();
         for event in log {
             events.entry(event.job).or_default().push(event.json);

@@ -1,0 +1,415 @@
+//! A folder in which somebody else may change things while we work there.
+//!
+//! The factory may be root, and its agents own the folders that they work in. A path means what it says only until
+//! somebody puts a link into it, so every step here is taken on a descriptor, one name at a time, and no link is followed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chmodat, fchmod, fchown, fstat, fsync, mkdirat, openat,
+    renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::process::Account;
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct DirFd(OwnedFd);
+
+/// A program that makes folders inside each other without end does not take us along.
+const DEPTH_MAX: u32 = 256;
+
+/// A folder on the way to another has to be passed, not read.
+#[cfg(target_os = "linux")]
+const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const ON_THE_WAY: OFlags = FOLDER;
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// A pipe is not waited for.
+const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+const TO_MAKE: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl DirFd {
+    /// Opens a folder the way to which only we can change. The folder itself is not reached through a link.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
+    }
+
+    /// Opens a folder by a whole path of which no part is a link, also while somebody changes it.
+    pub(crate) fn open_straight(path: &Path) -> io::Result<Self> {
+        let (Some(parent), Some(name), true) = (path.parent(), path.file_name(), path.is_absolute()) else {
+            return Err(refusal("it is no whole path to a folder"));
+        };
+        let mut way = openat(CWD, "/", ON_THE_WAY, Mode::empty())?;
+        for part in parent.components().skip_while(|part| *part == Component::RootDir) {
+            let Component::Normal(part) = part else { return Err(refusal("its path goes back")) };
+            way = openat(&way, part, ON_THE_WAY, Mode::empty())?;
+        }
+        Ok(Self(openat(&way, name, FOLDER, Mode::empty())?))
+    }
+
+    /// Opens a folder that an operator names, who may name it by a link.
+    pub(crate) fn open_named(path: &Path) -> io::Result<Self> {
+        Ok(Self(openat(CWD, path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())?))
+    }
+
+    /// The folder of this name in it.
+    pub(crate) fn enter(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+        Ok(Self(openat(&self.0, name.as_ref(), FOLDER, Mode::empty())?))
+    }
+
+    /// The folder of this name in it, made if it is not there.
+    pub(crate) fn make(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+        match mkdirat(&self.0, name.as_ref(), Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => self.enter(name),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What is in it, links and all.
+    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// An ordinary file with no other name: a second one may be of a file that is none of the agent's business.
+    pub(crate) fn file(&self, name: impl AsRef<OsStr>) -> io::Result<(File, Stat)> {
+        let file = File::from(openat(&self.0, name.as_ref(), TO_READ, Mode::empty())?);
+        let found = fstat(&file)?;
+        if kind(&found) != FileType::RegularFile || found.st_nlink != 1 {
+            return Err(refusal("it is not an ordinary file, or has another name"));
+        }
+        Ok((file, found))
+    }
+
+    /// What such a file holds, up to `bytes_max`.
+    pub(crate) fn read(&self, name: impl AsRef<OsStr>, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let (file, _) = self.file(name)?;
+        let mut bytes = Vec::new();
+        file.take(bytes_max).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Puts a copy of an open file under `name`, whole or not at all. It belongs to whom the original does.
+    pub(crate) fn copy_in(&self, name: &str, from: (File, Stat), bytes_max: u64) -> io::Result<()> {
+        let (file, found) = from;
+        if u64::try_from(found.st_size).unwrap_or(u64::MAX) > bytes_max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.put(name, file.take(bytes_max), (found.st_uid, found.st_gid))
+    }
+
+    /// Puts bytes under `name`, whole or not at all. They belong to the user and the group of `owner`.
+    pub(crate) fn put(&self, name: &str, bytes: impl Read, owner: (u32, u32)) -> io::Result<()> {
+        let unfinished = format!(".{name}{}", crate::disk::UNFINISHED_SUFFIX);
+        self.prepare(unfinished, bytes, FileAttributes { owner, mode: 0o600 })?.install(name)
+    }
+
+    /// Writes bytes to the disk under a name that only its writer uses, for a file that is `like` another.
+    pub(crate) fn prepare(&self, name: String, mut bytes: impl Read, like: FileAttributes) -> io::Result<PendingFile<'_>> {
+        self.remove(&name)?;
+        let mut copy = File::from(openat(&self.0, &name, TO_MAKE, Mode::from_raw_mode(0o600))?);
+        let unfinished = PendingFile { folder: self, name, is_installed: false };
+        io::copy(&mut bytes, &mut copy)?;
+        like.dress(&copy)?;
+        copy.sync_all()?;
+        Ok(unfinished)
+    }
+
+    /// Has what was made and removed in it on the disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        Ok(fsync(&self.0)?)
+    }
+
+    /// Removes a file or a link. One that is not there is already removed.
+    pub(crate) fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        match unlinkat(&self.0, name.as_ref(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether there is a folder of this name in it.
+    pub(crate) fn is_folder(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
+        match statat(&self.0, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok(kind(&found) == FileType::Directory),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives something in it another name.
+    pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(renameat(&self.0, from.as_ref(), &self.0, to.as_ref())?)
+    }
+
+    /// Looks at every file below it, at most `depth` folders deep, together with the folder that it is in.
+    pub(crate) fn each_file(&self, depth: u32, look: &mut dyn FnMut(&Self, &OsStr)) {
+        for name in self.names().unwrap_or_default() {
+            match statat(&self.0, &name, AtFlags::SYMLINK_NOFOLLOW).map(|found| kind(&found)) {
+                Ok(FileType::RegularFile) => look(self, &name),
+                Ok(FileType::Directory) if depth > 0 => {
+                    if let Ok(inner) = self.enter(&name) {
+                        inner.each_file(depth - 1, look);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives it to an account, with the folders and files in it. Links stay whose they are: whoever has the folder can
+    /// read and replace them. A file of somebody else's with a second name is not given away, and says so.
+    pub(crate) fn give(&self, account: &Account) -> io::Result<()> {
+        self.give_within(account, DEPTH_MAX)
+    }
+
+    fn give_within(&self, account: &Account, depth: u32) -> io::Result<()> {
+        let own = |found: &Stat| found.st_uid == account.uid();
+        for name in self.names()? {
+            let found = match statat(&self.0, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(found) => found,
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            match kind(&found) {
+                FileType::Directory if depth == 0 => return Err(refusal("its folders go too deep")),
+                FileType::Directory => self.enter(&name)?.give_within(account, depth - 1)?,
+                FileType::RegularFile if !own(&found) => {
+                    let (file, found) = self.file(&name)?;
+                    if !own(&found) {
+                        fchown(&file, Some(Uid::from_raw(account.uid())), Some(Gid::from_raw(account.gid())))?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        // Last: until then only we can change what is in it, where it was ours.
+        self.own(account.uid(), account.gid())
+    }
+
+    /// Gives the folder alone to a user and a group.
+    pub(crate) fn own(&self, uid: u32, gid: u32) -> io::Result<()> {
+        let found = fstat(&self.0)?;
+        if (found.st_uid, found.st_gid) != (uid, gid) {
+            fchown(&self.0, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        }
+        Ok(())
+    }
+
+    /// Says who may do what with the folder itself.
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        Ok(fchmod(&self.0, Mode::from_raw_mode(mode))?)
+    }
+
+    /// Gives us back the right to change it and every folder below it.
+    pub(crate) fn open_up(&self) -> io::Result<()> {
+        self.open_up_within(DEPTH_MAX)
+    }
+
+    fn open_up_within(&self, depth: u32) -> io::Result<()> {
+        self.set_mode(0o700)?;
+        for name in self.names()? {
+            let found = statat(&self.0, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if kind(&found) != FileType::Directory || depth == 0 {
+                continue;
+            }
+            let inner = self.enter(&name).or_else(|_| {
+                // One that may not even be read has to be opened by its name. Root, whom a link could hurt, never needs to.
+                chmodat(&self.0, &name, Mode::from_raw_mode(0o700), AtFlags::empty())?;
+                self.enter(&name)
+            });
+            inner?.open_up_within(depth - 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whose a file is, and who may do what with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileAttributes {
+    /// Its user and its group.
+    pub(crate) owner: (u32, u32),
+    /// What they and others may do.
+    pub(crate) mode: u32,
+}
+
+impl FileAttributes {
+    /// As a file that was found.
+    pub(crate) fn found(found: &Stat) -> Self {
+        Self { owner: (found.st_uid, found.st_gid), mode: found.st_mode & 0o777 }
+    }
+
+    fn dress(self, file: &File) -> io::Result<()> {
+        let (found, (uid, gid), mut mode) = (fstat(file)?, self.owner, self.mode);
+        if found.st_uid != uid {
+            fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        } else if found.st_gid != gid && fchown(file, None, Some(Gid::from_raw(gid))).is_err() {
+            // What one group was allowed is not for another.
+            mode &= 0o707;
+        }
+        if mode != 0o600 {
+            fchmod(file, Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    }
+}
+
+/// A file that is whole, and not yet in its place. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct PendingFile<'a> {
+    folder: &'a DirFd,
+    name: String,
+    is_installed: bool,
+}
+
+impl PendingFile<'_> {
+    /// Puts it into its place. It is there after a crash as well.
+    pub(crate) fn install(mut self, name: &str) -> io::Result<()> {
+        renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
+        self.is_installed = true;
+        self.folder.sync()
+    }
+}
+
+impl Drop for PendingFile<'_> {
+    fn drop(&mut self) {
+        if !self.is_installed {
+            let _ = self.folder.remove(&self.name);
+        }
+    }
+}
+
+fn kind(found: &Stat) -> FileType {
+    FileType::from_raw_mode(found.st_mode)
+}
+
+fn refusal(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use rustix::fs::mknodat;
+
+    use super::*;
+
+    #[test]
+    fn only_an_ordinary_file_with_one_name_is_read() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::write(path("plain"), "words").unwrap();
+        fs::write(path("secret"), "canary").unwrap();
+        fs::hard_link(path("secret"), path("second-name")).unwrap();
+        symlink(path("plain"), path("link")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let folder = DirFd::open(place.path()).unwrap();
+
+        let read = |name: &str| folder.read(name, 3).ok();
+
+        assert_eq!(read("plain"), Some(b"wor".to_vec()));
+        for name in ["second-name", "secret", "link", "folder", "pipe", "missing"] {
+            assert_eq!(read(name), None, "{name}");
+        }
+        assert!(folder.enter("link").is_err() && folder.make("link").is_err() && folder.enter("folder").is_ok());
+    }
+
+    #[test]
+    fn a_straight_way_has_no_link_in_any_part_of_it() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/b/c")).unwrap();
+        fs::set_permissions(root.join("a/b"), fs::Permissions::from_mode(0o100)).unwrap();
+        symlink(root.join("a"), root.join("link")).unwrap();
+        symlink(root.join("a/b/c"), root.join("a/link")).unwrap();
+
+        let opened =
+            ["a/b/c", "link/b/c", "a/link", "a/../a/b/c"].map(|path| DirFd::open_straight(&root.join(path)).is_ok());
+
+        assert_eq!(opened, [true, false, false, false]);
+        fs::set_permissions(root.join("a/b"), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    #[test]
+    fn what_is_given_away_is_no_file_of_somebody_elses_under_a_second_name() {
+        let Ok(account) = Account::named("nobody") else {
+            eprintln!("SKIPPED: only root can give files away, and only where there is an account `nobody`");
+            return;
+        };
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::create_dir_all(path("room/deep")).unwrap();
+        fs::write(path("room/deep/own"), "").unwrap();
+        fs::write(path("secret"), "").unwrap();
+        symlink(path("secret"), path("room/link")).unwrap();
+        let owner = |name: &str| fs::symlink_metadata(path(name)).unwrap().uid();
+
+        account.give(&path("room")).unwrap();
+        let given = ["room", "room/deep", "room/deep/own"].map(owner);
+        fs::hard_link(path("secret"), path("room/deep/second-name")).unwrap();
+        let refused = account.give(&path("room"));
+
+        assert_eq!(given, [account.uid(); 3]);
+        assert!(refused.is_err());
+        assert_eq!((owner("secret"), owner("room/link")), (0, 0));
+    }
+
+    #[test]
+    fn the_way_to_a_cache_is_not_the_agents_to_change() {
+        let Ok(account) = Account::named("nobody") else {
+            eprintln!("SKIPPED: only root can give files away, and only where there is an account `nobody`");
+            return;
+        };
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let names = || ["product", "repo", "target"].map(OsStr::new);
+        account.give_below(place.path(), names()).unwrap();
+        let owner = |name: &str| fs::metadata(path(name)).map(|found| (found.uid(), found.mode() & 0o777)).unwrap();
+        let owners = ["product", "product/repo", "product/repo/target"].map(owner);
+
+        // As one that could change it would have it lead elsewhere.
+        fs::rename(path("product/repo"), path("moved")).unwrap();
+        fs::create_dir(path("etc")).unwrap();
+        symlink(path("etc"), path("product/repo")).unwrap();
+        let refused = account.give_below(place.path(), names());
+
+        assert_eq!(owners, [(0, 0o710), (0, 0o710), (account.uid(), 0o700)]);
+        assert!(refused.is_err());
+        assert_eq!(fs::read_dir(path("etc")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn folders_that_may_not_be_read_are_opened_up_and_links_are_left() {
+        let (place, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let inner = place.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o500)).unwrap();
+        symlink(outside.path(), place.path().join("a/link")).unwrap();
+        for folder in [&inner, &place.path().join("a")] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o100)).unwrap();
+        }
+
+        DirFd::open(place.path()).unwrap().open_up().unwrap();
+
+        assert_eq!((mode(&inner), mode(outside.path())), (0o700, 0o500));
+    }
+}

@@ -1,0 +1,45 @@
+//! One exchange with GitHub, whoever carries it.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+
+/// No answer that we ask for is longer; a longer one is not read.
+pub(super) const ANSWER_LEN_MAX: usize = 8 * 1024 * 1024;
+
+/// A request.
+#[derive(Debug, Clone)]
+pub(super) struct ForgeCall {
+    pub(super) method: Method,
+    /// Below the base address, with a leading `/`.
+    pub(super) path: String,
+    pub(super) body: Option<Bytes>,
+    /// What the answer was marked with the last time.
+    pub(super) etag: Option<String>,
+}
+
+/// An answer, whatever its status.
+#[derive(Debug, Clone)]
+pub(super) struct ForgeReply {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ForgeUnreachable {
+    /// There is no token to show.
+    NoToken(String),
+    /// Nobody answered; it may have been done.
+    Away(String),
+}
+
+/// What carries requests to GitHub.
+#[async_trait]
+pub(super) trait ForgeTransport: Send + Sync {
+    async fn carry(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeUnreachable>;
+
+    /// Follows an address that an answer led to. It may be anybody's, so that no token is shown there.
+    async fn follow(&self, address: &str) -> Result<ForgeReply, ForgeUnreachable>;
+}

@@ -1,0 +1,382 @@
+//! What the programs of a factory cannot reach, though they run under its own account [T8].
+//!
+//! The kernel lets a thread give up rights for itself and for all that it starts, on Linux by Landlock. Such rights are
+//! given by folder and can only be added on the way down: to hide one folder, every other one has to be named. So an enclosure
+//! is kept as a few marks, and turned into the long list right before a program starts.
+
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(not(target_os = "linux"))]
+mod nothing;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Deserialize;
+use tokio::process::{Child, Command};
+
+#[cfg(target_os = "linux")]
+use self::landlock as kernel;
+#[cfg(not(target_os = "linux"))]
+use self::nothing as kernel;
+
+/// Whether agents are kept from the factory's own files by the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxMode {
+    /// Where the kernel can do it.
+    #[default]
+    Auto,
+    /// A factory that cannot have it does not work.
+    Required,
+    /// Not at all.
+    Off,
+}
+
+/// What keeps agents from the factory's own files, in words for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SandboxSummary {
+    /// The kernel, by these means.
+    Kernel(SandboxBackend),
+    /// Nothing: why, and what to do about it.
+    None(String),
+}
+
+/// What of the kernel keeps agents from the factory's own files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxBackend {
+    /// What it is, and in which version.
+    pub name: String,
+    /// What it should hold back and does not, and what to do about it. Nobody who requires confinement takes that.
+    pub gap: Option<String>,
+}
+
+/// How far a program reaches below a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Access {
+    Nothing,
+    Read,
+    Everything,
+}
+
+/// What a program reaches. Where nothing is marked, everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Sandbox {
+    marks: BTreeMap<PathBuf, Access>,
+    /// What marks led to when they were made. Those with an entry hold only while they still lead there: a program that
+    /// puts a link in the place of an open folder opens nothing else by it.
+    places: BTreeMap<PathBuf, PathBuf>,
+}
+
+impl SandboxMode {
+    /// What the wish comes to on this machine. Tries it, so that a container that forbids it is noticed now.
+    pub fn in_force(self) -> SandboxSummary {
+        match self {
+            Self::Off => SandboxSummary::None("`confine` is off".to_owned()),
+            Self::Auto | Self::Required => match kernel::try_out() {
+                Ok(SandboxBackend { gap: Some(gap), .. }) if self == Self::Required => SandboxSummary::None(gap),
+                Ok(means) => SandboxSummary::Kernel(means),
+                Err(why) => SandboxSummary::None(why),
+            },
+        }
+    }
+}
+
+impl FromStr for SandboxMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "required" => Ok(Self::Required),
+            "off" => Ok(Self::Off),
+            other => Err(format!("`{}` is none of `auto`, `required` and `off`", domain::escape_for_terminal(other))),
+        }
+    }
+}
+
+impl std::fmt::Display for SandboxMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Required => "required",
+            Self::Off => "off",
+        })
+    }
+}
+
+impl std::fmt::Display for SandboxBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Access {
+    const ALL: [Self; 3] = [Self::Nothing, Self::Read, Self::Everything];
+
+    /// How a guard is told.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Nothing => "--reach-nothing-of",
+            Self::Read => "--only-read",
+            Self::Everything => "--reach-all-of",
+        }
+    }
+}
+
+impl Sandbox {
+    /// The same with one more mark, which holds for all that is below it and has no mark of its own. Whoever reads it may
+    /// be in another folder by then.
+    #[must_use]
+    pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: Access) -> Self {
+        let path = path.into();
+        let place = resolved(&std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
+        self.mark(path, reach, place);
+        self
+    }
+
+    /// The same with a mark that [`Enclosure::options`] told of. It has no links in it, or somebody has made one since.
+    /// Two names of one folder come as the same mark, of which the narrower holds.
+    #[must_use]
+    pub(crate) fn told(mut self, path: PathBuf, reach: Access) -> Self {
+        let reach = self.marks.get(&path).map_or(reach, |other| reach.min(*other));
+        self.mark(path.clone(), reach, path);
+        self
+    }
+
+    fn mark(&mut self, path: PathBuf, reach: Access, place: PathBuf) {
+        let path = std::path::absolute(&path).unwrap_or(path);
+        match reach {
+            // Whatever a name leads to when a program starts is hidden: secrets are replaced by way of links.
+            Access::Nothing => self.places.remove(&path),
+            Access::Read | Access::Everything => self.places.insert(path.clone(), place),
+        };
+        self.marks.insert(path, reach);
+    }
+
+    /// The same, with no more than `reach` at a path, whatever holds around it.
+    #[must_use]
+    pub(crate) fn at_most(self, path: &Path, reach: Access) -> Self {
+        if self.reach_at(path) > reach { self.with(path, reach) } else { self }
+    }
+
+    /// The same, with no less than `reach` at a path, whatever holds around it.
+    #[must_use]
+    pub(crate) fn at_least(self, path: &Path, reach: Access) -> Self {
+        if self.reach_at(path) < reach { self.with(path, reach) } else { self }
+    }
+
+    /// The same without the mark at a path: there holds what is around it.
+    #[must_use]
+    pub(crate) fn without(mut self, path: &Path) -> Self {
+        let path = resolved(path);
+        self.marks.retain(|marked, _| resolved(marked) != path);
+        self
+    }
+
+    /// The same without a path and all that is below it, marked or not.
+    #[must_use]
+    pub(crate) fn hiding(mut self, path: &Path) -> Self {
+        let hidden = resolved(path);
+        self.marks.retain(|marked, _| !resolved(marked).starts_with(&hidden));
+        self.with(path, Access::Nothing)
+    }
+
+    /// The same, for as long as no link takes the place of what is there: hiding what that leads to would be up to whoever
+    /// made it.
+    #[must_use]
+    pub(crate) fn hiding_in_place(mut self, path: &Path) -> Self {
+        let path = resolved(path);
+        self = self.hiding(&path);
+        self.places.insert(path.clone(), path);
+        self
+    }
+
+    /// How far a program reaches at a path.
+    pub(crate) fn reach_at(&self, path: &Path) -> Access {
+        let marks = self.resolved();
+        let mark = resolved(path).ancestors().find_map(|above| marks.get(above).copied());
+        mark.unwrap_or(Access::Everything)
+    }
+
+    /// Whether a program cannot speak to a socket that it cannot write to. Older kernels do not hold it back.
+    pub(crate) fn keeps_from_sockets() -> bool {
+        kernel::keeps_from_sockets()
+    }
+
+    /// Whether a program finds a folder and may not put anything into it, because something below is hidden: there the
+    /// kernel only lets it have the folders and files that are there when it starts.
+    pub(crate) fn narrows(&self, folder: &Path) -> bool {
+        let folder = resolved(folder);
+        self.resolved()
+            .iter()
+            .any(|(path, reach)| *reach < Access::Everything && *path != folder && path.starts_with(&folder))
+    }
+
+    /// The options of a guard's command line that say all this.
+    pub(crate) fn options(&self) -> impl Iterator<Item = OsString> {
+        let told = self.current().map(|(path, reach)| (self.places.get(path).unwrap_or(path), reach));
+        told.flat_map(|(path, reach)| [reach.option().into(), path.clone().into_os_string()])
+    }
+
+    /// The mark that an option of a guard's command line stands for.
+    pub(crate) fn reach_of(option: &OsStr) -> Option<Access> {
+        Access::ALL.into_iter().find(|reach| option == reach.option())
+    }
+
+    /// Starts a program inside. Only a thread goes in, and the program with it: this process stays outside, out of reach.
+    pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        let runtime = tokio::runtime::Handle::current();
+        let marks = self.resolved();
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                let _runtime = runtime.enter();
+                kernel::go_inside(marks)?;
+                command.spawn()
+            });
+            inside
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the thread that goes inside the enclosure has failed")))
+        })
+    }
+
+    /// The marks that mean what they meant.
+    fn current(&self) -> impl Iterator<Item = (&PathBuf, &Access)> {
+        let is_in_place = |path: &PathBuf| self.places.get(path).is_none_or(|place| resolved(path) == *place);
+        self.marks.iter().filter(move |(path, _)| is_in_place(path))
+    }
+
+    /// The marks by the names that the kernel knows. Where two meet, the narrower one holds.
+    fn resolved(&self) -> BTreeMap<PathBuf, Access> {
+        let mut marks: BTreeMap<PathBuf, Access> = BTreeMap::new();
+        for (path, reach) in self.current() {
+            let path = resolved(path);
+            let reach = marks.get(&path).map_or(*reach, |other| *reach.min(other));
+            marks.insert(path, reach);
+        }
+        marks
+    }
+}
+
+/// A path without links in it, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match there {
+        Some((above, real)) => match path.strip_prefix(above) {
+            Ok(rest) if rest.as_os_str().is_empty() => real,
+            Ok(rest) => real.join(rest),
+            Err(_) => real,
+        },
+        None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_enclosure_is_resolved_to_what_links_lead_to_and_the_narrower_mark_holds() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        std::fs::create_dir(top.join("real")).unwrap();
+        std::os::unix::fs::symlink(top.join("real"), top.join("link")).unwrap();
+
+        let enclosure = Sandbox::default()
+            .with(top.join("link"), Access::Nothing)
+            .with(top.join("real"), Access::Everything)
+            .with(top.join("link/not/there"), Access::Read);
+
+        let expected = [(top.join("real"), Access::Nothing), (top.join("real/not/there"), Access::Read)];
+        assert_eq!(enclosure.resolved(), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_link_that_takes_the_place_of_a_hidden_folder_hides_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let login = top.join("login");
+        std::fs::create_dir_all(top.join("programs")).unwrap();
+        std::fs::create_dir(&login).unwrap();
+        let enclosure = Sandbox::default().hiding_in_place(&login);
+        assert_eq!(enclosure.reach_at(&login), Access::Nothing);
+
+        std::fs::remove_dir(&login).unwrap();
+        std::os::unix::fs::symlink(top.join("programs"), &login).unwrap();
+
+        assert_eq!(enclosure.reach_at(&top.join("programs")), Access::Everything);
+        assert_eq!(enclosure.options().count(), 0);
+    }
+
+    #[test]
+    fn a_link_that_takes_the_place_of_an_open_folder_opens_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let (open, keys) = (top.join("open"), top.join("state/keys"));
+        std::fs::create_dir_all(&keys).unwrap();
+        std::fs::create_dir(&open).unwrap();
+        let enclosure =
+            Sandbox::default().with(top.join("state"), Access::Nothing).with(open.clone(), Access::Everything);
+        let told = Sandbox::default().told(open.clone(), Access::Everything);
+        assert_eq!(enclosure.options().count(), 4);
+
+        std::fs::remove_dir(&open).unwrap();
+        std::os::unix::fs::symlink(&keys, &open).unwrap();
+
+        assert_eq!(enclosure.reach_at(&keys), Access::Nothing);
+        assert_eq!((enclosure.options().count(), told.options().count()), (2, 0));
+    }
+
+    #[test]
+    fn of_two_names_of_one_folder_the_narrower_mark_is_told() {
+        let told = Sandbox::default()
+            .told("/srv/x".into(), Access::Read)
+            .told("/srv/x".into(), Access::Everything)
+            .told("/srv/y".into(), Access::Nothing)
+            .told("/srv/y".into(), Access::Read);
+
+        let reached = ["/srv/x", "/srv/y"].map(|path| told.reach_at(Path::new(path)));
+
+        assert_eq!(reached, [Access::Read, Access::Nothing]);
+    }
+
+    #[test]
+    fn a_mark_means_the_same_wherever_it_is_read() {
+        let told: Vec<OsString> = Sandbox::default().with("giga.toml", Access::Nothing).options().collect();
+
+        let here = std::env::current_dir().unwrap().join("giga.toml").into_os_string();
+        assert_eq!(told, [OsString::from("--reach-nothing-of"), here]);
+    }
+
+    #[test]
+    fn what_is_hidden_stays_hidden_though_something_below_was_open_before() {
+        let enclosure = Sandbox::default()
+            .with("/", Access::Read)
+            .with("/srv/x", Access::Everything)
+            .with("/srv/x/keys/bin", Access::Read)
+            .hiding(Path::new("/srv/x/keys"))
+            .at_most(Path::new("/srv/x/bin"), Access::Read)
+            .at_least(Path::new("/srv/x/keys/agent"), Access::Read)
+            .at_least(Path::new("/srv/x/y"), Access::Read);
+
+        let reached = ["/etc", "/srv/x/y", "/srv/x/bin/git", "/srv/x/keys/bin", "/srv/x/keys/agent"]
+            .map(|path| enclosure.reach_at(Path::new(path)));
+
+        assert_eq!(reached, [Access::Read, Access::Everything, Access::Read, Access::Nothing, Access::Read]);
+    }
+
+    #[test]
+    fn only_folders_with_something_hidden_below_are_narrowed() {
+        let enclosure =
+            Sandbox::default().with("/srv/x/state", Access::Nothing).with("/srv/x/state/tree", Access::Everything);
+
+        let narrowed: Vec<bool> = ["/", "/srv/x", "/srv/x/state", "/srv/x/state/tree", "/usr"]
+            .map(|folder| enclosure.narrows(Path::new(folder)))
+            .to_vec();
+
+        assert_eq!(narrowed, [true, true, false, false, false]);
+    }
+}

@@ -1,0 +1,235 @@
+//! When a factory that asks for work asks next: rules over values, so that an hour of them can be looked at in no time.
+//!
+//! - A claim that finds nothing doubles the pause before the next, from the configured one up to four times that.
+//! - A claim that finds work is followed by the next at once while seats are free, and when one comes free.
+//! - Behind the gate the queue's version is asked for instead, at the configured pause. It opens when the version has moved
+//!   and something waits; when a seat came free and something waits; and, because not everything that makes a job fit shows
+//!   in its product's version, at every eighth look while something waits.
+//! - Every pause is jittered by a fifth, so that a fleet that was started at once does not ask at once.
+
+use std::time::Duration;
+
+use protocol::QueueVersion;
+
+/// How often the pause doubles while there is nothing to do.
+const DOUBLINGS_MAX: u32 = 2;
+
+/// Looks at an unmoved queue in which something waits, until it is asked for all the same.
+const LOOKS_MAX: u32 = 8;
+
+/// The part of a pause that is left to chance.
+const JITTER: f64 = 0.4;
+
+/// Factories that are told to ask begin within this time.
+const FIRST_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How a factory asks for work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollMode {
+    /// It waits for offers.
+    Never,
+    /// It claims.
+    Poll,
+    /// It looks at the queue's version first.
+    Gate,
+}
+
+/// What became of an asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollResult {
+    /// Work.
+    Work,
+    /// Nothing, or no answer.
+    Nothing,
+    /// The gate is closed: no claim was made.
+    Closed,
+}
+
+/// Why it is asked now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollTrigger {
+    /// It is time.
+    ByTime,
+    /// A seat came free.
+    BySeat,
+}
+
+/// What one factory remembers between two askings.
+#[derive(Debug)]
+pub struct PollBackoff {
+    every: Duration,
+    /// Claims in a row that found nothing.
+    fruitless: u32,
+    tag: Option<String>,
+    waiting: u64,
+    looks: u32,
+}
+
+impl PollBackoff {
+    /// A factory that has not asked yet.
+    pub fn new(every: Duration) -> Self {
+        Self { every, fruitless: 0, tag: None, waiting: 0, looks: 0 }
+    }
+
+    /// The pause before the first asking.
+    pub fn first(&self, chance: f64) -> Duration {
+        self.every.min(FIRST_PAUSE_MAX).mul_f64(chance)
+    }
+
+    /// What stands for the queue as it was last seen.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// Whether a claim is worth it, after a look at the queue.
+    pub fn opens(&mut self, news: QueueVersion, woken: PollTrigger) -> bool {
+        let has_moved = match news {
+            QueueVersion::Moved { tag, products } => {
+                self.tag = Some(tag);
+                self.waiting = products.iter().map(|product| product.pending_count).sum();
+                true
+            }
+            QueueVersion::Same => false,
+        };
+        self.looks = if has_moved || self.waiting == 0 { 0 } else { self.looks + 1 };
+        let is_due = self.looks >= LOOKS_MAX;
+        if is_due {
+            self.looks = 0;
+        }
+        self.waiting > 0 && (has_moved || is_due || woken == PollTrigger::BySeat)
+    }
+
+    /// The pause after an asking.
+    pub fn after(&mut self, found: PollResult, chance: f64) -> Duration {
+        self.fruitless = match found {
+            PollResult::Work | PollResult::Closed => 0,
+            PollResult::Nothing => self.fruitless + 1,
+        };
+        let jitter = 1.0 - JITTER / 2.0 + JITTER * chance;
+        match found {
+            PollResult::Work => Duration::ZERO,
+            PollResult::Closed => self.every.mul_f64(jitter),
+            PollResult::Nothing => {
+                let doublings = (self.fruitless - 1).min(DOUBLINGS_MAX);
+                (self.every * 2_u32.pow(doublings)).mul_f64(jitter)
+            }
+        }
+    }
+
+    /// Whether there was work the last time: then a seat that comes free is worth asking for.
+    pub fn is_hungry(&self) -> bool {
+        self.fruitless == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ambient::SeededEntropy;
+    use domain::{Entropy, ProductId};
+    use protocol::QueueState;
+
+    use super::*;
+
+    const EVERY: Duration = Duration::from_secs(15);
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn moved(version: u64, pending_count: u64) -> QueueVersion {
+        let products = vec![QueueState { product_id: ProductId::default_product(), version, pending_count }];
+        QueueVersion::Moved { tag: version.to_string(), products }
+    }
+
+    /// What a fleet of idle factories asks for in an hour: claims, and looks at the queue.
+    fn asked_in_an_hour(factories: u64, asking: PollMode) -> (u32, u32) {
+        let (mut claims, mut looks) = (0, 0);
+        for seed in 0..factories {
+            let chance = SeededEntropy::new(seed);
+            let chance = || (&chance as &dyn Entropy).fraction();
+            let mut pace = PollBackoff::new(EVERY);
+            let mut now = pace.first(chance());
+            while now < HOUR {
+                let is_open = match asking {
+                    PollMode::Never => return (0, 0),
+                    PollMode::Poll => true,
+                    PollMode::Gate => {
+                        looks += 1;
+                        let news = if pace.tag().is_none() { moved(1, 0) } else { QueueVersion::Same };
+                        pace.opens(news, PollTrigger::ByTime)
+                    }
+                };
+                claims += u32::from(is_open);
+                now += pace.after(if is_open { PollResult::Nothing } else { PollResult::Closed }, chance());
+            }
+        }
+        (claims, looks)
+    }
+
+    #[test]
+    fn idle_factories_behind_the_gate_claim_a_fiftieth_of_what_they_poll_at_most() {
+        let (polled, _) = asked_in_an_hour(100, PollMode::Poll);
+        let (gated, looks) = asked_in_an_hour(100, PollMode::Gate);
+        let pushed = asked_in_an_hour(100, PollMode::Never);
+
+        println!("100 factories in an hour: {polled} claims polled, {gated} gated, {looks} looks");
+        assert!((5_500..7_500).contains(&polled), "{polled} claims: about one a minute each");
+        assert!((22_000..26_000).contains(&looks), "{looks} looks: about four a minute each");
+        assert!(gated * 50 <= polled, "{gated} of {polled}");
+        assert_eq!(pushed, (0, 0));
+    }
+
+    #[test]
+    fn a_claim_that_finds_nothing_doubles_the_pause_up_to_four_times() {
+        let mut pace = PollBackoff::new(EVERY);
+
+        let pauses: Vec<u64> = (0..5).map(|_| pace.after(PollResult::Nothing, 0.5).as_secs()).collect();
+
+        assert_eq!(pauses, [15, 30, 60, 60, 60]);
+        assert_eq!(pace.after(PollResult::Work, 0.5), Duration::ZERO);
+        assert_eq!(pace.after(PollResult::Nothing, 0.5), EVERY);
+    }
+
+    #[test]
+    fn every_pause_is_jittered_by_a_fifth() {
+        let pause = |chance| PollBackoff::new(EVERY).after(PollResult::Closed, chance);
+
+        assert_eq!((pause(0.0), pause(1.0)), (Duration::from_secs(12), Duration::from_secs(18)));
+    }
+
+    #[test]
+    fn the_gate_opens_when_something_waits_and_the_version_moved_or_a_seat_came_free() {
+        let mut pace = PollBackoff::new(EVERY);
+
+        assert!(!pace.opens(moved(1, 0), PollTrigger::ByTime));
+        assert!(!pace.opens(QueueVersion::Same, PollTrigger::BySeat));
+        assert!(pace.opens(moved(2, 1), PollTrigger::ByTime));
+        assert!(!pace.opens(QueueVersion::Same, PollTrigger::ByTime));
+        assert!(pace.opens(QueueVersion::Same, PollTrigger::BySeat));
+    }
+
+    #[test]
+    fn what_waits_in_an_unmoved_queue_is_asked_for_at_every_eighth_look() {
+        let mut pace = PollBackoff::new(EVERY);
+        pace.opens(moved(1, 1), PollTrigger::ByTime);
+
+        let opened = (0..80).filter(|_| pace.opens(QueueVersion::Same, PollTrigger::ByTime)).count();
+
+        assert_eq!(opened, 10);
+    }
+
+    #[test]
+    fn a_version_that_keeps_moving_without_anything_for_us_makes_nobody_busy() {
+        let mut pace = PollBackoff::new(EVERY);
+        let mut now = Duration::ZERO;
+        let mut claims = 0;
+
+        for version in 1.. {
+            if now > HOUR {
+                break;
+            }
+            let found = if pace.opens(moved(version, 7), PollTrigger::ByTime) { PollResult::Nothing } else { PollResult::Closed };
+            claims += u32::from(found == PollResult::Nothing);
+            now += pace.after(found, 0.5);
+        }
+
+        assert!(claims <= 62, "{claims} claims in an hour that found nothing");
+    }
+}

@@ -1,0 +1,68 @@
+//! What every program on a machine needs, whatever it works on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::process::Access;
+
+/// Folders for temporary files.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Devices that hold nothing of anybody's, and those of machines that are shared out: graphics cards, virtual machines.
+const DEVICES: [&str; 13] =
+    ["null", "zero", "full", "random", "urandom", "ptmx", "pts", "shm", "mqueue", "dri", "kfd", "dxg", "kvm"];
+/// What the names of a maker's graphics cards begin with.
+const NUMBERED: &str = "nvidia";
+
+/// Whether programs are whom everything on a machine obeys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Programs {
+    OfRoot,
+    OfAnybody,
+}
+
+/// Marks for a machine that can be read, with the places where everybody writes.
+pub(super) fn marks(programs: Programs) -> Vec<(PathBuf, Access)> {
+    let dev = Path::new("/dev");
+    let numbered = fs::read_dir(dev).into_iter().flatten().flatten().map(|entry| entry.path());
+    let numbered = numbered.filter(|path| path.file_name().is_some_and(|name| starts_with(name, NUMBERED)));
+    let devices = DEVICES.iter().map(|name| dev.join(name)).filter(|path| path.exists()).chain(numbered);
+    // Anybody changes no more there than what is theirs. Root has the kernel start programs, outside.
+    let processes = match programs {
+        Programs::OfRoot => Access::Read,
+        Programs::OfAnybody => Access::Everything,
+    };
+    let fixed = [("/", Access::Read), ("/dev", Access::Nothing), ("/proc", processes)];
+    let fixed = fixed.map(|(path, reach)| (PathBuf::from(path), reach));
+    fixed.into_iter().chain(devices.chain(temporary()).map(|path| (path, Access::Everything))).collect()
+}
+
+/// Folders in which everybody makes temporary files.
+pub(super) fn temporary() -> impl Iterator<Item = PathBuf> {
+    TEMPORARY.into_iter().map(PathBuf::from).chain([std::env::temp_dir()])
+}
+
+fn starts_with(name: &std::ffi::OsStr, beginning: &str) -> bool {
+    name.as_encoded_bytes().starts_with(beginning.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Sandbox;
+
+    #[test]
+    fn a_machine_can_be_read_and_only_what_is_everybodys_can_be_written_to() {
+        let reached = |programs| {
+            let none = Sandbox::default();
+            let enclosure = marks(programs).into_iter().fold(none, |all, (path, reach)| all.with(path, reach));
+            let places = ["/usr/bin", "/etc/crontab", "/sys/fs", "/dev/sda", "/dev/null", "/tmp/x", "/proc/sys"];
+            places.map(|path| enclosure.reach_at(Path::new(path)))
+        };
+
+        use Access::{Everything, Nothing, Read};
+        let (root, anybody) = (reached(Programs::OfRoot), reached(Programs::OfAnybody));
+        assert_eq!(root, [Read, Read, Read, Nothing, Everything, Everything, Read]);
+        assert_eq!(anybody, [Read, Read, Read, Nothing, Everything, Everything, Everything]);
+    }
+}

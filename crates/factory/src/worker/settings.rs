@@ -1,0 +1,197 @@
+//! What a factory is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{BranchName, Capability, Clock, EngineName, FactoryId, RepoName};
+
+use super::WorkerError;
+use super::sandbox_policy::settle;
+use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, Price, RepoConfig};
+use crate::detect::repos_under;
+use crate::forge::ForgeConfig;
+use crate::git::{Git, OperatorAccess};
+use crate::host::Host;
+use crate::process::{Account, SandboxMode};
+use crate::refs::RefNames;
+use crate::repository::Repository;
+use crate::scrub::{Secrets, secret_variables};
+use crate::ship::AfterShip;
+use crate::state::StateDir;
+
+/// What a factory is told. Whoever wires it reads these from somewhere.
+#[derive(Debug, Clone)]
+pub struct WorkerSettings {
+    /// Its name, as its token says it.
+    pub name: FactoryId,
+    /// Jobs at one time.
+    pub seats: u32,
+    /// Jobs at one time by engine, where fewer.
+    pub engine_seats: BTreeMap<EngineName, u32>,
+    /// Relative cost of a seat, 0 to 100.
+    pub cost: u8,
+    /// The folder that belongs to it.
+    pub state: PathBuf,
+    /// The repositories it works on.
+    pub repos: BTreeMap<RepoName, RepoConfig>,
+    /// A folder whose repositories it works on too.
+    pub repo_base: Option<PathBuf>,
+    /// The base branch of repositories found there.
+    pub default_base: BranchName,
+    /// The engines it offers.
+    pub engines: BTreeMap<EngineName, EngineConfig>,
+    /// What a million tokens of a model cost, for engines that tell tokens only.
+    pub prices: BTreeMap<String, Price>,
+    /// Tokens beyond what can be detected.
+    pub capabilities: BTreeSet<Capability>,
+    /// Tools to look for beside those that always are, each with a command line that shows it works.
+    pub tools: BTreeMap<String, Vec<String>>,
+    /// What setup and verify commands find in their environment.
+    pub environment: EnvironmentConfig,
+    /// How git reaches remotes.
+    pub git: GitConfig,
+    /// Who our commits are by.
+    pub identity: Identity,
+    /// How long and how much programs may take.
+    pub limits: Limits,
+    /// Where pull requests are opened.
+    pub forge: ForgeConfig,
+    /// What our refs begin with.
+    pub ref_prefix: BranchName,
+    /// What becomes of a merged branch.
+    pub after_ship: AfterShip,
+    /// How often work in progress is saved while an engine runs.
+    pub checkpoint_every: Duration,
+    /// How often the machine is looked at again.
+    pub detect_every: Duration,
+    /// How it asks for work by itself.
+    pub polling: Polling,
+    /// How its disk is kept in order.
+    pub housekeeping: Housekeeping,
+    /// The account that engines, setup and verify commands run under; its own when absent.
+    pub run_as: Option<String>,
+    /// Whether the kernel keeps these programs from the factory's own files.
+    pub confine: SandboxMode,
+    /// What they are kept from beyond what it knows by itself: folders and files of whoever wires the factory.
+    pub hidden: Vec<PathBuf>,
+    /// What they can read beyond what is everybody's, such as a folder in the home of whoever runs the factory.
+    pub readable: Vec<PathBuf>,
+    /// What they can write to beyond their run's own and temporary folders.
+    pub writable: Vec<PathBuf>,
+    /// What they cannot change, whatever else they can write to.
+    pub fixed: Vec<PathBuf>,
+    /// What must never be seen in a log, a report or a message, beyond what it finds by itself.
+    pub secrets: Secrets,
+    /// The command line that runs a program under guard; without one a killed factory leaves orphans.
+    pub guard: Option<Vec<OsString>>,
+}
+
+/// How often a factory that has to ask for work does so, unless somebody says otherwise.
+const POLL_EVERY: Duration = Duration::from_secs(15);
+
+/// A day's leftovers are few, and looking for them costs a question per job.
+const GC_EVERY: Duration = Duration::from_hours(24);
+/// Long enough to come back from a holiday and look at what went wrong.
+const RETENTION: Duration = Duration::from_hours(14 * 24);
+/// A worktree and its build fit into what this leaves.
+const DISK_FLOOR_BYTES: u64 = 1024 * 1024 * 1024;
+
+impl WorkerSettings {
+    /// The machine's share of the fleet that these settings describe.
+    pub(crate) fn host(&self, state: &StateDir, clock: Arc<dyn Clock>) -> Result<Host, WorkerError> {
+        let confinement = settle(self.confine, self.confine.in_force())?;
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let git = Git::new(&path, &state.empty_home(), self.git.clone(), self.identity.clone(), &self.limits);
+        let git = git.with_access_of(OperatorAccess::read(&path, self.git.home.clone().or_else(std::env::home_dir)));
+        let host = Host::new(state.clone(), git, RefNames::under(self.ref_prefix.clone()), clock, &confinement);
+        Ok(host.for_account(self.run_as.as_deref().map(Account::named).transpose()?)?)
+    }
+
+    /// Repositories that are configured, and those that were found.
+    pub(crate) fn all_repos(&self, found: &BTreeMap<RepoName, PathBuf>) -> BTreeMap<RepoName, RepoConfig> {
+        let found = found
+            .iter()
+            .map(|(repo, path)| (repo.clone(), RepoConfig::at(path.to_string_lossy(), self.default_base.clone())));
+        found.chain(self.repos.clone()).collect()
+    }
+
+    pub(super) fn environments(&self) -> impl Iterator<Item = &EnvironmentConfig> {
+        self.engines.values().map(|engine| &engine.environment).chain([&self.environment])
+    }
+
+    /// Every secret that these settings and this process's environment hold.
+    pub(crate) fn known_secrets(&self) -> Vec<String> {
+        let variables: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let set = self.environments().flat_map(|environment| &environment.set);
+        let variables = variables.iter().map(|(name, value)| (name, value));
+        let named = variables.chain(set).map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut secrets = secret_variables(named);
+        // What an operator passes on is a credential more often than not, whatever its name is.
+        let is_passed =
+            |name: &str| self.environments().any(|environment| environment.pass.iter().any(|pass| pass == name));
+        let is_secret = |value: &str| value.len() >= 16 && !value.contains(['/', ' ']);
+        let passed =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        secrets.extend(passed.filter(|(name, value)| is_passed(name) && is_secret(value)).map(|(_, value)| value));
+        secrets.extend(self.secrets.values().iter().cloned());
+        secrets.extend(self.forge.known_token());
+        let repositories = self.repositories();
+        let logins = repositories.iter().filter_map(|repository| repository.remote().login());
+        secrets.extend(logins.map(|(_, password)| password.to_owned()));
+        secrets
+    }
+
+    /// What is behind the repositories that are configured and those that are in the base directory now.
+    pub(super) fn repositories(&self) -> Vec<Repository> {
+        let found = self.repo_base.as_deref().map(repos_under).unwrap_or_default();
+        self.all_repos(&found).values().filter_map(|config| Repository::of(config).ok()).collect()
+    }
+}
+
+/// How a factory keeps its disk in order [F7][B10].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Housekeeping {
+    /// How often it cleans up; never by itself when absent.
+    pub every: Option<Duration>,
+    /// How long what failed, or was fenced, is kept for a person.
+    pub retention: Duration,
+    /// With less free space it takes nothing new.
+    pub disk_floor_bytes: u64,
+}
+
+impl Default for Housekeeping {
+    fn default() -> Self {
+        Self { every: Some(GC_EVERY), retention: RETENTION, disk_floor_bytes: DISK_FLOOR_BYTES }
+    }
+}
+
+/// How a factory asks for work by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Polling {
+    /// The pause between two askings; jittered, and longer while there is nothing to do.
+    pub every: Duration,
+    /// Whether it waits to be told.
+    pub when: PollWhen,
+    /// Asks whether the queue has moved before it asks for work, although the coordinator says `poll`.
+    pub gated: bool,
+}
+
+/// When a factory asks for work by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollWhen {
+    /// When the coordinator says so.
+    Told,
+    /// Always, whatever the mode is: where offers do not get through.
+    Always,
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        Self { every: POLL_EVERY, when: PollWhen::Told, gated: false }
+    }
+}

@@ -1,0 +1,154 @@
+//! Live progress in the terminal: one line per thing that happens, and a summary that stays at the bottom.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+
+use domain::{EventKind, JobEvent, JobId, StageName, Timestamp};
+
+use crate::output::{Palette, Tint, clean};
+
+/// Titles are cut to this, so that the columns stay.
+const TITLE_CHARS: usize = 28;
+
+/// What is known about the jobs that are watched.
+pub(super) struct ProgressDisplay {
+    started_at: Timestamp,
+    jobs: BTreeMap<JobId, Line>,
+    palette: Palette,
+    is_terminal: bool,
+    has_summary: bool,
+}
+
+struct Line {
+    title: String,
+    stage: StageName,
+    order: usize,
+}
+
+impl ProgressDisplay {
+    pub(super) fn new(started_at: Timestamp) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        let palette = if is_terminal && Palette::is_welcome() { Palette::Coloured } else { Palette::Plain };
+        Self { started_at, jobs: BTreeMap::new(), palette, is_terminal, has_summary: false }
+    }
+
+    /// Watches one more job.
+    pub(super) fn add(&mut self, id: JobId, title: &str, stage: StageName) {
+        let title: String = clean(title).chars().take(TITLE_CHARS).collect();
+        let order = self.jobs.len();
+        self.jobs.insert(id, Line { title, stage, order });
+    }
+
+    /// Shows what happened to a job.
+    pub(super) fn show(&mut self, event: &JobEvent) {
+        let Some(line) = self.jobs.get_mut(&event.job_id) else { return };
+        line.stage = event.stage;
+        let title = line.title.clone();
+        let Some(words) = words(event) else { return };
+        let tint = match event.kind {
+            EventKind::Shipped | EventKind::Completed => Tint::Good,
+            EventKind::AttemptFailed | EventKind::Reaped | EventKind::Released => Tint::Warn,
+            EventKind::Failed | EventKind::DeadLettered | EventKind::Cancelled => Tint::Bad,
+            _ => Tint::Faint,
+        };
+        let stage = self.palette.paint(&format!("{:<9}", event.stage.as_str()), tint);
+        self.print(&format!("{}  {title:<TITLE_CHARS$}  {stage}  {}", self.time(event.at), clean(&words)));
+    }
+
+    /// Says something that is not about one job.
+    pub(super) fn say(&mut self, at: Timestamp, words: &str) {
+        let words = self.palette.paint(words, Tint::Strong);
+        self.print(&format!("{}  {words}", self.time(at)));
+    }
+
+    /// Whether nothing happens any more unless a person acts.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.jobs.values().all(|line| line.stage.is_terminal())
+    }
+
+    /// The last word.
+    pub(super) fn finish(&mut self) {
+        self.clear_summary();
+        let mut lines: Vec<&Line> = self.jobs.values().collect();
+        lines.sort_by_key(|line| line.order);
+        let mut stderr = std::io::stderr().lock();
+        let _ = writeln!(stderr);
+        for line in lines {
+            let tint = if line.stage == StageName::Shipped { Tint::Good } else { Tint::Bad };
+            let stage = self.palette.paint(line.stage.as_str(), tint);
+            let _ = writeln!(stderr, "  {:<TITLE_CHARS$}  {stage}", line.title);
+        }
+    }
+
+    fn time(&self, at: Timestamp) -> String {
+        format!("{:>6.1}s", at.since(self.started_at).as_secs_f64())
+    }
+
+    fn print(&mut self, text: &str) {
+        self.clear_summary();
+        {
+            let mut stderr = std::io::stderr().lock();
+            let _ = writeln!(stderr, "{text}");
+        }
+        self.draw_summary();
+    }
+
+    fn draw_summary(&mut self) {
+        if !self.is_terminal {
+            return;
+        }
+        let mut counts: BTreeMap<StageName, usize> = BTreeMap::new();
+        for line in self.jobs.values() {
+            *counts.entry(line.stage).or_default() += 1;
+        }
+        let counts: Vec<String> = counts.iter().map(|(stage, count)| format!("{count} {stage}")).collect();
+        let summary = self.palette.paint(&format!("         {}", counts.join(" · ")), Tint::Strong);
+        let mut stderr = std::io::stderr().lock();
+        let _ = write!(stderr, "{summary}");
+        let _ = stderr.flush();
+        self.has_summary = true;
+    }
+
+    fn clear_summary(&mut self) {
+        if std::mem::take(&mut self.has_summary) {
+            let _ = write!(std::io::stderr().lock(), "\r\u{1b}[2K");
+        }
+    }
+}
+
+/// An event in a few words; `None` for what people need not see.
+fn words(event: &JobEvent) -> Option<String> {
+    let text = |key: &str| event.data.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+    let number = |key: &str| event.data.get(key).and_then(serde_json::Value::as_u64).unwrap_or_default();
+    let short = |key: &str| text(key).chars().take(10).collect::<String>();
+    Some(match event.kind {
+        EventKind::Submitted if event.stage == StageName::Blocked => "submitted, waits for another job".to_owned(),
+        EventKind::Submitted => "submitted".to_owned(),
+        EventKind::Unblocked if event.data.get("answer").is_some() => "a person has answered".to_owned(),
+        EventKind::Unblocked => "its dependency has shipped".to_owned(),
+        EventKind::Granted => format!("taken by `{}`, run {}", text("factoryId"), number("run")),
+        EventKind::Started => format!("`{}` is at work", text("engine")),
+        EventKind::Checkpointed => format!("saved work in progress {}", short("sha")),
+        EventKind::Completed if event.data.get("verified").and_then(serde_json::Value::as_bool) == Some(true) => {
+            format!("done and verified, commit {}", short("sha"))
+        }
+        EventKind::Completed => format!("done, not verified, commit {}", short("sha")),
+        EventKind::Promoted => match event.data.pointer("/pullRequest/url").and_then(serde_json::Value::as_str) {
+            Some(url) => format!("its pull request is {url}"),
+            None => "its branch shows the commit".to_owned(),
+        },
+        EventKind::ChangesRequested => format!("sent back: {}", text("message")),
+        EventKind::Shipped => "merged".to_owned(),
+        EventKind::AttemptFailed => {
+            format!("attempt {} failed ({}), trying again", number("attempts"), text("reason"))
+        }
+        EventKind::Reaped => format!("`{}` was not heard of in time", text("factoryId")),
+        EventKind::Released => format!("given back: {}", text("message")),
+        EventKind::Failed | EventKind::DeadLettered => format!("{}: {}", text("reason"), text("message")),
+        EventKind::ErrandFailed | EventKind::ErrandPutOff | EventKind::Escalated => text("message"),
+        EventKind::DispatchExpired => format!("offer to `{}` expired", text("targetFactoryId")),
+        EventKind::DispatchDeclined => format!("declined by `{}`: {}", text("targetFactoryId"), text("message")),
+        EventKind::Cancelled => "cancelled".to_owned(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,126 @@
+//! What a job needs, in the terms of the fleet's index.
+
+use std::time::Duration;
+
+use domain::{Capability, EngineName, FactoryId, RepoName, Shape, Timestamp};
+
+use crate::fleet::{Fleet, CapabilityClass, RepoId, Availability, CapabilityId, repo_of_token};
+use crate::engine_unavailable::EngineUnavailable;
+use crate::view::{Demand, FleetView};
+
+/// What a job needs, looked up once per decision.
+pub(crate) struct Constraints<'a> {
+    pub(crate) shape: &'a Shape,
+    pub(crate) avoid: Option<&'a FactoryId>,
+    pub(crate) age: Duration,
+    /// The product starts nothing new.
+    pub(crate) paused: bool,
+    /// As many jobs work on the repository, in the whole fleet, as are allowed.
+    pub(crate) repo_full: bool,
+    /// Tokens that are needed, without those of repositories.
+    pub(crate) tokens: Vec<CapabilityId>,
+    /// Whether a token is needed that no factory offers, or a repository's that no factory has.
+    pub(crate) unknown: bool,
+    /// Repositories that must be there because their token is needed.
+    pub(crate) held: Vec<RepoId>,
+    /// The job's own repository, if some factory has it.
+    pub(crate) repo: Option<RepoId>,
+    /// Tokens that are put to use: those that are needed, and those of the engines that may run it.
+    pub(crate) asked: Vec<CapabilityId>,
+}
+
+/// Which engine of a factory a job gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EnginePick<'a> {
+    /// This one: the first that has a free seat, in the job's order of preference, or by name if it has none.
+    One(&'a EngineName),
+    /// Every engine that would do has its seats taken, or rests.
+    Busy,
+    /// Every engine that would do rests.
+    Resting,
+    /// None of the engines that would do is there.
+    Absent,
+}
+
+impl<'a> Constraints<'a> {
+    /// `repo_used` says how many jobs work on the job's repository in the whole fleet.
+    pub(crate) fn of(demand: Demand<'a>, view: &FleetView, repo_used: impl Fn(&RepoName) -> u32) -> Self {
+        let shape = demand.shape;
+        let limit = shape.repo.as_ref().and_then(|repo| Some((repo, view.repo_limit(&shape.product, repo)?)));
+        let mut needs = Self {
+            shape,
+            avoid: demand.avoid,
+            age: view.now.since(demand.since),
+            paused: view.paused(&shape.product),
+            repo_full: limit.is_some_and(|(repo, limit)| repo_used(repo) >= limit),
+            tokens: Vec::with_capacity(shape.capabilities.len()),
+            unknown: false,
+            held: Vec::new(),
+            repo: shape.repo.as_ref().and_then(|repo| view.fleet.repo(repo, shape.identity.as_ref())),
+            asked: Vec::with_capacity(shape.capabilities.len() + shape.engines.len()),
+        };
+        needs.look_up(view.fleet);
+        needs
+    }
+
+    pub(crate) fn engine<'e>(&self, kind: &'e CapabilityClass, standing: &Availability) -> EnginePick<'e>
+    where
+        'a: 'e,
+    {
+        let named = &self.shape.engines;
+        let mut offered = kind.engines().iter();
+        let mut wanted = named.iter().filter(|engine| kind.runs(engine)).peekable();
+        // A job that names no engine needs one all the same.
+        let is_absent = if named.is_empty() { kind.engines().is_empty() } else { wanted.peek().is_none() };
+        if is_absent {
+            return EnginePick::Absent;
+        }
+        let awake = |engine: &&EngineName| !standing.resting.contains_key(*engine);
+        let free = |engine: &&EngineName| awake(engine) && !standing.busy_engines.contains(engine);
+        let pick = if named.is_empty() { offered.find(free) } else { wanted.find(free) };
+        match pick {
+            Some(engine) => EnginePick::One(engine),
+            None if self.candidates(kind).any(|engine| awake(&engine)) => EnginePick::Busy,
+            None => EnginePick::Resting,
+        }
+    }
+
+    /// The engines of a factory that would do, resting or not.
+    pub(crate) fn candidates<'e>(&'e self, kind: &'e CapabilityClass) -> impl Iterator<Item = &'e EngineName> {
+        let named = &self.shape.engines;
+        kind.engines().iter().filter(move |engine| named.is_empty() || named.contains(engine))
+    }
+
+    /// Why each of those that rest does so, what passes soonest first.
+    pub(crate) fn rests<'e>(&'e self, kind: &'e CapabilityClass, standing: &'e Availability) -> Vec<(&'e EngineUnavailable, &'e EngineName)> {
+        let resting = self.candidates(kind).filter_map(|engine| Some((standing.resting.get(engine)?, engine)));
+        let mut resting: Vec<_> = resting.collect();
+        resting.sort_by_key(|(rest, engine)| (soonest(rest), *engine));
+        resting
+    }
+
+    /// Whether a factory that may clone will do without having the repository: what it would clone is not known, so not
+    /// for work that is saved in a certain one.
+    pub(crate) fn may_be_cloned(&self, kind: &CapabilityClass) -> bool {
+        kind.clones() && self.shape.identity.is_none()
+    }
+
+    fn look_up(&mut self, fleet: &Fleet) {
+        for capability in &self.shape.capabilities {
+            let known = match repo_of_token(capability) {
+                Some(repo) => fleet.repo(&repo, None).map(|repo| self.held.push(repo)),
+                None => fleet.kinds().token(&capability.clone().canonical()).map(|token| self.tokens.push(token)),
+            };
+            self.unknown |= known.is_none();
+        }
+        self.asked.extend(&self.tokens);
+        let engines = self.shape.engines.iter().filter_map(|engine| fleet.kinds().token(&Capability::engine(engine)));
+        self.asked.extend(engines);
+    }
+}
+
+/// When a rest is over by itself; what a person has to end comes last.
+pub(crate) fn soonest(rest: &EngineUnavailable) -> (bool, Option<Timestamp>) {
+    let until = rest.until();
+    (until.is_none(), until)
+}

@@ -1,0 +1,152 @@
+//! The fleet as it will be once what is being planned has happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{FactoryId, RepoName, Shape};
+use foldhash::{HashMap, HashMapExt as _};
+
+use crate::fleet::{
+    LoadBucket, LoadBuckets, CapabilityClass, CapabilityClassId, Load, IndexedFactory, LoadRank, RepoId, SaturatedRepos, Seat, Availability, CountByName, FactoryUsage, saturated_repos,
+};
+use crate::filter::{Candidate, RepoFit};
+use crate::constraints::Constraints;
+use crate::plan::Placement;
+use crate::view::{Demand, FleetView};
+
+/// The fleet with the seats that a plan has given away.
+///
+/// Factories that got one are indexed here anew, and passed over in the fleet's own index.
+pub(crate) struct FleetOverlay<'a> {
+    pub(crate) view: FleetView<'a>,
+    /// Never iterated: its order would differ from one process to the next.
+    changed: HashMap<FactoryId, ChangedFactory>,
+    cohorts: BTreeMap<CapabilityClassId, LoadBuckets>,
+    saturated: SaturatedRepos,
+    repos: CountByName<RepoName>,
+}
+
+/// A factory that was given seats.
+struct ChangedFactory {
+    used: FactoryUsage,
+    standing: Availability,
+    rank: LoadRank,
+}
+
+/// Factories that are alike, as one of the two indexes has them.
+#[derive(Clone, Copy)]
+pub(crate) struct FactoryGroup<'d> {
+    pub(crate) kind: &'d CapabilityClass,
+    pub(crate) standing: &'d Availability,
+    pub(crate) cohort: &'d LoadBucket,
+    index: Index,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Index {
+    Fleet,
+    Draft,
+}
+
+impl<'a> FleetOverlay<'a> {
+    pub(crate) fn of(view: &FleetView<'a>) -> Self {
+        Self {
+            view: *view,
+            changed: HashMap::new(),
+            cohorts: BTreeMap::new(),
+            saturated: SaturatedRepos::new(),
+            repos: CountByName::default(),
+        }
+    }
+
+    pub(crate) fn needs<'n>(&self, demand: Demand<'n>) -> Constraints<'n> {
+        Constraints::of(demand, &self.view, |repo| self.view.fleet.repo_used(repo) + self.repos.of(repo))
+    }
+
+    /// Gives a seat away to a job of this shape.
+    pub(crate) fn occupy(&mut self, placement: &Placement, shape: &Shape) {
+        let factory = &placement.factory;
+        let Some(member) = self.view.fleet.member(factory) else { return };
+        let cohorts = self.cohorts.entry(member.kind).or_default();
+        let mut used = match self.changed.remove(factory) {
+            Some(before) => {
+                cohorts.remove(&before.standing, &before.rank, &member.repos);
+                before.used
+            }
+            None => self.view.fleet.used_at(factory).clone(),
+        };
+        used.add(&Seat {
+            factory: factory.clone(),
+            product: shape.product.clone(),
+            repo: shape.repo.clone(),
+            engine: placement.engine.clone(),
+        });
+        let standing = Availability::of(&member.state, &used);
+        let rank = LoadRank::new(Load::of(&member.state, &used), factory.clone());
+        cohorts.insert(&standing, &rank, &member.repos);
+        for repo in saturated_repos(&member.state.factory, &used) {
+            self.saturated.entry(repo.clone()).or_default().insert(factory.clone());
+        }
+        if let Some(repo) = &shape.repo {
+            self.repos.add(repo);
+        }
+        self.changed.insert(factory.clone(), ChangedFactory { used, standing, rank });
+    }
+
+    /// One factory before the gates.
+    pub(crate) fn candidate<'d>(&'d self, member: &'d IndexedFactory, needs: &Constraints) -> Candidate<'d> {
+        let factory = &member.rank.factory;
+        let kind = self.view.fleet.kinds().get(member.kind);
+        Candidate {
+            kind,
+            standing: self.changed.get(factory).map_or(&member.standing, |changed| &changed.standing),
+            repo: self.repo_fit(kind, factory, needs, |repo| member.repos.contains(&repo)),
+            pinned_elsewhere: needs.shape.pin.as_ref().is_some_and(|pin| pin != factory),
+        }
+    }
+
+    /// Where a factory is among its like.
+    pub(crate) fn rank<'d>(&'d self, member: &'d IndexedFactory) -> &'d LoadRank {
+        self.changed.get(&member.rank.factory).map_or(&member.rank, |changed| &changed.rank)
+    }
+
+    /// All factories of a kind, those that are alike together.
+    pub(crate) fn alike<'d>(&'d self, id: CapabilityClassId, kind: &'d CapabilityClass) -> impl Iterator<Item = FactoryGroup<'d>> {
+        let stored = kind.cohorts.iter().map(|group| (group, Index::Fleet));
+        let changed = self.cohorts.get(&id).into_iter().flat_map(LoadBuckets::iter).map(|group| (group, Index::Draft));
+        stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })
+    }
+
+    /// Those of a kind that may take work, as far as their standing goes.
+    pub(crate) fn ready<'d>(&'d self, id: CapabilityClassId, kind: &'d CapabilityClass) -> impl Iterator<Item = FactoryGroup<'d>> {
+        let stored = kind.cohorts.ready().map(|group| (group, Index::Fleet));
+        let changed = self.cohorts.get(&id).into_iter().flat_map(LoadBuckets::ready).map(|group| (group, Index::Draft));
+        stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })
+    }
+
+    /// Whether a factory is not where the fleet's index has it any more.
+    pub(crate) fn moved(&self, alike: &FactoryGroup, rank: &LoadRank) -> bool {
+        alike.index == Index::Fleet && !self.changed.is_empty() && self.changed.contains_key(&rank.factory)
+    }
+
+    /// How far a factory gets with the repositories that are needed, if it has those that `has` says.
+    pub(crate) fn repo_fit(
+        &self,
+        kind: &CapabilityClass,
+        factory: &FactoryId,
+        needs: &Constraints,
+        has: impl Fn(RepoId) -> bool,
+    ) -> RepoFit {
+        let repo = needs.shape.repo.as_ref();
+        RepoFit {
+            tokens: needs.held.iter().copied().all(&has),
+            there: needs.may_be_cloned(kind) || repo.is_none() || needs.repo.is_some_and(&has),
+            free: repo.is_none_or(|repo| !self.is_saturated(factory, repo)),
+        }
+    }
+
+    /// Whether a factory works on a repository as often as it may.
+    fn is_saturated(&self, factory: &FactoryId, repo: &RepoName) -> bool {
+        let among = |factories: Option<&BTreeSet<FactoryId>>| factories.is_some_and(|all| all.contains(factory));
+        among(self.view.fleet.saturated(repo)) || among(self.saturated.get(repo))
+    }
+}
