@@ -1,8 +1,8 @@
 //! A broker in the coordinator's own memory. What it loses with the process, the sweep dispatches again.
 
-mod mailbox;
-mod hub;
 mod dedup;
+mod hub;
+mod mailbox;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use domain::{Broker, BrokerError, Clock, Delivery, FactoryId, Message, PublishOu
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use mailbox::DeliveryNo;
 use hub::Hub;
+use mailbox::DeliveryNo;
 
 /// The bounds of an embedded broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{
-    Dispatch, FailureReason, Job, JobId, KeepCheckpoint, BlockedOn, Refusal, Revision, Stage, StageEvent, StageName,
+    BlockedOn, Dispatch, FailureReason, Job, JobId, KeepCheckpoint, Refusal, Revision, Stage, StageEvent, StageName,
     Timestamp, Versioned,
 };
 use protocol::{Action, ActionRequest, Directive, JobView};
@@ -14,8 +14,8 @@ use crate::coordinator::Coordinator;
 use crate::dispatch::message;
 use crate::error::Error;
 use crate::principal::Principal;
-use crate::submit::invalid;
 use crate::sanitize::cut;
+use crate::submit::invalid;
 
 impl Coordinator {
     /// Does what a person asked for.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use domain::{DispatchModes, Job, Mode, BlockedOn, Stage, StageName, Timestamp};
+use domain::{BlockedOn, DispatchModes, Job, Mode, Stage, StageName, Timestamp};
 use protocol::{Alert, AlertCode, AlertList};
 use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
 
 use crate::coordinator::Coordinator;
-use crate::fleet_state::FleetState;
 use crate::error::Error;
+use crate::fleet_state::FleetState;
 use crate::principal::Principal;
 use crate::sanitize::short;
 

@@ -3,8 +3,8 @@
 //! A claim is a dispatch that its target accepts in the same write: what is recorded about a job is the same whichever way
 //! it went, and a job with a live dispatch cannot be claimed, because the table does not let it be dispatched twice.
 
-mod forecast;
 mod claim_locks;
+mod forecast;
 mod pick;
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::leases::Process;
 use crate::principal::Principal;
 use crate::registry::millis;
 use crate::submit::invalid;
-use pick::{Pick, ClaimSelection};
+use pick::{ClaimSelection, Pick};
 
 /// A claim whose every pick lost its race picks again, this often: then others are busy with the same jobs.
 const ROUNDS_MAX: u32 = 3;

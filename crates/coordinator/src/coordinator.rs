@@ -9,19 +9,19 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::manifest_cache::ManifestCache;
 use crate::claim::ClaimLocks;
+use crate::event_stream::EventTail;
 use crate::fleet_state::{FleetState, StateTime};
-use crate::metrics::Counters;
 use crate::health::StoreHealth;
 use crate::inbox::Inboxes;
 use crate::logs::LogNotifier;
-use crate::poller::PullRequestPoller;
+use crate::manifest_cache::ManifestCache;
+use crate::metrics::Counters;
 use crate::modes::Modes;
+use crate::poller::PullRequestPoller;
 use crate::progress::ProgressBoard;
 use crate::quarantine::Quarantine;
 use crate::settings::Settings;
-use crate::event_stream::EventTail;
 use crate::tokens::TokenBook;
 
 /// Everything outside that a coordinator needs.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use domain::{DepsMode, FailureReason, Job, JobId, BlockedOn, OnDepFailure, Spec, Stage, StageEvent, StageName};
+use domain::{BlockedOn, DepsMode, FailureReason, Job, JobId, OnDepFailure, Spec, Stage, StageEvent, StageName};
 use futures_util::{StreamExt as _, future, stream};
 use tracing::{info, warn};
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use domain::{
-    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, PublishOutcome, Refusal, StageEvent, Versioned,
+    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, PublishOutcome, Refusal, StageEvent,
+    Versioned,
 };
 use fail::fail_point;
 use foldhash::{HashMap, HashMapExt as _};
@@ -43,7 +44,8 @@ impl Coordinator {
     /// compared and set, and only the target of the stamp that stands can accept (row 12).
     pub async fn dispatch_round(&self) -> usize {
         // Claims keep the seats they count; this plan does not, so nobody else takes any until it is written.
-        let seating = if self.state.lock().has_something_to_push() { Some(self.seat_allocation.write().await) } else { None };
+        let seating =
+            if self.state.lock().has_something_to_push() { Some(self.seat_allocation.write().await) } else { None };
         let (mut units, mut offers) = if seating.is_some() { self.plan_round() } else { Default::default() };
         let (errand_units, errand_offers) = self.plan_errands();
         units.extend(errand_units);

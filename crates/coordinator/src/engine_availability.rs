@@ -95,7 +95,12 @@ impl Coordinator {
 }
 
 /// Why an engine of a factory gets no work: none of its logins can be used now.
-fn engine_rest(desk: &FleetState, factory: &Factory, engine: &EngineName, at: ClockReading) -> Option<EngineUnavailable> {
+fn engine_rest(
+    desk: &FleetState,
+    factory: &Factory,
+    engine: &EngineName,
+    at: ClockReading,
+) -> Option<EngineUnavailable> {
     let window_of = |credential: &str| desk.quota_windows.resting(credential, at).map(QuotaWindow::shown);
     let own: Vec<_> = factory.engine_health.iter().filter(|health| health.name == *engine).collect();
     if own.is_empty() {

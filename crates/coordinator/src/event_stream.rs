@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use domain::{Position, StoredEvent, Scope, StoreError};
+use domain::{Position, Scope, StoreError, StoredEvent};
 use parking_lot::Mutex;
 use protocol::ProgressEvent;
 use tokio::sync::watch;

@@ -1,14 +1,14 @@
 //! What backs the claim that a run is done: the change, the commits, the engine's own ending [B4].
 
 use domain::{Epoch, JobId, Refusal, RunOutcome};
-use protocol::{CommitLine, DIFF_BYTES_MAX, EvidenceResponse, EvidenceReport, LeftBranch, RunEvidence};
+use protocol::{CommitLine, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch, RunEvidence};
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::principal::Principal;
-use crate::submit::invalid;
 use crate::sanitize::{harmless, short};
+use crate::submit::invalid;
 
 /// Commits of one run: more than any agent makes.
 const COMMITS_MAX: usize = 1_000;

@@ -1,16 +1,16 @@
 //! Why a job is where it is, and where it could go [S4][I9].
 
 use domain::{
-    ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, BlockedOn, Position,
+    BlockedOn, ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, Position,
     Revision, Scope, Stage,
 };
 use protocol::{JobExplanation, JobView, JobWait};
-use scheduler::{ExplainedOutcome, Demand, Explanation, FleetView, Presence, Unplaced};
+use scheduler::{Demand, ExplainedOutcome, Explanation, FleetView, Presence, Unplaced};
 
 use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
-use crate::fleet_state::FleetState;
 use crate::error::Error;
+use crate::fleet_state::FleetState;
 use crate::principal::Principal;
 use crate::queries::shown;
 use crate::quota_windows::QuotaWindow;

@@ -1,7 +1,7 @@
 //! What a factory saw on a pull request, and what follows [B5].
 
 use domain::{FactoryId, Job, JobId, Refusal, Stage, StageEvent, StageName, Timestamp};
-use protocol::{ReviewComment, ReviewCommentKind, PullRequestReport, PullRequestReportResponse, PullRequestState};
+use protocol::{PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind};
 use tracing::info;
 
 use crate::commit::{AmendOutcome, Decision};
@@ -25,7 +25,12 @@ const FRESH_MAX: usize = 50;
 impl Coordinator {
     /// Takes what a factory saw: merged or closed by a person, or sent back for what checks and reviewers say. Only the
     /// factory that was asked last is heard, so that nobody decides about a pull request by himself.
-    pub async fn sighted(&self, who: &Principal, id: JobId, sighting: &PullRequestReport) -> Result<PullRequestReportResponse, Error> {
+    pub async fn sighted(
+        &self,
+        who: &Principal,
+        id: JobId,
+        sighting: &PullRequestReport,
+    ) -> Result<PullRequestReportResponse, Error> {
         self.workable(who, id).await?;
         let factory = who.factory()?;
         if !self.was_asked_to_look(id, factory) {
@@ -94,7 +99,9 @@ impl Coordinator {
     ) -> Result<Decision, Refusal> {
         // Checks speak about one commit: those of another say nothing about ours.
         let is_ours = job.promoted() == Some(&sighting.head);
-        let counts = |remark: &&ReviewComment| !job.has_answered(&remark.id) && (is_ours || remark.kind != ReviewCommentKind::Check);
+        let counts = |remark: &&ReviewComment| {
+            !job.has_answered(&remark.id) && (is_ours || remark.kind != ReviewCommentKind::Check)
+        };
         let fresh: Vec<&ReviewComment> = fitting(remarks.iter().filter(counts));
         if fresh.is_empty() || job.is_escalated() {
             return Ok(Decision::Keep);

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    EngineName, Factory, FactoryId, DispatchModes, Job, JobId, MessageId, BlockedOn, Product, ProductId, Shape, ShapeKey, Stage,
-    StageName, Timestamp, Versioned,
+    BlockedOn, DispatchModes, EngineName, Factory, FactoryId, Job, JobId, MessageId, Product, ProductId, Shape,
+    ShapeKey, Stage, StageName, Timestamp, Versioned,
 };
 use foldhash::HashMap;
-use scheduler::{Fleet, FleetView, Queue, EngineUnavailable, Seat, WaitingJob, Weights};
+use scheduler::{EngineUnavailable, Fleet, FleetView, Queue, Seat, WaitingJob, Weights};
 
 use crate::closed::ClosedJobs;
 use crate::deadlines::Deadlines;
@@ -21,8 +21,8 @@ use crate::errands::Errands;
 use crate::instances::Instances;
 use crate::leases::{Leases, Process};
 use crate::offers::OfferAnswers;
-use crate::registry::Liveness;
 use crate::quota_windows::QuotaWindows;
+use crate::registry::Liveness;
 
 /// A point in time as the desk needs it.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,8 @@
 //! (row 28).
 
 use domain::{
-    EventCursor, Collection, Commit, CommitError, Expected, FleetStore, Generation, Job, StoreGeneration, Position, Refusal,
-    StageEvent, StoreError, Timestamp, Versioned,
+    Collection, Commit, CommitError, EventCursor, Expected, FleetStore, Generation, Job, Position, Refusal, StageEvent,
+    StoreError, StoreGeneration, Timestamp, Versioned,
 };
 use fail::fail_point;
 use serde_json::{Value, json};
@@ -89,7 +89,9 @@ impl Coordinator {
 
 /// What the store knows about its own past.
 pub(crate) async fn lineage(store: &dyn FleetStore, now: Timestamp) -> Result<StoreGeneration, Error> {
-    let Some(document) = store.document(Collection::Meta, StoreGeneration::KEY).await? else { return Ok(StoreGeneration::default()) };
+    let Some(document) = store.document(Collection::Meta, StoreGeneration::KEY).await? else {
+        return Ok(StoreGeneration::default());
+    };
     match serde_json::from_value(document.value.clone()) {
         Ok(lineage) => Ok(lineage),
         Err(error) => {

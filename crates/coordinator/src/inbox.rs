@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::{
-    Broker, BrokerError, Delivery, FactoryId, DispatchModes, InstanceId, MessageId, ProductId, Subscription, Versioned,
+    Broker, BrokerError, Delivery, DispatchModes, FactoryId, InstanceId, MessageId, ProductId, Subscription, Versioned,
 };
 use foldhash::HashMap;
 use parking_lot::Mutex;

@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::coordinator::{Coordinator, Ports};
-use crate::fleet_state::FleetState;
 use crate::dispatch::Publish;
 use crate::error::Error;
+use crate::fleet_state::FleetState;
 use crate::generation;
+use crate::quota_windows::QuotaWindow;
 use crate::registry::Registration;
 use crate::settings::Settings;
-use crate::quota_windows::QuotaWindow;
 
 impl Coordinator {
     /// A coordinator with what the store knows. Nothing runs yet: [`Coordinator::run`] does that.

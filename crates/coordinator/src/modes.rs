@@ -3,12 +3,12 @@
 //! A mode belongs to a dispatch: what was offered ends as an offer, whatever the mode is by then. Only who begins the next
 //! one changes, so switching back and forth leaves everything that is under way alone [I13].
 
-use domain::{Collection, Expected, DispatchModes, TokenScope, Revision, Versioned};
+use domain::{Collection, DispatchModes, Expected, Revision, TokenScope, Versioned};
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::coordinator::Coordinator;
 use crate::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::principal::Principal;
 

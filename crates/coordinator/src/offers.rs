@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use domain::{FactoryId, JobId, Refusal, Stage, Timestamp, OfferEnd};
+use domain::{FactoryId, JobId, OfferEnd, Refusal, Stage, Timestamp};
 use foldhash::HashMap;
-use protocol::{DeclineRequest, DeclineReason, StageResponse};
+use protocol::{DeclineReason, DeclineRequest, StageResponse};
 use scheduler::OfferPause;
 use tracing::{info, warn};
 
 use crate::coordinator::Coordinator;
-use crate::fleet_state::FleetState;
 use crate::error::Error;
+use crate::fleet_state::FleetState;
 use crate::principal::Principal;
 use crate::sanitize::cut;
 
@@ -62,7 +62,14 @@ enum MissedOffer {
 
 impl OfferAnswers {
     /// One more offer that a factory did not accept; the streak that it belongs to.
-    fn missed(&mut self, factory: &FactoryId, how: MissedOffer, problem: String, now: Timestamp, at: Duration) -> Streak {
+    fn missed(
+        &mut self,
+        factory: &FactoryId,
+        how: MissedOffer,
+        problem: String,
+        now: Timestamp,
+        at: Duration,
+    ) -> Streak {
         let fresh =
             || Streak { count: 0, passing: 0, since: now, problem: String::new(), counted_at: at, paused_until: None };
         let streak = self.by_factory.entry(factory.clone()).or_insert_with(fresh);

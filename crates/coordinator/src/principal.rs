@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Actor, Capability, FactoryId, TokenScope, ProductId, Token, TokenId};
+use domain::{Actor, Capability, FactoryId, ProductId, Token, TokenId, TokenScope};
 
 use crate::error::Error;
 
@@ -54,9 +54,9 @@ impl Principal {
     pub fn sees(&self, product: &ProductId) -> bool {
         match &self.grant {
             TokenScope::Admin => true,
-            TokenScope::Operator { products } | TokenScope::Viewer { products } | TokenScope::Factory { products, .. } => {
-                covers(products, product)
-            }
+            TokenScope::Operator { products }
+            | TokenScope::Viewer { products }
+            | TokenScope::Factory { products, .. } => covers(products, product),
             TokenScope::Join { .. } => false,
         }
     }
@@ -72,9 +72,9 @@ impl Principal {
     /// The products it is limited to; all when empty.
     pub fn products(&self) -> BTreeSet<ProductId> {
         match &self.grant {
-            TokenScope::Operator { products } | TokenScope::Viewer { products } | TokenScope::Factory { products, .. } => {
-                products.clone()
-            }
+            TokenScope::Operator { products }
+            | TokenScope::Viewer { products }
+            | TokenScope::Factory { products, .. } => products.clone(),
             TokenScope::Admin | TokenScope::Join { .. } => BTreeSet::new(),
         }
     }
@@ -99,7 +99,9 @@ impl Principal {
     /// The capabilities that it may offer, each in its one spelling; any when empty.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
         match &self.grant {
-            TokenScope::Factory { capabilities, .. } => capabilities.iter().cloned().map(Capability::canonical).collect(),
+            TokenScope::Factory { capabilities, .. } => {
+                capabilities.iter().cloned().map(Capability::canonical).collect()
+            }
             _ => BTreeSet::new(),
         }
     }

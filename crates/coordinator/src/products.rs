@@ -4,8 +4,8 @@ use domain::{Collection, Expected, Product, ProductId, Versioned};
 use protocol::{ProductList, ProductSettings};
 use tracing::info;
 
-use crate::coordinator::Coordinator;
 use crate::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;

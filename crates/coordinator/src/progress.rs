@@ -1,6 +1,6 @@
 //! What agents are doing now: in memory only, for as long as they do it.
 
-use domain::{Epoch, ValueOutOfRange, RunInsights, Job, JobId, ProductId, Scope, TURNS_MAX};
+use domain::{Epoch, Job, JobId, ProductId, RunInsights, Scope, TURNS_MAX, ValueOutOfRange};
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use protocol::{Progress, ProgressEvent};

@@ -1,22 +1,23 @@
 //! Usage limits: the window is the login's, the job goes back unchanged, and whoever else fits may take it at once [B1].
 
 use domain::{
-    FailureDetails, Collection, EngineHealth, EngineName, Expected, FactoryId, JobId, StageEvent, UsageWindow, Versioned,
+    Collection, EngineHealth, EngineName, Expected, FactoryId, FailureDetails, JobId, StageEvent, UsageWindow,
+    Versioned,
 };
 use fail::fail_point;
-use protocol::{CredentialList, CredentialView, QuotaResponse, QuotaReport, ResumeCredential};
+use protocol::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
 use tracing::{info, warn};
 
+use crate::cas_documents::{PutOutcome, somebody_was_faster};
 use crate::commit::Decision;
 use crate::coordinator::Coordinator;
-use crate::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::engine_availability::users_of;
 use crate::error::Error;
 use crate::principal::Principal;
-use crate::registry::scoped_credential;
-use crate::engine_availability::users_of;
-use crate::submit::invalid;
 use crate::quota_windows::{LimitReport, QuotaWindow};
+use crate::registry::scoped_credential;
 use crate::sanitize::{check, check_insights, check_name, cut, short};
+use crate::submit::invalid;
 
 /// Opaque ids of logins are hashes or short names.
 pub(crate) const CREDENTIAL_LEN_MAX: usize = 200;

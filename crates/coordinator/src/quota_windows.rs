@@ -90,7 +90,13 @@ impl Default for QuotaWindowPolicy {
 
 impl QuotaWindowPolicy {
     /// The window after a hit, if that is anything new. `jitter` is in [0, 1).
-    pub(crate) fn after(&self, former: PriorWindow<'_>, hit: LimitReport, now: Timestamp, jitter: f64) -> Option<QuotaWindow> {
+    pub(crate) fn after(
+        &self,
+        former: PriorWindow<'_>,
+        hit: LimitReport,
+        now: Timestamp,
+        jitter: f64,
+    ) -> Option<QuotaWindow> {
         // One that lies behind us by our clock is as good as none.
         let resets_at = hit.resets_at.filter(|at| *at > now).map(|at| at.min(now.after(RESET_MAX)));
         let is_told = |known: &QuotaWindow| known.job == hit.job && known.epoch == hit.epoch;

@@ -12,13 +12,13 @@ use scheduler::FactoryState;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use crate::coordinator::Coordinator;
 use crate::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::quota::CREDENTIAL_LEN_MAX;
-use crate::submit::invalid;
 use crate::sanitize::{check_name, cut, short};
+use crate::submit::invalid;
 
 /// A machine with more seats than this is a typing mistake.
 const SEATS_MAX: u32 = 10_000;

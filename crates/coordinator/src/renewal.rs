@@ -8,8 +8,8 @@ use tracing::warn;
 
 use crate::commit::{AmendOutcome, Decision};
 use crate::coordinator::{COORDINATOR, Coordinator};
-use crate::fleet_state::FleetState;
 use crate::error::Error;
+use crate::fleet_state::FleetState;
 use crate::leases::{Process, Renewal};
 use crate::principal::Principal;
 use crate::progress::check_progress;

@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use domain::{
-    FailureDetails, Checkpoint, Completion, ConflictingJob, ERRAND_TRIES_MAX, EngineName, ErrandKind, FailureReason, Holder,
-    Job, JobId, Refusal, RunOutcome, Stage, StageEvent, StageName, Timestamp,
+    Checkpoint, Completion, ConflictingJob, ERRAND_TRIES_MAX, EngineName, ErrandKind, FailureDetails, FailureReason,
+    Holder, Job, JobId, Refusal, RunOutcome, Stage, StageEvent, StageName, Timestamp,
 };
 use fail::fail_point;
 use protocol::{
-    QuestionReport, CompletionReport, CompletionResponse, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, Patch, ReleaseReport, StageResponse,
-    StartReport,
+    CompletionReport, CompletionResponse, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, Patch,
+    QuestionReport, ReleaseReport, StageResponse, StartReport,
 };
 use tracing::{info, warn};
 
 use crate::accept::promote_order;
 use crate::commit::Decision;
 use crate::coordinator::{COORDINATOR, Coordinator};
-use crate::fleet_state::FleetState;
 use crate::error::Error;
+use crate::fleet_state::FleetState;
 use crate::principal::Principal;
-use crate::submit::invalid;
 use crate::sanitize::{bounded, bounded_conflict, check, check_insights, cut, readable, short};
+use crate::submit::invalid;
 
 /// The text of a pull request: a few pages, which is less than any forge takes.
 const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
@@ -72,7 +72,12 @@ impl Coordinator {
     }
 
     /// A holder's work is done: lease and seat come free, and the holder may move the branch.
-    pub async fn complete(&self, who: &Principal, id: JobId, request: &CompletionReport) -> Result<CompletionResponse, Error> {
+    pub async fn complete(
+        &self,
+        who: &Principal,
+        id: JobId,
+        request: &CompletionReport,
+    ) -> Result<CompletionResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_insights(&request.insights)?;
         let completion = Completion {

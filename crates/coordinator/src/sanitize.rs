@@ -1,7 +1,7 @@
 //! What others wrote, within bounds: it is kept, sent on and shown.
 
 use domain::{
-    CONFLICT_FILES_MAX, Checkpoint, ENGINE_MS_MAX, Evidence, ValueOutOfRange, RunInsights, MergeConflict, PullRequest,
+    CONFLICT_FILES_MAX, Checkpoint, ENGINE_MS_MAX, Evidence, MergeConflict, PullRequest, RunInsights, ValueOutOfRange,
 };
 
 use crate::error::Error;

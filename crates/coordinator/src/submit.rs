@@ -12,8 +12,8 @@ use tracing::info;
 use crate::coordinator::Coordinator;
 use crate::dispatch::Publish;
 use crate::error::Error;
-use crate::validate::ValidatedJob;
 use crate::principal::Principal;
+use crate::validate::ValidatedJob;
 
 /// A batch is one request and one flush; a larger one would hold everybody else up.
 const BATCH_LEN_MAX: usize = 1_000;

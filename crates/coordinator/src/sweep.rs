@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::{Dispatch, DispatchSeq, Epoch, ErrandState, JobId, Stage, StageEvent, Timestamp, OfferEnd, RetryDecision};
+use domain::{Dispatch, DispatchSeq, Epoch, ErrandState, JobId, OfferEnd, RetryDecision, Stage, StageEvent, Timestamp};
 use fail::fail_point;
 use futures_util::{StreamExt as _, future, stream};
 use tracing::{debug, info, warn};

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::{ClaimNonce, Collection, Expected, FactoryId, TokenScope, Revision, Timestamp, Token, TokenId, Versioned};
+use domain::{ClaimNonce, Collection, Expected, FactoryId, Revision, Timestamp, Token, TokenId, TokenScope, Versioned};
 use foldhash::HashMap;
 use parking_lot::RwLock;
 use protocol::{
-    EnrolRequest, EnrolResponse, IdentityChallenge, IdentityProof, CreateTokenRequest, TokenDigest, TokenList, CreateTokenResponse, RotateTokenResponse,
-    TokenView,
+    CreateTokenRequest, CreateTokenResponse, EnrolRequest, EnrolResponse, IdentityChallenge, IdentityProof,
+    RotateTokenResponse, TokenDigest, TokenList, TokenView,
 };
 use sha2::{Digest, Sha256};
 use tracing::{debug, info};
 
-use crate::coordinator::Coordinator;
 use crate::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::principal::Principal;
 use crate::submit::invalid;
@@ -138,7 +138,11 @@ impl Coordinator {
     }
 
     /// Makes a token. The secret is in the answer and nowhere else.
-    pub async fn create_token(&self, who: &Principal, request: CreateTokenRequest) -> Result<CreateTokenResponse, Error> {
+    pub async fn create_token(
+        &self,
+        who: &Principal,
+        request: CreateTokenRequest,
+    ) -> Result<CreateTokenResponse, Error> {
         who.administer()?;
         if request.name.is_empty() || request.name.len() > 100 || !request.name.chars().all(domain::is_terminal_safe) {
             return Err(invalid("name", "1 to 100 printable characters".to_owned()));
@@ -156,7 +160,8 @@ impl Coordinator {
 
     /// A join token for one factory, as the local fleet needs it.
     pub async fn join_token(&self, factory: FactoryId) -> Result<Secret, Error> {
-        let grant = TokenScope::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let grant =
+            TokenScope::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
         let (_, secret) = self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL)).await?;
         Ok(secret)
     }
@@ -188,7 +193,9 @@ impl Coordinator {
     /// What a join token lets a factory of this name do.
     fn joining_grant(&self, join: &str, id: &FactoryId) -> Result<TokenScope, Error> {
         let token = self.tokens.find(join).ok_or(Error::Unauthenticated)?;
-        let TokenScope::Join { factory, products, capabilities } = token.grant else { return Err(Error::Unauthenticated) };
+        let TokenScope::Join { factory, products, capabilities } = token.grant else {
+            return Err(Error::Unauthenticated);
+        };
         if let Some(by) = token.used_by {
             return Err(Error::JoinTokenUsed { by });
         }
@@ -304,7 +311,12 @@ impl Coordinator {
         Ok(TokenList { items })
     }
 
-    async fn make_token(&self, name: String, grant: TokenScope, ttl: Option<Duration>) -> Result<(Token, Secret), Error> {
+    async fn make_token(
+        &self,
+        name: String,
+        grant: TokenScope,
+        ttl: Option<Duration>,
+    ) -> Result<(Token, Secret), Error> {
         let secret = self.random_secret(&grant);
         let token = self.keep_token(name, grant, ttl, &secret).await?;
         Ok((token, secret))

@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use crate::coordinator::Coordinator;
 use crate::deps::{DepsVerdict, verdict};
 use crate::error::Error;
-use crate::toposort::order;
 use crate::principal::Principal;
 use crate::submit::invalid;
+use crate::toposort::order;
 
 /// Longer keys could not be named as dependencies.
 const KEY_LEN_MAX: usize = 190;
@@ -57,7 +57,8 @@ impl Coordinator {
         who: &Principal,
         requests: Vec<SubmitRequest>,
     ) -> Result<Vec<Result<ValidatedJob, Error>>, Error> {
-        let drafts: Vec<Result<ParsedJob, Error>> = requests.into_iter().map(|request| self.draft(who, request)).collect();
+        let drafts: Vec<Result<ParsedJob, Error>> =
+            requests.into_iter().map(|request| self.draft(who, request)).collect();
         let deps: usize = drafts.iter().flatten().map(|draft| draft.manifest.spec.deps.len()).sum();
         if deps > BATCH_DEPS_MAX {
             return Err(invalid("deps", format!("{deps} in one batch, {BATCH_DEPS_MAX} at most")));
@@ -102,7 +103,12 @@ impl Coordinator {
     }
 
     /// Looks at a draft's dependencies; those in the same batch have been looked at before.
-    async fn finish(&self, who: &Principal, draft: ParsedJob, ground: &mut BatchContext) -> Result<ValidatedJob, Error> {
+    async fn finish(
+        &self,
+        who: &Principal,
+        draft: ParsedJob,
+        ground: &mut BatchContext,
+    ) -> Result<ValidatedJob, Error> {
         let ParsedJob { id, product, manifest, request } = draft;
         let mut deps: Vec<JobId> = Vec::with_capacity(manifest.spec.deps.len());
         for dep in &manifest.spec.deps {

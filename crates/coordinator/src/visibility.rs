@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Capability, FactoryId, TokenScope, ProductId, RepoName, Token};
+use domain::{Capability, FactoryId, ProductId, RepoName, Token, TokenScope};
 
 use crate::coordinator::Coordinator;
 use crate::fleet_state::FleetState;
@@ -28,7 +28,9 @@ impl Coordinator {
         let grants = self.tokens.matching(of_factory).into_iter().map(|(_, _, token)| token.grant);
         let products = grants.filter_map(|grant| match grant {
             TokenScope::Factory { products, .. } => Some(products),
-            TokenScope::Admin | TokenScope::Operator { .. } | TokenScope::Viewer { .. } | TokenScope::Join { .. } => None,
+            TokenScope::Admin | TokenScope::Operator { .. } | TokenScope::Viewer { .. } | TokenScope::Join { .. } => {
+                None
+            }
         });
         products
             .reduce(|all, next| if all.is_empty() || next.is_empty() { BTreeSet::new() } else { &all | &next })

@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn a_bookmark_leads_back_to_its_place_and_an_old_one_is_of_the_first_generation() {
-        let mark = |generation, position| EventCursor { generation: Generation(generation), position: Position(position) };
+        let mark =
+            |generation, position| EventCursor { generation: Generation(generation), position: Position(position) };
 
         assert_eq!(mark(3, 7).to_string().parse(), Ok(mark(3, 7)));
         assert_eq!(mark(0, 7).to_string(), "7");

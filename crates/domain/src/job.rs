@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+mod accessors;
 mod effects;
 mod feedback;
-mod accessors;
 mod stuck;
 
 use crate::event::{Actor, EventKind, JobEvent};
-use crate::job_columns::{JobColumns, facts_of};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
+use crate::job_columns::{JobColumns, facts_of};
 use crate::json::json_text;
 use crate::lease::{Checkpoint, Dispatch, ErrandKind, Lease};
 use crate::merge_conflict::MergeConflict;
@@ -25,7 +25,7 @@ use crate::refusal::Refusal;
 use crate::run::{Run, TotalSpend};
 use crate::shape::ShapeKey;
 use crate::spec::{Priority, Spec};
-use crate::stage::{JobContext, BlockedOn, Stage, StageEvent};
+use crate::stage::{BlockedOn, JobContext, Stage, StageEvent};
 use crate::time::Timestamp;
 
 /// The version of the stored document. Older ones are read for ever.
@@ -95,9 +95,9 @@ struct State {
     releases: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     runs: u32,
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
     spent: TotalSpend,
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
     forgiven: TotalSpend,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<Run>,

@@ -2,11 +2,11 @@
 
 mod engine_health;
 mod event;
-mod job_columns;
 mod fleet;
 mod generation;
 mod ids;
 mod job;
+mod job_columns;
 mod job_label;
 mod json;
 mod lease;
@@ -31,13 +31,13 @@ mod usage_window;
 
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use event::{Actor, EventKind, JobEvent, StoredEvent};
-pub use job_columns::JobColumns;
-pub use fleet::{Factory, TokenScope, Product, Token, UnavailableRepo};
+pub use fleet::{Factory, Product, Token, TokenScope, UnavailableRepo};
 pub use generation::{EventCursor, EventCursorError, StoreGeneration};
 pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,
 };
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
+pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
@@ -47,7 +47,7 @@ pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
-    counted, dollars, is_terminal_safe, escape_for_terminal,
+    counted, dollars, escape_for_terminal, is_terminal_safe,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
@@ -56,17 +56,17 @@ pub use ports::{
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use pull_request::PullRequest;
-pub use reason::{Retryability, FailureReason};
+pub use reason::{FailureReason, Retryability};
 pub use refusal::Refusal;
-pub use retry::{RetryPolicy, RetryDecision};
+pub use retry::{RetryDecision, RetryPolicy};
 pub use run::{
-    COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, ValueOutOfRange, RunInsights, Run, RunOutcome, TotalSpend, TOKENS_MAX,
-    TURNS_MAX, last_lines,
+    COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, Run, RunInsights, RunOutcome, TOKENS_MAX, TURNS_MAX,
+    TotalSpend, ValueOutOfRange, last_lines,
 };
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
 pub use stage::{
-    FailureDetails, Completion, Holder, KeepCheckpoint, BlockedOn, Stage, StageEvent, StageName, OfferEnd, UnknownStage,
+    BlockedOn, Completion, FailureDetails, Holder, KeepCheckpoint, OfferEnd, Stage, StageEvent, StageName, UnknownStage,
 };
 pub use time::{Clock, Entropy, Timestamp, TimestampError};
 pub use usage_window::UsageWindow;

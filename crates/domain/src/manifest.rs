@@ -1,18 +1,18 @@
 //! Reads a manifest: Markdown with YAML front matter in, a [`Spec`] or every reason against it out [J1].
 
+mod decode;
 mod duration;
 mod fields;
 mod finding;
-mod decode;
 mod front_matter;
-mod suggest;
 mod path;
 mod schema;
+mod suggest;
 mod tree;
 
 pub use finding::{Finding, Severity};
-pub use suggest::suggest as suggest;
 pub use schema::manifest_schema;
+pub use suggest::suggest;
 
 use crate::spec::Spec;
 

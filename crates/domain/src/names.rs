@@ -45,7 +45,7 @@ macro_rules! name {
             fn from_str(text: &str) -> Result<Self, NameError> {
                 match $check(text) {
                     Ok(()) => Ok(Self(text.into())),
-                    Err(why) => Err(NameError { what: $what, shown: printable(text), why }),
+                    Err(why) => Err(NameError { what: $what, shown: escape_for_terminal(text), why }),
                 }
             }
         }
@@ -228,7 +228,8 @@ fn check_first(text: &str) -> Result<(), &'static str> {
 /// Text that is safe to show on a terminal: control and direction-changing characters become `�`, long text is cut.
 pub fn escape_for_terminal(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
-    let mut shown: String = text.chars().take(SHOWN_MAX).map(|c| if is_terminal_safe(c) { c } else { '\u{fffd}' }).collect();
+    let mut shown: String =
+        text.chars().take(SHOWN_MAX).map(|c| if is_terminal_safe(c) { c } else { '\u{fffd}' }).collect();
     if text.chars().count() > SHOWN_MAX {
         shown.push('…');
     }

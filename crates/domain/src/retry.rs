@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::reason::{Retryability, FailureReason};
+use crate::reason::{FailureReason, Retryability};
 use crate::spec::Retry;
 use crate::stage::Stage;
 use crate::time::Timestamp;
@@ -121,7 +121,13 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
     fn failed(attempts: u32, reason: FailureReason, jitter: f64) -> RetryDecision {
-        RetryPolicy::default().after_failure(&Retry::default(), attempts, (reason, Retryability::Worthwhile), NOW, jitter)
+        RetryPolicy::default().after_failure(
+            &Retry::default(),
+            attempts,
+            (reason, Retryability::Worthwhile),
+            NOW,
+            jitter,
+        )
     }
 
     #[test]

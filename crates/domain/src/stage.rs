@@ -6,7 +6,7 @@ mod name;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{FailureDetails, Completion, Holder, KeepCheckpoint, StageEvent, OfferEnd};
+pub use event::{Completion, FailureDetails, Holder, KeepCheckpoint, OfferEnd, StageEvent};
 pub use name::{StageName, UnknownStage};
 
 use crate::ids::Epoch;

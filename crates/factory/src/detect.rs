@@ -24,8 +24,8 @@ use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
 use crate::remote::{Remote, RemoteError};
 use crate::repository::Repository;
 pub(crate) use memory::ProbeCache;
-use memory::{ToolState, ProbeResult};
-use tools::{VersionPattern, TOOLS, Tool};
+use memory::{ProbeResult, ToolState};
+use tools::{TOOLS, Tool, VersionPattern};
 
 /// What cannot be found by looking.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_broken_tool_says_what_it_printed_and_what_helps() {
-        let launcher = Launcher::unguarded(Arc::new(ambient::SystemClock::new()));
+        let launcher = Launcher::unguarded(Arc::new(clock::SystemClock::new()));
 
         let found = broken(PathBuf::from("/bin/tool"), "first\nerror: RUSTUP_HOME is not set\n\n", &launcher);
 

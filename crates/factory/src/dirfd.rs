@@ -120,7 +120,12 @@ impl DirFd {
     }
 
     /// Writes bytes to the disk under a name that only its writer uses, for a file that is `like` another.
-    pub(crate) fn prepare(&self, name: String, mut bytes: impl Read, like: FileAttributes) -> io::Result<PendingFile<'_>> {
+    pub(crate) fn prepare(
+        &self,
+        name: String,
+        mut bytes: impl Read,
+        like: FileAttributes,
+    ) -> io::Result<PendingFile<'_>> {
         self.remove(&name)?;
         let mut copy = File::from(openat(&self.0, &name, TO_MAKE, Mode::from_raw_mode(0o600))?);
         let unfinished = PendingFile { folder: self, name, is_installed: false };

@@ -6,46 +6,46 @@
 
 mod acp;
 mod activity;
-mod registry;
 mod claude;
 mod codex;
 mod command;
 mod devin;
-mod event;
-mod output_metrics;
-mod verdict;
-mod limits;
 mod error_patterns;
+mod event;
+mod limits;
+mod output_metrics;
 mod price_list;
 mod prices;
+mod registry;
 mod request;
 mod reset_time;
 mod room;
-mod turn_counter;
 mod run;
 mod stream;
+mod turn_counter;
+mod verdict;
 
 use std::path::PathBuf;
 
 use async_trait::async_trait;
 pub use domain::Retryability;
-use domain::{EngineName, RunInsights, JobId};
+use domain::{EngineName, JobId, RunInsights};
 
 pub use acp::{AcpEngine, Permissions};
 pub use activity::Activity;
 pub(crate) use activity::FILES_MAX;
-pub use registry::{EngineContext, presences};
-pub(crate) use registry::{login_folders, make_all};
 pub use claude::ClaudeEngine;
 pub use codex::CodexEngine;
 pub use command::{CommandEngine, TemplateError};
 pub use devin::DevinEngine;
 pub use event::{EngineEvent, RateLimit, Target, Usage, WindowState};
-pub use verdict::{Exit, RunVerdict};
 pub use prices::{Prices, Tokens};
+pub use registry::{EngineContext, presences};
+pub(crate) use registry::{login_folders, make_all};
 pub use request::{Allowance, DiskAllowance, EngineRequest};
 pub(crate) use room::{is_note, is_unsettled, settle_rooms};
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
+pub use verdict::{Exit, RunVerdict};
 
 use crate::process::{Line, Program};
 

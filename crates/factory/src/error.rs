@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use domain::{BranchName, CommitSha, RepoIdentity, RepoName};
 
 use crate::git::GitError;
-use crate::unsaved_files::UnsavedFile;
 use crate::remote::RemoteError;
+use crate::unsaved_files::UnsavedFile;
 
 /// A fault of this host, its disk or its remotes.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +95,7 @@ pub enum Error {
         path: String,
     },
     /// The work holds a file that no git host takes.
-    #[error("`{}` is too large to be committed: delete it, or have git ignore it", domain::printable(&path.to_string_lossy()))]
+    #[error("`{}` is too large to be committed: delete it, or have git ignore it", domain::escape_for_terminal(&path.to_string_lossy()))]
     TooLarge {
         /// The file, below the worktree.
         path: PathBuf,

@@ -3,12 +3,12 @@
 //! GitHub is reached by its REST interface, with a token of the factory's own or through the program `gh`. Without a forge
 //! everything is plain git. Whatever is done here may be done twice: a factory that died in between is followed by another.
 
-mod http;
 mod config;
 mod error;
 mod forges;
 mod gh;
 mod github;
+mod http;
 mod rest;
 mod slug;
 mod text;

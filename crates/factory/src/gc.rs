@@ -5,12 +5,12 @@
 //! again and the thing removed. A ref goes only if the remote still shows the commit of the proof, and comes back if its
 //! job woke up meanwhile. What cannot be proved stays, and the report says why.
 
+mod job_status;
 mod leftovers;
 mod merged;
 mod mirrors;
 mod remote_refs;
 mod report;
-mod job_status;
 mod worktrees;
 
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
 //! The factory's own git: argv only, no settings but ours, nothing that a repository could make it run.
 
-mod output;
 mod command;
 mod error;
 mod hardening;
+mod is_retryable;
 mod leftovers;
 mod operator;
-mod is_retryable;
+mod output;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ pub use operator::OperatorAccess;
 
 pub(crate) use command::GitCommand;
 pub(crate) use hardening::PROMISOR;
-pub(crate) use leftovers::{clear_lock, clear_locks};
 pub(crate) use is_retryable::Outlook;
+pub(crate) use leftovers::{clear_lock, clear_locks};
 
 use crate::config::{GitConfig, Identity, Limits};
 use crate::detect::find_program;
-use crate::process::{Sandbox, Access};
+use crate::process::{PathAccess, Sandbox};
 
 /// Runs git commands.
 #[derive(Debug, Clone)]
@@ -104,9 +104,10 @@ impl Git {
         let own = program.and_then(|program| program.ancestors().nth(2).map(Path::to_owned));
         let own = own.filter(|folder| folder.components().count() > 2);
         let large_files = find_program("git-lfs", Some(&self.path)).and_then(|program| program.canonicalize().ok());
-        let read = SYSTEM.map(PathBuf::from).into_iter().chain(own).chain(large_files).map(|path| (path, Access::Read));
-        let devices = DEVICES.map(|path| (PathBuf::from(path), Access::Everything));
-        let none = Sandbox::default().with("/", Access::Nothing);
+        let read =
+            SYSTEM.map(PathBuf::from).into_iter().chain(own).chain(large_files).map(|path| (path, PathAccess::Read));
+        let devices = DEVICES.map(|path| (PathBuf::from(path), PathAccess::Everything));
+        let none = Sandbox::default().with("/", PathAccess::Nothing);
         read.chain(devices).fold(none, |enclosure, (path, reach)| enclosure.with(path, reach))
     }
 

@@ -29,7 +29,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{BootInstant, DEADLINE_BYTES, Sandbox, LeaseDeadline, all_processes, exit_code};
+use crate::process::{BootInstant, DEADLINE_BYTES, LeaseDeadline, Sandbox, all_processes, exit_code};
 
 /// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
 pub const GUARD_FAILED: u8 = 125;
@@ -522,12 +522,13 @@ fn code(exit: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Access;
+    use crate::process::PathAccess;
 
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
         let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
-        let enclosure = Sandbox::default().with("/state", Access::Nothing).with("/state/tree", Access::Everything);
+        let enclosure =
+            Sandbox::default().with("/state", PathAccess::Nothing).with("/state/tree", PathAccess::Everything);
         let guard = ["giga".into(), "__guard".into()];
         let (grace, ids, now) = (Duration::from_millis(1500), Some((7, 8)), BootInstant::now());
         let deadline = Some(LeaseDeadline { stop_at: now, kill_at: now.after(grace) });

@@ -8,13 +8,13 @@ use std::time::Duration;
 use domain::{Clock, ProductId, RepoName};
 
 use crate::config::RepoConfig;
+use crate::dirfd::DirFd;
 use crate::disk::remove_folder;
 use crate::error::Error;
-use crate::dirfd::DirFd;
 use crate::git::{Git, clear_locks};
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
-use crate::process::{Account, AccountError, SandboxSummary, Sandbox, Access};
+use crate::process::{Account, AccountError, PathAccess, Sandbox, SandboxSummary};
 use crate::refs::RefNames;
 use crate::repository::Repository;
 use crate::run_key::RunKey;
@@ -60,7 +60,11 @@ impl Host {
     /// What git reaches while it takes in a worktree.
     pub(crate) fn enclosure(&self, worktree: &Worktree) -> Option<Sandbox> {
         let mirror = self.state.mirror(&worktree.mirror());
-        let own = [(worktree.path(), Access::Read), (worktree.desk(), Access::Everything), (&mirror, Access::Everything)];
+        let own = [
+            (worktree.path(), PathAccess::Read),
+            (worktree.desk(), PathAccess::Everything),
+            (&mirror, PathAccess::Everything),
+        ];
         let all = || own.iter().fold(self.git.enclosure(), |enclosure, (path, reach)| enclosure.with(path, *reach));
         self.encloses.then(all)
     }

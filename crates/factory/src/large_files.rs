@@ -10,9 +10,9 @@ use domain::CommitSha;
 use sha2::{Digest, Sha256};
 
 use crate::detect::find_program;
+use crate::dirfd::DirFd;
 use crate::disk::{make_private_folder, replace_file};
 use crate::error::Error;
-use crate::dirfd::DirFd;
 use crate::mirror::Mirror;
 use crate::remote::{Remote, Transport};
 use crate::workspace::Worktree;

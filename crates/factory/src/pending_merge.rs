@@ -8,8 +8,8 @@ use std::path::{Component, Path};
 
 use domain::CommitSha;
 
-use crate::error::Error;
 use crate::dirfd::DirFd;
+use crate::error::Error;
 use crate::git::GitError;
 use crate::mirror::Mirror;
 use crate::snapshot::ScratchIndex;
@@ -82,8 +82,7 @@ impl Mirror {
 
     /// The files in conflict by the agent's own index. `None` if that cannot be read.
     async fn unmerged(&self, worktree: &Worktree) -> Result<Option<BTreeSet<Vec<u8>>>, Error> {
-        let read =
-            DirFd::open(worktree.path()).and_then(|folder| folder.enter(".git")?.read("index", INDEX_BYTES_MAX));
+        let read = DirFd::open(worktree.path()).and_then(|folder| folder.enter(".git")?.read("index", INDEX_BYTES_MAX));
         let Ok(bytes) = read else { return Ok(None) };
         let index = ScratchIndex::holding(worktree, &bytes)?;
         let call = self.call("ls-files").index(index.path()).on_agents_files(self.host.enclosure(worktree));
@@ -96,8 +95,7 @@ impl Mirror {
 }
 
 fn read_merge_head(worktree: &Worktree) -> Option<CommitSha> {
-    let bytes =
-        DirFd::open(worktree.path()).ok()?.enter(".git").ok()?.read("MERGE_HEAD", MERGE_HEAD_BYTES_MAX).ok()?;
+    let bytes = DirFd::open(worktree.path()).ok()?.enter(".git").ok()?.read("MERGE_HEAD", MERGE_HEAD_BYTES_MAX).ok()?;
     parse_merge_head(&bytes)
 }
 

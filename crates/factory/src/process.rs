@@ -1,11 +1,11 @@
 //! Runs programs that we do not trust to end: in a group of their own, within limits, and never left behind.
 
 mod account;
-mod sandbox;
 mod environment;
 mod group;
 mod lease_deadline;
 mod lines;
+mod sandbox;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,13 +24,13 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use account::own_homes;
 pub use account::{Account, AccountError};
-pub use sandbox::{SandboxMode, SandboxSummary, SandboxBackend};
-pub(crate) use sandbox::{Sandbox, Access};
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code, exit_words, signal_name};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
 pub(crate) use lease_deadline::{BootInstant, DEADLINE_BYTES, LeaseDeadline, LeaseWatch};
 pub use lines::{Line, Source};
+pub(crate) use sandbox::{PathAccess, Sandbox};
+pub use sandbox::{SandboxBackend, SandboxMode, SandboxSummary};
 
 use crate::config::Limits;
 use crate::guard::Message;
@@ -206,7 +206,7 @@ impl Launcher {
 
     /// The same, with more inside of the enclosure, if there is one.
     #[must_use]
-    pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, Access)>) -> Self {
+    pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, PathAccess)>) -> Self {
         for (path, reach) in more {
             self.enclosure = self.enclosure.map(|enclosure| enclosure.with(path, reach));
         }
@@ -227,7 +227,7 @@ impl Launcher {
 
     /// Whether its programs can read a path at all, as far as the enclosure goes.
     pub(crate) fn reaches(&self, path: &Path) -> bool {
-        self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != Access::Nothing)
+        self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != PathAccess::Nothing)
     }
 
     /// Whether its programs cannot put anything into a folder that they otherwise could.
@@ -266,7 +266,8 @@ impl Launcher {
 
     /// Starts a program. Its time runs from now.
     pub fn start(&self, program: Program, bounds: Bounds) -> Result<RunningProgram, StartError> {
-        let shown = program.argv.first().map(|name| domain::escape_for_terminal(&name.to_string_lossy())).unwrap_or_default();
+        let shown =
+            program.argv.first().map(|name| domain::escape_for_terminal(&name.to_string_lossy())).unwrap_or_default();
         let fail = |source| StartError { program: shown.clone(), source };
         let mut lease = self.lease.clone();
         let argv = match &self.guard {

@@ -4,11 +4,11 @@ use domain::{Checkpoint, CommitSha};
 
 use crate::error::Error;
 use crate::git::GitError;
-use crate::unsaved_files::{UnsavedFile, UnsavedReason};
 use crate::mirror::Mirror;
 use crate::refs::RefName;
 use crate::run_key::RunKey;
 use crate::snapshot::Snapshot;
+use crate::unsaved_files::{UnsavedFile, UnsavedReason};
 use crate::workspace::{FOR_THE_FACTORY, LastSave, Worktree};
 
 /// What came of saving work in progress.
@@ -95,7 +95,12 @@ impl Mirror {
         self.save(worktree, self.live_snapshot(worktree).await?, None).await
     }
 
-    async fn save(&self, worktree: &Worktree, mut snapshot: Snapshot, last: Option<LastSave>) -> Result<SaveOutcome, Error> {
+    async fn save(
+        &self,
+        worktree: &Worktree,
+        mut snapshot: Snapshot,
+        last: Option<LastSave>,
+    ) -> Result<SaveOutcome, Error> {
         let left_out = std::mem::take(&mut snapshot.left_out);
         let pushed = self.save_snapshot(worktree, snapshot, last).await?;
         Ok(match pushed {

@@ -46,7 +46,10 @@ impl Remote {
     /// Checks an address as it stands in the configuration.
     pub fn parse(url: &str) -> Result<Self, RemoteError> {
         let refuse = |why| Err(RemoteError { why });
-        if url.is_empty() || url.starts_with('-') || url.chars().any(|c| c.is_whitespace() || !domain::is_terminal_safe(c)) {
+        if url.is_empty()
+            || url.starts_with('-')
+            || url.chars().any(|c| c.is_whitespace() || !domain::is_terminal_safe(c))
+        {
             return refuse("it is empty, begins with `-`, or holds a space or a control character");
         }
         let transport = if let Some(rest) = url.strip_prefix("https://").or_else(|| url.strip_prefix("ssh://")) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{ClaimNonce, DispatchSeq, Epoch, RunInsights, JobId, RepoName};
+use domain::{ClaimNonce, DispatchSeq, Epoch, JobId, RepoName, RunInsights};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{UNFINISHED_SUFFIX, remove_file, replace_file};

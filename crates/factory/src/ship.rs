@@ -95,7 +95,11 @@ impl Mirror {
             let merge = match self.merge(&onto, order).await? {
                 Merge::Made(merge) => merge,
                 Merge::Conflict(files) => {
-                    return Ok(ShipOutcome::Conflict(MergeConflict { base: order.base.clone(), base_sha: onto, files }));
+                    return Ok(ShipOutcome::Conflict(MergeConflict {
+                        base: order.base.clone(),
+                        base_sha: onto,
+                        files,
+                    }));
                 }
             };
             if let LeasedPush::Done = self.push_leased(&base, Some(&onto), Some(&merge)).await? {

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::disk::copy_index;
 use crate::error::Error;
 use crate::git::{GitCommand, GitError, clear_lock};
-use crate::unsaved_files::{UnsavedFile, UnsavedReason};
 use crate::mirror::{Mirror, quiet};
 use crate::remote::Transport;
+use crate::unsaved_files::{UnsavedFile, UnsavedReason};
 use crate::workspace::{FOR_THE_FACTORY, Worktree};
 
 /// What a worktree holds at one moment.
@@ -183,7 +183,12 @@ impl Mirror {
     }
 
     /// A git command on a worktree's files. Large ones go into the mirror's own storage, for which nobody need be asked.
-    fn call_on_files<'a>(&'a self, worktree: &'a Worktree, index: &'a ScratchIndex, verb: &'static str) -> GitCommand<'a> {
+    fn call_on_files<'a>(
+        &'a self,
+        worktree: &'a Worktree,
+        index: &'a ScratchIndex,
+        verb: &'static str,
+    ) -> GitCommand<'a> {
         let call = self.call(verb).work_tree(worktree.path()).index(index.path());
         let call = call.on_agents_files(self.host.enclosure(worktree));
         if worktree.has_large_files() { call.large_files(self.remote()) } else { call }

@@ -90,7 +90,12 @@ impl Mirror {
     }
 
     /// A git command that reads an agent's repository as a stranger's.
-    fn on_repository<'a>(&'a self, worktree: &'a Worktree, verb: &'static str, trust: &'a std::path::Path) -> GitCommand<'a> {
+    fn on_repository<'a>(
+        &'a self,
+        worktree: &'a Worktree,
+        verb: &'static str,
+        trust: &'a std::path::Path,
+    ) -> GitCommand<'a> {
         let call = self.call(verb).on_agents_files(self.host.enclosure(worktree)).transport(Transport::Folder);
         if self.host.account.is_some() { call.trusting(trust) } else { call }
     }

@@ -39,7 +39,8 @@ impl Mirror {
     }
 
     async fn check_out_submodule(&self, worktree: &Worktree, submodule: &Submodule) -> Result<(), Error> {
-        let refused = || Error::Submodule { repo: self.repo.clone(), path: domain::escape_for_terminal(&submodule.path) };
+        let refused =
+            || Error::Submodule { repo: self.repo.clone(), path: domain::escape_for_terminal(&submodule.path) };
         let folder = place(worktree.path(), &submodule.path).ok_or_else(refused)?;
         let repository = folder.join(".git");
         for inner in ["objects", "refs"] {

@@ -119,7 +119,7 @@ mod inotify {
 
 #[cfg(test)]
 mod tests {
-    use ambient::SystemClock;
+    use clock::SystemClock;
 
     use super::*;
 

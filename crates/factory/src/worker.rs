@@ -1,27 +1,27 @@
 //! A factory at work: receives offers, holds leases, runs jobs, reports.
 
-mod log_buffer;
-mod sandbox_policy;
 mod connection;
+mod credentials;
 mod errand;
 mod held_leases;
 mod inbox;
-mod run_journal;
-mod credentials;
+mod log_buffer;
 mod logs;
-mod poll_pull_request;
 mod lookout;
 mod nonce;
 mod poll_backoff;
+mod poll_pull_request;
 mod polling;
 mod probe;
 mod promotion;
+mod pull_request;
 mod recovery;
 mod remotes;
 mod renewal;
 mod reports;
-mod pull_request;
 mod run;
+mod run_journal;
+mod sandbox_policy;
 mod settings;
 mod sign_watch;
 mod titles;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Capability, Checkpoint, Clock, DispatchSeq, EngineHealth, Entropy, DispatchModes, InstanceId, JobId, RepoIdentity,
+    Capability, Checkpoint, Clock, DispatchModes, DispatchSeq, EngineHealth, Entropy, InstanceId, JobId, RepoIdentity,
     RepoName, Timestamp, UnavailableRepo,
 };
 use protocol::{Client, ClientError, Heartbeat, HeartbeatResponse};
@@ -42,13 +42,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-pub use poll_backoff::{PollMode, PollResult, PollBackoff, PollTrigger};
+pub use poll_backoff::{PollBackoff, PollMode, PollResult, PollTrigger};
 pub use settings::{Housekeeping, PollWhen, Polling, WorkerSettings};
 
 use crate::branch_intents::BranchIntents;
 use crate::config::{CacheError, RepoConfig};
-use crate::detect::{DetectConfig, Capabilities, ProbeCache, detect_again, is_repo};
-use crate::engine::{self, EngineContext, Engine, Prices, TemplateError};
+use crate::detect::{Capabilities, DetectConfig, ProbeCache, detect_again, is_repo};
+use crate::engine::{self, Engine, EngineContext, Prices, TemplateError};
 use crate::error::Error;
 use crate::forge::{Forges, ForgesError};
 use crate::host::Host;
@@ -60,12 +60,12 @@ use crate::runs::Runs;
 use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
 use connection::Connection;
-use held_leases::HeldLeases;
-use run_journal::RunJournal;
 use credentials::CredentialStates;
+use held_leases::HeldLeases;
 use lookout::Declared;
 use nonce::Nonce;
 use remotes::Remotes;
+use run_journal::RunJournal;
 use titles::Titles;
 use upkeep::DiskUpkeep;
 

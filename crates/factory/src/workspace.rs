@@ -12,9 +12,9 @@ use domain::{BranchName, Checkpoint, Clock, CommitSha, RepoIdentity, RepoName};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Identity;
+use crate::dirfd::DirFd;
 use crate::disk::{copy_index, make_private_folder, replace_file};
 use crate::error::Error;
-use crate::dirfd::DirFd;
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
@@ -244,7 +244,8 @@ impl Mirror {
         let large_files = self.needs_large_files(&layout.content).await?;
         let (repo, base) = (self.repo.clone(), base.clone());
         let (base_head, identity) = (Some(layout.base_head), Some(self.identity().clone()));
-        let notes = WorktreeNotes { v: 1, repo, base, base_head, fork: layout.fork, start: layout.head, large_files, identity };
+        let notes =
+            WorktreeNotes { v: 1, repo, base, base_head, fork: layout.fork, start: layout.head, large_files, identity };
         let state = &self.host.state;
         let worktree = Worktree { run, path: state.worktree(run), desk: state.desk(run), notes };
         for folder in [&worktree.path, &worktree.desk] {

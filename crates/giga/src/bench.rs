@@ -1,20 +1,20 @@
 //! `giga bench`: what the fleet can do on this machine, measured over real HTTP on durable commits [P1]–[P6].
 
-mod worker_pool;
+mod cleanup;
 mod decide;
 mod depth;
-mod statistics;
-mod target;
 mod fake_worker;
 mod idle;
 mod latency;
-mod workload;
 mod memory;
 mod process;
 mod seed;
+mod statistics;
+mod target;
 mod throughput;
-mod cleanup;
 mod watcher;
+mod worker_pool;
+mod workload;
 
 use crate::cli::{BenchArgs, BenchCommand};
 use crate::command::Context;

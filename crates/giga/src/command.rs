@@ -1,13 +1,13 @@
 //! What each command does.
 
 mod act;
+mod activity;
 mod alerts;
 mod backoff;
 mod backup;
 mod completions;
 mod dead_letters;
 mod doctor;
-mod activity;
 mod events;
 mod explain;
 mod factories;
@@ -25,15 +25,15 @@ mod query;
 mod restore;
 mod runs;
 mod status;
+mod store_location;
 mod submit;
 mod titles;
 mod token;
 mod wait;
-mod store_location;
 
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, Timestamp};
 use protocol::Client;
 
@@ -45,9 +45,9 @@ pub(crate) use wait::{asks, rests};
 use crate::api::connect;
 use crate::bench;
 use crate::cli::Command;
+use crate::compose;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::compose;
 use crate::output::Output;
 
 /// What every command has at hand.

@@ -28,7 +28,7 @@ pub(crate) use factory::{
 };
 pub(crate) use local::local;
 pub(crate) use signals::stop_on_signal;
-use workers::{CurrentCoordinator, LocalApi, FactoryProcess};
+use workers::{CurrentCoordinator, FactoryProcess, LocalApi};
 
 /// Whether a process ends when its standard input does: how a child follows whoever started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

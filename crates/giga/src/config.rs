@@ -3,6 +3,7 @@
 mod client;
 mod coordinator;
 mod data;
+mod duration;
 mod environment;
 mod factory;
 mod file;
@@ -15,7 +16,6 @@ mod resolver;
 mod secret;
 mod setting;
 mod size;
-mod duration;
 mod store;
 mod toml_errors;
 
@@ -25,18 +25,18 @@ pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use self::factory::FactoryConfig;
 pub(crate) use client::{ClientConfig, FINGERPRINT, TokenSource, fingerprint, is_fingerprint, is_loopback};
 pub(crate) use data::DataDir;
+pub(crate) use duration::HumanDuration;
 pub(crate) use environment::Environment;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use overrides::Overrides;
 pub(crate) use setting::{ListedSetting, Origin};
-pub(crate) use duration::HumanDuration;
 pub(crate) use store::StoreChoice;
 
 use crate::cli::GlobalArgs;
 use crate::failure::Failure;
 
 use file::File;
-use resolver::{SettingSource, Resolver};
+use resolver::{Resolver, SettingSource};
 
 /// Everything that can be set, resolved.
 #[derive(Debug)]

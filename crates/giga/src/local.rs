@@ -3,17 +3,17 @@
 //! The store is the truth about jobs and the folders are what people see and touch. A small record per file says which
 //! job it is and where we put it, so that a move of ours is told from a move of a person's.
 
-mod folder;
+mod console;
 mod debounce;
-mod sync;
-mod tracked_client;
+mod file_location;
+mod folder;
 mod once;
 mod queue;
 mod records;
 mod reports;
-mod console;
-mod file_location;
+mod sync;
+mod tracked_client;
 mod user_action;
 
-pub(crate) use sync::{QueueSync, SyncEnd, SyncOptions, Until};
 pub(crate) use queue::Queue;
+pub(crate) use sync::{QueueSync, SyncEnd, SyncOptions, Until};

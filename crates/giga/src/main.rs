@@ -4,14 +4,14 @@ mod api;
 mod bench;
 mod cli;
 mod command;
+mod compose;
 mod config;
 mod failure;
-mod compose;
 mod local;
 mod logging;
-mod suggest;
 mod output;
 mod programs;
+mod suggest;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -91,7 +91,9 @@ enum RuntimeThreads {
 fn finish(threads: RuntimeThreads, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = match threads {
         RuntimeThreads::One => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
-        RuntimeThreads::Many => tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build()?,
+        RuntimeThreads::Many => {
+            tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build()?
+        }
     };
     let outcome = runtime.block_on(work);
     // A read of standard input that is under way cannot be called off: to wait for it could take for ever.

@@ -14,8 +14,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::API_PREFIX;
+use crate::http::{
+    HttpTransport, HyperTransport, IdentityCheck, RequestBody, ResponseBody, TransportError, TransportErrorKind,
+};
 use crate::jobs::RunList;
-use crate::http::{ResponseBody, TransportError, TransportErrorKind, HyperTransport, HttpTransport, RequestBody, IdentityCheck};
 use crate::problem::Problem;
 use crate::sse::{SseEvent, SseParser};
 

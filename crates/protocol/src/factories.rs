@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Capability, ClaimNonce, EngineHealth, EngineName, FactoryId, DispatchModes, InstanceId, JobId, RepoIdentity, RepoName,
-    Timestamp, UnavailableRepo,
+    Capability, ClaimNonce, DispatchModes, EngineHealth, EngineName, FactoryId, InstanceId, JobId, RepoIdentity,
+    RepoName, Timestamp, UnavailableRepo,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,9 +1,9 @@
 //! Jobs as people and programs see them.
 
 use domain::{
-    BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq, FactoryId,
-    FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, BlockedOn, Priority, ProductId, PullRequest,
-    RepoName, Revision, Run, Spec, TotalSpend, Stage, StageName, Tag, Timestamp,
+    BlockedOn, BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq,
+    FactoryId, FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Priority, ProductId, PullRequest,
+    RepoName, Revision, Run, Spec, Stage, StageName, Tag, Timestamp, TotalSpend,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
@@ -180,7 +180,7 @@ pub struct JobView {
     /// How many runs it had.
     pub runs: u32,
     /// What those that ended have cost together.
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
     pub spent: TotalSpend,
     /// The key it was submitted under.
     #[serde(default, skip_serializing_if = "Option::is_none")]

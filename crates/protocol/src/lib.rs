@@ -6,14 +6,14 @@ mod client;
 mod evidence;
 mod factories;
 mod feedback;
+mod http;
 mod identity;
 mod jobs;
-mod http;
 mod operations;
 mod problem;
 mod progress;
-mod quota;
 mod public_resolver;
+mod quota;
 mod sse;
 mod transfer;
 mod work;
@@ -21,33 +21,37 @@ mod work;
 pub use backup::{REPLACE_EVERYTHING, RestoreSummary, SUMMARY_HEADER};
 pub use claims::{ClaimRequest, ClaimResponse, GrantedJob, NotGranted, QueueVersion, WouldGrant};
 pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
-pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceResponse, EvidenceReport, LeftBranch, RunEvidence};
+pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch, RunEvidence};
 pub use factories::{
-    DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, Presence, PruneResponse, SeatsInUse,
-    RotateTokenResponse,
+    DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, Presence,
+    PruneResponse, RotateTokenResponse, SeatsInUse,
 };
-pub use feedback::{PollPullRequest, ReviewComment, ReviewCommentKind, PullRequestReport, PullRequestReportResponse, PullRequestState};
-pub use identity::{IdentityChallenge, IdentityProof, TokenDigest};
-pub use jobs::{
-    Action, ActionRequest, BatchRequest, BatchResponse, BatchOutcome, Dag, DagNode, EventList, JobExplanation, JobDetail, JobList,
-    JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
+pub use feedback::{
+    PollPullRequest, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind,
 };
 pub use http::{
-    ResponseBody, TransportError, IDLE_TIME_MAX, HttpTransport, RequestBody, fingerprint, is_publicly_trusted, public_network, real_network,
+    HttpTransport, IDLE_TIME_MAX, RequestBody, ResponseBody, TransportError, fingerprint, is_publicly_trusted,
+    public_network, real_network,
+};
+pub use identity::{IdentityChallenge, IdentityProof, TokenDigest};
+pub use jobs::{
+    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobDetail,
+    JobExplanation, JobList, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
 };
 pub use operations::{
-    Alert, AlertCode, AlertList, CoordinatorAddress, DeadLetter, DeadLetterList, Health, Metrics, CreateTokenRequest,
-    ProductList, ProductSettings, QueueState, TokenList, CreateTokenResponse, TokenView,
+    Alert, AlertCode, AlertList, CoordinatorAddress, CreateTokenRequest, CreateTokenResponse, DeadLetter,
+    DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
 };
 pub use problem::Problem;
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
-pub use quota::{CredentialList, CredentialView, QuotaResponse, QuotaReport, ResumeCredential};
+pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
 pub use sse::{SseEvent, SseParser};
 pub use transfer::Download;
 pub use work::{
-    AcceptRequest, AcceptResponse, QuestionReport, Assignment, CompletionReport, CompletionResponse, DeclineRequest, DeclineReason, Directive, ErrandOutcome,
-    ErrandReport, FailureReport, FailureResponse, HeldJob, InboxEvent, AppendLogResponse, Patch, PromoteOrder, ReleaseReport, RenewRequest, RenewResponse,
-    StageResponse, StartReport, WorkRequest, WorkResponse, WorkOperation, WorkOutcome, WorkResult,
+    AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,
+    DeclineRequest, Directive, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, HeldJob, InboxEvent, Patch,
+    PromoteOrder, QuestionReport, ReleaseReport, RenewRequest, RenewResponse, StageResponse, StartReport,
+    WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult,
 };
 
 /// The version of the wire protocol. A coordinator serves factories of this version and of the one before.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    FactoryId, FailureReason, Generation, TokenScope, JobId, Message, Product, ProductId, RepoName, Timestamp, TokenId,
+    FactoryId, FailureReason, Generation, JobId, Message, Product, ProductId, RepoName, Timestamp, TokenId, TokenScope,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

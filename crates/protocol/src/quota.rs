@@ -1,6 +1,6 @@
 //! Usage windows: an engine's limit belongs to a login, not to a job or a machine [B1].
 
-use domain::{Checkpoint, EngineName, Epoch, FactoryId, RunInsights, JobId, StageName, Timestamp};
+use domain::{Checkpoint, EngineName, Epoch, FactoryId, JobId, RunInsights, StageName, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -5,10 +5,10 @@ mod batch;
 mod renew;
 mod report;
 
-pub use accept::{AcceptRequest, AcceptResponse, Assignment, DeclineRequest, DeclineReason, PromoteOrder};
-pub use batch::{WorkRequest, WorkResponse, WorkOperation, WorkOutcome, WorkResult};
+pub use accept::{AcceptRequest, AcceptResponse, Assignment, DeclineReason, DeclineRequest, PromoteOrder};
+pub use batch::{WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult};
 pub use renew::{Directive, HeldJob, InboxEvent, RenewRequest, RenewResponse};
 pub use report::{
-    QuestionReport, CompletionReport, CompletionResponse, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, AppendLogResponse, Patch, ReleaseReport,
-    StageResponse, StartReport,
+    AppendLogResponse, CompletionReport, CompletionResponse, ErrandOutcome, ErrandReport, FailureReport,
+    FailureResponse, Patch, QuestionReport, ReleaseReport, StageResponse, StartReport,
 };

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use domain::{EngineName, FactoryId, JobId};
 
-use crate::overlay::{FactoryGroup, FleetOverlay};
-use crate::fleet::{CapabilityClass, Load, IndexedFactory, LoadRank, Availability};
+use crate::constraints::{Constraints, EnginePick};
 use crate::filter::{Candidate, FilterCondition, RepoFit};
-use crate::constraints::{EnginePick, Constraints};
+use crate::fleet::{Availability, CapabilityClass, IndexedFactory, Load, LoadRank};
+use crate::overlay::{FactoryGroup, FleetOverlay};
 use crate::plan::Placement;
 use crate::score::{Score, Terms};
 
@@ -96,7 +96,11 @@ impl FleetOverlay<'_> {
     ///
     /// Only for factories of which none was chosen: one that may not work on the repository once more is as good a
     /// reason as any other.
-    pub(crate) fn foremost<'d>(&self, alike: &FactoryGroup<'d>, needs: &Constraints) -> Option<(RepoFit, &'d LoadRank)> {
+    pub(crate) fn foremost<'d>(
+        &self,
+        alike: &FactoryGroup<'d>,
+        needs: &Constraints,
+    ) -> Option<(RepoFit, &'d LoadRank)> {
         let FactoryGroup { kind, cohort, .. } = *alike;
         let stayed = |rank: &&LoadRank| !self.moved(alike, rank);
         let wanted = needs.held.iter().chain(&needs.repo);
@@ -150,7 +154,14 @@ impl FleetOverlay<'_> {
         Choice { factory: &rank.factory, engine, score, load: rank.load }
     }
 
-    fn score(&self, kind: &CapabilityClass, standing: &Availability, load: Load, has_repo: bool, needs: &Constraints) -> Score {
+    fn score(
+        &self,
+        kind: &CapabilityClass,
+        standing: &Availability,
+        load: Load,
+        has_repo: bool,
+        needs: &Constraints,
+    ) -> Score {
         let terms = Terms {
             spare: self.view.fleet.kinds().spare(kind, &needs.asked),
             has_repo,

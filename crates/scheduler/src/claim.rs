@@ -2,10 +2,10 @@
 
 use domain::{FactoryId, JobId, ProductId};
 
+use crate::fair_share::{FairShare, ServiceOutcome};
+use crate::ineligible::Ineligible;
 use crate::overlay::FleetOverlay;
 use crate::plan::Placement;
-use crate::fair_share::{ServiceOutcome, FairShare};
-use crate::ineligible::Ineligible;
 use crate::view::FleetView;
 
 /// A waiting job that a factory that asks is not given.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use domain::{Capability, EngineName, FactoryId, RepoName, Shape, Timestamp};
 
-use crate::fleet::{Fleet, CapabilityClass, RepoId, Availability, CapabilityId, repo_of_token};
 use crate::engine_unavailable::EngineUnavailable;
+use crate::fleet::{Availability, CapabilityClass, CapabilityId, Fleet, RepoId, repo_of_token};
 use crate::view::{Demand, FleetView};
 
 /// What a job needs, looked up once per decision.
@@ -92,7 +92,11 @@ impl<'a> Constraints<'a> {
     }
 
     /// Why each of those that rest does so, what passes soonest first.
-    pub(crate) fn rests<'e>(&'e self, kind: &'e CapabilityClass, standing: &'e Availability) -> Vec<(&'e EngineUnavailable, &'e EngineName)> {
+    pub(crate) fn rests<'e>(
+        &'e self,
+        kind: &'e CapabilityClass,
+        standing: &'e Availability,
+    ) -> Vec<(&'e EngineUnavailable, &'e EngineName)> {
         let resting = self.candidates(kind).filter_map(|engine| Some((standing.resting.get(engine)?, engine)));
         let mut resting: Vec<_> = resting.collect();
         resting.sort_by_key(|(rest, engine)| (soonest(rest), *engine));

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use domain::{Capability, EngineName, FactoryId, RepoName};
 
-use crate::overlay::FleetOverlay;
-use crate::fleet::{IndexedFactory, OfferPause, Presence, repo_of_token};
-use crate::filter::{Candidate, FilterCondition, RepoFit};
 use crate::constraints::{Constraints, soonest};
 use crate::engine_unavailable::EngineUnavailable;
+use crate::filter::{Candidate, FilterCondition, RepoFit};
+use crate::fleet::{IndexedFactory, OfferPause, Presence, repo_of_token};
 use crate::ineligible::{Ineligible, missing};
+use crate::overlay::FleetOverlay;
 use crate::unplaced::{ClosestMatch, Unplaced};
 
 /// Repositories of one name that a reason lists.
@@ -67,7 +67,14 @@ fn furthest<'d>(draft: &'d FleetOverlay, needs: &Constraints) -> Option<(FilterC
 
 /// Whether the reason that a gate gives names a factory.
 fn names_factory(gate: FilterCondition) -> bool {
-    matches!(gate, FilterCondition::There | FilterCondition::Open | FilterCondition::Disk | FilterCondition::Responsive | FilterCondition::EngineAwake)
+    matches!(
+        gate,
+        FilterCondition::There
+            | FilterCondition::Open
+            | FilterCondition::Disk
+            | FilterCondition::Responsive
+            | FilterCondition::EngineAwake
+    )
 }
 
 fn because(gate: FilterCondition, factory: &FactoryId, draft: &FleetOverlay, needs: &Constraints) -> Unplaced {
@@ -95,8 +102,17 @@ fn because(gate: FilterCondition, factory: &FactoryId, draft: &FleetOverlay, nee
         }
         (FilterCondition::EngineAwake, _) => engines_rest(draft, needs),
         (FilterCondition::EngineSeats, _) => Unplaced::EngineBusy { engines: shape.engines.clone() },
-        (FilterCondition::RepoSeats | FilterCondition::FleetRepoSeats, Some(repo)) => Unplaced::RepoBusy { repo: repo.clone() },
-        (FilterCondition::Seats | FilterCondition::Pin | FilterCondition::Repo | FilterCondition::RepoSeats | FilterCondition::FleetRepoSeats, _) => Unplaced::AllBusy,
+        (FilterCondition::RepoSeats | FilterCondition::FleetRepoSeats, Some(repo)) => {
+            Unplaced::RepoBusy { repo: repo.clone() }
+        }
+        (
+            FilterCondition::Seats
+            | FilterCondition::Pin
+            | FilterCondition::Repo
+            | FilterCondition::RepoSeats
+            | FilterCondition::FleetRepoSeats,
+            _,
+        ) => Unplaced::AllBusy,
     }
 }
 
@@ -154,7 +170,9 @@ fn engines_rest(draft: &FleetOverlay, needs: &Constraints) -> Unplaced {
         Some((EngineUnavailable::Paused { until, problem }, engine, factory)) => {
             Unplaced::EnginePaused { factory, engine, problem, until }
         }
-        Some((EngineUnavailable::Unusable { problem }, engine, factory)) => Unplaced::EngineUnusable { factory, engine, problem },
+        Some((EngineUnavailable::Unusable { problem }, engine, factory)) => {
+            Unplaced::EngineUnusable { factory, engine, problem }
+        }
         None => Unplaced::AllBusy,
     }
 }

@@ -2,7 +2,7 @@
 
 use domain::{FactoryId, ProductId, Shape};
 
-use crate::fleet::{LoadBucket, CapabilityClass, Presence, LoadRank, RepoId, Availability};
+use crate::fleet::{Availability, CapabilityClass, LoadBucket, LoadRank, Presence, RepoId};
 use crate::view::FleetView;
 
 /// A live factory for a short piece of work on a repository, such as moving a branch [F5].
@@ -36,8 +36,8 @@ struct EffortGroup<'a> {
 
 fn groups<'a>(view: &FleetView<'a>, product: &ProductId) -> impl Iterator<Item = EffortGroup<'a>> {
     let kinds = view.fleet.kinds().iter().map(|(_, kind)| kind).filter(|kind| kind.covers(product));
-    let groups =
-        kinds.flat_map(|kind| kind.cohorts.iter().map(move |(standing, cohort)| EffortGroup { kind, standing, cohort }));
+    let groups = kinds
+        .flat_map(|kind| kind.cohorts.iter().map(move |(standing, cohort)| EffortGroup { kind, standing, cohort }));
     groups.filter(|group| {
         group.standing.presence == Presence::Live && !group.standing.draining && !group.standing.unresponsive
     })

@@ -4,12 +4,12 @@ use domain::{EngineName, FactoryId, Shape};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::diagnose::diagnose;
-use crate::overlay::FleetOverlay;
-use crate::fleet::{Load, IndexedFactory};
 use crate::constraints::Constraints;
-use crate::score::{Score, Weights};
+use crate::diagnose::diagnose;
+use crate::fleet::{IndexedFactory, Load};
 use crate::ineligible::Ineligible;
+use crate::overlay::FleetOverlay;
+use crate::score::{Score, Weights};
 use crate::unplaced::Unplaced;
 use crate::view::{Demand, FleetView};
 

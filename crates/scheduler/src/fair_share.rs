@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use domain::{JobId, ProductId, Shape, Timestamp};
 
-use crate::queue::{CLASSES, ShapeHead, ProductQueue, QueuePosition, aged};
+use crate::queue::{CLASSES, ProductQueue, QueuePosition, ShapeHead, aged};
 use crate::view::FleetView;
 
 /// The products that have jobs waiting and are not paused, the one with the smallest share first.

@@ -1,7 +1,7 @@
 //! The filter [S2]: what a factory must pass to be given a job, in the order in which a failure is worth telling.
 
-use crate::fleet::{CapabilityClass, Presence, Availability};
-use crate::constraints::{EnginePick, Constraints};
+use crate::constraints::{Constraints, EnginePick};
+use crate::fleet::{Availability, CapabilityClass, Presence};
 
 /// One condition of the filter. Of several factories that fail, the one that fails last comes nearest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! The factories as the scheduler sees them, and the seats that are taken.
 
-mod load_bucket;
-mod intern;
 mod capability_class;
+mod intern;
+mod load_bucket;
 mod seat_usage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,13 @@ use domain::{Capability, EngineName, Factory, FactoryId, JobId, ProductId, RepoI
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub(crate) use load_bucket::{LoadBucket, LoadBuckets, Load, LoadRank, Availability};
 pub(crate) use capability_class::{CapabilityClass, CapabilityClassId, CapabilityClasses, CapabilityId};
+pub(crate) use load_bucket::{Availability, Load, LoadBucket, LoadBuckets, LoadRank};
 pub(crate) use seat_usage::{CountByName, FactoryUsage};
 
 use crate::engine_unavailable::EngineUnavailable;
-use intern::Interner;
 use capability_class::CapabilitySet;
+use intern::Interner;
 use seat_usage::SeatUsage;
 
 /// Whether a factory is there.

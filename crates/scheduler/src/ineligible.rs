@@ -6,11 +6,11 @@ use domain::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoNam
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::fleet::{CapabilityClass, IndexedFactory, Presence, repo_of_token};
-use crate::filter::{Candidate, FilterCondition};
-use crate::list_fmt::NameList;
 use crate::constraints::Constraints;
 use crate::engine_unavailable::EngineUnavailable;
+use crate::filter::{Candidate, FilterCondition};
+use crate::fleet::{CapabilityClass, IndexedFactory, Presence, repo_of_token};
+use crate::list_fmt::NameList;
 
 /// One reason why a factory may not have a job. Shown after the factory's name: "`mac-1` lacks `has:docker`".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -185,7 +185,9 @@ impl Ineligible {
             EngineUnavailable::Paused { until, problem } => {
                 Self::EnginePaused { engine: engine.clone(), problem: problem.clone(), until: *until }
             }
-            EngineUnavailable::Unusable { problem } => Self::EngineUnusable { engine: engine.clone(), problem: problem.clone() },
+            EngineUnavailable::Unusable { problem } => {
+                Self::EngineUnusable { engine: engine.clone(), problem: problem.clone() }
+            }
         }
     }
 }

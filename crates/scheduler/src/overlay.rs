@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{FactoryId, RepoName, Shape};
 use foldhash::{HashMap, HashMapExt as _};
 
-use crate::fleet::{
-    LoadBucket, LoadBuckets, CapabilityClass, CapabilityClassId, Load, IndexedFactory, LoadRank, RepoId, SaturatedRepos, Seat, Availability, CountByName, FactoryUsage, saturated_repos,
-};
-use crate::filter::{Candidate, RepoFit};
 use crate::constraints::Constraints;
+use crate::filter::{Candidate, RepoFit};
+use crate::fleet::{
+    Availability, CapabilityClass, CapabilityClassId, CountByName, FactoryUsage, IndexedFactory, Load, LoadBucket,
+    LoadBuckets, LoadRank, RepoId, SaturatedRepos, Seat, saturated_repos,
+};
 use crate::plan::Placement;
 use crate::view::{Demand, FleetView};
 
@@ -110,14 +111,22 @@ impl<'a> FleetOverlay<'a> {
     }
 
     /// All factories of a kind, those that are alike together.
-    pub(crate) fn alike<'d>(&'d self, id: CapabilityClassId, kind: &'d CapabilityClass) -> impl Iterator<Item = FactoryGroup<'d>> {
+    pub(crate) fn alike<'d>(
+        &'d self,
+        id: CapabilityClassId,
+        kind: &'d CapabilityClass,
+    ) -> impl Iterator<Item = FactoryGroup<'d>> {
         let stored = kind.cohorts.iter().map(|group| (group, Index::Fleet));
         let changed = self.cohorts.get(&id).into_iter().flat_map(LoadBuckets::iter).map(|group| (group, Index::Draft));
         stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })
     }
 
     /// Those of a kind that may take work, as far as their standing goes.
-    pub(crate) fn ready<'d>(&'d self, id: CapabilityClassId, kind: &'d CapabilityClass) -> impl Iterator<Item = FactoryGroup<'d>> {
+    pub(crate) fn ready<'d>(
+        &'d self,
+        id: CapabilityClassId,
+        kind: &'d CapabilityClass,
+    ) -> impl Iterator<Item = FactoryGroup<'d>> {
         let stored = kind.cohorts.ready().map(|group| (group, Index::Fleet));
         let changed = self.cohorts.get(&id).into_iter().flat_map(LoadBuckets::ready).map(|group| (group, Index::Draft));
         stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })

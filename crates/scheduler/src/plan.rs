@@ -5,10 +5,10 @@ use std::sync::Arc;
 use domain::{EngineName, FactoryId, JobId, Shape, Timestamp};
 
 use crate::diagnose::diagnose;
+use crate::fair_share::{FairShare, ServiceOutcome};
 use crate::overlay::FleetOverlay;
 use crate::queue::QueuePosition;
 use crate::score::Score;
-use crate::fair_share::{ServiceOutcome, FairShare};
 use crate::unplaced::Unplaced;
 use crate::view::FleetView;
 
@@ -87,7 +87,11 @@ fn paused<'a>(view: &'a FleetView) -> impl Iterator<Item = UnplacedShape> + 'a {
     })
 }
 
-fn unplaced(shape: &Arc<Shape>, why: Unplaced, (jobs, oldest): (usize, Option<QueuePosition>)) -> Option<UnplacedShape> {
+fn unplaced(
+    shape: &Arc<Shape>,
+    why: Unplaced,
+    (jobs, oldest): (usize, Option<QueuePosition>),
+) -> Option<UnplacedShape> {
     let (since, oldest) = oldest?;
     Some(UnplacedShape { shape: Arc::clone(shape), why, jobs, oldest, since })
 }

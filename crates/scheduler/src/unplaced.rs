@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::fleet::Presence;
-use crate::list_fmt::NameList;
 use crate::ineligible::Ineligible;
+use crate::list_fmt::NameList;
 
 /// Why a job is left waiting. Shown, it says what is missing and what would help.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{FactoryId, DispatchModes, Mode, Product, ProductId, RepoName, Shape, Timestamp};
+use domain::{DispatchModes, FactoryId, Mode, Product, ProductId, RepoName, Shape, Timestamp};
 
 use crate::fleet::Fleet;
 use crate::queue::Queue;

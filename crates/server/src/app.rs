@@ -10,15 +10,15 @@ use protocol::{CoordinatorAddress, Metrics};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::body_budget::BodyBudget;
 use crate::auth_rate_limit::AuthRateLimit;
+use crate::backup_service::BackupService;
+use crate::body_budget::BodyBudget;
 use crate::host_check::AllowedHosts;
 use crate::openapi;
 use crate::options::{Limits, Options};
 use crate::problem::Problem;
 use crate::request_schema::RequestSchemas;
 use crate::streams::Streams;
-use crate::backup_service::BackupService;
 use crate::webhook_body::WebhookBodies;
 use crate::webhook_secret::WebhookSecret;
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use axum::extract::{FromRequestParts, MatchedPath};
 use coordinator::{Error, Principal};
-use domain::{TokenScope, TokenId};
+use domain::{TokenId, TokenScope};
 use http::request::Parts;
 use http::{HeaderMap, header};
 
-use crate::app::{App, Proxy, Exposure};
+use crate::app::{App, Exposure, Proxy};
 use crate::auth_rate_limit::network;
 use crate::problem::Problem;
 

@@ -83,7 +83,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use ambient::ManualClock;
+    use clock::ManualClock;
 
     use super::*;
 

@@ -19,7 +19,7 @@ use tracing::debug;
 
 use crate::app::App;
 use crate::auth::ConnectionAddresses;
-use crate::connections::{GuardedBody, ConnectionSlot};
+use crate::connections::{ConnectionSlot, GuardedBody};
 use crate::write_timeout::WriteTimeout;
 
 /// A request's head is at most this long; about as much waits to be written at any time.
@@ -98,7 +98,12 @@ impl ConnectionContext {
         }
     }
 
-    async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S, ends: ConnectionAddresses, seat: Arc<ConnectionSlot>) {
+    async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        self,
+        stream: S,
+        ends: ConnectionAddresses,
+        seat: Arc<ConnectionSlot>,
+    ) {
         let limits = &self.app.limits;
         let stream = WriteTimeout::new(stream, self.app.clock.clone(), limits.write_stall_max);
         let router = self.router;

@@ -160,7 +160,7 @@ impl Body for GuardedBody {
 
 #[cfg(test)]
 mod tests {
-    use ambient::ManualClock;
+    use clock::ManualClock;
 
     use super::*;
 

@@ -87,8 +87,14 @@ mod tests {
             dead_letters: 0,
             store_operations: BTreeMap::from([("job_reads".to_owned(), 7)]),
         };
-        let figures =
-            MetricsSnapshot { submitted: 9, dispatched: 8, completed: 7, failed: 6, conflicts: 5, dispatch_lag_ms: 1_500 };
+        let figures = MetricsSnapshot {
+            submitted: 9,
+            dispatched: 8,
+            completed: 7,
+            failed: 6,
+            conflicts: 5,
+            dispatch_lag_ms: 1_500,
+        };
 
         let text = render(&metrics, &figures, 2);
 

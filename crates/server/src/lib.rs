@@ -2,37 +2,37 @@
 //!
 //! Handlers are translation only: what may happen is decided in the coordinator.
 
-mod json_response;
 mod api;
 mod app;
-mod body_budget;
 mod auth;
+mod auth_rate_limit;
+mod backup_service;
+mod body_budget;
 mod connection;
 mod connections;
 mod etag;
 mod exposition;
 mod extract;
-mod auth_rate_limit;
-mod middleware;
-mod streaming;
 mod host_check;
+mod json_response;
+mod middleware;
 mod openapi;
 mod options;
-mod write_timeout;
 mod problem;
 mod request_schema;
 mod routes;
+mod run_to_completion;
 mod server;
+mod startup;
+mod streaming;
 mod streams;
 mod tls;
-mod run_to_completion;
-mod backup_service;
-mod startup;
 mod webhook_body;
 mod webhook_secret;
+mod write_timeout;
 
+pub use backup_service::{BackupService, BackupServiceError};
 pub use options::{Limits, Options, Tls};
 pub use server::{BindError, Server, pin};
 pub use tls::CertificateError;
-pub use backup_service::{BackupService, BackupServiceError};
 pub use webhook_secret::WebhookSecret;

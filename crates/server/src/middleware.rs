@@ -48,7 +48,8 @@ pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -
 }
 
 fn checked(app: &App, request: Request) -> Result<Request, Problem> {
-    let local = request.extensions().get::<ConnectionAddresses>().map_or(IpAddr::from([127, 0, 0, 1]), |ends| ends.local);
+    let local =
+        request.extensions().get::<ConnectionAddresses>().map_or(IpAddr::from([127, 0, 0, 1]), |ends| ends.local);
     let (parts, body) = request.into_parts();
     app.hosts.check(&parts, local)?;
     Ok(Request::from_parts(parts, body))
@@ -95,10 +96,10 @@ fn protect(response: &mut Response) {
 mod tests {
     use std::sync::Arc;
 
-    use ambient::{SystemClock, SystemEntropy};
     use axum::Router;
     use axum::body::Body;
     use axum::routing::{get, post};
+    use clock::{SystemClock, SystemEntropy};
     use coordinator::{Coordinator, Ports, Settings};
     use http::StatusCode;
     use tokio::sync::oneshot;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 use crate::api::{
-    backup, credentials, factories, history, identity, inbox, jobs, events, logs, batch, modes, operations, products,
+    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, operations, products,
     root, tokens, webhooks, work,
 };
 
@@ -53,8 +53,8 @@ struct Description;
         history::explain,
         history::dag,
         history::lease,
-        live::of_job,
-        live::fleet,
+        events::of_job,
+        events::fleet,
         logs::read,
         logs::append,
         work::accept,
@@ -71,7 +71,7 @@ struct Description;
         work::ask,
         work::release,
         work::renew,
-        many::work,
+        batch::work,
         factories::list,
         factories::factory,
         factories::deregister,
@@ -93,8 +93,8 @@ struct Description;
         operations::dead_letters,
         operations::dismiss,
         operations::redrive,
-        archive::back_up,
-        archive::restore,
+        backup::back_up,
+        backup::restore,
         tokens::list,
         tokens::create,
         tokens::delete,

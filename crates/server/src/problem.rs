@@ -271,7 +271,9 @@ impl From<NotReady> for Problem {
 impl From<BackupServiceError> for Problem {
     fn from(error: BackupServiceError) -> Self {
         match error {
-            BackupServiceError::BadBackup(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", error.to_string()),
+            BackupServiceError::BadBackup(_) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", error.to_string())
+            }
             BackupServiceError::Busy => Self::new(StatusCode::CONFLICT, "not_now", error.to_string()),
             BackupServiceError::Store(cause) => Error::Store(cause).into(),
         }

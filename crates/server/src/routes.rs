@@ -3,13 +3,13 @@
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::middleware;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{self, MethodRouter};
 use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    backup, credentials, factories, history, identity, inbox, jobs, events, logs, batch, modes, operations, products,
+    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, operations, products,
     root, tokens, webhooks, work,
 };
 use crate::app::App;
@@ -23,7 +23,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(under_the_prefix().router)
         .fallback(async |request: Request| Problem::no_such_route(request.uri().path()))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
-        .layer(middleware::from_fn_with_state(app.clone(), middleware::pass))
+        .layer(from_fn_with_state(app.clone(), middleware::pass))
         .with_state(app)
 }
 

@@ -12,12 +12,12 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::app::App;
+use crate::backup_service::BackupService;
 use crate::connection::ConnectionContext;
 use crate::connections::Connections;
 use crate::options::Options;
 use crate::routes;
 use crate::tls::{self, CertificateError, TlsIdentity};
-use crate::backup_service::BackupService;
 
 /// How long to wait when the system gives out no connections: it is usually out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -96,7 +96,7 @@ impl<S: Source> Line<S> {
 
 #[cfg(test)]
 mod tests {
-    use ambient::ManualClock;
+    use clock::ManualClock;
     use tokio_util::sync::CancellationToken;
 
     use crate::auth::onlooker;

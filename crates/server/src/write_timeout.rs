@@ -78,7 +78,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 
 #[cfg(test)]
 mod tests {
-    use ambient::ManualClock;
+    use clock::ManualClock;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;

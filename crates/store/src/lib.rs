@@ -1,7 +1,5 @@
 //! Durable memory of the fleet: jobs with their events, small documents, and logs. One adapter per feature, one suite for all.
 
-#[cfg(all(feature = "sqlite", feature = "postgres"))]
-mod sql_value;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod change;
 #[cfg(feature = "conformance")]
@@ -22,10 +20,12 @@ mod quarantine;
 mod recent;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod record;
-#[cfg(feature = "sqlite")]
-mod sqlite;
 #[cfg(feature = "weak")]
 pub mod simulated;
+#[cfg(all(feature = "sqlite", feature = "postgres"))]
+mod sql_value;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 pub use logs::DirectoryLogs;
 #[cfg(feature = "memory")]
@@ -34,13 +34,14 @@ pub use memory::MemoryStore;
 pub use meter::Operations;
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore, RecordError, ScratchSchema as PostgresRoom, Exclusivity,
-    Url as PostgresUrl,
+    Exclusivity, OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore, RecordError,
+    ScratchSchema as PostgresRoom, Url as PostgresUrl,
 };
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use record::{DataLoss, FileStamp, RecordFile, StoreRecord, read_record};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    BackupError, OpenError, OpenedIdentity, Options, RestoreOutcome, Settings, SqliteStore, EvidenceImport, back_up_closed, check_closed,
-    holds_store, inspect_backup, pack_evidence, record_path, restore_closed, stage_restore, unpack_evidence,
+    BackupError, EvidenceImport, OpenError, OpenedIdentity, Options, RestoreOutcome, Settings, SqliteStore,
+    back_up_closed, check_closed, holds_store, inspect_backup, pack_evidence, record_path, restore_closed,
+    stage_restore, unpack_evidence,
 };

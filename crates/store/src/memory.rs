@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Collection, Commit, CommitError, EventSeq, Expected, FleetStore, Job, JobId, JobStore, Position, StoredEvent,
-    Revision, Run, StoreError, Versioned,
+    Body, Collection, Commit, CommitError, EventSeq, Expected, FleetStore, Job, JobId, JobStore, Position, Revision,
+    Run, StoreError, StoredEvent, Versioned,
 };
 use parking_lot::Mutex;
 use serde_json::Value;

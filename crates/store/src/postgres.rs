@@ -3,32 +3,32 @@
 
 #[cfg(feature = "sqlite")]
 mod backup;
-mod writer_cache;
+mod batch;
 mod connection;
 mod documents;
 mod errors;
-mod notify;
 mod history;
 mod identity;
 mod jobs;
+mod leadership;
 mod list;
+mod notify;
 mod open_error;
-mod batch;
+mod pool;
 #[cfg(test)]
 mod query_plan_tests;
-mod pool;
 #[cfg(feature = "sqlite")]
 mod restore;
-mod scratch_schema;
 mod row;
 mod rows;
 mod schema;
+mod scratch_schema;
 mod statement;
-mod leadership;
 mod tls;
 mod transaction;
 mod url;
 mod writer;
+mod writer_cache;
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,16 +39,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use identity::RecordError;
+pub use leadership::Exclusivity;
 pub use open_error::OpenError;
 pub use scratch_schema::ScratchSchema;
-pub use leadership::Exclusivity;
 pub use url::Url;
 
-use connection::{Connector, ConnectWait};
+use connection::{ConnectWait, Connector};
+use leadership::Leadership;
 use notify::{LogEnd, Notifier};
 use pool::Pool;
-use leadership::Leadership;
-use writer::{WriterNotice, Writer};
+use writer::{Writer, WriterNotice};
 
 use crate::meter::{Meter, Operations};
 use crate::quarantine::Quarantine;

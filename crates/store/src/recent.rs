@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use domain::{Position, StoredEvent, Scope};
+use domain::{Position, Scope, StoredEvent};
 use parking_lot::Mutex;
 
 /// Events that are kept: some seconds of a busy fleet, and a few megabytes.

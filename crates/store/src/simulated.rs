@@ -23,8 +23,8 @@ mod feed;
 mod history;
 mod items;
 mod log;
-mod retry;
 mod pending_writes;
+mod retry;
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ pub use feed::{Continuation, FeedPage, PHYSICAL_PARTITIONS};
 
 use items::{JOBS, LAST, job, job_key};
 use log::Progress;
-use retry::{RetryingDatabase, WriteError};
 use pending_writes::PendingWrites;
+use retry::{RetryingDatabase, WriteError};
 
 /// A store on a [`WeakDatabase`]. Several may be open on one, as processes are.
 pub struct SimulatedDocumentStore {

@@ -2,12 +2,11 @@
 
 mod backup;
 mod backup_error;
-mod writer_cache;
 mod check;
 mod connection;
 mod documents;
-mod evidence;
 mod errors;
+mod evidence;
 mod history;
 mod identity;
 mod inspect;
@@ -25,6 +24,7 @@ mod schema;
 mod transfer;
 mod unit;
 mod writer;
+mod writer_cache;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub use restore::{RestoreOutcome, restore_closed, stage_restore};
 #[cfg(feature = "postgres")]
 pub(crate) use backup::LABEL_KEY;
 #[cfg(feature = "postgres")]
-pub(crate) use transfer::{RowValues, BackupBuilder, read_out};
+pub(crate) use transfer::{BackupBuilder, RowValues, read_out};
 
 use connection::Role;
 use identity::Expectation;

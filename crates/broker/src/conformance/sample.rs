@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use domain::{Broker, Delivery, DispatchSeq, FactoryId, JobId, Message, Priority, ProductId, PublishOutcome, Subscription};
+use domain::{
+    Broker, Delivery, DispatchSeq, FactoryId, JobId, Message, Priority, ProductId, PublishOutcome, Subscription,
+};
 
 /// Deliveries that no test reaches by accident.
 pub const DELIVERIES_MAX: u32 = 10;

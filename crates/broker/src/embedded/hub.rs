@@ -9,8 +9,8 @@ use foldhash::{HashMap, HashMapExt as _};
 use tokio::sync::Notify;
 
 use super::Settings;
-use super::mailbox::{DeliveryNo, Mailbox, QueuedMessage};
 use super::dedup::DedupWindow;
+use super::mailbox::{DeliveryNo, Mailbox, QueuedMessage};
 
 /// Everything an embedded broker holds.
 pub(crate) struct Hub {

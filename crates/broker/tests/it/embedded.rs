@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
 use async_trait::async_trait;
 use broker::conformance::Harness;
 use broker::conformance::sample::{PATIENCE, factory, message, publish, receive};
 use broker::{Embedded, Settings};
+use clock::ManualClock;
 use domain::{Broker, BrokerError, MessageId, PublishOutcome};
 use tokio::task::JoinSet;
 

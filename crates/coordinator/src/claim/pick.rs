@@ -10,8 +10,8 @@ use scheduler::Placement;
 
 use crate::coordinator::Coordinator;
 use crate::deps::DepsVerdict;
-use crate::fleet_state::FleetState;
 use crate::error::Error;
+use crate::fleet_state::FleetState;
 use crate::leases::Process;
 use crate::principal::Principal;
 
@@ -87,7 +87,8 @@ impl Coordinator {
         process: &Process,
         request: &ClaimRequest,
     ) -> Result<ClaimSelection<'a>, Error> {
-        let held = ClaimReservation { coordinator: self, process: process.clone(), jobs: Vec::new(), seated: Vec::new() };
+        let held =
+            ClaimReservation { coordinator: self, process: process.clone(), jobs: Vec::new(), seated: Vec::new() };
         let mut picked = ClaimSelection { picks: Vec::new(), held };
         let limit = limit_of(request);
         let mut set_aside = 0;

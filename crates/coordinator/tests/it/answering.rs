@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{EventKind, FailureReason, StageName};
-use protocol::{AlertCode, DeclineRequest, DeclineReason};
+use protocol::{AlertCode, DeclineReason, DeclineRequest};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{EventKind, FailureReason, TokenScope, JobId, Mode, ProductId, Refusal, StageName};
+use domain::{EventKind, FailureReason, JobId, Mode, ProductId, Refusal, StageName, TokenScope};
 use protocol::{Action, DrainRequest, NotGranted, ProductSettings};
 
 use super::{lasting, quick, retold};

@@ -412,7 +412,8 @@ async fn work_is_verified_only_if_verify_commands_ran() {
     for (body, evidence) in [(IN_REPO, vec![]), (with_verify, vec![]), (with_verify, vec![proof])] {
         let job = fleet.submit(body).await;
         let grip = mac.build(&fleet, job).await;
-        let request = CompletionReport { lease_epoch: grip.epoch, sha: Some(sha(1)), evidence, ..CompletionReport::default() };
+        let request =
+            CompletionReport { lease_epoch: grip.epoch, sha: Some(sha(1)), evidence, ..CompletionReport::default() };
         fleet.coordinator.complete(&mac.who, job, &request).await.unwrap();
         verified.push(fleet.job(job).await.verified);
     }

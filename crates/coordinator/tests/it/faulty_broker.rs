@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use ambient::SeededEntropy;
 use async_trait::async_trait;
+use clock::SeededEntropy;
 use domain::{Broker, BrokerError, Delivery, Entropy, FactoryId, Message, PublishOutcome, Receipt, Subscription};
 use parking_lot::Mutex;
 use tokio::sync::Notify;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ambient::SeededEntropy;
 use async_trait::async_trait;
+use clock::SeededEntropy;
 use domain::{
     Collection, Commit, CommitError, Entropy, Expected, FleetStore, Job, JobId, JobStore, Position, Revision,
     StoreError, Versioned,

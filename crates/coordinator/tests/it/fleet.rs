@@ -5,18 +5,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{ManualClock, SeededEntropy, SystemClock};
 use async_trait::async_trait;
 use broker::Embedded;
+use clock::{ManualClock, SeededEntropy, SystemClock};
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
 use domain::{
-    Backup as _, Broker, Clock, Collection, Entropy, EventKind, Expected, DispatchModes, FleetStore, Generation, JobEvent,
-    JobHistory, JobId, JobStore, StoreGeneration, Mode, Position, Scope, StageName, Timestamp,
+    Backup as _, Broker, Clock, Collection, DispatchModes, Entropy, EventKind, Expected, FleetStore, Generation,
+    JobEvent, JobHistory, JobId, JobStore, Mode, Position, Scope, StageName, StoreGeneration, Timestamp,
 };
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, SubmitRequest};
-use store::simulated::{Faults, HastyClock, SimulatedDocumentStore, SimulatedDatabase};
-use store::{DirectoryLogs, MemoryStore, Options, PostgresStore, PostgresOptions, PostgresUrl, SqliteStore, Exclusivity};
+use store::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
+use store::{
+    DirectoryLogs, Exclusivity, MemoryStore, Options, PostgresOptions, PostgresStore, PostgresUrl, SqliteStore,
+};
 use tempfile::TempDir;
 
 use crate::faulty_broker::FaultyBroker;

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use coordinator::{Error, Principal};
-use domain::{Clock, EventKind, FactoryId, FailureReason, TokenScope, Refusal, StageName, UnavailableRepo};
+use domain::{Clock, EventKind, FactoryId, FailureReason, Refusal, StageName, TokenScope, UnavailableRepo};
 use protocol::{
-    Action, AlertCode, Directive, EnrolRequest, ErrandOutcome, Heartbeat, HeldJob, CreateTokenRequest, Presence, ProductSettings,
+    Action, AlertCode, CreateTokenRequest, Directive, EnrolRequest, ErrandOutcome, Heartbeat, HeldJob, Presence,
+    ProductSettings,
 };
 
 use super::{lasting, quick};
@@ -28,8 +29,11 @@ async fn a_join_token_is_good_for_one_of_fifty() {
     fleet.store().set(|faults| faults.yields_max = 3);
 
     let enrolments = (0..50).map(|n| {
-        let request =
-            EnrolRequest { join_token: join_token.clone(), factory_id: format!("factory-{n}").parse().unwrap(), nonce: None };
+        let request = EnrolRequest {
+            join_token: join_token.clone(),
+            factory_id: format!("factory-{n}").parse().unwrap(),
+            nonce: None,
+        };
         let coordinator = &fleet.coordinator;
         async move { coordinator.enroll(&request).await }
     });

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{Retryability, FailureReason, RunInsights, RunEnd, RunOutcome, TotalSpend, StageName};
-use protocol::{Action, ActionRequest, Alert, AlertCode, QuestionReport, FailureReport, FailureResponse, HeldJob, HeldJobProgress, Progress};
+use domain::{FailureReason, Retryability, RunEnd, RunInsights, RunOutcome, StageName, TotalSpend};
+use protocol::{
+    Action, ActionRequest, Alert, AlertCode, FailureReport, FailureResponse, HeldJob, HeldJobProgress, Progress,
+    QuestionReport,
+};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
@@ -147,7 +150,8 @@ async fn what_was_heard_of_a_run_that_is_lost_counts_and_what_was_not_is_unknown
     mac.build(&fleet, job).await;
     fleet.act(job, Action::Cancel).await.unwrap();
 
-    let TotalSpend { cost_usd, tokens, runs_without_cost, runs_without_tokens, engine_ms, .. } = fleet.job(job).await.spent;
+    let TotalSpend { cost_usd, tokens, runs_without_cost, runs_without_tokens, engine_ms, .. } =
+        fleet.job(job).await.spent;
     assert_eq!((cost_usd, tokens), (Some(0.25), Some(70)));
     assert_eq!((runs_without_cost, runs_without_tokens), (1, 1), "the second was never heard of");
     assert!(engine_ms.is_some_and(|ms| ms >= u64::try_from(ttl.as_millis()).unwrap()), "{engine_ms:?}");

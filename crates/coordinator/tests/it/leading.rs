@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use coordinator::Principal;
-use domain::{EventKind, TokenScope, ProductId, StageName, TokenId};
+use domain::{EventKind, ProductId, StageName, TokenId, TokenScope};
 
 use super::{lasting, quick};
 use crate::fleet::PLAIN;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use coordinator::{Error, Inbox, Principal};
 use domain::{
     Capability, Checkpoint, ClaimNonce, Clock as _, CommitSha, DispatchSeq, EngineHealth, EngineName, Epoch, FactoryId,
-    FailureReason, TokenScope, InstanceId, JobId, Message, RepoName,
+    FailureReason, InstanceId, JobId, Message, RepoName, TokenScope,
 };
 use parking_lot::Mutex;
 use protocol::{
-    AcceptRequest, AcceptResponse, ClaimRequest, CompletionReport, CompletionResponse, Directive, EnrolRequest, ErrandOutcome, ErrandReport, FailureReport, FailureResponse,
-    Heartbeat, HeartbeatResponse, HeldJob, HeldJobProgress, InboxEvent, CreateTokenRequest, Patch, QuotaResponse, QuotaReport, ReleaseReport, RenewRequest,
-    RenewResponse, StageResponse, StartReport,
+    AcceptRequest, AcceptResponse, ClaimRequest, CompletionReport, CompletionResponse, CreateTokenRequest, Directive,
+    EnrolRequest, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, Heartbeat, HeartbeatResponse, HeldJob,
+    HeldJobProgress, InboxEvent, Patch, QuotaReport, QuotaResponse, ReleaseReport, RenewRequest, RenewResponse,
+    StageResponse, StartReport,
 };
 
 use crate::fleet::Fleet;
@@ -254,7 +255,12 @@ impl Machine {
         fleet.coordinator.patch(&self.who, grip.job, &request).await
     }
 
-    pub(crate) async fn complete(&self, fleet: &Fleet, grip: Grip, sha: Option<CommitSha>) -> Result<CompletionResponse, Error> {
+    pub(crate) async fn complete(
+        &self,
+        fleet: &Fleet,
+        grip: Grip,
+        sha: Option<CommitSha>,
+    ) -> Result<CompletionResponse, Error> {
         let request = CompletionReport { lease_epoch: grip.epoch, sha, ..CompletionReport::default() };
         let completed = fleet.coordinator.complete(&self.who, grip.job, &request).await?;
         self.let_go(grip);
@@ -271,7 +277,12 @@ impl Machine {
         fleet.coordinator.promote(&self.who, grip.job, &request).await
     }
 
-    pub(crate) async fn fail(&self, fleet: &Fleet, grip: Grip, reason: FailureReason) -> Result<FailureResponse, Error> {
+    pub(crate) async fn fail(
+        &self,
+        fleet: &Fleet,
+        grip: Grip,
+        reason: FailureReason,
+    ) -> Result<FailureResponse, Error> {
         let request = FailureReport {
             lease_epoch: grip.epoch,
             reason,

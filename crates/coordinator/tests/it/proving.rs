@@ -1,7 +1,7 @@
 //! What backs a run is kept beside its log, by its holder alone, and shown without harm [B4].
 
 use coordinator::Error;
-use domain::{Evidence, RunInsights, LogStore, Refusal, RunOutcome};
+use domain::{Evidence, LogStore, Refusal, RunInsights, RunOutcome};
 use protocol::{CommitLine, CompletionReport, EvidenceReport};
 
 use super::quick;

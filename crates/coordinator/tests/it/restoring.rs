@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{EventCursor, Epoch, EventKind, FailureReason, Generation, JobId, Position, Refusal, StageName};
+use domain::{Epoch, EventCursor, EventKind, FailureReason, Generation, JobId, Position, Refusal, StageName};
 use protocol::{AcceptRequest, Action, ErrandOutcome, HeldJob, JobView};
 
 use super::{lasting, share_of};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use coordinator::{Error, ForgeHint, Inbox};
 use domain::{EventKind, FailureReason, JobId, PullRequest, StageName};
 use protocol::{
-    Action, AlertCode, CompletionReport, Directive, ErrandOutcome, ErrandReport, PollPullRequest, ReviewComment, ReviewCommentKind, PullRequestReport,
-    PullRequestReportResponse, PullRequestState,
+    Action, AlertCode, CompletionReport, Directive, ErrandOutcome, ErrandReport, PollPullRequest, PullRequestReport,
+    PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind,
 };
 
 use super::lasting;
@@ -111,7 +111,8 @@ async fn an_open_pull_request_is_looked_at_now_and_then_by_somebody_who_has_the_
     let orders = yard.asked().await;
 
     let product_id = yard.fleet.job(yard.job).await.product_id;
-    let expected = PollPullRequest { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
+    let expected =
+        PollPullRequest { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
     assert_eq!(orders, vec![expected]);
     assert_eq!(yard.fleet.job(yard.job).await.pull_request, Some(pull_request()));
     yard.fleet.coordinator.ask_for_looks();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coordinator::{Error, QuotaWindowPolicy};
 use domain::{
-    Clock as _, EngineHealth, EngineName, EventKind, RunInsights, JobFilter, Mode, Refusal, RunOutcome, StageName,
+    Clock as _, EngineHealth, EngineName, EventKind, JobFilter, Mode, Refusal, RunInsights, RunOutcome, StageName,
     Timestamp,
 };
 use protocol::{CredentialView, QuotaReport, ResumeCredential};

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{PriorHolder, HEADS_MAX, Job};
+use super::{HEADS_MAX, Job, PriorHolder};
 use crate::event::EventKind;
 use crate::ids::Generation;
 use crate::lease::Lease;
@@ -12,8 +12,8 @@ use crate::names::EngineName;
 use crate::previous_run::{PreviousRun, RunEnd};
 use crate::reason::FailureReason;
 use crate::retry::RetryDecision;
-use crate::run::{CommandStep, RunInsights, Run, RunOutcome};
-use crate::stage::{FailureDetails, Completion, KeepCheckpoint, BlockedOn, Stage, StageEvent, StageName, OfferEnd};
+use crate::run::{CommandStep, Run, RunInsights, RunOutcome};
+use crate::stage::{BlockedOn, Completion, FailureDetails, KeepCheckpoint, OfferEnd, Stage, StageEvent, StageName};
 use crate::time::Timestamp;
 use crate::usage_window::UsageWindow;
 

@@ -8,8 +8,8 @@ use super::Strictness;
 use super::fields::{FIELDS, Field, FieldShape};
 use super::finding::{Finding, Severity};
 use super::front_matter::title_of;
-use super::suggest::suggest;
 use super::path::Path;
+use super::suggest::suggest;
 use super::tree::{Entry, Node, Value};
 
 /// A spec being filled in.

@@ -5,8 +5,8 @@ use serde_json::{Value as Json, json};
 use crate::names::{Capability, EngineName};
 use crate::spec::{DepsMode, Kind, OnDepFailure, Priority};
 
-use super::duration;
 use super::decode::Decoder;
+use super::duration;
 use super::tree::{Node, Value};
 
 /// One line in a list on a screen.

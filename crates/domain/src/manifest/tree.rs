@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput};
 
-use crate::names::{is_terminal_safe, escape_for_terminal};
+use crate::names::{escape_for_terminal, is_terminal_safe};
 
 use super::finding::Finding;
 use super::path::Path;

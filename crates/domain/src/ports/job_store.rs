@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 
 use crate::event::{JobEvent, StoredEvent};
-use crate::job_columns::JobColumns;
 use crate::ids::{JobId, Position, Revision};
 use crate::job::{Job, Versioned};
+use crate::job_columns::JobColumns;
 use crate::names::ProductId;
 use crate::run::Run;
 use crate::spec::Priority;

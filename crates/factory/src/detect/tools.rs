@@ -110,11 +110,17 @@ mod tests {
 
         assert_eq!(told("node", VersionPattern::Major, "v20.11.1\n"), ["has:node", "node:20"]);
         assert_eq!(told("python", VersionPattern::MajorMinor, "Python 3.11.2\n"), ["has:python", "python:3.11"]);
-        assert_eq!(told("rust", VersionPattern::MajorMinor, "rustc 1.95.0 (5980761 2026-04-14)"), ["has:rust", "rust:1.95"]);
+        assert_eq!(
+            told("rust", VersionPattern::MajorMinor, "rustc 1.95.0 (5980761 2026-04-14)"),
+            ["has:rust", "rust:1.95"]
+        );
         assert_eq!(told("go", VersionPattern::MajorMinor, "go version go1.22.1 linux/amd64"), ["has:go", "go:1.22"]);
         assert_eq!(told("java", VersionPattern::Java, java), ["has:java", "java:21"]);
         assert_eq!(told("java", VersionPattern::Java, "java version \"1.8.0_402\""), ["has:java", "java:8"]);
-        assert_eq!(told("xcode", VersionPattern::Major, "Xcode 15.2\nBuild version 15C500b"), ["has:xcode", "xcode:15"]);
+        assert_eq!(
+            told("xcode", VersionPattern::Major, "Xcode 15.2\nBuild version 15C500b"),
+            ["has:xcode", "xcode:15"]
+        );
     }
 
     #[test]

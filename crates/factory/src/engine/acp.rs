@@ -71,7 +71,9 @@ impl Engine for AcpEngine {
         let program = self.argv.first().map(String::as_str).unwrap_or_default();
         match find_program(program, self.environment.variable("PATH")) {
             Some(_) => Presence::Ready { version: None, login: LoginState::Unknown },
-            None => Presence::Missing { why: format!("there is no program `{}`", domain::escape_for_terminal(program)) },
+            None => {
+                Presence::Missing { why: format!("there is no program `{}`", domain::escape_for_terminal(program)) }
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Claude Code, by its own stream of JSON.
 
-mod result_message;
 mod record;
+mod result_message;
 mod session;
 mod sessions;
 mod settings;
@@ -179,7 +179,7 @@ impl Engine for ClaudeEngine {
 mod tests {
     use std::sync::Arc;
 
-    use ambient::SystemClock;
+    use clock::SystemClock;
     use domain::{Clock, Epoch};
 
     use super::*;

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::io;
 
 use async_trait::async_trait;
-use domain::{EngineName, RunInsights, JobId};
+use domain::{EngineName, JobId, RunInsights};
 
 use super::registry::{self, EngineContext};
 use super::room::{Carried, Grows, Refreshes, Room};
@@ -173,7 +173,12 @@ impl Engine for CodexEngine {
         threads.remember(thread, total);
         let model = rollout.model_of(thread).or_else(|| self.config.model.clone());
         let cost_usd = self.bench.prices.cost(model.as_deref(), own);
-        Some(RunInsights { tokens_in: Some(own.input), tokens_out: Some(own.output), cost_usd, ..RunInsights::default() })
+        Some(RunInsights {
+            tokens_in: Some(own.input),
+            tokens_out: Some(own.output),
+            cost_usd,
+            ..RunInsights::default()
+        })
     }
 
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
@@ -204,7 +209,7 @@ impl Engine for CodexEngine {
 mod tests {
     use std::sync::Arc;
 
-    use ambient::SystemClock;
+    use clock::SystemClock;
     use domain::{Clock, Epoch};
 
     use super::*;

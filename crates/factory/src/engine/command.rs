@@ -10,7 +10,7 @@ use domain::{EngineName, FailureReason, RunInsights};
 use super::output_metrics::OutputMetrics;
 use super::stream::one_line;
 use super::{
-    Engine, EngineError, EngineEvent, EngineRequest, Exit, RunVerdict, LoginState, Pending, Presence, Reply, Session,
+    Engine, EngineError, EngineEvent, EngineRequest, Exit, LoginState, Pending, Presence, Reply, RunVerdict, Session,
 };
 use crate::config::EngineConfig;
 use crate::detect::find_program;
@@ -69,7 +69,8 @@ impl CommandEngine {
         if argv.is_empty() {
             return Err(TemplateError::Empty(name));
         }
-        let figures = OutputMetrics::new(&config.reads).map_err(|why| TemplateError::Reads { engine: name.clone(), why })?;
+        let figures =
+            OutputMetrics::new(&config.reads).map_err(|why| TemplateError::Reads { engine: name.clone(), why })?;
         let (retryable, model) = (config.retryable_exit_codes.clone(), config.model.clone());
         Ok(Self { name, argv, retryable, model, credential: config.credential.clone(), figures, environment })
     }
@@ -91,7 +92,9 @@ impl Engine for CommandEngine {
         };
         match find_program(program, self.environment.variable("PATH")) {
             Some(_) => Presence::Ready { version: None, login: LoginState::Unknown },
-            None => Presence::Missing { why: format!("there is no program `{}`", domain::escape_for_terminal(program)) },
+            None => {
+                Presence::Missing { why: format!("there is no program `{}`", domain::escape_for_terminal(program)) }
+            }
         }
     }
 

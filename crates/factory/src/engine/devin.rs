@@ -13,13 +13,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::{Clock, EngineName, FailureReason, RunInsights};
 
-use super::registry::EngineContext;
 use super::error_patterns::{says_no_credit, says_signed_out, says_usage_limit};
+use super::registry::EngineContext;
 use super::reset_time::reset_time;
 use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
 use super::{
-    Engine, EngineError, EngineEvent, EngineRequest, Exit, RunVerdict, LoginState, Pending, Presence, Reply, Session,
+    Engine, EngineError, EngineEvent, EngineRequest, Exit, LoginState, Pending, Presence, Reply, RunVerdict, Session,
 };
 use crate::config::EngineConfig;
 use crate::process::{Environment, Line, Program, signal_name};
@@ -228,7 +228,7 @@ impl Session for DevinSession {
 
 #[cfg(test)]
 mod tests {
-    use ambient::SystemClock;
+    use clock::SystemClock;
 
     use super::*;
     use crate::process::Source;
@@ -314,7 +314,8 @@ mod tests {
         let started = EngineEvent::SessionStarted { session: "quiet-harbour".to_owned() };
         assert_eq!(events, [said.clone(), started, said.clone(), said]);
         assert_eq!(judged, RunVerdict::EndedWell);
-        let expected = RunInsights { tokens_in: Some(1200), tokens_out: Some(80), turns: Some(2), ..RunInsights::default() };
+        let expected =
+            RunInsights { tokens_in: Some(1200), tokens_out: Some(80), turns: Some(2), ..RunInsights::default() };
         assert_eq!(insights, expected, "a cost of nothing is a cost that is not known");
         assert_eq!(play(Memory::Resumed).2, RunInsights::default());
     }

@@ -200,7 +200,10 @@ mod tests {
         );
         assert_eq!(
             reached(insights(1, 1, None, 4)),
-            Some(RunVerdict::may_pass(FailureReason::Timeout, "it took 4 turns, the limit `turns_max` is 3".to_owned()))
+            Some(RunVerdict::may_pass(
+                FailureReason::Timeout,
+                "it took 4 turns, the limit `turns_max` is 3".to_owned()
+            ))
         );
     }
 

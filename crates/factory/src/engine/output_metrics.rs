@@ -106,8 +106,12 @@ mod tests {
             figures.read(line, &mut insights);
         }
 
-        let expected =
-            RunInsights { cost_usd: Some(0.75), tokens_in: Some(12), tokens_out: Some(1_200), ..RunInsights::default() };
+        let expected = RunInsights {
+            cost_usd: Some(0.75),
+            tokens_in: Some(12),
+            tokens_out: Some(1_200),
+            ..RunInsights::default()
+        };
         assert_eq!(insights, expected);
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Clock, EngineName, RunInsights, JobId};
+use domain::{Clock, EngineName, JobId, RunInsights};
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::config::{EngineConfig, EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
-use crate::process::{Account, Bounds, End, Environment, FinishedProgram, Launcher, Line, Program, Access};
+use crate::process::{Account, Bounds, End, Environment, FinishedProgram, Launcher, Line, PathAccess, Program};
 
 /// What all engines of a factory have in common.
 #[derive(Clone)]
@@ -116,7 +116,12 @@ struct SignInEngine {
 }
 
 impl SignInEngine {
-    fn new(name: &EngineName, config: &EngineConfig, variables: &[(OsString, OsString)], bench: &EngineContext) -> Self {
+    fn new(
+        name: &EngineName,
+        config: &EngineConfig,
+        variables: &[(OsString, OsString)],
+        bench: &EngineContext,
+    ) -> Self {
         let current = RwLock::new(signed_in(name, config, variables, bench));
         Self {
             name: name.clone(),
@@ -365,7 +370,7 @@ impl EngineContext {
 
     /// The same, with folders that a look at the program may read.
     pub(super) fn opening(&self, folders: Vec<PathBuf>) -> Self {
-        let own = folders.into_iter().map(|folder| (folder, Access::Read));
+        let own = folders.into_iter().map(|folder| (folder, PathAccess::Read));
         Self { launcher: self.launcher.clone().reaching(own), ..self.clone() }
     }
 
@@ -429,7 +434,7 @@ mod tests {
         std::fs::write(&program, "#!/bin/sh\necho '2.1.197 (Claude Code)'\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let variables = ["HOME", "PATH"].map(|name| (OsString::from(name), home.path().as_os_str().to_owned()));
-        let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+        let clock: Arc<dyn Clock> = Arc::new(clock::SystemClock::new());
         let bench = EngineContext {
             launcher: Launcher::unguarded(Arc::clone(&clock)),
             clock,
@@ -470,7 +475,7 @@ mod tests {
         let home = place.path().join("x".repeat(300));
         let variables = [("HOME", home.as_os_str()), ("PATH", place.path().as_os_str())];
         let variables = variables.map(|(name, value)| (OsString::from(name), value.to_owned()));
-        let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+        let clock: Arc<dyn Clock> = Arc::new(clock::SystemClock::new());
         let bench = EngineContext {
             launcher: Launcher::unguarded(Arc::clone(&clock)),
             clock,
@@ -497,7 +502,7 @@ mod tests {
         std::fs::create_dir_all(at("operators/.claude")).unwrap();
         std::os::unix::fs::symlink(at("home"), at("spelled")).unwrap();
         std::os::unix::fs::symlink(at("operators"), at("home/way")).unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+        let clock: Arc<dyn Clock> = Arc::new(clock::SystemClock::new());
         let bench = EngineContext {
             launcher: Launcher::unguarded(Arc::clone(&clock)),
             clock,

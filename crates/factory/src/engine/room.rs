@@ -259,7 +259,7 @@ mod tests {
             let claude = &crate::engine::claude::LOGIN;
             let room = Room::of(environment, &EnvironmentConfig::default(), claude, &below, |_| None);
             let folder = room.open(job).unwrap();
-            let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+            let clock: Arc<dyn Clock> = Arc::new(clock::SystemClock::new());
             let _carried = room.carry(job, &folder, claude, &clock).unwrap();
             let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
             names.sort();

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use domain::{Clock, ValueOutOfRange, RunInsights};
+use domain::{Clock, RunInsights, ValueOutOfRange};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::limits::{DiskWatch, Limit};
-use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, RunVerdict, Pending, Reply, Session};
+use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Pending, Reply, RunVerdict, Session};
 use crate::detect::find_program;
-use crate::process::{Bounds, End, FinishedProgram, Launcher, Line, ProcessMark, Program, RunningProgram, Source, StartError};
+use crate::process::{
+    Bounds, End, FinishedProgram, Launcher, Line, ProcessMark, Program, RunningProgram, Source, StartError,
+};
 
 /// An engine that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +133,9 @@ impl EngineRun {
             (RunOver::Exit(exit), _) => session.judge(exit),
             (RunOver::Outage, Pending::Provider(message)) => RunVerdict::Outage { message },
             // Its time passed while it waited for its provider, which is not the agent's fault.
-            (RunOver::Limit(Limit::Wall(_) | Limit::Idle(_)), Pending::Provider(message)) => RunVerdict::Outage { message },
+            (RunOver::Limit(Limit::Wall(_) | Limit::Idle(_)), Pending::Provider(message)) => {
+                RunVerdict::Outage { message }
+            }
             (RunOver::Outage, _) => RunVerdict::Outage { message: "its provider did not answer".to_owned() },
             (RunOver::Limit(limit), _) => limit.with_final(&session.insights()).judgement(),
             (RunOver::Told, _) => RunVerdict::Stopped,
@@ -332,7 +336,13 @@ impl Stop {
         std::future::pending().await
     }
 
-    fn why(self, finished: &FinishedProgram, bounds: &Bounds, allowance: &Allowance, cancel: &CancellationToken) -> RunOver {
+    fn why(
+        self,
+        finished: &FinishedProgram,
+        bounds: &Bounds,
+        allowance: &Allowance,
+        cancel: &CancellationToken,
+    ) -> RunOver {
         match (finished.end, self.cause.into_inner()) {
             (End::Exited(_), _) if self.bidden.load(Ordering::Relaxed) => RunOver::Told,
             (End::Exited(code), _) => RunOver::Exit(Exit::Code(code)),

@@ -53,7 +53,8 @@ pub(super) fn number_at(object: &Value, pointer: &str) -> u64 {
 /// A text on one line, without anything that could harm a terminal, and not too long.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::new();
-    for word in text.split(|c: char| c.is_whitespace() || !domain::is_terminal_safe(c)).filter(|word| !word.is_empty()) {
+    for word in text.split(|c: char| c.is_whitespace() || !domain::is_terminal_safe(c)).filter(|word| !word.is_empty())
+    {
         if !line.is_empty() {
             line.push(' ');
         }

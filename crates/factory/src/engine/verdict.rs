@@ -1,6 +1,6 @@
 //! What a run of an engine came to.
 
-use domain::{Retryability, FailureReason, Timestamp};
+use domain::{FailureReason, Retryability, Timestamp};
 
 /// How an engine's program ended, when no limit of ours and nobody's order ended it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use http::Uri;
 use protocol::Trust;
 
 use super::Forge;
-use super::http::ForgeTransport;
 use super::config::{ForgeConfig, ForgeKind};
 use super::gh::Gh;
 use super::github::{Api, GitHub, TrustedAuthors};
+use super::http::ForgeTransport;
 use super::rest::Rest;
 use super::slug::Slug;
 use super::token::TokenSource;

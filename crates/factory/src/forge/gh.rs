@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeTransport, ForgeUnreachable, ForgeReply};
+use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 use crate::process::Group;
 
 /// How long one call of the program may take.
@@ -56,8 +56,10 @@ impl ForgeTransport for Gh {
     }
 
     async fn carry(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeUnreachable> {
-        let mut child =
-            self.command(call).spawn().map_err(|error| ForgeUnreachable::NoToken(format!("cannot start gh: {error}")))?;
+        let mut child = self
+            .command(call)
+            .spawn()
+            .map_err(|error| ForgeUnreachable::NoToken(format!("cannot start gh: {error}")))?;
         let group = Group::of(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let body = call.body.clone().unwrap_or_default();

@@ -1,12 +1,12 @@
 //! GitHub: what we ask of it, whoever carries the question.
 
 mod api;
+mod comments;
 mod etag_cache;
-mod status;
 mod merge;
 mod open;
 mod paging;
-mod comments;
+mod status;
 mod wire;
 
 use std::sync::Arc;

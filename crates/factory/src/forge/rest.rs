@@ -8,7 +8,7 @@ use http::{HeaderValue, Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use protocol::HttpTransport;
 
-use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeTransport, ForgeUnreachable, ForgeReply};
+use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 use super::token::{Token, TokenSource};
 
 /// How long one exchange may take. Several of them must fit into the time of an errand.
@@ -28,7 +28,12 @@ pub(super) struct Rest {
 
 impl Rest {
     /// The interface at `base`, reached by one network; addresses that it leads to are reached by another.
-    pub(super) fn new(network: Arc<dyn HttpTransport>, elsewhere: Arc<dyn HttpTransport>, base: &str, token: TokenSource) -> Self {
+    pub(super) fn new(
+        network: Arc<dyn HttpTransport>,
+        elsewhere: Arc<dyn HttpTransport>,
+        base: &str,
+        token: TokenSource,
+    ) -> Self {
         Self { network, elsewhere, base: base.trim_end_matches('/').to_owned(), token }
     }
 

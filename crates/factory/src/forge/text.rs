@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Evidence, RunInsights, JobId};
+use domain::{Evidence, JobId, RunInsights};
 
 use crate::run_key::RunKey;
 
@@ -28,7 +28,12 @@ pub(crate) struct VerifiedClaim<'a> {
 }
 
 /// The text of a pull request: the agent's own words in the repository's form, and what backs them.
-pub(crate) fn request_text(own: Option<&str>, title: &str, form: Option<&str>, evidenced: &VerifiedClaim<'_>) -> String {
+pub(crate) fn request_text(
+    own: Option<&str>,
+    title: &str,
+    form: Option<&str>,
+    evidenced: &VerifiedClaim<'_>,
+) -> String {
     let own = own.map(str::trim).filter(|own| !own.is_empty()).unwrap_or(title);
     let told = match form {
         Some(form) => filled(form, own),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use domain::{BranchName, CommitSha, JobId, RepoName, Revision, StageName, Timestamp};
 
+use super::job_status::{JobRecord, JobStatus};
 use super::merged::Merged;
 use super::report::{GcItem, GcKind, GcReport};
-use super::job_status::{JobRecord, JobStatus};
 use super::{Gc, GcPlan};
 use crate::config::RepoConfig;
 use crate::error::Error;

@@ -6,16 +6,16 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::report::{GcItem, GcKind, GcReport};
 use super::job_status::JobStatus;
+use super::report::{GcItem, GcKind, GcReport};
 use super::{Gc, GcPlan};
 use crate::disk::folder_bytes;
 use crate::error::Error;
-use crate::unsaved_files::UnsavedFile;
 use crate::outbox::Outbox;
 use crate::publish::SaveOutcome;
 use crate::run_key::RunKey;
 use crate::runs::{LocalStage, RunRecord, Runs};
+use crate::unsaved_files::UnsavedFile;
 
 /// The folder of a run that nobody needs any more.
 #[derive(Debug)]
@@ -122,7 +122,15 @@ impl Gc {
             // Not worth a question, and its files may change while they are read.
             let word = JobStatus::Unknown;
             let (age, retention, holdings) = (Duration::ZERO, self.retention, WorktreeContents::Unknown);
-            return Ok(judge(&WorktreeFacts { run, record: stage, is_report_waiting, age, retention, word: &word, holdings }));
+            return Ok(judge(&WorktreeFacts {
+                run,
+                record: stage,
+                is_report_waiting,
+                age,
+                retention,
+                word: &word,
+                holdings,
+            }));
         }
         let word = self.ask(run.job).await;
         let holdings = match self.holdings(run).await {
@@ -318,6 +326,9 @@ mod tests {
         let web = UnsavedFile { path: "web/".into(), why: UnsavedReason::OwnRepository };
         assert!(is_kept(&WorktreeFacts { holdings: WorktreeContents::Unsavable(web), ..work() }), "however old it is");
         assert!(matches!(judge(&work()), WorktreeDecision::Remove { rescue: Rescue::First, .. }));
-        assert!(matches!(judge(&WorktreeFacts { record: fenced, ..work() }), WorktreeDecision::Remove { rescue: Rescue::First, .. }));
+        assert!(matches!(
+            judge(&WorktreeFacts { record: fenced, ..work() }),
+            WorktreeDecision::Remove { rescue: Rescue::First, .. }
+        ));
     }
 }

@@ -9,10 +9,12 @@ use domain::CommitSha;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::output::{ANSWER_BYTES_MAX, GitOutput, GitOutputHead, OutputPart, Read, STDERR_BYTES_MAX, read_first, read_up_to};
+use super::output::{
+    ANSWER_BYTES_MAX, GitOutput, GitOutputHead, OutputPart, Read, STDERR_BYTES_MAX, read_first, read_up_to,
+};
 use super::{Git, GitError};
 use crate::lock::FileLock;
-use crate::process::{Sandbox, Group};
+use crate::process::{Group, Sandbox};
 use crate::remote::{Remote, Transport};
 
 /// One git command being put together.

@@ -45,7 +45,7 @@ const REFUSED: [&str; 16] = [
     "Permission denied",
     "permission denied",
     "insufficient permission",
-    "Access denied",
+    "PathAccess denied",
     "access denied",
     "Host key verification failed",
     "SSL certificate problem",

@@ -59,7 +59,8 @@ impl Account {
     /// The account of this name, if programs can be run under it.
     pub fn named(name: &str) -> Result<Self, AccountError> {
         let passwd = fs::read_to_string(PASSWD).unwrap_or_default();
-        let (uid, gid) = ids_of(&passwd, name).ok_or_else(|| AccountError::Unknown(domain::escape_for_terminal(name)))?;
+        let (uid, gid) =
+            ids_of(&passwd, name).ok_or_else(|| AccountError::Unknown(domain::escape_for_terminal(name)))?;
         let own = rustix::process::geteuid();
         if uid == 0 || uid == own.as_raw() {
             return Err(AccountError::NoWall(name.to_owned()));

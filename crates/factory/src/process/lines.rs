@@ -139,7 +139,7 @@ impl PartialLine {
 
 #[cfg(test)]
 mod tests {
-    use ambient::SystemClock;
+    use clock::SystemClock;
 
     use super::*;
 

@@ -56,7 +56,7 @@ pub struct SandboxBackend {
 
 /// How far a program reaches below a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Access {
+pub(crate) enum PathAccess {
     Nothing,
     Read,
     Everything,
@@ -65,7 +65,7 @@ pub(crate) enum Access {
 /// What a program reaches. Where nothing is marked, everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sandbox {
-    marks: BTreeMap<PathBuf, Access>,
+    marks: BTreeMap<PathBuf, PathAccess>,
     /// What marks led to when they were made. Those with an entry hold only while they still lead there: a program that
     /// puts a link in the place of an open folder opens nothing else by it.
     places: BTreeMap<PathBuf, PathBuf>,
@@ -114,7 +114,7 @@ impl std::fmt::Display for SandboxBackend {
     }
 }
 
-impl Access {
+impl PathAccess {
     const ALL: [Self; 3] = [Self::Nothing, Self::Read, Self::Everything];
 
     /// How a guard is told.
@@ -131,7 +131,7 @@ impl Sandbox {
     /// The same with one more mark, which holds for all that is below it and has no mark of its own. Whoever reads it may
     /// be in another folder by then.
     #[must_use]
-    pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: Access) -> Self {
+    pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: PathAccess) -> Self {
         let path = path.into();
         let place = resolved(&std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
         self.mark(path, reach, place);
@@ -141,31 +141,31 @@ impl Sandbox {
     /// The same with a mark that [`Enclosure::options`] told of. It has no links in it, or somebody has made one since.
     /// Two names of one folder come as the same mark, of which the narrower holds.
     #[must_use]
-    pub(crate) fn told(mut self, path: PathBuf, reach: Access) -> Self {
+    pub(crate) fn told(mut self, path: PathBuf, reach: PathAccess) -> Self {
         let reach = self.marks.get(&path).map_or(reach, |other| reach.min(*other));
         self.mark(path.clone(), reach, path);
         self
     }
 
-    fn mark(&mut self, path: PathBuf, reach: Access, place: PathBuf) {
+    fn mark(&mut self, path: PathBuf, reach: PathAccess, place: PathBuf) {
         let path = std::path::absolute(&path).unwrap_or(path);
         match reach {
             // Whatever a name leads to when a program starts is hidden: secrets are replaced by way of links.
-            Access::Nothing => self.places.remove(&path),
-            Access::Read | Access::Everything => self.places.insert(path.clone(), place),
+            PathAccess::Nothing => self.places.remove(&path),
+            PathAccess::Read | PathAccess::Everything => self.places.insert(path.clone(), place),
         };
         self.marks.insert(path, reach);
     }
 
     /// The same, with no more than `reach` at a path, whatever holds around it.
     #[must_use]
-    pub(crate) fn at_most(self, path: &Path, reach: Access) -> Self {
+    pub(crate) fn at_most(self, path: &Path, reach: PathAccess) -> Self {
         if self.reach_at(path) > reach { self.with(path, reach) } else { self }
     }
 
     /// The same, with no less than `reach` at a path, whatever holds around it.
     #[must_use]
-    pub(crate) fn at_least(self, path: &Path, reach: Access) -> Self {
+    pub(crate) fn at_least(self, path: &Path, reach: PathAccess) -> Self {
         if self.reach_at(path) < reach { self.with(path, reach) } else { self }
     }
 
@@ -182,7 +182,7 @@ impl Sandbox {
     pub(crate) fn hiding(mut self, path: &Path) -> Self {
         let hidden = resolved(path);
         self.marks.retain(|marked, _| !resolved(marked).starts_with(&hidden));
-        self.with(path, Access::Nothing)
+        self.with(path, PathAccess::Nothing)
     }
 
     /// The same, for as long as no link takes the place of what is there: hiding what that leads to would be up to whoever
@@ -196,10 +196,10 @@ impl Sandbox {
     }
 
     /// How far a program reaches at a path.
-    pub(crate) fn reach_at(&self, path: &Path) -> Access {
+    pub(crate) fn reach_at(&self, path: &Path) -> PathAccess {
         let marks = self.resolved();
         let mark = resolved(path).ancestors().find_map(|above| marks.get(above).copied());
-        mark.unwrap_or(Access::Everything)
+        mark.unwrap_or(PathAccess::Everything)
     }
 
     /// Whether a program cannot speak to a socket that it cannot write to. Older kernels do not hold it back.
@@ -213,7 +213,7 @@ impl Sandbox {
         let folder = resolved(folder);
         self.resolved()
             .iter()
-            .any(|(path, reach)| *reach < Access::Everything && *path != folder && path.starts_with(&folder))
+            .any(|(path, reach)| *reach < PathAccess::Everything && *path != folder && path.starts_with(&folder))
     }
 
     /// The options of a guard's command line that say all this.
@@ -223,8 +223,8 @@ impl Sandbox {
     }
 
     /// The mark that an option of a guard's command line stands for.
-    pub(crate) fn reach_of(option: &OsStr) -> Option<Access> {
-        Access::ALL.into_iter().find(|reach| option == reach.option())
+    pub(crate) fn reach_of(option: &OsStr) -> Option<PathAccess> {
+        PathAccess::ALL.into_iter().find(|reach| option == reach.option())
     }
 
     /// Starts a program inside. Only a thread goes in, and the program with it: this process stays outside, out of reach.
@@ -244,14 +244,14 @@ impl Sandbox {
     }
 
     /// The marks that mean what they meant.
-    fn current(&self) -> impl Iterator<Item = (&PathBuf, &Access)> {
+    fn current(&self) -> impl Iterator<Item = (&PathBuf, &PathAccess)> {
         let is_in_place = |path: &PathBuf| self.places.get(path).is_none_or(|place| resolved(path) == *place);
         self.marks.iter().filter(move |(path, _)| is_in_place(path))
     }
 
     /// The marks by the names that the kernel knows. Where two meet, the narrower one holds.
-    fn resolved(&self) -> BTreeMap<PathBuf, Access> {
-        let mut marks: BTreeMap<PathBuf, Access> = BTreeMap::new();
+    fn resolved(&self) -> BTreeMap<PathBuf, PathAccess> {
+        let mut marks: BTreeMap<PathBuf, PathAccess> = BTreeMap::new();
         for (path, reach) in self.current() {
             let path = resolved(path);
             let reach = marks.get(&path).map_or(*reach, |other| *reach.min(other));
@@ -286,11 +286,11 @@ mod tests {
         std::os::unix::fs::symlink(top.join("real"), top.join("link")).unwrap();
 
         let enclosure = Sandbox::default()
-            .with(top.join("link"), Access::Nothing)
-            .with(top.join("real"), Access::Everything)
-            .with(top.join("link/not/there"), Access::Read);
+            .with(top.join("link"), PathAccess::Nothing)
+            .with(top.join("real"), PathAccess::Everything)
+            .with(top.join("link/not/there"), PathAccess::Read);
 
-        let expected = [(top.join("real"), Access::Nothing), (top.join("real/not/there"), Access::Read)];
+        let expected = [(top.join("real"), PathAccess::Nothing), (top.join("real/not/there"), PathAccess::Read)];
         assert_eq!(enclosure.resolved(), BTreeMap::from(expected));
     }
 
@@ -302,12 +302,12 @@ mod tests {
         std::fs::create_dir_all(top.join("programs")).unwrap();
         std::fs::create_dir(&login).unwrap();
         let enclosure = Sandbox::default().hiding_in_place(&login);
-        assert_eq!(enclosure.reach_at(&login), Access::Nothing);
+        assert_eq!(enclosure.reach_at(&login), PathAccess::Nothing);
 
         std::fs::remove_dir(&login).unwrap();
         std::os::unix::fs::symlink(top.join("programs"), &login).unwrap();
 
-        assert_eq!(enclosure.reach_at(&top.join("programs")), Access::Everything);
+        assert_eq!(enclosure.reach_at(&top.join("programs")), PathAccess::Everything);
         assert_eq!(enclosure.options().count(), 0);
     }
 
@@ -319,33 +319,33 @@ mod tests {
         std::fs::create_dir_all(&keys).unwrap();
         std::fs::create_dir(&open).unwrap();
         let enclosure =
-            Sandbox::default().with(top.join("state"), Access::Nothing).with(open.clone(), Access::Everything);
-        let told = Sandbox::default().told(open.clone(), Access::Everything);
+            Sandbox::default().with(top.join("state"), PathAccess::Nothing).with(open.clone(), PathAccess::Everything);
+        let told = Sandbox::default().told(open.clone(), PathAccess::Everything);
         assert_eq!(enclosure.options().count(), 4);
 
         std::fs::remove_dir(&open).unwrap();
         std::os::unix::fs::symlink(&keys, &open).unwrap();
 
-        assert_eq!(enclosure.reach_at(&keys), Access::Nothing);
+        assert_eq!(enclosure.reach_at(&keys), PathAccess::Nothing);
         assert_eq!((enclosure.options().count(), told.options().count()), (2, 0));
     }
 
     #[test]
     fn of_two_names_of_one_folder_the_narrower_mark_is_told() {
         let told = Sandbox::default()
-            .told("/srv/x".into(), Access::Read)
-            .told("/srv/x".into(), Access::Everything)
-            .told("/srv/y".into(), Access::Nothing)
-            .told("/srv/y".into(), Access::Read);
+            .told("/srv/x".into(), PathAccess::Read)
+            .told("/srv/x".into(), PathAccess::Everything)
+            .told("/srv/y".into(), PathAccess::Nothing)
+            .told("/srv/y".into(), PathAccess::Read);
 
         let reached = ["/srv/x", "/srv/y"].map(|path| told.reach_at(Path::new(path)));
 
-        assert_eq!(reached, [Access::Read, Access::Nothing]);
+        assert_eq!(reached, [PathAccess::Read, PathAccess::Nothing]);
     }
 
     #[test]
     fn a_mark_means_the_same_wherever_it_is_read() {
-        let told: Vec<OsString> = Sandbox::default().with("giga.toml", Access::Nothing).options().collect();
+        let told: Vec<OsString> = Sandbox::default().with("giga.toml", PathAccess::Nothing).options().collect();
 
         let here = std::env::current_dir().unwrap().join("giga.toml").into_os_string();
         assert_eq!(told, [OsString::from("--reach-nothing-of"), here]);
@@ -354,24 +354,28 @@ mod tests {
     #[test]
     fn what_is_hidden_stays_hidden_though_something_below_was_open_before() {
         let enclosure = Sandbox::default()
-            .with("/", Access::Read)
-            .with("/srv/x", Access::Everything)
-            .with("/srv/x/keys/bin", Access::Read)
+            .with("/", PathAccess::Read)
+            .with("/srv/x", PathAccess::Everything)
+            .with("/srv/x/keys/bin", PathAccess::Read)
             .hiding(Path::new("/srv/x/keys"))
-            .at_most(Path::new("/srv/x/bin"), Access::Read)
-            .at_least(Path::new("/srv/x/keys/agent"), Access::Read)
-            .at_least(Path::new("/srv/x/y"), Access::Read);
+            .at_most(Path::new("/srv/x/bin"), PathAccess::Read)
+            .at_least(Path::new("/srv/x/keys/agent"), PathAccess::Read)
+            .at_least(Path::new("/srv/x/y"), PathAccess::Read);
 
         let reached = ["/etc", "/srv/x/y", "/srv/x/bin/git", "/srv/x/keys/bin", "/srv/x/keys/agent"]
             .map(|path| enclosure.reach_at(Path::new(path)));
 
-        assert_eq!(reached, [Access::Read, Access::Everything, Access::Read, Access::Nothing, Access::Read]);
+        assert_eq!(
+            reached,
+            [PathAccess::Read, PathAccess::Everything, PathAccess::Read, PathAccess::Nothing, PathAccess::Read]
+        );
     }
 
     #[test]
     fn only_folders_with_something_hidden_below_are_narrowed() {
-        let enclosure =
-            Sandbox::default().with("/srv/x/state", Access::Nothing).with("/srv/x/state/tree", Access::Everything);
+        let enclosure = Sandbox::default()
+            .with("/srv/x/state", PathAccess::Nothing)
+            .with("/srv/x/state/tree", PathAccess::Everything);
 
         let narrowed: Vec<bool> = ["/", "/srv/x", "/srv/x/state", "/srv/x/state/tree", "/usr"]
             .map(|folder| enclosure.narrows(Path::new(folder)))

@@ -1,6 +1,6 @@
 //! Shapes that only secrets have.
 
-use super::{StreamEnd, MatchStart};
+use super::{MatchStart, StreamEnd};
 
 /// Beginnings that nothing else has, and how many characters must follow for it to be a token.
 const UNMISTAKABLE: [(&[u8], usize); 19] = [
@@ -194,7 +194,11 @@ fn key(rest: &[u8], more: StreamEnd) -> MatchStart {
         let within = Some(SecretTail::Key { left: KEY_BYTES_MAX });
         return if is_private { MatchStart::Secret { shown: 0, hidden, within } } else { MatchStart::Plain };
     }
-    if may_come && length < LABEL_BYTES_MAX && DASHES.starts_with(close) { MatchStart::Unsure } else { MatchStart::Plain }
+    if may_come && length < LABEL_BYTES_MAX && DASHES.starts_with(close) {
+        MatchStart::Unsure
+    } else {
+        MatchStart::Plain
+    }
 }
 
 fn key_goes_on(rest: &[u8], left: usize, more: StreamEnd) -> MatchStart {

@@ -59,7 +59,14 @@ pub(super) struct CredentialTrial {
 
 impl CredentialStates {
     /// An engine cannot work with its login: it rests until somebody changes it, or for a while.
-    pub(super) fn rest(&self, engine: &EngineName, tried: CredentialTrial, cause: PauseCause, why: String, now: Timestamp) {
+    pub(super) fn rest(
+        &self,
+        engine: &EngineName,
+        tried: CredentialTrial,
+        cause: PauseCause,
+        why: String,
+        now: Timestamp,
+    ) {
         let mut resting = self.resting.lock();
         let times = resting.get(engine).filter(|known| known.cause == cause).map_or(0, |known| known.times);
         let first = match cause {

@@ -86,7 +86,13 @@ impl Worker {
         self.report_errand(subject.job, order, done).await;
     }
 
-    async fn put_off_if_remote_is_away(&self, repo: &RepoName, job: JobId, order: &PromoteOrder, done: ErrandResult) -> ErrandResult {
+    async fn put_off_if_remote_is_away(
+        &self,
+        repo: &RepoName,
+        job: JobId,
+        order: &PromoteOrder,
+        done: ErrandResult,
+    ) -> ErrandResult {
         match self.mirror(repo) {
             Ok((mirror, config)) => {
                 let name = self.host.refs.run(RunKey { job, epoch: order.run_epoch });
@@ -176,7 +182,13 @@ impl Worker {
         self.report_errand_with(job, order, done, None).await;
     }
 
-    async fn report_errand_with(&self, job: JobId, order: &PromoteOrder, done: ErrandResult, conflicts_with: Option<JobId>) {
+    async fn report_errand_with(
+        &self,
+        job: JobId,
+        order: &PromoteOrder,
+        done: ErrandResult,
+        conflicts_with: Option<JobId>,
+    ) {
         let ErrandResult { outcome, request } = done;
         self.log_outcome(job, order.kind, &outcome);
         let report = ErrandReport { lease_epoch: order.lease_epoch, outcome, pull_request: request, conflicts_with };

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use domain::{ClaimNonce, DispatchSeq, JobId, Message};
 use fail::fail_point;
-use protocol::{AcceptRequest, AcceptResponse, ClientError, DeclineRequest, DeclineReason, Directive, InboxEvent, StageResponse};
+use protocol::{
+    AcceptRequest, AcceptResponse, ClientError, DeclineReason, DeclineRequest, Directive, InboxEvent, StageResponse,
+};
 use tracing::{debug, info, warn};
 
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, WorkerError};
@@ -157,8 +159,13 @@ impl Worker {
     }
 
     async fn ask_for(&self, job: JobId, seq: DispatchSeq, nonce: ClaimNonce) -> Result<AcceptResponse, ClientError> {
-        let request =
-            AcceptRequest { job_id: job, dispatch_seq: seq, claim_nonce: nonce, instance: self.instance, factory_id: None };
+        let request = AcceptRequest {
+            job_id: job,
+            dispatch_seq: seq,
+            claim_nonce: nonce,
+            instance: self.instance,
+            factory_id: None,
+        };
         let mut pause = RECONNECT_FIRST;
         let mut tries = 0;
         loop {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::{Capability, EngineHealth};
 use tracing::warn;
 
-use super::credentials::{FileMarks, PauseCause, CredentialTrial, marks};
+use super::credentials::{CredentialTrial, FileMarks, PauseCause, marks};
 use super::run::chain;
 use super::sign_watch::SignWatch;
 use super::vicinity::Vicinity;

@@ -124,7 +124,7 @@ impl PollBackoff {
 
 #[cfg(test)]
 mod tests {
-    use ambient::SeededEntropy;
+    use clock::SeededEntropy;
     use domain::{Entropy, ProductId};
     use protocol::QueueState;
 
@@ -225,7 +225,11 @@ mod tests {
             if now > HOUR {
                 break;
             }
-            let found = if pace.opens(moved(version, 7), PollTrigger::ByTime) { PollResult::Nothing } else { PollResult::Closed };
+            let found = if pace.opens(moved(version, 7), PollTrigger::ByTime) {
+                PollResult::Nothing
+            } else {
+                PollResult::Closed
+            };
             claims += u32::from(found == PollResult::Nothing);
             now += pace.after(found, 0.5);
         }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use domain::{ClaimNonce, DispatchModes, RunInsights, Mode, ProductId};
+use domain::{ClaimNonce, DispatchModes, Mode, ProductId, RunInsights};
 use fail::fail_point;
 use protocol::{ClaimRequest, ClaimResponse, ClientError, GrantedJob, ReleaseReport};
 use tracing::{debug, info};
 
 use super::held_leases::LeaseTerm;
-use super::poll_backoff::{PollMode, PollResult, PollBackoff, PollTrigger};
+use super::poll_backoff::{PollBackoff, PollMode, PollResult, PollTrigger};
 use super::settings::PollWhen;
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, reports};
 use crate::runs::{LocalStage, RunRecord};
@@ -38,7 +38,12 @@ impl Worker {
     }
 
     /// Asks again and again until `is_over`. A claim that is under way is always heard to its end: it may have won.
-    async fn claim_while(self: &Arc<Self>, asking: PollMode, pulled: &PolledProducts, is_over: impl Future<Output = ()>) {
+    async fn claim_while(
+        self: &Arc<Self>,
+        asking: PollMode,
+        pulled: &PolledProducts,
+        is_over: impl Future<Output = ()>,
+    ) {
         tokio::pin!(is_over);
         let mut pace = PollBackoff::new(self.settings.polling.every);
         let mut pause = pace.first(self.chance());
@@ -62,7 +67,13 @@ impl Worker {
         }
     }
 
-    async fn look_and_claim(self: &Arc<Self>, pace: &mut PollBackoff, pulled: &PolledProducts, woken: PollTrigger, free: u32) -> PollResult {
+    async fn look_and_claim(
+        self: &Arc<Self>,
+        pace: &mut PollBackoff,
+        pulled: &PolledProducts,
+        woken: PollTrigger,
+        free: u32,
+    ) -> PollResult {
         let is_open = match self.client.queue_state(pulled.only.as_deref().unwrap_or_default(), pace.tag()).await {
             Ok(news) => pace.opens(news, woken),
             Err(error) => {

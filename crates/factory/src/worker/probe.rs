@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::Clock;
 
 use super::{WorkerError, WorkerSettings};
-use crate::detect::{DetectConfig, Capabilities, detect};
+use crate::detect::{Capabilities, DetectConfig, detect};
 use crate::process::{Account, Environment, Launcher};
 use crate::scrub::Scrubber;
 use crate::state::StateDir;

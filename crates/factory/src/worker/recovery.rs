@@ -7,11 +7,11 @@ use tracing::{info, warn};
 use super::Worker;
 use super::reports;
 use crate::engine::settle_rooms;
-use crate::unsaved_files::UnsavedFile;
 use crate::process::kill_leftovers;
 use crate::publish::SaveOutcome;
 use crate::run_key::RunKey;
 use crate::runs::{LocalStage, RunRecord};
+use crate::unsaved_files::UnsavedFile;
 
 impl Worker {
     /// Ends what still runs, delivers what was not, saves what was begun, and gives the jobs back, so that nobody has

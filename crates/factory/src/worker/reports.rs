@@ -5,7 +5,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use domain::{Epoch, JobId};
-use protocol::{ClientError, CompletionResponse, ErrandReport, FailureReport, FailureResponse, QuotaResponse, ReleaseReport, StageResponse};
+use protocol::{
+    ClientError, CompletionResponse, ErrandReport, FailureReport, FailureResponse, QuotaResponse, ReleaseReport,
+    StageResponse,
+};
 use protocol::{CompletionReport, WorkOperation};
 use serde_json::Value;
 use tracing::info;
@@ -101,7 +104,11 @@ impl Worker {
 
     /// The job's older reports first, then this one: a completion that overtakes its start is refused. Only for whoever
     /// has the job's lane.
-    async fn deliver_in_order(&self, number: Option<u64>, operation: &WorkOperation) -> (Vec<LateReport>, Option<ReportResponse>) {
+    async fn deliver_in_order(
+        &self,
+        number: Option<u64>,
+        operation: &WorkOperation,
+    ) -> (Vec<LateReport>, Option<ReportResponse>) {
         let (late, path) = self.deliver_older(job_of(operation), number.unwrap_or(u64::MAX)).await;
         if path == QueueState::Blocked {
             return (late, None);
@@ -142,7 +149,9 @@ impl Worker {
             WorkOperation::Quota { job_id, request } => {
                 self.post(job_id, "quota", request).await.map(taken::<QuotaResponse>)
             }
-            WorkOperation::Ask { job_id, request } => self.post(job_id, "ask", request).await.map(taken::<StageResponse>),
+            WorkOperation::Ask { job_id, request } => {
+                self.post(job_id, "ask", request).await.map(taken::<StageResponse>)
+            }
             WorkOperation::Release { job_id, request } => {
                 self.post(job_id, "lease/release", request).await.map(taken::<StageResponse>)
             }
@@ -229,7 +238,9 @@ impl Worker {
                 return;
             }
             // A completion that was delivered late still brings the right to move the branch.
-            ReportResponse::Completed(CompletionResponse { promote: Some(order), .. }) => self.promote_late(run, &order).await,
+            ReportResponse::Completed(CompletionResponse { promote: Some(order), .. }) => {
+                self.promote_late(run, &order).await
+            }
             ReportResponse::Completed(_) | ReportResponse::Taken | ReportResponse::Waiting => {}
         }
         info!(job.id = %job, "A late report of job {} was delivered", self.titles.label(job));

@@ -1,42 +1,42 @@
 //! One run, from the lease to the final report. The compiler keeps the order; a crash in between is recovered at start.
 
-mod question;
 mod budget;
 mod execute;
+mod feedback;
 mod finish;
 mod output;
-mod remote_retry;
 mod prepare;
-mod verify_and_push;
+mod question;
+mod remote_retry;
 mod resuming;
-mod feedback;
+mod verify_and_push;
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Retryability, Checkpoint, CommitSha, EngineName, Evidence, FailureReason, RunInsights, Timestamp};
+use domain::{Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Retryability, RunInsights, Timestamp};
 use parking_lot::Mutex;
 use protocol::{AcceptResponse, Assignment, EvidenceReport, LeftBranch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::log_buffer::{LogBuffer, LogWriter};
 use super::held_leases::{HeldLease, LeaseTerm};
+use super::log_buffer::{LogBuffer, LogWriter};
 use super::recovery::say_what_is_left_out;
 use super::{NoRepo, Worker};
 use crate::config::RepoConfig;
 use crate::engine::{Activity, EngineError};
 use crate::error::Error;
 pub(super) use crate::error::chain;
-use crate::unsaved_files::UnsavedFile;
 use crate::mirror::Mirror;
 use crate::process::{Launcher, LeaseWatch};
 use crate::prompt::WorktreeState;
 use crate::run_key::RunKey;
 use crate::runs::RunRecord;
+use crate::unsaved_files::UnsavedFile;
 use crate::workspace::Worktree;
 
 /// A job that this process holds, with everything needed to work on it.

@@ -15,7 +15,7 @@ use self::surroundings::Programs;
 use super::{WorkerError, WorkerSettings};
 use crate::config::{EngineKind, EnvironmentConfig};
 use crate::detect::find_program;
-use crate::process::{SandboxMode, SandboxSummary, Sandbox, Access, own_homes};
+use crate::process::{PathAccess, Sandbox, SandboxMode, SandboxSummary, own_homes};
 use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
@@ -92,8 +92,8 @@ impl WorkerSettings {
         let hidden: Vec<PathBuf> = secret.into_iter().chain(logins).collect();
 
         let written = self.written().chain(self.temporary());
-        let read = self.readable.iter().cloned().map(|path| (path, Access::Read));
-        let given = read.chain(written.map(|path| (path, Access::Everything)));
+        let read = self.readable.iter().cloned().map(|path| (path, PathAccess::Read));
+        let given = read.chain(written.map(|path| (path, PathAccess::Everything)));
         let given = given.filter(|(path, _)| !hidden.iter().any(|hidden| real(hidden) == real(path)));
         let given = given.filter(|(path, _)| !self.is_led_by_agents(path));
         // Its mark takes the place of the one that closes a home, however the home was spelled.
@@ -104,14 +104,14 @@ impl WorkerSettings {
 
         let is_hidden = |path: &PathBuf| hidden.iter().any(|hidden| real(path).starts_with(real(hidden)));
         let tools = self.tools_in_homes().into_iter().filter(|path| !is_hidden(path));
-        let enclosure = tools.fold(enclosure, |enclosure, path| enclosure.at_least(&path, Access::Read));
+        let enclosure = tools.fold(enclosure, |enclosure, path| enclosure.at_least(&path, PathAccess::Read));
         let enclosure =
-            self.unchanging().iter().fold(enclosure, |enclosure, path| enclosure.at_most(path, Access::Read));
+            self.unchanging().iter().fold(enclosure, |enclosure, path| enclosure.at_most(path, PathAccess::Read));
 
         let named = self.named_programs();
-        let enclosure = named.iter().fold(enclosure, |enclosure, path| enclosure.at_least(path, Access::Read));
+        let enclosure = named.iter().fold(enclosure, |enclosure, path| enclosure.at_least(path, PathAccess::Read));
         // The home that stays empty is for the programs that are asked for their version.
-        enclosure.with(state.empty_home(), Access::Everything)
+        enclosure.with(state.empty_home(), PathAccess::Everything)
     }
 
     /// The machine as everybody finds it, without homes.
@@ -120,8 +120,8 @@ impl WorkerSettings {
         // An agent that could write to a repository on this disk could move any branch of it.
         // A home is not opened for the repositories in it.
         let remotes = self.local_remotes().filter(|path| !homes.iter().any(|home| home.starts_with(real(path))));
-        let read = remotes.map(|path| (path, Access::Read));
-        let hidden = homes.iter().map(|home| (home.clone(), Access::Nothing));
+        let read = remotes.map(|path| (path, PathAccess::Read));
+        let hidden = homes.iter().map(|home| (home.clone(), PathAccess::Nothing));
         let marks = hidden.chain(surroundings::marks(self.programs())).chain(read);
         marks.fold(Sandbox::default(), |enclosure, (path, reach)| enclosure.with(path, reach))
     }
@@ -246,7 +246,8 @@ impl WorkerSettings {
         let commands = self.engines.iter().filter(|(name, config)| config.kind(name) == EngineKind::Command);
         let environments = commands.map(|(_, config)| &config.environment).chain([&self.environment]);
         let set = environments.flat_map(|environment| &environment.set);
-        let is_closed = |path: &Path| path.is_absolute() && path.exists() && enclosure.reach_at(path) == Access::Nothing;
+        let is_closed =
+            |path: &Path| path.is_absolute() && path.exists() && enclosure.reach_at(path) == PathAccess::Nothing;
         for (variable, folder) in set.filter(|(_, value)| is_closed(Path::new(value))) {
             warn!(
                 factory.id = %self.name,

@@ -85,7 +85,7 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    use ambient::SystemClock;
+    use clock::SystemClock;
 
     use super::*;
 

@@ -6,11 +6,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use domain::{Clock, FailureReason, RunInsights, Timestamp};
 use factory::{
-    AcpEngine, Retryability, Allowance, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, Exit, RunVerdict, Launcher, Line, Memory, Permissions, Prompt, Reply, Session, Source, Target,
+    AcpEngine, Allowance, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest, EngineRun,
+    EngineRunEnd, Exit, Launcher, Line, Memory, Permissions, Prompt, Reply, Retryability, RunVerdict, Session, Source,
+    Target,
 };
 use serde_json::Value;
 use tokio::sync::mpsc;

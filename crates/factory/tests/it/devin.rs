@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use domain::{FailureReason, RunInsights};
 use factory::{
-    Retryability, Allowance, EngineContext, DevinEngine, Engine, EngineConfig, EngineEvent, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, RunVerdict, LoginState, Presence, Prices, Prompt,
+    Allowance, DevinEngine, Engine, EngineConfig, EngineContext, EngineEvent, EngineOutput, EngineRequest, EngineRun,
+    EngineRunEnd, LoginState, Presence, Prices, Prompt, Retryability, RunVerdict,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use domain::{Capability, EngineName, FailureReason};
 use factory::{
-    Retryability, Allowance, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, Environment, EnvironmentConfig, RunVerdict, Launcher, Memory, Prompt, RepoConfig, detect,
+    Allowance, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,
+    Environment, EnvironmentConfig, Launcher, Memory, Prompt, RepoConfig, Retryability, RunVerdict, detect,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

@@ -1,10 +1,10 @@
 //! Pull requests on a forge, with everything that can go wrong between us and it [F5].
 
+mod fake_github;
 mod loops;
 mod merging;
 mod opening;
 mod seeing;
-mod standin;
 mod through_gh;
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use domain::{CommitSha, JobId};
 use factory::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, PullRequestDraft};
 
 use crate::stage::{Forge, clock, git, job, main, notes};
-use standin::{GitHub, TOKEN};
+use fake_github::{GitHub, TOKEN};
 
 /// A remote, a GitHub over it, and our side of that.
 struct Scene {

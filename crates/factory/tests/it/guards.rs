@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ambient::SystemEntropy;
+use clock::SystemEntropy;
 use domain::{Entropy, Epoch, JobId};
 use factory::{Bounds, ProcessMark, RunKey, guard, kill_leftovers};
 use rustix::process::{Pid, Signal, kill_process};

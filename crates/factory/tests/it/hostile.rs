@@ -8,7 +8,8 @@ use std::path::Path;
 
 use domain::{BranchName, RepoName};
 use factory::{
-    AfterShip, CommitOutcome, Error, UnsavedFile, Promotion, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, WorktreeStart, UnsavedReason,
+    AfterShip, CommitOutcome, Error, Promotion, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, UnsavedFile,
+    UnsavedReason, WorktreeStart,
 };
 
 use crate::promotion::promote_first;

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
 use async_trait::async_trait;
+use clock::ManualClock;
 use domain::{EngineName, FailureReason, RunInsights};
 use factory::{
-    Retryability, Allowance, EngineContext, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine, EngineConfig,
-    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, RunVerdict, Launcher, Limits,
-    Line, LoginState, Memory, Pending, Presence, Prices, Program, Prompt, OutputPattern, OutputPatterns, Reply, Session, Source,
+    Allowance, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine, EngineConfig, EngineContext,
+    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Launcher, Limits, Line,
+    LoginState, Memory, OutputPattern, OutputPatterns, Pending, Presence, Prices, Program, Prompt, Reply, Retryability,
+    RunVerdict, Session, Source,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;

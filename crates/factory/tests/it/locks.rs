@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use factory::{
-    CommitOutcome, SandboxMode, Git, GitConfig, Host, Identity, Limits, Mirror, RefNames, RepoConfig, SaveOutcome, StateDir, Worktree,
+    CommitOutcome, Git, GitConfig, Host, Identity, Limits, Mirror, RefNames, RepoConfig, SandboxMode, SaveOutcome,
+    StateDir, Worktree,
 };
 
 use crate::stage::{

@@ -3,7 +3,9 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use factory::{AfterShip, CommitOutcome, Error, Mirror, RefNames, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, WorktreeStart};
+use factory::{
+    AfterShip, CommitOutcome, Error, Mirror, RefNames, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, WorktreeStart,
+};
 
 use crate::stage::{Forge, PATIENCE, eventually, git, job, main, myself_as, notes, role_arguments, run, runs};
 

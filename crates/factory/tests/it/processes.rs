@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use factory::{Bounds, End, Launcher, Program};
 use tokio_util::sync::CancellationToken;
 

@@ -13,7 +13,9 @@ const BRANCH: &str = "refs/heads/aq/job/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 async fn finished(forge: &Forge, epoch: u64) -> (Mirror, CommitSha) {
     let (mirror, worktree) = forge.worktree(&forge.host(&format!("host-{epoch}")), run(epoch)).await;
     fs::write(worktree.path().join("work.txt"), format!("by epoch {epoch}")).unwrap();
-    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("nothing to commit") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
+        panic!("nothing to commit")
+    };
     mirror.push_run(&worktree, &sha).await.unwrap();
     (mirror, sha)
 }

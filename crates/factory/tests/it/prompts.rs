@@ -7,7 +7,7 @@ use std::path::Path;
 
 use domain::{CommandStep, Evidence, FailedCommand, MergeConflict, PreviousRun, RunEnd};
 use factory::{
-    Allowance, BaseBranch, EngineContext, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineConfig,
+    Allowance, BaseBranch, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineConfig, EngineContext,
     EngineRequest, Environment, Launcher, Memory, Prices, Program, Prompt, WorktreeState,
 };
 

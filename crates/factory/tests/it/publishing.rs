@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use factory::{CommitOutcome, DiffSummary, UnsavedFile, SaveOutcome, WorktreeStart, UnsavedReason};
+use factory::{CommitOutcome, DiffSummary, SaveOutcome, UnsavedFile, UnsavedReason, WorktreeStart};
 
 use crate::stage::{Forge, git, job, main, plain_git, run};
 
@@ -214,7 +214,11 @@ async fn a_repository_inside_the_worktree_is_left_out() {
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
-    assert_eq!(left_out, [UnsavedFile { path: "full/".into(), why: UnsavedReason::OwnRepository }], "an empty one is no work");
+    assert_eq!(
+        left_out,
+        [UnsavedFile { path: "full/".into(), why: UnsavedReason::OwnRepository }],
+        "an empty one is no work"
+    );
 }
 
 #[tokio::test]

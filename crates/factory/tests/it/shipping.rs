@@ -14,7 +14,9 @@ const BRANCH: &str = "aq/job/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 async fn promoted(forge: &Forge, file: &str, text: &str) -> (Mirror, CommitSha) {
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     fs::write(worktree.path().join(file), text).unwrap();
-    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("nothing to commit") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
+        panic!("nothing to commit")
+    };
     mirror.push_run(&worktree, &sha).await.unwrap();
     promote_first(&mirror, &sha).await;
     (mirror, sha)

@@ -7,11 +7,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{BranchName, Clock, CommitSha, Epoch, JobId, RepoName};
 use factory::{
-    Bounds, SandboxMode, Environment, EnvironmentConfig, FinishedProgram, Git, GitConfig, Host, Identity, Launcher, Limits, Line,
-    Mirror, Program, RefNames, RepoConfig, RunKey, RunningProgram, WorktreeStart, StateDir, Worktree,
+    Bounds, Environment, EnvironmentConfig, FinishedProgram, Git, GitConfig, Host, Identity, Launcher, Limits, Line,
+    Mirror, Program, RefNames, RepoConfig, RunKey, RunningProgram, SandboxMode, StateDir, Worktree, WorktreeStart,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;

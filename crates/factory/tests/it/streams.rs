@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use domain::{Clock, RunInsights};
 use factory::{
-    Activity, Allowance, EngineContext, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineEvent, EngineOutput,
+    Activity, Allowance, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineContext, EngineEvent, EngineOutput,
     EngineRequest, Environment, Exit, Launcher, Line, Price, Prices, Prompt, Source,
 };
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{SystemClock, SystemEntropy};
-use domain::{Capability, Clock, Entropy, FactoryId, TokenScope, Mode, Product, ProductId, RepoName};
+use clock::{SystemClock, SystemEntropy};
+use domain::{Capability, Clock, Entropy, FactoryId, Mode, Product, ProductId, RepoName, TokenScope};
 use http::Method;
 use parking_lot::Mutex;
 use protocol::{
@@ -189,8 +189,13 @@ impl Cleanup {
 
     fn has_made(&self, token: &TokenView) -> bool {
         match &token.grant {
-            TokenScope::Factory { factory, .. } | TokenScope::Join { factory: Some(factory), .. } => self.is_ours(factory),
-            TokenScope::Admin | TokenScope::Operator { .. } | TokenScope::Viewer { .. } | TokenScope::Join { factory: None, .. } => false,
+            TokenScope::Factory { factory, .. } | TokenScope::Join { factory: Some(factory), .. } => {
+                self.is_ours(factory)
+            }
+            TokenScope::Admin
+            | TokenScope::Operator { .. }
+            | TokenScope::Viewer { .. }
+            | TokenScope::Join { factory: None, .. } => false,
         }
     }
 

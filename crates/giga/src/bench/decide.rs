@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
-use domain::{Clock, Factory, FactoryId, DispatchModes, InstanceId, JobId, Priority, ProductId, Shape, Timestamp};
+use clock::SystemClock;
+use domain::{Clock, DispatchModes, Factory, FactoryId, InstanceId, JobId, Priority, ProductId, Shape, Timestamp};
 use scheduler::{FactoryState, Fleet, FleetView, Presence, Queue, Seat, WaitingJob, Weights, plan};
 use serde::Serialize;
 

@@ -12,12 +12,12 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::statistics::{Samples, millis, rounded};
-use super::target::{BenchTarget, BenchSite};
-use super::fake_worker::{FakeWorker, Inbox};
-use super::workload;
-use super::seed::{SeedStage, seed, timed};
 use super::cleanup::PRODUCT;
+use super::fake_worker::{FakeWorker, Inbox};
+use super::seed::{SeedStage, seed, timed};
+use super::statistics::{Samples, millis, rounded};
+use super::target::{BenchSite, BenchTarget};
+use super::workload;
 
 /// The store that the large one is compared with.
 const SHALLOW: u64 = 1_000;

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ambient::SystemEntropy;
+use clock::SystemEntropy;
 use domain::{ClaimNonce, EngineName, Entropy, Epoch, FactoryId, InstanceId, JobId, Message};
 use protocol::{
-    AcceptRequest, AcceptResponse, ClaimRequest, ClaimResponse, Client, CompletionReport, CompletionResponse, EventStream, Heartbeat, HeartbeatResponse,
-    PROTOCOL_VERSION, StageResponse, StartReport, WorkRequest, WorkResponse, WorkOperation,
+    AcceptRequest, AcceptResponse, ClaimRequest, ClaimResponse, Client, CompletionReport, CompletionResponse,
+    EventStream, Heartbeat, HeartbeatResponse, PROTOCOL_VERSION, StageResponse, StartReport, WorkOperation,
+    WorkRequest, WorkResponse,
 };
 
 use crate::failure::Failure;

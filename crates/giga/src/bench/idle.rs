@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ambient::SystemEntropy;
+use clock::SystemEntropy;
 use domain::{Clock, Entropy, Mode, ProductId};
-use factory::{PollResult, PollBackoff, PollTrigger};
+use factory::{PollBackoff, PollResult, PollTrigger};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -15,10 +15,10 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::statistics::rounded;
-use super::target::{BenchTarget, BenchSite};
 use super::fake_worker::FakeWorker;
 use super::process;
+use super::statistics::rounded;
+use super::target::{BenchSite, BenchTarget};
 
 /// The modes, in the order of the table.
 const MODES: [Mode; 3] = [Mode::Poll, Mode::Gate, Mode::Push];
@@ -181,7 +181,10 @@ async fn ask_for_ever(
         let is_open = match mode {
             Mode::Gate => {
                 asked.looks.fetch_add(1, Ordering::Relaxed);
-                pace.opens(hand.client.queue_state(std::slice::from_ref(product), pace.tag()).await?, PollTrigger::ByTime)
+                pace.opens(
+                    hand.client.queue_state(std::slice::from_ref(product), pace.tag()).await?,
+                    PollTrigger::ByTime,
+                )
             }
             _ => true,
         };

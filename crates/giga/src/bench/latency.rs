@@ -15,12 +15,12 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::worker_pool::WorkerPool;
-use super::statistics::{Samples, millis};
-use super::target::{BenchTarget, BenchSite};
 use super::fake_worker::FakeWorker;
-use super::workload;
+use super::statistics::{Samples, millis};
+use super::target::{BenchSite, BenchTarget};
 use super::watcher::Watcher;
+use super::worker_pool::WorkerPool;
+use super::workload;
 
 /// Factories that share the work, and seats of each.
 const FACTORIES: u32 = 4;
@@ -91,7 +91,11 @@ pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchLat
     context.out.whole_table(&table)
 }
 
-async fn measure(context: &Context<'_>, ground: &BenchTarget, args: &BenchLatencyArgs) -> Result<LatencySamples, Failure> {
+async fn measure(
+    context: &Context<'_>,
+    ground: &BenchTarget,
+    args: &BenchLatencyArgs,
+) -> Result<LatencySamples, Failure> {
     let product = ground.product().await?;
     let moments: Arc<Mutex<JobTimestamps>> = Arc::default();
     let work = |hand| live(hand, Arc::clone(&ground.clock), Arc::clone(&moments));

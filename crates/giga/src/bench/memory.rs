@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, ProductId};
 use serde::Serialize;
 
@@ -11,10 +11,10 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::statistics::{Samples, millis, rounded};
-use super::target::{BenchTarget, ScratchStore, BenchSite};
 use super::process;
 use super::seed::{SeedStage, seed};
+use super::statistics::{Samples, millis, rounded};
+use super::target::{BenchSite, BenchTarget, ScratchStore};
 
 /// Starts of which the median counts.
 const STARTS: u32 = 3;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{SystemClock, SystemEntropy};
+use clock::{SystemClock, SystemEntropy};
 use domain::{
     Actor, Body, Clock, DepsState, Entropy, Expected, Job, JobId, JobStore, Manifest, ProductId, StageEvent,
     Strictness, Submission, Timestamp,

@@ -5,9 +5,11 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
-use domain::{Clock, TokenScope, ProductId};
-use protocol::{Client, Endpoint, EnrolRequest, EnrolResponse, Metrics, CreateTokenRequest, CreateTokenResponse, Trust};
+use clock::SystemClock;
+use domain::{Clock, ProductId, TokenScope};
+use protocol::{
+    Client, CreateTokenRequest, CreateTokenResponse, Endpoint, EnrolRequest, EnrolResponse, Metrics, Trust,
+};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use store::{PostgresRoom, PostgresUrl};
@@ -15,14 +17,14 @@ use tokio::process::{Child, Command};
 
 use crate::cli::{BenchArgs, BenchStore};
 use crate::command::Context;
-use crate::config::{Origin, StoreChoice, is_loopback};
-use crate::failure::Failure;
 use crate::compose::make_private_folder;
 use crate::compose::stores::{self, OpenStore, StorePlace};
+use crate::config::{Origin, StoreChoice, is_loopback};
+use crate::failure::Failure;
 
+use super::cleanup::Cleanup;
 use super::fake_worker::FakeWorker;
 use super::process;
-use super::cleanup::Cleanup;
 
 /// A coordinator that does not start in this time never will.
 const START_MAX: Duration = Duration::from_secs(120);

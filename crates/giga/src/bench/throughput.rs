@@ -10,11 +10,11 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::worker_pool::WorkerPool;
 use super::statistics::rounded;
-use super::target::{BenchTarget, BenchSite};
-use super::workload;
+use super::target::{BenchSite, BenchTarget};
 use super::watcher::Watcher;
+use super::worker_pool::WorkerPool;
+use super::workload;
 
 /// Callers that submit batches.
 const BATCHERS: u64 = 4;

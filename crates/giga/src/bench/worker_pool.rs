@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 
-use super::target::BenchTarget;
 use super::fake_worker::FakeWorker;
+use super::target::BenchTarget;
 
 /// No measurement takes longer; one that does has lost something.
 const MEASURE_MAX: Duration = Duration::from_secs(20 * 60);

@@ -7,8 +7,8 @@ use clap::Args;
 use domain::{Capability, FactoryId};
 
 use crate::cli::GlobalArgs;
-use crate::config::Overrides;
 use crate::compose::ParentWatch;
+use crate::config::Overrides;
 
 /// Arguments of `serve`.
 #[derive(Debug, Clone, Default, Args)]

@@ -11,7 +11,7 @@ use domain::{Backup as _, BackupSummary, Timestamp};
 use protocol::{Client, SUMMARY_HEADER};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use store::{DirectoryLogs, PostgresStore, PostgresOptions, PostgresUrl, Exclusivity};
+use store::{DirectoryLogs, Exclusivity, PostgresOptions, PostgresStore, PostgresUrl};
 
 use crate::cli::BackupArgs;
 use crate::failure::Failure;

@@ -86,7 +86,9 @@ impl<'c> EventFollower<'c> {
         match event.event.as_str() {
             "hello" => return None,
             "reset" => return Some(StreamMessage::Reset),
-            "progress" => return serde_json::from_str(&event.data).ok().map(|news| StreamMessage::Doing(Box::new(news))),
+            "progress" => {
+                return serde_json::from_str(&event.data).ok().map(|news| StreamMessage::Doing(Box::new(news)));
+            }
             _ => {}
         }
         let json: Value = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));

@@ -8,8 +8,8 @@ use factory::{GcItem, GcReport};
 use serde::Serialize;
 
 use crate::cli::GcArgs;
-use crate::failure::Failure;
 use crate::compose;
+use crate::failure::Failure;
 use crate::output::{Cell, Table, Tint, size};
 
 use super::Context;

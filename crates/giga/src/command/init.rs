@@ -6,13 +6,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::Clock;
 use factory::{EngineContext, Launcher, LoginState, Presence, Prices, presences};
 
+use crate::compose::station_settings;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::compose::station_settings;
 use crate::output::Output;
 
 use project::Project;

@@ -1,6 +1,6 @@
 //! `giga job`: everything about one job on a page.
 
-use domain::{JobEvent, Run, RunOutcome, TotalSpend, StageName, Timestamp};
+use domain::{JobEvent, Run, RunOutcome, StageName, Timestamp, TotalSpend};
 use protocol::{JobDetail, JobView};
 use serde::Serialize;
 

@@ -93,8 +93,12 @@ impl Reader<'_> {
                 return Ok(());
             } else {
                 job = match changes.next().await? {
-                    StreamMessage::Happened { event: Some(event), .. } => read_behind(self.context, self.client, &event).await?,
-                    StreamMessage::Happened { event: None, .. } | StreamMessage::Reset => read(self.client, self.id).await?,
+                    StreamMessage::Happened { event: Some(event), .. } => {
+                        read_behind(self.context, self.client, &event).await?
+                    }
+                    StreamMessage::Happened { event: None, .. } | StreamMessage::Reset => {
+                        read(self.client, self.id).await?
+                    }
                     StreamMessage::Doing(_) => continue,
                 };
             }

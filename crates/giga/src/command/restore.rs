@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use domain::{BackupSummary, Generation, Timestamp};
 use protocol::{Client, Health, REPLACE_EVERYTHING, RestoreSummary};
-use store::{BackupError, PostgresStore, PostgresOptions, PostgresUrl, RestoreOutcome};
+use store::{BackupError, PostgresOptions, PostgresStore, PostgresUrl, RestoreOutcome};
 use tokio::fs::File;
 
 use crate::cli::RestoreArgs;
-use crate::failure::{Exit, Failure};
 use crate::compose::stores;
+use crate::failure::{Exit, Failure};
 
 use super::Context;
 use super::backup::{describe, inspect, logs};

@@ -3,7 +3,7 @@
 mod source;
 
 use domain::StageName;
-use protocol::{BatchRequest, BatchResponse, BatchOutcome, Client, SubmitRequest, SubmitResponse};
+use protocol::{BatchOutcome, BatchRequest, BatchResponse, Client, SubmitRequest, SubmitResponse};
 
 use crate::cli::{SubmitArgs, Until};
 use crate::failure::Failure;

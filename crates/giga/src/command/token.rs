@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use domain::{FactoryId, TokenScope, ProductId, TokenId};
+use domain::{FactoryId, ProductId, TokenId, TokenScope};
 use http::Method;
-use protocol::{CreateTokenRequest, TokenList, CreateTokenResponse, TokenView};
+use protocol::{CreateTokenRequest, CreateTokenResponse, TokenList, TokenView};
 use serde::Serialize;
 
 use crate::cli::{RoleName, TokenCommand, TokenCreateArgs};
@@ -129,7 +129,9 @@ fn allows(token: &TokenView) -> String {
         TokenScope::Operator { products } => format!("operator of {}", of(products)),
         TokenScope::Viewer { products } => format!("viewer of {}", of(products)),
         TokenScope::Factory { factory, products, .. } => format!("factory {factory} for {}", of(products)),
-        TokenScope::Join { factory: Some(factory), products, .. } => format!("enrol {factory} once for {}", of(products)),
+        TokenScope::Join { factory: Some(factory), products, .. } => {
+            format!("enrol {factory} once for {}", of(products))
+        }
         TokenScope::Join { factory: None, products, .. } => format!("enrol a factory once for {}", of(products)),
     }
 }

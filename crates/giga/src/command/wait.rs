@@ -18,8 +18,8 @@ use crate::output::clean;
 use super::follow::{EventFollower, StreamMessage};
 use super::{Context, job_id, status};
 
-pub(super) use progress::UnplaceablePolicy;
 use progress::Progress;
+pub(super) use progress::UnplaceablePolicy;
 
 /// The pause before a job that is older than its news is read again.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
@@ -28,7 +28,8 @@ const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
-    let watched = within(args.timeout, &ids, watch(context, &client, &ids, args.until, UnplaceablePolicy::Endless)).await?;
+    let watched =
+        within(args.timeout, &ids, watch(context, &client, &ids, args.until, UnplaceablePolicy::Endless)).await?;
     report(context, &watched)?;
     next_step(context, &watched);
     Ok(())

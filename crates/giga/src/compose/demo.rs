@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
 use anyhow::Context;
+use clock::SystemClock;
 use domain::{Clock, EventKind, JobEvent, JobId, ProductId};
 use http::Method;
 use protocol::{Client, Endpoint, JobDetail, ProductSettings, SubmitRequest, SubmitResponse, Trust};
@@ -16,7 +16,7 @@ use super::board::ProgressDisplay;
 use super::coordinator::{CoordinatorProcess, make_private_folder};
 use super::signals;
 use super::tally::DemoSummary;
-use super::workers::{CurrentCoordinator, LocalApi, FactoryProcess};
+use super::workers::{CurrentCoordinator, FactoryProcess, LocalApi};
 use crate::cli::{GlobalArgs, UpArgs};
 use crate::config::{Config, Overrides};
 use crate::output::Output;
@@ -255,7 +255,13 @@ impl DemoDisplay<'_> {
     }
 
     /// What the demo came to.
-    async fn tally(&self, client: &Client, jobs: &[JobId], events: &[JobEvent], kill: &Kill) -> anyhow::Result<DemoSummary> {
+    async fn tally(
+        &self,
+        client: &Client,
+        jobs: &[JobId],
+        events: &[JobEvent],
+        kill: &Kill,
+    ) -> anyhow::Result<DemoSummary> {
         let mut resumed_steps = 0;
         for id in DemoSummary::resumed_jobs(events) {
             resumed_steps += DemoSummary::steps_found(&client.get_text(&format!("/jobs/{id}/logs")).await?);

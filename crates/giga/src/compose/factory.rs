@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{SystemClock, SystemEntropy};
 use anyhow::Context;
+use clock::{SystemClock, SystemEntropy};
 use domain::{ClaimNonce, Entropy, FactoryId};
 use factory::{AfterShip, DirectoryWatch, Gc, Secrets, Worker, WorkerError, WorkerSettings};
 use protocol::{Client, ClientError, Endpoint, EnrolRequest, EnrolResponse, Trust};

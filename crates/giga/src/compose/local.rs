@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
 use anyhow::Context;
+use clock::SystemClock;
 use coordinator::Coordinator;
 use domain::{Clock, ProductId};
 use http::Method;
@@ -17,7 +17,7 @@ use super::{ParentWatch, factory, signals};
 use crate::cli::LocalArgs;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::local::{QueueSync, SyncEnd, Queue, SyncOptions, Until};
+use crate::local::{Queue, QueueSync, SyncEnd, SyncOptions, Until};
 use crate::output::Output;
 
 /// Whoever still has the store after this long means to keep it.
@@ -126,7 +126,8 @@ impl LocalFleet<'_> {
             // As for a factory that its fleet started: one that is not known any more drops its token.
             // Where a file lies says what becomes of its job: an agent that could move one would approve its own work.
             let queue = [std::path::absolute(&self.args.dir)?];
-            let ended = factory::run_beside(&queue, self.config, self.api, join, ParentWatch::Stdin, over.clone()).await;
+            let ended =
+                factory::run_beside(&queue, self.config, self.api, join, ParentWatch::Stdin, over.clone()).await;
             let is_forgotten = had_token && !factory::is_enrolled(&own.state.value);
             if !is_forgotten || over.is_cancelled() {
                 return ended;

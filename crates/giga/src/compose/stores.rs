@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemEntropy;
+use clock::SystemEntropy;
 use domain::{Clock, Entropy, FleetStore, JobHistory, JobStore, StoreError, Timestamp};
-use store::{BackupError, FileStamp, PostgresStore, PostgresOptions, RecordFile, SqliteStore};
+use store::{BackupError, FileStamp, PostgresOptions, PostgresStore, RecordFile, SqliteStore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
@@ -128,7 +128,12 @@ async fn meet_record(store: &PostgresStore, place: &StorePlace) -> anyhow::Resul
 }
 
 /// Notes how far the log reaches, a while after each time that it has grown; with nothing to do, nothing is written.
-async fn keep_record(store: Arc<PostgresStore>, mut record: RecordFile, clock: Arc<dyn Clock>, closing: CancellationToken) {
+async fn keep_record(
+    store: Arc<PostgresStore>,
+    mut record: RecordFile,
+    clock: Arc<dyn Clock>,
+    closing: CancellationToken,
+) {
     let keeping = async {
         while store.reached(record.record().position).await.is_ok() {
             clock.sleep(RECORD_EVERY).await;

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use domain::{Backup, BackupSummary, Clock, Generation, StoreError};
 use protocol::RestoreSummary;
 use server::{BackupService, BackupServiceError};
-use store::{BackupError, DirectoryLogs, RestoreOutcome, inspect_backup, pack_evidence, stage_restore, unpack_evidence};
+use store::{
+    BackupError, DirectoryLogs, RestoreOutcome, inspect_backup, pack_evidence, stage_restore, unpack_evidence,
+};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -125,7 +127,9 @@ async fn off_thread<T: Send + 'static>(
 /// The file's name is ours and means nothing to whoever sent it.
 fn refused(error: BackupError) -> BackupServiceError {
     match error {
-        BackupError::NotABackup { why, .. } => BackupServiceError::BadBackup(format!("this is not a backup of a fleet: {why}")),
+        BackupError::NotABackup { why, .. } => {
+            BackupServiceError::BadBackup(format!("this is not a backup of a fleet: {why}"))
+        }
         BackupError::Damaged { why, .. } => BackupServiceError::BadBackup(format!("the backup is damaged: {why}")),
         BackupError::Newer { found, known, .. } => BackupServiceError::BadBackup(format!(
             "the backup has schema {found}, this program knows up to {known}: use the newer program"
@@ -138,7 +142,7 @@ fn refused(error: BackupError) -> BackupServiceError {
 mod tests {
     use std::fs;
 
-    use ambient::SystemClock;
+    use clock::SystemClock;
     use domain::{Epoch, JobId, LogStore};
     use store::{Options, SqliteStore};
     use tempfile::TempDir;

@@ -4,8 +4,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
 use anyhow::Context;
+use clock::SystemClock;
 use coordinator::{Coordinator, Secret};
 use domain::{Clock, FactoryId};
 use parking_lot::Mutex;

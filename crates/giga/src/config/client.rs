@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use super::data::DataDir;
 use super::file;
 use super::overrides::Overrides;
-use super::resolver::{SettingSource, Resolver};
+use super::resolver::{Resolver, SettingSource};
 use super::secret::Secret;
 use super::setting::{Origin, Setting};
 
@@ -66,7 +66,10 @@ impl ClientConfig {
         listener: Option<&Listener>,
     ) -> Result<Self, Failure> {
         let file::Client { api, token, token_file, product, ca } = file;
-        let ask = SettingSource::new("client.api").flag("--api", flags.api.clone()).env(&["GIGA_API", "AQ_FLEET_API"]).file(api);
+        let ask = SettingSource::new("client.api")
+            .flag("--api", flags.api.clone())
+            .env(&["GIGA_API", "AQ_FLEET_API"])
+            .file(api);
         let found = resolver.find(ask)?;
         let running = RunningCoordinator::on(data);
         let of_folder = of_named_folder(data, flags, running.as_ref());

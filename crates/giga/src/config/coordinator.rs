@@ -3,16 +3,16 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use coordinator::{Settings, QuotaWindowPolicy};
+use coordinator::{QuotaWindowPolicy, Settings};
 use domain::RetryPolicy;
 
 use crate::failure::Failure;
 
+use super::duration::HumanDuration;
 use super::file;
 use super::overrides::Overrides;
-use super::resolver::{SettingSource, Resolver};
+use super::resolver::{Resolver, SettingSource};
 use super::setting::Setting;
-use super::duration::HumanDuration;
 use super::store::StoreChoice;
 
 /// Where a coordinator listens when nobody says otherwise.
@@ -100,21 +100,27 @@ impl CoordinatorConfig {
             .file(resolver.placed(file.tls_key));
         let store = flags.store.as_deref().map(str::parse).transpose();
         let store = store.map_err(|why| Failure::usage(format!("--store: {why}")))?;
-        let store = SettingSource::new("coordinator.store").flag("--store", store).env(&["GIGA_STORE"]).file(file.store);
+        let store =
+            SettingSource::new("coordinator.store").flag("--store", store).env(&["GIGA_STORE"]).file(file.store);
         let listen = listen(flags, file.listen);
         let proxy = SettingSource::new("coordinator.behind_proxy")
             .flag("--behind-proxy", flags.behind_proxy)
             .env(&["GIGA_BEHIND_PROXY"])
             .file(file.behind_proxy);
-        let hosts =
-            SettingSource::new("coordinator.hosts").flag("--host", flags.hosts.clone()).env(&["GIGA_HOSTS"]).file(file.hosts);
+        let hosts = SettingSource::new("coordinator.hosts")
+            .flag("--host", flags.hosts.clone())
+            .env(&["GIGA_HOSTS"])
+            .file(file.hosts);
         let lease_ttl = SettingSource::new("coordinator.lease_ttl").env(&["GIGA_LEASE_TTL"]).file(file.lease_ttl);
         let renew_every = SettingSource::new("coordinator.renew_every")
             .env(&["GIGA_RENEW_EVERY", "AQ_FLEET_LEASE_RENEW_SEC"])
             .file(file.renew_every);
-        let stale_after = SettingSource::new("coordinator.stale_after").env(&["GIGA_STALE_AFTER"]).file(file.stale_after);
-        let accept_within = SettingSource::new("coordinator.accept_within").env(&["GIGA_ACCEPT_WITHIN"]).file(file.accept_within);
-        let errand_within = SettingSource::new("coordinator.errand_within").env(&["GIGA_ERRAND_WITHIN"]).file(file.errand_within);
+        let stale_after =
+            SettingSource::new("coordinator.stale_after").env(&["GIGA_STALE_AFTER"]).file(file.stale_after);
+        let accept_within =
+            SettingSource::new("coordinator.accept_within").env(&["GIGA_ACCEPT_WITHIN"]).file(file.accept_within);
+        let errand_within =
+            SettingSource::new("coordinator.errand_within").env(&["GIGA_ERRAND_WITHIN"]).file(file.errand_within);
         let look_every = SettingSource::new("coordinator.look_every").env(&["GIGA_LOOK_EVERY"]).file(file.look_every);
         let rounds = SettingSource::new("coordinator.feedback_rounds_max")
             .env(&["GIGA_FEEDBACK_ROUNDS_MAX"])
@@ -125,11 +131,14 @@ impl CoordinatorConfig {
         let webhook = SettingSource::new("coordinator.github_webhook_secret_file")
             .env(&["GIGA_GITHUB_WEBHOOK_SECRET_FILE"])
             .file(resolver.placed(file.github_webhook_secret_file));
-        let starving = SettingSource::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
+        let starving =
+            SettingSource::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
         let sweep = SettingSource::new("coordinator.sweep_every").env(&["GIGA_SWEEP_EVERY"]).file(file.sweep_every);
-        let overlap = SettingSource::new("coordinator.token_overlap").env(&["GIGA_TOKEN_OVERLAP"]).file(file.token_overlap);
-        let disk_free =
-            SettingSource::new("coordinator.disk_free_min_mib").env(&["GIGA_DISK_FREE_MIN_MIB"]).file(file.disk_free_min_mib);
+        let overlap =
+            SettingSource::new("coordinator.token_overlap").env(&["GIGA_TOKEN_OVERLAP"]).file(file.token_overlap);
+        let disk_free = SettingSource::new("coordinator.disk_free_min_mib")
+            .env(&["GIGA_DISK_FREE_MIN_MIB"])
+            .file(file.disk_free_min_mib);
         let resume = SettingSource::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
         Ok(Self {
             store: resolver.setting(store, || StoreChoice::Sqlite)?,

@@ -94,7 +94,11 @@ mod tests {
             [("90s", 90_000), ("2m", 120_000), ("1h30m", 5_400_000), ("500ms", 500), ("30d", 2_592_000_000)]
         {
             assert_eq!(text.parse(), Ok(HumanDuration(Duration::from_millis(millis))), "{text}");
-            assert_eq!(HumanDuration(Duration::from_millis(millis)).to_string().parse::<HumanDuration>(), text.parse(), "{text}");
+            assert_eq!(
+                HumanDuration(Duration::from_millis(millis)).to_string().parse::<HumanDuration>(),
+                text.parse(),
+                "{text}"
+            );
         }
         assert_eq!(HumanDuration(Duration::from_secs(90)).to_string(), "1m30s");
     }

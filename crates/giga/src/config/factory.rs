@@ -6,20 +6,21 @@ use std::time::Duration;
 
 use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
 use factory::{
-    SandboxMode, EngineConfig, EnvironmentConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Limits, Price, RepoConfig,
+    EngineConfig, EnvironmentConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Limits, Price, RepoConfig,
+    SandboxMode,
 };
 
 use crate::failure::Failure;
 
 use super::data::DataDir;
+use super::duration::HumanDuration;
 use super::file;
 use super::housekeeping::HousekeepingConfig;
 use super::limits;
 use super::overrides::Overrides;
 use super::polling::PollingConfig;
-use super::resolver::{SettingSource, Resolver};
-use super::setting::{Setting, DisplayedValue};
-use super::duration::HumanDuration;
+use super::resolver::{Resolver, SettingSource};
+use super::setting::{DisplayedValue, Setting};
 
 /// Two agents at a time is what an ordinary laptop bears beside its owner.
 const SEATS: u32 = 2;
@@ -103,7 +104,8 @@ impl FactoryConfig {
             .flag("--name", flags.factory_name.clone())
             .env(&["GIGA_FACTORY_NAME"])
             .file(file.name);
-        let seats = SettingSource::new("factory.seats").flag("--seats", flags.seats).env(&["GIGA_SEATS"]).file(file.seats);
+        let seats =
+            SettingSource::new("factory.seats").flag("--seats", flags.seats).env(&["GIGA_SEATS"]).file(file.seats);
         let state = SettingSource::new("factory.state")
             .flag("--state", flags.state.clone())
             .env(&["GIGA_STATE"])
@@ -118,9 +120,11 @@ impl FactoryConfig {
             .file(file.capabilities);
         let checkpoint =
             SettingSource::new("factory.checkpoint_every").env(&["GIGA_CHECKPOINT_EVERY"]).file(file.checkpoint_every);
-        let default_base = SettingSource::new("factory.default_base").env(&["GIGA_DEFAULT_BASE"]).file(file.default_base);
+        let default_base =
+            SettingSource::new("factory.default_base").env(&["GIGA_DEFAULT_BASE"]).file(file.default_base);
         let ref_prefix = SettingSource::new("factory.ref_prefix").env(&["GIGA_REF_PREFIX"]).file(file.ref_prefix);
-        let delete_branch = SettingSource::new("factory.delete_branch").env(&["GIGA_DELETE_BRANCH"]).file(file.delete_branch);
+        let delete_branch =
+            SettingSource::new("factory.delete_branch").env(&["GIGA_DELETE_BRANCH"]).file(file.delete_branch);
         let polling = file::Polling { route: file.route, gate: file.gate, poll_every: file.poll_every };
         let housekeeping = file::Housekeeping {
             gc_every: file.gc_every,

@@ -10,11 +10,11 @@ use toml::Spanned;
 
 use crate::failure::Failure;
 
+use super::duration::HumanDuration;
 use super::environment::Environment;
 use super::log::LogFormat;
 use super::secret::Secret;
 use super::size::Size;
-use super::duration::HumanDuration;
 use super::store::StoreChoice;
 use super::toml_errors;
 

@@ -6,10 +6,10 @@ use factory::Housekeeping;
 
 use crate::failure::Failure;
 
-use super::file;
-use super::resolver::{SettingSource, Resolver};
-use super::setting::Setting;
 use super::duration::HumanDuration;
+use super::file;
+use super::resolver::{Resolver, SettingSource};
+use super::setting::Setting;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -29,7 +29,8 @@ impl HousekeepingConfig {
         let usual = Housekeeping::default();
         let every = SettingSource::new("factory.gc_every").env(&["GIGA_GC_EVERY"]).file(file.gc_every);
         let retention = SettingSource::new("factory.gc_retention").env(&["GIGA_GC_RETENTION"]).file(file.gc_retention);
-        let floor = SettingSource::new("factory.disk_floor_mib").env(&["GIGA_DISK_FLOOR_MIB"]).file(file.disk_floor_mib);
+        let floor =
+            SettingSource::new("factory.disk_floor_mib").env(&["GIGA_DISK_FLOOR_MIB"]).file(file.disk_floor_mib);
         let floor_mib = u32::try_from(usual.disk_floor_bytes / MIB).unwrap_or(u32::MAX);
         Ok(Self {
             gc_every: resolver.setting(every, || HumanDuration(usual.every.unwrap_or_default()))?,

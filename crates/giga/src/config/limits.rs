@@ -7,11 +7,11 @@ use toml::Spanned;
 
 use crate::failure::Failure;
 
-use super::file;
-use super::resolver::{SettingSource, FromVariable, Resolver};
-use super::setting::{Setting, DisplayedValue};
-use super::size::Size;
 use super::duration::HumanDuration;
+use super::file;
+use super::resolver::{FromVariable, Resolver, SettingSource};
+use super::setting::{DisplayedValue, Setting};
+use super::size::Size;
 
 const MIB: u64 = 1024 * 1024;
 

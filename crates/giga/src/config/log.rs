@@ -7,8 +7,8 @@ use serde::Deserialize;
 use crate::failure::Failure;
 
 use super::file;
-use super::resolver::{SettingSource, Resolver};
-use super::setting::{Setting, DisplayedValue};
+use super::resolver::{Resolver, SettingSource};
+use super::setting::{DisplayedValue, Setting};
 
 /// What is logged, and how.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use factory::{PollWhen, Polling};
 
 use crate::failure::Failure;
 
-use super::file;
-use super::resolver::{SettingSource, Resolver};
-use super::setting::Setting;
 use super::duration::HumanDuration;
+use super::file;
+use super::resolver::{Resolver, SettingSource};
+use super::setting::Setting;
 
 /// More often than this a fleet does nothing but ask.
 const EVERY_MIN: Duration = Duration::from_secs(1);
@@ -35,7 +35,8 @@ impl PollingConfig {
         let fleet = SettingSource::new("factory.fleet").env(&["AQ_FLEET"]);
         let route = SettingSource::new("factory.route").env(&["GIGA_ROUTE", "AQ_FLEET_ROUTE"]).file(file.route);
         let gate = SettingSource::new("factory.gate").env(&["GIGA_GATE", "AQ_FLEET_GATE"]).file(file.gate);
-        let every = SettingSource::new("factory.poll_every").env(&["GIGA_POLL_EVERY", "POLL_SECONDS"]).file(file.poll_every);
+        let every =
+            SettingSource::new("factory.poll_every").env(&["GIGA_POLL_EVERY", "POLL_SECONDS"]).file(file.poll_every);
         Ok(Self {
             fleet: resolver.setting(fleet, || true)?,
             route: resolver.setting(route, || true)?,

@@ -12,7 +12,7 @@ use crate::suggest::suggest;
 use super::UnknownVariable;
 use super::environment::Environment;
 use super::file::line_at;
-use super::setting::{ListedSetting, Origin, Setting, DisplayedValue};
+use super::setting::{DisplayedValue, ListedSetting, Origin, Setting};
 
 /// Variables that are read elsewhere, or that a factory sets for its engines.
 const ELSEWHERE: [&str; 6] = ["GIGA_CONFIG", "GIGA_JOIN", "GIGA_KILL_AT", "GIGA_JOB_ID", "GIGA_EPOCH", "GIGA_ATTEMPT"];
@@ -83,7 +83,10 @@ impl Resolver {
     }
 
     /// A setting that may be absent.
-    pub(super) fn optional<T: FromVariable + DisplayedValue>(&mut self, ask: SettingSource<T>) -> Result<Setting<Option<T>>, Failure> {
+    pub(super) fn optional<T: FromVariable + DisplayedValue>(
+        &mut self,
+        ask: SettingSource<T>,
+    ) -> Result<Setting<Option<T>>, Failure> {
         let key = ask.key;
         let setting = match self.find(ask)? {
             Some(Setting { value, origin }) => Setting { value: Some(value), origin },
@@ -176,8 +179,9 @@ impl Resolver {
         let ours = self.variables.iter().copied().filter(|name| name.starts_with("GIGA_"));
         let strangers =
             self.environment.names().filter(|name| name.starts_with("GIGA_") && !self.variables.contains(name));
-        let strangers =
-            strangers.map(|name| UnknownVariable { name: name.to_owned(), meant: suggest(name, ours.clone()) }).collect();
+        let strangers = strangers
+            .map(|name| UnknownVariable { name: name.to_owned(), meant: suggest(name, ours.clone()) })
+            .collect();
         (self.listing, strangers)
     }
 }

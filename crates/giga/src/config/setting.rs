@@ -82,7 +82,7 @@ impl fmt::Display for Origin {
 
 macro_rules! shown_as_display {
     ($($kind:ty),*) => {
-        $(impl Shown for $kind {
+        $(impl DisplayedValue for $kind {
             fn shown(&self) -> String {
                 self.to_string()
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{JobId, StageName};
-use protocol::{JobExplanation, FactoryList, JobDetail, JobView};
+use protocol::{FactoryList, JobDetail, JobExplanation, JobView};
 
 use super::folder::Folder;
 use super::sync::{QueueSync, SyncEnd, Until};
@@ -187,7 +187,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use ambient::ManualClock;
+    use clock::ManualClock;
     use domain::Timestamp;
     use protocol::{Client, Endpoint, Trust};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

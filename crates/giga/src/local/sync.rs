@@ -3,10 +3,10 @@
 
 mod actions;
 mod feed;
+mod intake;
 mod placement;
 mod recovery;
 mod submission;
-mod intake;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -18,14 +18,14 @@ use factory::DirectoryWatch;
 use protocol::{Client, ClientError, JobDetail, JobView};
 use tokio_util::sync::CancellationToken;
 
+use super::console::{Console, FileEvent};
+use super::debounce::{QUIET, UnstableFiles};
+use super::file_location::{FileLocation, whereabouts};
 use super::folder::Folder;
-use super::debounce::{UnstableFiles, QUIET};
-use super::tracked_client::TrackedClient;
-use super::queue::{Names, Queue, FileStamp};
+use super::queue::{FileStamp, Names, Queue};
 use super::records::{Record, Records};
 use super::reports;
-use super::console::{FileEvent, Console};
-use super::file_location::{FileLocation, whereabouts};
+use super::tracked_client::TrackedClient;
 use crate::failure::Failure;
 use crate::output::Output;
 

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write};
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, is_terminal_safe};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};

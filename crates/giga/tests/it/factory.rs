@@ -22,5 +22,5 @@ fn a_factory_that_cannot_start_ends_though_its_standard_input_is_open() {
     let outcome = outcome.unwrap().unwrap();
     let stderr = String::from_utf8(outcome.stderr).unwrap();
     assert_eq!(outcome.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("giga token create --join"), "{stderr}");
+    assert!(stderr.contains("token create --join"), "{stderr}");
 }

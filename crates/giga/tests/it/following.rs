@@ -152,7 +152,8 @@ fn while_nothing_happens_it_is_said_once_what_a_job_waits_for() {
     let (stream, explain) = (format!("GET /jobs/{ID}/events/stream"), format!("GET /jobs/{ID}/explain"));
     let summary = "claude/five_hour is used up until 2026-01-31 14:05 UTC";
     let shape = json!({"product": "default", "capabilities": [], "engines": []});
-    let answer = serde_json::to_value(scheduler::ExplainedOutcome::Goes { factory: "mac-1".parse().unwrap(), engine: None });
+    let answer =
+        serde_json::to_value(scheduler::ExplainedOutcome::Goes { factory: "mac-1".parse().unwrap(), engine: None });
     let now = json!({"shape": shape, "answer": answer.unwrap(), "text": "t", "weights": {}, "factories": []});
     let explained = json!({"job": job("Tidy up"), "summary": summary, "now": now});
     // The first stream is cut and the next ones are put off, which takes longer than it takes to ask.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 

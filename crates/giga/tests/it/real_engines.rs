@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, Timestamp};
+use fake_model_api::{Agent, FakeModelApi, Programs, Turn, Usage, expired_codex_login};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-use standin::{Agent, Programs, FakeModelApi, Turn, Usage, expired_codex_login};
 
 use crate::fleet::Fleet;
 use crate::processes;

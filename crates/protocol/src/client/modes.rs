@@ -56,7 +56,11 @@ impl Client {
     }
 
     /// Switches one product, or all that have no mode of their own. `None` has a product follow the others again.
-    pub async fn set_mode(&self, product: Option<&ProductId>, mode: Option<Mode>) -> Result<DispatchModes, ClientError> {
+    pub async fn set_mode(
+        &self,
+        product: Option<&ProductId>,
+        mode: Option<Mode>,
+    ) -> Result<DispatchModes, ClientError> {
         let mut tries = 0;
         loop {
             let (mut flags, tag) = self.flags().await?;
@@ -91,7 +95,10 @@ impl Client {
         }
     }
 
-    async fn read_json<A: serde::de::DeserializeOwned>(&self, response: Response<ResponseBody>) -> Result<A, ClientError> {
+    async fn read_json<A: serde::de::DeserializeOwned>(
+        &self,
+        response: Response<ResponseBody>,
+    ) -> Result<A, ClientError> {
         let answer = match tokio::time::timeout(REQUEST_TIME_MAX, self.read(response)).await {
             Ok(answer) => answer?,
             Err(_) => return Err(self.silent()),

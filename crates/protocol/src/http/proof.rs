@@ -15,8 +15,8 @@ use hyper::rt::{Read, Write};
 use tower::Service;
 
 use crate::API_PREFIX;
-use crate::identity::{IdentityChallenge, IdentityProof, TokenDigest};
 use crate::http::TransportError;
+use crate::identity::{IdentityChallenge, IdentityProof, TokenDigest};
 use crate::problem::Problem;
 
 /// How long the other end has for its answer.

@@ -96,7 +96,7 @@ pub struct Assignment {
     /// How many attempts failed before.
     pub attempts: u32,
     /// What earlier runs have cost: the job's budget is for all of them together.
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
     pub spent: TotalSpend,
     /// What the job asks for.
     pub spec: Spec,

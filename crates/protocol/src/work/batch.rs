@@ -6,10 +6,11 @@ use utoipa::ToSchema;
 
 use super::accept::{AcceptRequest, AcceptResponse, DeclineRequest};
 use super::report::{
-    QuestionReport, CompletionReport, CompletionResponse, ErrandReport, FailureReport, FailureResponse, Patch, ReleaseReport, StageResponse, StartReport,
+    CompletionReport, CompletionResponse, ErrandReport, FailureReport, FailureResponse, Patch, QuestionReport,
+    ReleaseReport, StageResponse, StartReport,
 };
 use crate::problem::Problem;
-use crate::quota::{QuotaResponse, QuotaReport};
+use crate::quota::{QuotaReport, QuotaResponse};
 
 /// Many operations in one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

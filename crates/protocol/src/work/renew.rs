@@ -1,6 +1,6 @@
 //! How a process keeps what it holds, and what is asked of it meanwhile.
 
-use domain::{Epoch, DispatchModes, InstanceId, JobId, Message};
+use domain::{DispatchModes, Epoch, InstanceId, JobId, Message};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

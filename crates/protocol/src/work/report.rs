@@ -1,8 +1,8 @@
 //! What a holder says about its run, and what it hears.
 
 use domain::{
-    Retryability, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, RunInsights, JobId, MergeConflict,
-    PullRequest, StageName, Timestamp,
+    Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, JobId, MergeConflict, PullRequest, Retryability,
+    RunInsights, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -110,7 +110,7 @@ pub struct FailureReport {
     /// Why.
     pub reason: FailureReason,
     /// Whether another attempt may end differently; if not, the job goes to a person at once.
-    #[serde(default, skip_serializing_if = "Again::is_worthwhile")]
+    #[serde(default, skip_serializing_if = "Retryability::is_worthwhile")]
     pub again: Retryability,
     /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]

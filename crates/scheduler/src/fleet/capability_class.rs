@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{Capability, EngineName, ProductId};
 
 use super::intern::Interner;
-use super::{LoadBuckets, FactoryState, Presence, repo_of_token};
+use super::{FactoryState, LoadBuckets, Presence, repo_of_token};
 
 /// Names a kind while it has members. Decisions never depend on its value.
 pub(crate) type CapabilityClassId = u64;
@@ -136,7 +136,10 @@ impl CapabilityClasses {
     }
 
     /// The kinds that may offer all of these tokens: those that offer the one that the fewest kinds offer.
-    pub(crate) fn offering(&self, tokens: &[CapabilityId]) -> Box<dyn Iterator<Item = (CapabilityClassId, &CapabilityClass)> + '_> {
+    pub(crate) fn offering(
+        &self,
+        tokens: &[CapabilityId],
+    ) -> Box<dyn Iterator<Item = (CapabilityClassId, &CapabilityClass)> + '_> {
         match tokens.iter().map(|token| &self.tokens[*token].kinds).min_by_key(|kinds| kinds.len()) {
             Some(kinds) => Box::new(kinds.iter().map(|id| (*id, self.get(*id)))),
             None => Box::new(self.iter()),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{EngineName, FactoryId};
 
-use super::{FactoryState, Presence, RepoId, FactoryUsage};
+use super::{FactoryState, FactoryUsage, Presence, RepoId};
 use crate::engine_unavailable::EngineUnavailable;
 
 /// Health counts in this many steps, so that its noise does not split factories that are alike.

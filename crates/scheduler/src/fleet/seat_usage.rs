@@ -29,7 +29,8 @@ pub(crate) struct FactoryUsage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CountByName<K>(BTreeMap<K, u32>);
 
-static NOTHING: FactoryUsage = FactoryUsage { seats: 0, engines: CountByName(BTreeMap::new()), repos: CountByName(BTreeMap::new()) };
+static NOTHING: FactoryUsage =
+    FactoryUsage { seats: 0, engines: CountByName(BTreeMap::new()), repos: CountByName(BTreeMap::new()) };
 
 impl SeatUsage {
     pub(crate) fn occupy(&mut self, job: JobId, seat: Seat) {

@@ -1,6 +1,8 @@
 //! Which of several factories gets a job.
 
-use scheduler::{FactoryState, SkippedJob, Presence, Seat, Ineligible, WaitingJob, claim, errand, explain, passed_over};
+use scheduler::{
+    FactoryState, Ineligible, Presence, Seat, SkippedJob, WaitingJob, claim, errand, explain, passed_over,
+};
 
 use crate::scenario::{Scenario, factory, id, job, name, shape_on, with_shape};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::{Capability, EngineName, FactoryId, JobId, Product, ProductId, RepoName, Shape};
-use scheduler::{FactoryState, Presence, EngineUnavailable, Seat, WaitingJob};
+use scheduler::{EngineUnavailable, FactoryState, Presence, Seat, WaitingJob};
 
 use crate::scenario::{NOW, Scenario};
 

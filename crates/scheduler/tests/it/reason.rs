@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{Product, UnavailableRepo, UsageWindow};
-use scheduler::{FactoryState, OfferPause, Presence, EngineUnavailable, Seat, Unplaced, WaitingJob};
+use scheduler::{EngineUnavailable, FactoryState, OfferPause, Presence, Seat, Unplaced, WaitingJob};
 
 use crate::golden;
 use crate::scenario::{NOW, Scenario, factory, id, job, name, with_shape};
@@ -36,7 +36,12 @@ fn taken(scenario: Scenario, repo: Option<&str>, engine: Option<&str>) -> Scenar
 
 fn used_up(minutes: Option<u64>) -> EngineUnavailable {
     let until = minutes.map(|minutes| NOW.after(Duration::from_mins(minutes)));
-    EngineUnavailable::Window(UsageWindow { engine: name("codex"), window: Some("five_hour".to_owned()), until, exhausted: false })
+    EngineUnavailable::Window(UsageWindow {
+        engine: name("codex"),
+        window: Some("five_hour".to_owned()),
+        until,
+        exhausted: false,
+    })
 }
 
 fn silent(is_busy: bool) -> OfferPause {
@@ -86,7 +91,10 @@ fn every_reason() -> Vec<Scenario> {
             },
             job(1, &[]),
         ),
-        alone(|one| rest(one, EngineUnavailable::Unusable { problem: "sign in with `codex login`".to_owned() }), job(1, &[])),
+        alone(
+            |one| rest(one, EngineUnavailable::Unusable { problem: "sign in with `codex login`".to_owned() }),
+            job(1, &[]),
+        ),
         alone(|_| {}, pinned("mac-9")),
         alone(|one| one.factory.draining = true, pinned("mac-1")),
         alone(|one| one.presence = Presence::Warming, job(1, &[])),

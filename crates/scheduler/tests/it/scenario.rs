@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    EngineName, Factory, FactoryId, DispatchModes, InstanceId, JobId, Priority, Product, ProductId, RepoName, Shape, Timestamp,
-    UsageWindow,
+    DispatchModes, EngineName, Factory, FactoryId, InstanceId, JobId, Priority, Product, ProductId, RepoName, Shape,
+    Timestamp, UsageWindow,
 };
 use proptest::prelude::*;
 use scheduler::{
-    FactoryState, Fleet, FleetView, OfferPause, Placement, Plan, Presence, Queue, EngineUnavailable, Seat, WaitingJob, Weights, plan,
+    EngineUnavailable, FactoryState, Fleet, FleetView, OfferPause, Placement, Plan, Presence, Queue, Seat, WaitingJob,
+    Weights, plan,
 };
 
 /// Everything that a view is made of, in the order in which it is taken in.

@@ -18,13 +18,13 @@ use tokio_util::io::ReaderStream;
 use tracing::{info, warn};
 use utoipa::IntoParams;
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::backup_service::{BackupServiceError, ScratchFile};
 use crate::extract::QueryParams;
+use crate::json_response::Json;
 use crate::problem::Problem;
 use crate::run_to_completion::RunToCompletion;
-use crate::backup_service::{ScratchFile, BackupServiceError};
 
 /// How much of a backup is in memory at one time.
 const CHUNK_LEN: usize = 256 * 1024;
@@ -76,7 +76,7 @@ pub(crate) struct RestoreQuery {
 #[utoipa::path(
     post, path = "/restore", tag = "operations", params(RestoreQuery),
     request_body(content = String, content_type = "application/vnd.sqlite3"),
-    responses((status = 202, description = "It is put back, and the coordinator starts again", body = Restored)),
+    responses((status = 202, description = "It is put back, and the coordinator starts again", body = RestoreSummary)),
 )]
 pub(crate) async fn restore(
     State(app): State<App>,

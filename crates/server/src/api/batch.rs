@@ -4,12 +4,12 @@ use axum::extract::State;
 use coordinator::{Error, Principal};
 use futures_util::stream::{self, StreamExt};
 use http::StatusCode;
-use protocol::{WorkRequest, WorkResponse, WorkOperation, WorkOutcome, WorkResult};
+use protocol::{WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult};
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{BATCH_LEN_MAX, JsonBody};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// As many as a batch of submits: one request should not hold the others up for longer.
@@ -20,8 +20,8 @@ const SIDE_BY_SIDE: usize = 256;
 
 /// Does many operations side by side, and answers in the order of the request.
 #[utoipa::path(
-    post, path = "/work", tag = "work", request_body = Work,
-    responses((status = 200, description = "One result for each operation", body = WorkAnswer)),
+    post, path = "/work", tag = "work", request_body = WorkRequest,
+    responses((status = 200, description = "One result for each operation", body = WorkResponse)),
 )]
 pub(crate) async fn work(
     State(app): State<App>,

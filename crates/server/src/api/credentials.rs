@@ -3,10 +3,10 @@
 use axum::extract::State;
 use protocol::{CredentialList, ResumeCredential};
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::JsonBody;
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// Logins whose usage window is used up.

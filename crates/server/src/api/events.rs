@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
-use coordinator::{StreamItem, Subscriber, Principal};
-use domain::{EventCursor, Generation, JobId, Position, StoredEvent, Scope};
+use coordinator::{Principal, StreamItem, Subscriber};
+use domain::{EventCursor, Generation, JobId, Position, Scope, StoredEvent};
 use http::HeaderMap;
 use protocol::{ProgressEvent, ResetReason, StreamEvent};
 use serde::Deserialize;
@@ -12,9 +12,9 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{QueryParams, Id};
-use crate::streaming::{self, Source};
+use crate::extract::{Id, QueryParams};
 use crate::problem::Problem;
+use crate::streaming::{self, Source};
 
 /// The kind of every event stream.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";

@@ -4,13 +4,14 @@ use axum::extract::State;
 use domain::FactoryId;
 use http::StatusCode;
 use protocol::{
-    DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, PruneResponse, RenewRequest, RenewResponse, RotateTokenResponse,
+    DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, PruneResponse,
+    RenewRequest, RenewResponse, RotateTokenResponse,
 };
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::{Caller, RequestOrigin};
-use crate::extract::{Id, REPORT_LEN_MAX, JsonBody};
+use crate::extract::{Id, JsonBody, REPORT_LEN_MAX};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// All factories.
@@ -52,7 +53,7 @@ pub(crate) async fn deregister(
 /// A sign of life with what the factory is. The factory is the token's.
 #[utoipa::path(
     post, path = "/factories/heartbeat", tag = "factories", request_body = Heartbeat,
-    responses((status = 200, description = "How to go on", body = HeartbeatAnswer)),
+    responses((status = 200, description = "How to go on", body = HeartbeatResponse)),
 )]
 pub(crate) async fn heartbeat(
     State(app): State<App>,
@@ -64,8 +65,8 @@ pub(crate) async fn heartbeat(
 
 /// Trades a one-time join token for a factory's own. Needs no other token.
 #[utoipa::path(
-    post, path = "/factories/enroll", tag = "factories", request_body = Enroll,
-    responses((status = 201, description = "The token: shown once", body = Enrolled)),
+    post, path = "/factories/enroll", tag = "factories", request_body = EnrolRequest,
+    responses((status = 201, description = "The token: shown once", body = EnrolResponse)),
 )]
 pub(crate) async fn enroll(
     State(app): State<App>,
@@ -78,9 +79,9 @@ pub(crate) async fn enroll(
 
 /// Renews everything that one process holds.
 #[utoipa::path(
-    post, path = "/factories/{id}/renew", tag = "work", request_body = Renew,
+    post, path = "/factories/{id}/renew", tag = "work", request_body = RenewRequest,
     params(("id" = FactoryId, Path, description = "The factory")),
-    responses((status = 200, description = "What it no longer holds, and what to do", body = Renewed)),
+    responses((status = 200, description = "What it no longer holds, and what to do", body = RenewResponse)),
 )]
 pub(crate) async fn renew(
     State(app): State<App>,
@@ -95,7 +96,7 @@ pub(crate) async fn renew(
 #[utoipa::path(
     post, path = "/factories/{id}/token/rotate", tag = "factories",
     params(("id" = FactoryId, Path, description = "The factory")),
-    responses((status = 200, description = "The new token: shown once", body = TokenRotated)),
+    responses((status = 200, description = "The new token: shown once", body = RotateTokenResponse)),
 )]
 pub(crate) async fn rotate_token(
     State(app): State<App>,
@@ -122,7 +123,7 @@ pub(crate) async fn revoke_token(
 
 /// Takes a factory out of service, or back in.
 #[utoipa::path(
-    post, path = "/factories/{id}/drain", tag = "factories", request_body = Drain,
+    post, path = "/factories/{id}/drain", tag = "factories", request_body = DrainRequest,
     params(("id" = FactoryId, Path, description = "The factory")),
     responses((status = 200, description = "The factory afterwards", body = FactoryView)),
 )]
@@ -139,7 +140,7 @@ pub(crate) async fn drain(
 /// Forgets every factory that has been silent for long and holds nothing.
 #[utoipa::path(
     post, path = "/factories/prune", tag = "factories",
-    responses((status = 200, description = "Who was forgotten", body = Pruned)),
+    responses((status = 200, description = "Who was forgotten", body = PruneResponse)),
 )]
 pub(crate) async fn prune(State(app): State<App>, Caller(who): Caller) -> Result<Json<PruneResponse>, Problem> {
     Ok(Json(app.coordinator.prune(&who).await?))

@@ -6,10 +6,10 @@ use protocol::{Dag, EventList, JobExplanation, LeaseView, RunEvidence, RunList};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{QueryParams, Id, RunNumber};
+use crate::extract::{Id, QueryParams, RunNumber};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// What a list shows unless asked for more.
@@ -87,7 +87,7 @@ pub(crate) async fn events(
 /// Why a job is where it is: every factory, as things are and as they were when it was dispatched.
 #[utoipa::path(
     get, path = "/jobs/{id}/explain", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "In words and in figures", body = Explained)),
+    responses((status = 200, description = "In words and in figures", body = JobExplanation)),
 )]
 pub(crate) async fn explain(
     State(app): State<App>,

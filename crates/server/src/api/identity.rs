@@ -4,10 +4,10 @@ use axum::extract::State;
 use http::Uri;
 use protocol::{IdentityChallenge, IdentityProof};
 
-use crate::json_response::Json;
 use crate::app::{App, Proxy};
 use crate::auth::RequestOrigin;
 use crate::extract::JsonBody;
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// Proves that this coordinator's store knows a token. Needs no token: what is proven is of no use without one.

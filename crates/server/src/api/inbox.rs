@@ -13,9 +13,9 @@ use utoipa::IntoParams;
 use super::events::{ALIVE, EVENT_STREAM, frame};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{QueryParams, Id};
-use crate::streaming::{self, Source};
+use crate::extract::{Id, QueryParams};
 use crate::problem::Problem;
+use crate::streaming::{self, Source};
 
 /// Whose inbox, and how much it takes.
 #[derive(Debug, Deserialize, IntoParams)]

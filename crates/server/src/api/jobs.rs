@@ -5,16 +5,17 @@ use axum::response::{IntoResponse, Response};
 use domain::{JobFilter, JobId, Priority, ProductId, RepoName};
 use http::{HeaderMap, StatusCode, header};
 use protocol::{
-    API_PREFIX, ActionRequest, BatchRequest, BatchResponse, BatchOutcome, JobDetail, JobList, JobView, SubmitRequest, SubmitResponse,
+    API_PREFIX, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, JobDetail, JobList, JobView, SubmitRequest,
+    SubmitResponse,
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{ActionName, QueryParams, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, SubmitBody, names};
+use crate::extract::{ActionName, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, QueryParams, SubmitBody, names};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// What a list shows unless asked for more.
@@ -44,10 +45,10 @@ pub(crate) struct SubmitQuery {
         ("Idempotency-Key" = Option<String>, Header, description = "The same key gives back the same job", min_length = 1, max_length = 190),
         ("x-product-id" = Option<ProductId>, Header, description = "The product, where the manifest names none"),
     ),
-    request_body(content((Submit = "application/json"), (String = "text/markdown"))),
+    request_body(content((SubmitRequest = "application/json"), (String = "text/markdown"))),
     responses(
-        (status = 201, description = "Written down", body = Submitted, headers(("Location" = String, description = "The job's path"))),
-        (status = 200, description = "It was there already, or this was a dry run", body = Submitted, headers(("Location" = String, description = "The job's path"))),
+        (status = 201, description = "Written down", body = SubmitResponse, headers(("Location" = String, description = "The job's path"))),
+        (status = 200, description = "It was there already, or this was a dry run", body = SubmitResponse, headers(("Location" = String, description = "The job's path"))),
     ),
 )]
 pub(crate) async fn submit(
@@ -69,9 +70,9 @@ pub(crate) async fn submit(
 
 /// Writes many jobs down, each with its own outcome.
 #[utoipa::path(
-    post, path = "/jobs/batch", tag = "jobs", request_body = Batch,
+    post, path = "/jobs/batch", tag = "jobs", request_body = BatchRequest,
     params(("x-product-id" = Option<ProductId>, Header, description = "The product, where a manifest names none")),
-    responses((status = 200, description = "One outcome for each, in order", body = BatchAnswer)),
+    responses((status = 200, description = "One outcome for each, in order", body = BatchResponse)),
 )]
 pub(crate) async fn batch(
     State(app): State<App>,

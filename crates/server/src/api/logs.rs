@@ -10,12 +10,12 @@ use protocol::AppendLogResponse;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{QueryParams, CHUNK_LEN_MAX, Id, RawBody};
-use crate::streaming::{self, Source};
+use crate::extract::{CHUNK_LEN_MAX, Id, QueryParams, RawBody};
+use crate::json_response::Json;
 use crate::problem::Problem;
+use crate::streaming::{self, Source};
 
 /// Which part of a log.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -85,7 +85,7 @@ pub(crate) struct ChunkQuery {
 #[utoipa::path(
     post, path = "/jobs/{id}/logs", tag = "work", params(("id" = JobId, Path, description = "The job"), ChunkQuery),
     request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 200, description = "How long the log is now", body = LogAppended)),
+    responses((status = 200, description = "How long the log is now", body = AppendLogResponse)),
 )]
 pub(crate) async fn append(
     State(app): State<App>,

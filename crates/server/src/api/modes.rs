@@ -8,11 +8,11 @@ use protocol::{ClaimRequest, ClaimResponse};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{QueryParams, JsonBody};
+use crate::extract::{JsonBody, QueryParams};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// How a claim is meant.
@@ -28,8 +28,8 @@ pub(crate) struct ClaimQuery {
 
 /// Asks for work, where it is not offered. The same nonce gives the same answer, however often it is asked for.
 #[utoipa::path(
-    post, path = "/claim", tag = "work", params(ClaimQuery), request_body = Claim,
-    responses((status = 200, description = "The leases, and everything needed to work", body = Claimed)),
+    post, path = "/claim", tag = "work", params(ClaimQuery), request_body = ClaimRequest,
+    responses((status = 200, description = "The leases, and everything needed to work", body = ClaimResponse)),
 )]
 pub(crate) async fn claim(
     State(app): State<App>,
@@ -48,7 +48,7 @@ pub(crate) async fn claim(
     get, path = "/flags", tag = "operations",
     params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the client has")),
     responses(
-        (status = 200, description = "The modes; the `ETag` is for changing them", body = Flags, headers(("ETag" = String, description = "The revision of the modes"))),
+        (status = 200, description = "The modes; the `ETag` is for changing them", body = DispatchModes, headers(("ETag" = String, description = "The revision of the modes"))),
         (status = 304, description = "They are still as `If-None-Match` says", headers(("ETag" = String, description = "The revision of the modes"))),
     ),
 )]
@@ -67,10 +67,10 @@ pub(crate) async fn flags(
 
 /// Switches the fleet or single products to other modes. Offers that are out stay out.
 #[utoipa::path(
-    put, path = "/flags", tag = "operations", request_body = Flags,
+    put, path = "/flags", tag = "operations", request_body = DispatchModes,
     params(("If-Match" = Option<String>, Header, description = "The `ETag` of the modes that are to be changed")),
     responses(
-        (status = 200, description = "The modes afterwards", body = Flags, headers(("ETag" = String, description = "The revision of the modes"))),
+        (status = 200, description = "The modes afterwards", body = DispatchModes, headers(("ETag" = String, description = "The revision of the modes"))),
     ),
 )]
 pub(crate) async fn put_flags(

@@ -10,11 +10,11 @@ use protocol::{Action, ActionRequest, AlertList, DeadLetterList, JobView, Metric
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{QueryParams, Id, JsonBody, names};
+use crate::extract::{Id, JsonBody, QueryParams, names};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// What a list shows unless asked for more.

@@ -4,10 +4,10 @@ use axum::extract::State;
 use domain::{Product, ProductId};
 use protocol::{ProductList, ProductSettings};
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Id, JsonBody};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// The products that the caller may see.

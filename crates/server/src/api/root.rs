@@ -7,10 +7,10 @@ use axum::response::{Html, IntoResponse, Response};
 use http::header;
 use protocol::{Health, PROTOCOL_VERSION};
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::{MetricsReader, onlooker};
 use crate::exposition;
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// A store that takes longer to count its jobs is not ready for work.

@@ -1,14 +1,14 @@
 //! Tokens: made here, shown once.
 
 use axum::extract::State;
-use domain::{TokenScope, TokenId};
+use domain::{TokenId, TokenScope};
 use http::StatusCode;
-use protocol::{CreateTokenRequest, TokenList, CreateTokenResponse};
+use protocol::{CreateTokenRequest, CreateTokenResponse, TokenList};
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Id, JsonBody};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// All tokens, without their secrets.
@@ -22,8 +22,8 @@ pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<
 
 /// Makes a token. The secret is in the answer and nowhere else.
 #[utoipa::path(
-    post, path = "/tokens", tag = "operations", request_body = NewToken,
-    responses((status = 201, description = "The token, with its secret", body = TokenMade)),
+    post, path = "/tokens", tag = "operations", request_body = CreateTokenRequest,
+    responses((status = 201, description = "The token, with its secret", body = CreateTokenResponse)),
 )]
 pub(crate) async fn create(
     State(app): State<App>,

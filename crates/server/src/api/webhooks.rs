@@ -5,9 +5,9 @@ use coordinator::{Error, ForgeHint};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::RequestOrigin;
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// How many jobs a message concerns.
@@ -22,7 +22,7 @@ pub(crate) struct AffectedJobs {
 #[utoipa::path(
     post, path = "/webhooks/github", tag = "root", request_body(content = serde_json::Value),
     params(("X-Hub-Signature-256" = String, Header, description = "`sha256=` and the HMAC of the body", pattern = "^sha256=[0-9a-fA-F]{64}$", max_length = 71)),
-    responses((status = 200, description = "Heard", body = Concerned)),
+    responses((status = 200, description = "Heard", body = AffectedJobs)),
 )]
 pub(crate) async fn github(
     State(app): State<App>,

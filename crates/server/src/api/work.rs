@@ -4,24 +4,24 @@ use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};
 use http::HeaderMap;
 use protocol::{
-    AcceptRequest, AcceptResponse, QuestionReport, CompletionReport, CompletionResponse, DeclineRequest, ErrandReport, EvidenceResponse, EvidenceReport, FailureReport,
-    FailureResponse, HeldJob, LeaseView, Patch, QuotaResponse, QuotaReport, ReleaseReport, PullRequestReport, PullRequestReportResponse, StageResponse,
-    StartReport,
+    AcceptRequest, AcceptResponse, CompletionReport, CompletionResponse, DeclineRequest, ErrandReport, EvidenceReport,
+    EvidenceResponse, FailureReport, FailureResponse, HeldJob, LeaseView, Patch, PullRequestReport,
+    PullRequestReportResponse, QuestionReport, QuotaReport, QuotaResponse, ReleaseReport, StageResponse, StartReport,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::json_response::Json;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Id, REPORT_LEN_MAX, JsonBody};
+use crate::extract::{Id, JsonBody, REPORT_LEN_MAX};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// Takes a dispatch. The same nonce gives the same answer, however often it is asked for.
 #[utoipa::path(
-    post, path = "/accept", tag = "work", request_body = Accept,
-    responses((status = 200, description = "The lease, and everything needed to work", body = Accepted)),
+    post, path = "/accept", tag = "work", request_body = AcceptRequest,
+    responses((status = 200, description = "The lease, and everything needed to work", body = AcceptResponse)),
 )]
 pub(crate) async fn accept(
     State(app): State<App>,
@@ -33,8 +33,8 @@ pub(crate) async fn accept(
 
 /// Declines a dispatch. The coordinator offers the job to another factory; no attempt is counted.
 #[utoipa::path(
-    post, path = "/decline", tag = "work", request_body = Decline,
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    post, path = "/decline", tag = "work", request_body = DeclineRequest,
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn decline(
     State(app): State<App>,
@@ -46,9 +46,9 @@ pub(crate) async fn decline(
 
 /// Says that the engine is up.
 #[utoipa::path(
-    post, path = "/jobs/{id}/start", tag = "work", request_body = StartWork,
+    post, path = "/jobs/{id}/start", tag = "work", request_body = StartReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn start(
     State(app): State<App>,
@@ -66,7 +66,7 @@ pub(crate) async fn start(
         ("id" = JobId, Path, description = "The job"),
         ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
     ),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -82,9 +82,9 @@ pub(crate) async fn patch(
 
 /// Says that the work is done, verified and pushed.
 #[utoipa::path(
-    post, path = "/jobs/{id}/complete", tag = "work", request_body = CompleteWork,
+    post, path = "/jobs/{id}/complete", tag = "work", request_body = CompletionReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now, and the branch to move", body = Completed)),
+    responses((status = 200, description = "Where the job is now, and the branch to move", body = CompletionResponse)),
 )]
 pub(crate) async fn complete(
     State(app): State<App>,
@@ -99,7 +99,7 @@ pub(crate) async fn complete(
 #[utoipa::path(
     post, path = "/jobs/{id}/promote", tag = "work", request_body = ErrandReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn promote(
     State(app): State<App>,
@@ -112,9 +112,9 @@ pub(crate) async fn promote(
 
 /// Says what is to be seen on a job's pull request. Only the factory that was asked to look is heard.
 #[utoipa::path(
-    post, path = "/jobs/{id}/sighting", tag = "work", request_body = Sighting,
+    post, path = "/jobs/{id}/sighting", tag = "work", request_body = PullRequestReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now, and what to say there", body = SightingAnswer)),
+    responses((status = 200, description = "Where the job is now, and what to say there", body = PullRequestReportResponse)),
 )]
 pub(crate) async fn sighted(
     State(app): State<App>,
@@ -139,7 +139,7 @@ pub(crate) struct FailedAttempt {
 /// Says that the attempt failed. The coordinator alone decides what follows.
 #[utoipa::path(
     post, path = "/fail", tag = "work", request_body = FailedAttempt,
-    responses((status = 200, description = "Where the job is now", body = Failed)),
+    responses((status = 200, description = "Where the job is now", body = FailureResponse)),
 )]
 pub(crate) async fn fail(
     State(app): State<App>,
@@ -151,9 +151,9 @@ pub(crate) async fn fail(
 
 /// Says that the engine's usage window is used up. The job waits for whoever else can take it, or for the window.
 #[utoipa::path(
-    post, path = "/jobs/{id}/quota", tag = "work", request_body = QuotaWork,
+    post, path = "/jobs/{id}/quota", tag = "work", request_body = QuotaReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now, and until when the login rests", body = QuotaAnswer)),
+    responses((status = 200, description = "Where the job is now, and until when the login rests", body = QuotaResponse)),
 )]
 pub(crate) async fn quota(
     State(app): State<App>,
@@ -166,9 +166,9 @@ pub(crate) async fn quota(
 
 /// Parks the job on a question to a person. `requeue` with a message answers it.
 #[utoipa::path(
-    post, path = "/jobs/{id}/ask", tag = "work", request_body = AskWork,
+    post, path = "/jobs/{id}/ask", tag = "work", request_body = QuestionReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn ask(
     State(app): State<App>,
@@ -181,9 +181,9 @@ pub(crate) async fn ask(
 
 /// Keeps what backs the run that is going on: the change, the commits, the engine's own ending.
 #[utoipa::path(
-    post, path = "/jobs/{id}/runs/evidence", tag = "work", request_body = EvidenceWork,
+    post, path = "/jobs/{id}/runs/evidence", tag = "work", request_body = EvidenceReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "How much is kept", body = EvidenceKept)),
+    responses((status = 200, description = "How much is kept", body = EvidenceResponse)),
 )]
 pub(crate) async fn keep_evidence(
     State(app): State<App>,
@@ -196,9 +196,9 @@ pub(crate) async fn keep_evidence(
 
 /// Gives a job back.
 #[utoipa::path(
-    post, path = "/jobs/{id}/lease/release", tag = "work", request_body = ReleaseWork,
+    post, path = "/jobs/{id}/lease/release", tag = "work", request_body = ReleaseReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn release(
     State(app): State<App>,

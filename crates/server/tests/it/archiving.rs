@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ambient::SystemClock;
 use bytes::Bytes;
+use clock::SystemClock;
 use domain::{Backup, BackupSummary, Clock, Generation};
 use http::StatusCode;
 use protocol::{RestoreSummary, SseEvent};

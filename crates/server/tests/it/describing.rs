@@ -1,10 +1,14 @@
 //! The description is true: what is sent and answered is what its schemas say (SPEC §10).
 
-use domain::{Capability, Checkpoint, DispatchModes, TokenScope, RunInsights, MergeConflict, Message, Mode, ProductId, PullRequest};
+use domain::{
+    Capability, Checkpoint, DispatchModes, MergeConflict, Message, Mode, ProductId, PullRequest, RunInsights,
+    TokenScope,
+};
 use protocol::{
-    AcceptRequest, QuestionReport, ClaimRequest, CompletionReport, Directive, EnrolRequest, ErrandOutcome, ErrandReport, EvidenceReport, FailureReport, HeldJob,
-    HeldJobProgress, InboxEvent, PollPullRequest, CreateTokenRequest, Patch, Progress, ProgressEvent, QuotaReport, ReleaseReport, ReviewComment,
-    ReviewCommentKind, RenewRequest, ResetReason, PullRequestReport, PullRequestState, StartReport, StreamEvent, WorkOperation,
+    AcceptRequest, ClaimRequest, CompletionReport, CreateTokenRequest, Directive, EnrolRequest, ErrandOutcome,
+    ErrandReport, EvidenceReport, FailureReport, HeldJob, HeldJobProgress, InboxEvent, Patch, PollPullRequest,
+    Progress, ProgressEvent, PullRequestReport, PullRequestState, QuestionReport, QuotaReport, ReleaseReport,
+    RenewRequest, ResetReason, ReviewComment, ReviewCommentKind, StartReport, StreamEvent, WorkOperation,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -39,7 +43,13 @@ fn checkpoint() -> Checkpoint {
 }
 
 fn insights() -> RunInsights {
-    RunInsights { tokens_in: Some(1), cost_usd: Some(0.5), turns: Some(2), engine_ms: Some(9), ..RunInsights::default() }
+    RunInsights {
+        tokens_in: Some(1),
+        cost_usd: Some(0.5),
+        turns: Some(2),
+        engine_ms: Some(9),
+        ..RunInsights::default()
+    }
 }
 
 /// What serde writes of a type fits its schema, and what the schema names serde reads back: no key has another name.
@@ -116,8 +126,12 @@ async fn every_variant_is_written_as_its_schema_says() {
         engine: Some(engine.clone()),
         checkpoint: checkpoint.clone(),
     };
-    let ask =
-        QuestionReport { lease_epoch: epoch, question: "q".to_owned(), checkpoint: checkpoint.clone(), insights: insights() };
+    let ask = QuestionReport {
+        lease_epoch: epoch,
+        question: "q".to_owned(),
+        checkpoint: checkpoint.clone(),
+        insights: insights(),
+    };
     let release = ReleaseReport { lease_epoch: epoch, message, checkpoint, insights: insights() };
     let start = StartReport { lease_epoch: epoch, engine };
 
@@ -150,8 +164,10 @@ async fn every_variant_is_written_as_its_schema_says() {
 }
 
 fn check_streams(description: &Description) {
-    let flags =
-        DispatchModes { mode: Mode::Gate, products: [("notes".parse::<ProductId>().unwrap(), Mode::SelfSelect)].into() };
+    let flags = DispatchModes {
+        mode: Mode::Gate,
+        products: [("notes".parse::<ProductId>().unwrap(), Mode::SelfSelect)].into(),
+    };
     let look = PollPullRequest {
         job_id: id(),
         product_id: "notes".parse().unwrap(),

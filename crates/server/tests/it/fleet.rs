@@ -5,19 +5,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
+use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{
-    Backup, Clock, CommitSha, Entropy, Epoch, FactoryId, TokenScope, InstanceId, JobHistory, JobId, Message, Position,
-    ProductId, StoredEvent, Scope, StageName,
+    Backup, Clock, CommitSha, Entropy, Epoch, FactoryId, InstanceId, JobHistory, JobId, Message, Position, ProductId,
+    Scope, StageName, StoredEvent, TokenScope,
 };
 use protocol::{
-    AcceptRequest, AcceptResponse, Client, ClientError, CompletionReport, CompletionResponse, Endpoint, EnrolRequest, EnrolResponse, ErrandOutcome,
-    ErrandReport, EventStream, Heartbeat, HeartbeatResponse, JobDetail, CreateTokenRequest, PROTOCOL_VERSION, ProductSettings,
-    StageResponse, StartReport, SubmitRequest, SubmitResponse, CreateTokenResponse, Trust,
+    AcceptRequest, AcceptResponse, Client, ClientError, CompletionReport, CompletionResponse, CreateTokenRequest,
+    CreateTokenResponse, Endpoint, EnrolRequest, EnrolResponse, ErrandOutcome, ErrandReport, EventStream, Heartbeat,
+    HeartbeatResponse, JobDetail, PROTOCOL_VERSION, ProductSettings, StageResponse, StartReport, SubmitRequest,
+    SubmitResponse, Trust,
 };
-use server::{Limits, Options, Server, BackupService};
+use server::{BackupService, Limits, Options, Server};
 use store::{DirectoryLogs, SqliteStore};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -130,8 +131,10 @@ impl Fleet {
         };
         let listen = SocketAddr::new(options.listen.ip(), 0);
         let shelf = Arc::new(Shelf::new(Arc::clone(&store), dir.path()));
-        let server =
-            Server::bind(Options { listen, ..options }).await.unwrap().with_vault(Arc::clone(&shelf) as Arc<dyn BackupService>);
+        let server = Server::bind(Options { listen, ..options })
+            .await
+            .unwrap()
+            .with_vault(Arc::clone(&shelf) as Arc<dyn BackupService>);
         let (address, base) = (server.address(), server.base());
         let shutdown = CancellationToken::new();
         let mut running = JoinSet::new();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::{CommitSha, ErrandKind, StageName};
 use protocol::{
-    Action, ActionRequest, ErrandOutcome, EventList, JobExplanation, FactoryView, HeldJob, JobView, LeaseView, AppendLogResponse,
-    RenewRequest, RenewResponse, RunList,
+    Action, ActionRequest, AppendLogResponse, ErrandOutcome, EventList, FactoryView, HeldJob, JobExplanation, JobView,
+    LeaseView, RenewRequest, RenewResponse, RunList,
 };
 use serde_json::json;
 
@@ -71,7 +71,8 @@ async fn a_log_is_followed_while_the_engine_prints() {
     let mut seen = Vec::new();
     for (offset, chunk) in [(0, "one\n"), (4, "two\n"), (8, "three\n")] {
         let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset={offset}");
-        let _: AppendLogResponse = factory.client.post_bytes(&path, Bytes::from_static(chunk.as_bytes())).await.unwrap();
+        let _: AppendLogResponse =
+            factory.client.post_bytes(&path, Bytes::from_static(chunk.as_bytes())).await.unwrap();
         seen.extend_from_slice(&soon(log.next()).await.unwrap().expect("the run goes on"));
     }
     factory.complete(id, epoch, None).await.unwrap();
@@ -113,7 +114,8 @@ async fn a_lease_is_shown_renewed_and_released() {
         load: 0.5,
         disk_free_bytes: None,
     };
-    let renewed: RenewResponse = factory.client.post(&format!("/factories/{}/renew", factory.id), &renewal).await.unwrap();
+    let renewed: RenewResponse =
+        factory.client.post(&format!("/factories/{}/renew", factory.id), &renewal).await.unwrap();
     assert_eq!(renewed.lost, vec![]);
 
     let one = json!({ "leaseEpoch": epoch, "instance": factory.instance });

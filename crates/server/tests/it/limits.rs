@@ -2,8 +2,8 @@
 
 use domain::{Epoch, StageName};
 use protocol::{
-    CredentialList, EvidenceResponse, JobExplanation, FactoryView, HeldJob, HeldJobProgress, Progress, ProgressEvent, QuotaResponse, RenewRequest,
-    RenewResponse, RunEvidence, WorkRequest, WorkResponse, WorkOperation, WorkOutcome,
+    CredentialList, EvidenceResponse, FactoryView, HeldJob, HeldJobProgress, JobExplanation, Progress, ProgressEvent,
+    QuotaResponse, RenewRequest, RenewResponse, RunEvidence, WorkOperation, WorkOutcome, WorkRequest, WorkResponse,
 };
 use serde_json::json;
 

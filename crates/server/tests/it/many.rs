@@ -1,7 +1,9 @@
 //! Many worker operations in one request.
 
 use domain::{ClaimNonce, DispatchSeq, Epoch, JobId, StageName};
-use protocol::{AcceptRequest, CompletionReport, FailureReport, StartReport, WorkRequest, WorkResponse, WorkOperation, WorkOutcome};
+use protocol::{
+    AcceptRequest, CompletionReport, FailureReport, StartReport, WorkOperation, WorkOutcome, WorkRequest, WorkResponse,
+};
 
 use crate::fleet::{Fleet, code, random};
 

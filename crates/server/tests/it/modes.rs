@@ -1,6 +1,6 @@
 //! Modes and claims over HTTP [D1].
 
-use domain::{ClaimNonce, DispatchModes, TokenScope, Mode, ProductId};
+use domain::{ClaimNonce, DispatchModes, Mode, ProductId, TokenScope};
 use http::{Method, StatusCode};
 use protocol::{ClaimRequest, ClientError, JobDetail, ProductSettings, QueueVersion};
 use serde_json::json;

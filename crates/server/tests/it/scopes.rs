@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{TokenScope, JobId};
+use domain::{JobId, TokenScope};
 use http::Method;
 use protocol::ProductSettings;
 use serde_json::{Value, json};

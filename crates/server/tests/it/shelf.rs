@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ambient::SystemClock;
 use async_trait::async_trait;
+use clock::SystemClock;
 use domain::{Backup, BackupSummary, Clock, Generation};
 use protocol::RestoreSummary;
 use server::{BackupService, BackupServiceError};

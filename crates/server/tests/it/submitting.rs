@@ -1,6 +1,6 @@
 //! Submitting: once, many at a time, and not at all.
 
-use domain::{TokenScope, JobId, StageName};
+use domain::{JobId, StageName, TokenScope};
 use http::StatusCode;
 use protocol::{BatchRequest, BatchResponse, JobDetail, JobList, ProductSettings, SubmitRequest, SubmitResponse};
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ambient::{SeededEntropy, SystemClock};
-use domain::{ClaimNonce, Clock as _, Entropy, Epoch, EventKind, DispatchModes, InstanceId, JobEvent, JobId, Mode};
+use clock::{SeededEntropy, SystemClock};
+use domain::{ClaimNonce, Clock as _, DispatchModes, Entropy, Epoch, EventKind, InstanceId, JobEvent, JobId, Mode};
 use parking_lot::Mutex;
 use protocol::{BatchRequest, BatchResponse, ClaimRequest, InboxEvent, ProductSettings, QueueVersion, SubmitRequest};
 use tokio::sync::watch;
@@ -146,7 +146,14 @@ async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sen
 }
 
 fn request(instance: InstanceId, claim_nonce: ClaimNonce) -> ClaimRequest {
-    ClaimRequest { factory_id: None, instance, claim_nonce, limit: Some(2), products: None, except_products: Vec::new() }
+    ClaimRequest {
+        factory_id: None,
+        instance,
+        claim_nonce,
+        limit: Some(2),
+        products: None,
+        except_products: Vec::new(),
+    }
 }
 
 async fn work(worker: &Worker, done: &Done, job: JobId, epoch: Epoch) {

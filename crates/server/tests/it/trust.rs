@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use domain::{ClaimNonce, Epoch, InstanceId, JobId, Timestamp};
 use http::{Method, StatusCode};
 use protocol::{AcceptRequest, AcceptResponse, ProductSettings};

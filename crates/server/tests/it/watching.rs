@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{ManualClock, SeededEntropy, SystemClock};
-use domain::{Clock, Entropy, TokenScope, Position, StoredEvent};
+use clock::{ManualClock, SeededEntropy, SystemClock};
+use domain::{Clock, Entropy, Position, StoredEvent, TokenScope};
 use protocol::{BatchRequest, BatchResponse, Client, EventStream, ProductSettings, SseEvent, SubmitRequest};
 use serde_json::json;
 use server::Limits;
@@ -87,7 +87,10 @@ async fn row_24_clients_that_are_cut_at_random_see_the_whole_log_once() {
     for round in 0..20 {
         let jobs = (0..20).map(|n| {
             let product = if n % 3 == 0 { "web" } else { "default" };
-            SubmitRequest { body_md: format!("---\nproduct: {product}\n---\n# Job {round}-{n}\n"), ..SubmitRequest::default() }
+            SubmitRequest {
+                body_md: format!("---\nproduct: {product}\n---\n# Job {round}-{n}\n"),
+                ..SubmitRequest::default()
+            }
         });
         let _: BatchResponse = fleet.admin.post("/jobs/batch", &BatchRequest { jobs: jobs.collect() }).await.unwrap();
     }

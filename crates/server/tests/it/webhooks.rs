@@ -3,7 +3,10 @@
 use domain::{JobId, PullRequest, StageName};
 use hmac::{Hmac, KeyInit, Mac};
 use http::StatusCode;
-use protocol::{Directive, ErrandOutcome, ErrandReport, PollPullRequest, PullRequestReport, PullRequestReportResponse, StageResponse, PullRequestState};
+use protocol::{
+    Directive, ErrandOutcome, ErrandReport, PollPullRequest, PullRequestReport, PullRequestReportResponse,
+    PullRequestState, StageResponse,
+};
 use serde_json::{Value, json};
 use server::{Options, WebhookSecret};
 use sha2::Sha256;
@@ -74,7 +77,8 @@ async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts
     let order = next_look(&mut inbox).await;
     let merged = PullRequestState::Merged { merge: None, by: Some("ann".to_owned()) };
     let sighting = PullRequestReport { number: 7, standing: merged, head: order.sha.clone(), remarks: Vec::new() };
-    let answer: PullRequestReportResponse = factory.client.post(&format!("/jobs/{job}/sighting"), &sighting).await.unwrap();
+    let answer: PullRequestReportResponse =
+        factory.client.post(&format!("/jobs/{job}/sighting"), &sighting).await.unwrap();
 
     assert_eq!((heard.status, heard.json()), (StatusCode::OK, json!({ "jobs": 1 })));
     assert_eq!((order.job_id, order.number), (job, 7));

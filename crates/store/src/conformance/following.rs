@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{DepsState, EventSeq, Job, JobEvent, JobId, Position, StoredEvent, Revision, Scope, Submission};
+use domain::{DepsState, EventSeq, Job, JobEvent, JobId, Position, Revision, Scope, StoredEvent, Submission};
 use tokio::task::JoinSet;
 
 use super::sample::{create, dispatched, granted, id, job, released, replace, seconds, submission};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use domain::{
-    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, Holder, RunInsights,
-    InstanceId, Job, JobId, Lease, Revision, Spec, StageEvent, Submission, Timestamp,
+    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, Holder, InstanceId, Job,
+    JobId, Lease, Revision, RunInsights, Spec, StageEvent, Submission, Timestamp,
 };
 
 /// When the first sample was submitted.

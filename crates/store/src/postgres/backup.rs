@@ -11,7 +11,7 @@ use super::PostgresStore;
 use super::connection::Session;
 use super::errors::{ServerError, closed};
 use crate::sql_value::SqlValue;
-use crate::sqlite::{BackupError, RowValues, BackupBuilder};
+use crate::sqlite::{BackupBuilder, BackupError, RowValues};
 
 /// Each table: how it is read here, and how it is written there.
 const TABLES: [(&str, &str); 8] = [

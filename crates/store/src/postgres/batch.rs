@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use domain::{CommitError, Expected, JobId, Position, ProductId, StoredEvent, Revision, StageName, StoreError};
+use domain::{CommitError, Expected, JobId, Position, ProductId, Revision, StageName, StoreError, StoredEvent};
 
-use super::writer_cache::{WriterCache, LogEnds, CachedJob};
 use super::rows::Rows;
 use super::writer::Outcome;
+use super::writer_cache::{CachedJob, LogEnds, WriterCache};
 use crate::change::Change;
 
 /// How much the one who decides knows.

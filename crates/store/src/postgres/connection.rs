@@ -231,7 +231,11 @@ impl Session {
     }
 
     /// What a statement answers.
-    pub(super) async fn rows(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, ServerError> {
+    pub(super) async fn rows(
+        &self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, ServerError> {
         let statement = self.prepared(sql).await?;
         in_time(self.client.query(&statement, params)).await
     }
@@ -260,7 +264,9 @@ impl Session {
 }
 
 /// The answer, unless the server keeps it for too long.
-pub(super) async fn in_time<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, ServerError> {
+pub(super) async fn in_time<T>(
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, ServerError> {
     match tokio::time::timeout(ANSWER_WITHIN, answer).await {
         Ok(answer) => answer.map_err(ServerError::from),
         Err(_) => Err(ServerError::Silent),

@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio_postgres::Row;
 
 use super::PostgresStore;
-use super::row::{column, counter, stored};
 use super::leadership::{TERM, deposed};
+use super::row::{column, counter, stored};
 
 pub(super) const DOCUMENT: &str = "SELECT rev, doc FROM fleet_documents WHERE collection = $1 AND key = $2";
 pub(super) const DOCUMENTS: &str = "SELECT rev, doc, key FROM fleet_documents WHERE collection = $1 ORDER BY key";

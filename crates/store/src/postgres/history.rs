@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, StoredEvent, Run, Scope, StageName,
-    StoreError, Summary,
+    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
+    StoredEvent, Summary,
 };
 use tokio_postgres::Row;
 

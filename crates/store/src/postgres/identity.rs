@@ -4,12 +4,14 @@
 use std::io;
 use std::path::Path;
 
-use domain::{Collection, CommitError, Expected, FleetStore, Generation, StoreGeneration, Position, StoreError, Timestamp};
+use domain::{
+    Collection, CommitError, Expected, FleetStore, Generation, Position, StoreError, StoreGeneration, Timestamp,
+};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::PostgresStore;
-use crate::record::{DataLoss, StoreIdentity, RecordFile, StoreRecord, read_record};
+use crate::record::{DataLoss, RecordFile, StoreIdentity, StoreRecord, read_record};
 
 /// The key of the store's own id in [`Collection::Meta`].
 const ID_KEY: &str = "store";
@@ -78,7 +80,9 @@ impl PostgresStore {
         let id = self.document(Collection::Meta, ID_KEY).await?;
         let id = id.and_then(|found| found.value["id"].as_str().map(str::to_owned));
         let generation = match self.document(Collection::Meta, StoreGeneration::KEY).await? {
-            Some(found) => serde_json::from_value::<StoreGeneration>(found.value).ok().map(|lineage| lineage.generation),
+            Some(found) => {
+                serde_json::from_value::<StoreGeneration>(found.value).ok().map(|lineage| lineage.generation)
+            }
             None => Some(Generation::default()),
         };
         Ok(StoreIdentity { store_id: id, generation, position: self.end() })

@@ -1,7 +1,9 @@
 //! Jobs: the truth that dispatch rests on.
 
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned};
+use domain::{
+    Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned,
+};
 use uuid::Uuid;
 
 use super::PostgresStore;

@@ -61,7 +61,11 @@ pub(super) struct Leadership {
 
 impl Leadership {
     /// Takes the database over, unless somebody is there.
-    pub(super) async fn begin(connector: &Arc<Connector>, url: &Url, tenancy: Exclusivity) -> Result<Arc<Self>, OpenError> {
+    pub(super) async fn begin(
+        connector: &Arc<Connector>,
+        url: &Url,
+        tenancy: Exclusivity,
+    ) -> Result<Arc<Self>, OpenError> {
         let lost = CancellationToken::new();
         if tenancy != Exclusivity::Alone {
             return Ok(Arc::new(Self { term: None, lost }));

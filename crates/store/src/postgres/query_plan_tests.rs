@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use pgserver::{Flushes, for_test};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Connector, ConnectWait, Session};
+use super::connection::{ConnectWait, Connector, Session};
 use super::url::Url;
 use super::{documents, history, jobs, list, schema, statement, transaction};
 
@@ -94,7 +94,7 @@ async fn among_a_million_jobs_no_statement_reads_a_whole_table_or_sorts_what_no_
     let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
     let connector = Connector::new(url.clone(), Arc::new(SystemClock::new()), tasks, closing, Arc::default()).unwrap();
     let session = connector.first(ConnectWait::None).await.unwrap();
-    schema::migrate(&session, &url, schema::MIGRATIONS, &ambient::SystemClock::new()).await.unwrap();
+    schema::migrate(&session, &url, schema::MIGRATIONS, &clock::SystemClock::new()).await.unwrap();
     session.client.batch_execute(SEED).await.unwrap();
 
     for (name, sql) in STATEMENTS.iter().chain(&[("write", statement::whole())]) {

@@ -16,7 +16,7 @@ use super::connection::{Connector, Session};
 use super::errors::{ErrorSource, ServerError, closed};
 use super::{PostgresStore, documents, schema};
 use crate::sql_value::SqlValue;
-use crate::sqlite::{BackupError, RowValues, LABEL_KEY, RestoreOutcome, inspect_backup, read_out};
+use crate::sqlite::{BackupError, LABEL_KEY, RestoreOutcome, RowValues, inspect_backup, read_out};
 
 /// A table: its name, how it is read from a backup, its columns here, and what they are.
 struct Table {
@@ -139,7 +139,12 @@ async fn generation(session: &Session) -> Result<Generation, ServerError> {
 }
 
 /// Loads the backup, moves the tables, commits. Answers with the schema that has the old ones.
-async fn swap(connector: &Connector, session: &Session, from: &Path, lineage: &StoreGeneration) -> Result<String, BackupError> {
+async fn swap(
+    connector: &Connector,
+    session: &Session,
+    from: &Path,
+    lineage: &StoreGeneration,
+) -> Result<String, BackupError> {
     let away = |trouble: ServerError| BackupError::Server(trouble.fault());
     let name = transaction_name(lineage.generation);
     session.run(&format!("{BEGIN}; SET LOCAL application_name = '{name}'; {LOCK}")).await.map_err(away)?;

@@ -6,9 +6,9 @@ use domain::{Body, EventSeq, JobId, Position, ProductId, Revision, StageName};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::writer_cache::{LogEnds, CachedJob};
 use super::row::{stored, uuid};
 use super::statement::{PARTS, sql};
+use super::writer_cache::{CachedJob, LogEnds};
 use crate::change::Change;
 
 /// What a transaction writes, column by column.

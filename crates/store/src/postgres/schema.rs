@@ -4,8 +4,8 @@ use domain::Clock;
 
 use super::connection::Session;
 use super::errors::ServerError;
-use super::open_error::OpenError;
 use super::leadership;
+use super::open_error::OpenError;
 use super::url::Url;
 
 /// Each step leads from the schema numbered by its place to the next. A step that was released never changes.

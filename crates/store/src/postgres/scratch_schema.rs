@@ -6,7 +6,7 @@ use domain::Clock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Connector, ConnectWait, Session};
+use super::connection::{ConnectWait, Connector, Session};
 use super::open_error::OpenError;
 use super::url::Url;
 

@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use domain::{EventSeq, JobId, Position, StoredEvent, Revision};
+use domain::{EventSeq, JobId, Position, Revision, StoredEvent};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::writer_cache::{WriterCache, LogEnds, CachedJob};
+use super::batch::{BatchPlan, CacheTrust, ids};
 use super::connection::{Session, in_time};
 use super::errors::{ErrorSource, ServerError};
-use super::batch::{BatchPlan, CacheTrust, ids};
 use super::row::uuid;
 use super::rows::Log;
 use super::writer::Outcome;
+use super::writer_cache::{CachedJob, LogEnds, WriterCache};
 use crate::change::Change;
 
 /// From here to the commit nobody else writes.

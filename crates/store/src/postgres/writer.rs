@@ -11,11 +11,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::writer_cache::WriterCache;
 use super::connection::{Connector, Session};
 use super::errors::{ErrorSource, ServerError, closed};
 use super::leadership::{Leadership, deposed};
-use super::transaction::{self, TransactionError, CommittedTransaction};
+use super::transaction::{self, CommittedTransaction, TransactionError};
+use super::writer_cache::WriterCache;
 use crate::change::Change;
 use crate::meter::Meter;
 use crate::recent::RecentEvents;
@@ -56,7 +56,12 @@ pub(super) struct WriterNotice {
 }
 
 impl Writer {
-    pub(super) fn start(connector: &Arc<Connector>, tenure: Arc<Leadership>, word: WriterNotice, waiting_max: usize) -> Self {
+    pub(super) fn start(
+        connector: &Arc<Connector>,
+        tenure: Arc<Leadership>,
+        word: WriterNotice,
+        waiting_max: usize,
+    ) -> Self {
         let (requests, waiting) = mpsc::channel(waiting_max.max(1));
         let ended = CancellationToken::new();
         let scribe = WriterState {
@@ -207,7 +212,9 @@ impl WriterState {
                     self.tenure.lose();
                     continue;
                 }
-                Err(TransactionError::Away(trouble)) => return PartOutcome::Done(refuse(changes.len(), || trouble.fault())),
+                Err(TransactionError::Away(trouble)) => {
+                    return PartOutcome::Done(refuse(changes.len(), || trouble.fault()));
+                }
                 Err(TransactionError::Undone(trouble)) => trouble,
             };
             looks = true;

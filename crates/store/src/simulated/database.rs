@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::batch::{BatchError, Condition, Op};
-use super::faults::{Dice, RequestFate, Faults};
+use super::faults::{Dice, Faults, RequestFate};
 use super::feed::Feed;
 
 /// A document: names to texts. What a query can find it by is kept beside it.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, StoredEvent, Run, Scope, StageName,
-    StoreError, Summary,
+    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
+    StoredEvent, Summary,
 };
 
 use super::SimulatedDocumentStore;

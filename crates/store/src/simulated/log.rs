@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use domain::{EventSeq, JobId, Position, StoredEvent, StoreError};
+use domain::{EventSeq, JobId, Position, StoreError, StoredEvent};
 use tracing::debug;
 
 use super::batch::{BATCH_OPS_MAX, Condition, Op};
@@ -165,7 +165,9 @@ impl SimulatedDocumentStore {
             return Ok(end);
         }
         let end = match self.read(&log_key("end".to_owned())).await? {
-            Some(item) => LogEnd { position: Position(number(&item, "position")?), condition: Condition::At(item.etag) },
+            Some(item) => {
+                LogEnd { position: Position(number(&item, "position")?), condition: Condition::At(item.etag) }
+            }
             None => LogEnd { position: Position(0), condition: Condition::Absent },
         };
         progress.end = Some(end);

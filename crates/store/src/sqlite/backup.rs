@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use async_trait::async_trait;
-use domain::{Backup, BackupSummary, Collection, Generation, StoreGeneration, Position, StoreError, Timestamp};
+use domain::{Backup, BackupSummary, Collection, Generation, Position, StoreError, StoreGeneration, Timestamp};
 use rusqlite::backup::{Backup as Copying, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 
 use super::backup_error::BackupError;
 use super::connection::{self, Role};
-use super::evidence;
 use super::errors::closed;
+use super::evidence;
 use super::inspect::{escaped, with_suffix};
 use super::lock::DirectoryLock;
 use super::row::counter;

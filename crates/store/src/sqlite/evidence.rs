@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::backup::{inspect_backup, open_alone, open_unchanged};
 use super::backup_error::BackupError;
-use crate::logs::{Insertion, DirectoryLogs};
+use crate::logs::{DirectoryLogs, Insertion};
 
 /// The collection of a backup that has them.
 pub(crate) const COLLECTION: &str = "fleet_evidence";

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, StoredEvent, Run, Scope, StageName,
-    StoreError, Summary,
+    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
+    StoredEvent, Summary,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -122,7 +122,12 @@ fn readable<T>(
 }
 
 /// A job's events, found from the latest backwards: each says where the one before it is.
-fn events_of_job(connection: &Connection, id: JobId, after: Position, limit: u16) -> rusqlite::Result<Vec<StoredEvent>> {
+fn events_of_job(
+    connection: &Connection,
+    id: JobId,
+    after: Position,
+    limit: u16,
+) -> rusqlite::Result<Vec<StoredEvent>> {
     let latest = connection.prepare_cached(LATEST)?.query_row([id.as_bytes()], |row| counter(row, 0)).optional()?;
     let mut statement = connection.prepare_cached(EVENT)?;
     let (mut next, mut events) = (latest.unwrap_or(0), VecDeque::new());

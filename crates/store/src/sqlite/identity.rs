@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{Generation, StoreGeneration, Position, Timestamp};
+use domain::{Generation, Position, StoreGeneration, Timestamp};
 use rusqlite::{Connection, TransactionBehavior};
 use tracing::{info, warn};
 
@@ -12,7 +12,7 @@ use super::inspect::{length, with_suffix};
 use super::open_error::OpenError;
 use super::restore;
 use super::row::counter;
-use crate::record::{FileStamp, StoreIdentity, RecordFile, StoreRecord, read_record};
+use crate::record::{FileStamp, RecordFile, StoreIdentity, StoreRecord, read_record};
 
 /// The key of the store's own id in [`domain::Collection::Meta`].
 pub(crate) const ID_KEY: &str = "store";

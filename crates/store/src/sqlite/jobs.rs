@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned};
+use domain::{
+    Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned,
+};
 use rusqlite::{OptionalExtension, params};
 
 use super::SqliteStore;

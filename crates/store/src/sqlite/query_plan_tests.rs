@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{writer_cache, documents, history, jobs, list, schema, unit, writer};
+use super::{documents, history, jobs, list, schema, unit, writer, writer_cache};
 
 const STATEMENTS: &[(&str, &str)] = &[
     ("job", jobs::JOB),

@@ -9,8 +9,8 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use super::backup::{open_unchanged, seal};
 use super::backup_error::BackupError;
 use super::schema;
-use crate::sql_value::SqlValue;
 use crate::private;
+use crate::sql_value::SqlValue;
 
 /// A row on its way.
 pub(crate) type RowValues = Vec<SqlValue>;

@@ -3,8 +3,8 @@
 use domain::{Collection, Commit, EventSeq, Expected, Position, Revision, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::writer_cache::{WriterCache, CachedJob};
 use super::row::stored;
+use super::writer_cache::{CachedJob, WriterCache};
 use crate::change::Change;
 
 /// What a transaction writes, whole or not at all. Serialised by its caller, so that the writer only writes.
@@ -148,9 +148,15 @@ impl JobUnit {
     }
 
     /// Writes the job over what is there; answers with what is known about it now.
-    fn replace(&self, connection: &Connection, books: &mut WriterCache<'_>, before: CachedJob) -> rusqlite::Result<CachedJob> {
+    fn replace(
+        &self,
+        connection: &Connection,
+        books: &mut WriterCache<'_>,
+        before: CachedJob,
+    ) -> rusqlite::Result<CachedJob> {
         let facts = &self.0.facts;
-        let next = CachedJob { rev: self.0.expected.next(), stage: facts.stage, priority: Some(facts.priority), ..before };
+        let next =
+            CachedJob { rev: self.0.expected.next(), stage: facts.stage, priority: Some(facts.priority), ..before };
         let latest = self.latest(books, before.latest);
         let (n, rev, shape) = (before.n, stored(next.rev.0), facts.shape.0);
         let moves = next.stage != before.stage;

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use domain::{CommitError, Position, StoredEvent, Revision, StoreError};
+use domain::{CommitError, Position, Revision, StoreError, StoredEvent};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
-use super::writer_cache::{WriterCache, LogEnds, JobCache};
 use super::errors::{closed, fault, is_full, is_index_full};
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
 use super::row::counter;
 use super::unit::{ApplyOutcome, Unit};
+use super::writer_cache::{JobCache, LogEnds, WriterCache};
 use crate::meter::Meter;
 use crate::recent::RecentEvents;
 use crate::record::{FileStamp, RecordFile};
@@ -204,7 +204,9 @@ impl WriterState {
         match self.transaction(units) {
             Ok(outcomes) => outcomes,
             // One of them is at fault: alone, only that one fails.
-            Err(TransactionError::Undone(_)) if units.len() > 1 => units.iter().flat_map(|unit| self.write(&[unit])).collect(),
+            Err(TransactionError::Undone(_)) if units.len() > 1 => {
+                units.iter().flat_map(|unit| self.write(&[unit])).collect()
+            }
             Err(TransactionError::Undone(cause)) => {
                 self.report(&cause);
                 refuse(units.len(), || fault(&cause))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::{EventSeq, JobId, Position, Priority, ProductId, StoredEvent, Revision, StageName};
+use domain::{EventSeq, JobId, Position, Priority, ProductId, Revision, StageName, StoredEvent};
 use foldhash::HashMap;
 use rusqlite::{Connection, Row, params};
 

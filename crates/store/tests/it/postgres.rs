@@ -14,11 +14,11 @@ mod waking;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
 use async_trait::async_trait;
+use clock::SystemClock;
 use pgserver::{Flushes, Server, for_test};
 use store::conformance::{Harness, Stores};
-use store::{PostgresStore, PostgresOptions, PostgresUrl, Exclusivity};
+use store::{Exclusivity, PostgresOptions, PostgresStore, PostgresUrl};
 
 /// A server of one test.
 pub(crate) struct Database {
@@ -72,8 +72,12 @@ pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
 }
 
 /// What stores run with that work beside each other.
-pub(crate) const SHARED: PostgresOptions =
-    PostgresOptions { tenancy: Exclusivity::Shared, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) };
+pub(crate) const SHARED: PostgresOptions = PostgresOptions {
+    tenancy: Exclusivity::Shared,
+    readers: 4,
+    waiting_max: 1024,
+    look_every: Duration::from_secs(60),
+};
 
 /// How long anything may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

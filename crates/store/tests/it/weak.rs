@@ -7,10 +7,10 @@ mod log;
 
 use std::sync::Arc;
 
-use ambient::SeededEntropy;
 use async_trait::async_trait;
+use clock::SeededEntropy;
 use store::conformance::{Harness, Stores};
-use store::simulated::{Faults, HastyClock, SimulatedDocumentStore, SimulatedDatabase};
+use store::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
 
 /// A database in memory, and stores that are opened on it.
 pub(crate) struct Cloud {
@@ -27,7 +27,11 @@ impl Cloud {
     /// Another process.
     pub(crate) async fn open(&self) -> Arc<SimulatedDocumentStore> {
         let chance = Arc::new(SeededEntropy::new(5));
-        Arc::new(SimulatedDocumentStore::open(Arc::clone(&self.database), Arc::clone(&self.clock) as _, chance).await.unwrap())
+        Arc::new(
+            SimulatedDocumentStore::open(Arc::clone(&self.database), Arc::clone(&self.clock) as _, chance)
+                .await
+                .unwrap(),
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use crate::names::{NameError, is_terminal_safe, escape_for_terminal};
+use crate::names::{NameError, escape_for_terminal, is_terminal_safe};
 use crate::spec::Dep;
 
 use super::super::duration;
@@ -131,7 +131,9 @@ impl Decoder {
             (_, Some(value)) if value.fract() != 0.0 || text.contains(['.', 'e', 'E']) => {
                 self.expected("a whole number", node);
             }
-            _ => self.refuse(node.line, format!("must be between {min} and {max}, found {}", escape_for_terminal(text))),
+            _ => {
+                self.refuse(node.line, format!("must be between {min} and {max}, found {}", escape_for_terminal(text)))
+            }
         }
         None
     }

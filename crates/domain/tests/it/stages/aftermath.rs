@@ -1,8 +1,8 @@
 //! What a change of stage brings with it: counters, runs, checkpoints, and who is preferred next.
 
 use domain::{
-    FailureDetails, Actor, Completion, Evidence, Expected, FailureReason, RunInsights, Job, KeepCheckpoint, Run, RunOutcome,
-    TotalSpend, Stage, StageEvent, StageName, RetryDecision,
+    Actor, Completion, Evidence, Expected, FailureDetails, FailureReason, Job, KeepCheckpoint, RetryDecision, Run,
+    RunInsights, RunOutcome, Stage, StageEvent, StageName, TotalSpend,
 };
 
 use super::sample::{
@@ -52,9 +52,18 @@ fn preemption_release_quota_and_questions_count_nothing() {
     let epoch = held.epoch();
     let events = [
         StageEvent::Preempted { epoch },
-        StageEvent::Released { holder: holder(&held), message: None, insights: RunInsights::default(), not_before: None },
+        StageEvent::Released {
+            holder: holder(&held),
+            message: None,
+            insights: RunInsights::default(),
+            not_before: None,
+        },
         quota_hit(&held),
-        StageEvent::Asked { holder: holder(&held), question: "Which gate?".to_owned(), account: FailureDetails::default() },
+        StageEvent::Asked {
+            holder: holder(&held),
+            question: "Which gate?".to_owned(),
+            account: FailureDetails::default(),
+        },
     ];
 
     for event in events {
@@ -129,7 +138,12 @@ fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
         StageEvent::Reaped { epoch, verdict: RETRY },
         StageEvent::Preempted { epoch },
         failed(&job, FailureReason::Timeout, RETRY),
-        StageEvent::Released { holder: holder(&job), message: None, insights: RunInsights::default(), not_before: None },
+        StageEvent::Released {
+            holder: holder(&job),
+            message: None,
+            insights: RunInsights::default(),
+            not_before: None,
+        },
     ];
 
     for event in events {
@@ -141,7 +155,8 @@ fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
 
 #[test]
 fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts_over() {
-    let insights = RunInsights { tokens_in: Some(90), tokens_out: Some(10), cost_usd: Some(0.5), ..RunInsights::default() };
+    let insights =
+        RunInsights { tokens_in: Some(90), tokens_out: Some(10), cost_usd: Some(0.5), ..RunInsights::default() };
     let account = FailureDetails { insights: insights.clone(), ..FailureDetails::default() };
     let job = building(queued());
 
@@ -169,9 +184,14 @@ fn a_run_of_unknown_cost_that_was_interrupted_is_told_from_one_that_ended_by_its
         let of_cost = (spent.runs_without_cost, spent.interrupted_without_cost);
         (of_cost, (spent.runs_without_tokens, spent.interrupted_without_tokens))
     };
-    let asked = StageEvent::Asked { holder: holder(&held), question: "Which?".to_owned(), account: FailureDetails::default() };
-    let released =
-        StageEvent::Released { holder: holder(&held), message: None, insights: RunInsights::default(), not_before: None };
+    let asked =
+        StageEvent::Asked { holder: holder(&held), question: "Which?".to_owned(), account: FailureDetails::default() };
+    let released = StageEvent::Released {
+        holder: holder(&held),
+        message: None,
+        insights: RunInsights::default(),
+        not_before: None,
+    };
 
     for event in [StageEvent::Reaped { epoch, verdict: RETRY }, StageEvent::Preempted { epoch }, released, asked] {
         assert_eq!(unknown(event), ((1, 1), (1, 1)));

@@ -1,6 +1,6 @@
 //! Only the holder of the current epoch writes, and every clearing write closes the door behind it [I1][I2].
 
-use domain::{Actor, Epoch, Holder, RunInsights, Job, Refusal, StageEvent, StageName};
+use domain::{Actor, Epoch, Holder, Job, Refusal, RunInsights, StageEvent, StageName};
 
 use super::sample::{
     NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, errand_granted, expired, fitting, granted,
@@ -52,8 +52,12 @@ fn every_worker_write_of_another_factory_is_fenced_in_every_situation() {
 #[test]
 fn a_job_is_released_once() {
     let job = building(queued());
-    let released =
-        StageEvent::Released { holder: holder(&job), message: None, insights: RunInsights::default(), not_before: None };
+    let released = StageEvent::Released {
+        holder: holder(&job),
+        message: None,
+        insights: RunInsights::default(),
+        not_before: None,
+    };
     let held = job.epoch();
 
     let job = then(job, released.clone());

@@ -1,8 +1,8 @@
 //! What a job keeps of its last run for the agent of the next one [F2b].
 
 use domain::{
-    FailureDetails, Actor, CommandStep, Evidence, FailureReason, RunInsights, Job, KeepCheckpoint, MergeConflict, RunEnd,
-    StageEvent, RetryDecision,
+    Actor, CommandStep, Evidence, FailureDetails, FailureReason, Job, KeepCheckpoint, MergeConflict, RetryDecision,
+    RunEnd, RunInsights, StageEvent,
 };
 
 use super::sample::{

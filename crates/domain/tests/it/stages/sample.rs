@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use domain::{
-    FailureDetails, Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
-    FactoryId, FailureReason, Generation, Holder, RunInsights, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId,
-    Review, Spec, StageEvent, Submission, Timestamp, OfferEnd, UsageWindow, RetryDecision,
+    Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
+    FactoryId, FailureDetails, FailureReason, Generation, Holder, InstanceId, Job, JobId, KeepCheckpoint, Lease,
+    OfferEnd, ProductId, RetryDecision, Review, RunInsights, Spec, StageEvent, Submission, Timestamp, UsageWindow,
 };
 
 /// Why an errand was taken back.
@@ -199,7 +199,10 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("checkpointed", E::Checkpointed { holder: holder.clone(), checkpoint: checkpoint(epoch) }),
         ("completed with a commit", completed_with(job, Some(sha(1)))),
         ("completed without one", completed_with(job, None)),
-        ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned(), account: FailureDetails::default() }),
+        (
+            "asked",
+            E::Asked { holder: holder.clone(), question: "Which gate?".to_owned(), account: FailureDetails::default() },
+        ),
         ("quota hit", quota_hit(job)),
         (
             "released",
@@ -241,8 +244,11 @@ pub(super) fn situations() -> Vec<(&'static str, Job)> {
     let shipping = || then(promoted(queued()), StageEvent::ShipRequested);
     let asked = || {
         let job = building(queued());
-        let event =
-            StageEvent::Asked { holder: holder(&job), question: "Which gate?".to_owned(), account: FailureDetails::default() };
+        let event = StageEvent::Asked {
+            holder: holder(&job),
+            question: "Which gate?".to_owned(),
+            account: FailureDetails::default(),
+        };
         then(job, event)
     };
     let shipped = || {

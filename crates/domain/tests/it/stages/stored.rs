@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Completion, DocumentError, Expected, RunInsights, Job, StageEvent, Submission};
+use domain::{Completion, DocumentError, Expected, Job, RunInsights, StageEvent, Submission};
 use proptest::prelude::*;
 
 use super::sample::{building, completed, holder, later, queued, sha, situations, then};

@@ -16,7 +16,7 @@ use super::answering::RequestHandler;
 use super::updates::Updates;
 use super::wire::{self, Incoming, Params};
 use crate::engine::error_patterns::{says_no_credit, says_outage, says_unknown_model, says_usage_limit};
-use crate::engine::{EngineEvent, EngineRequest, Exit, RunVerdict, Pending, Reply, Session};
+use crate::engine::{EngineEvent, EngineRequest, Exit, Pending, Reply, RunVerdict, Session};
 use crate::process::{Line, Source, exit_words};
 use crate::prompt::Memory;
 

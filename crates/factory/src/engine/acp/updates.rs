@@ -18,7 +18,7 @@ use crate::engine::{EngineEvent, Target, Usage};
 #[derive(Default)]
 pub(super) struct Updates {
     message: String,
-    tools: BTreeMap<String, ToolCall>,
+    tools: BTreeMap<String, TrackedCall>,
     insights: RunInsights,
     spent: SessionCost,
     rounds: TurnCounter,
@@ -26,7 +26,7 @@ pub(super) struct Updates {
 
 /// A tool call as far as it is known. Some agents announce a call before they say what it is on.
 #[derive(Clone, Copy, Default)]
-struct ToolCall {
+struct TrackedCall {
     kind: ToolKind,
     told: bool,
     /// Whether it has begun and not ended.

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::result_message::{CostState, UsageSoFar};
 use super::sessions::key;
+use crate::dirfd::DirFd;
 use crate::engine::room::is_plain;
 use crate::engine::stream::text_at;
-use crate::dirfd::DirFd;
 
 /// The files of one session below an engine's home. An agent can write to them: they are read without following links, and
 /// their figures never lower those of the stream.

@@ -7,14 +7,14 @@ use domain::{Clock, FailureReason, RunInsights, Timestamp};
 use serde_json::Value;
 
 use super::ASKS_A_PERSON;
-use super::result_message::{ResultMessage, CostState, UsageSoFar};
 use super::record::SessionRecord;
-use crate::engine::limits::Limit;
+use super::result_message::{CostState, ResultMessage, UsageSoFar};
 use crate::engine::error_patterns::{says_no_credit, says_outage, says_signed_out, says_unknown_model};
+use crate::engine::limits::Limit;
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::reset_time::reset_time;
 use crate::engine::stream::{self, StreamLine, for_people, number_at, one_line, text_at};
-use crate::engine::{EngineEvent, Exit, RunVerdict, Pending, RateLimit, Reply, Session, Target, Usage, WindowState};
+use crate::engine::{EngineEvent, Exit, Pending, RateLimit, Reply, RunVerdict, Session, Target, Usage, WindowState};
 use crate::process::{Line, signal_name};
 
 /// The limits that the engine itself was told, for the words about them.

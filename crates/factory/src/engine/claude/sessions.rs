@@ -8,8 +8,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::result_message::CostState;
-use crate::engine::room::is_plain;
 use crate::dirfd::DirFd;
+use crate::engine::room::is_plain;
 
 /// A conversation of many days is some tens of megabytes; a file beyond this is none.
 const BYTES_MAX: u64 = 512 * 1024 * 1024;

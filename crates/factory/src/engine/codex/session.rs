@@ -7,12 +7,14 @@ use serde_json::Value;
 
 use super::rollout::Rollout;
 use super::threads::Threads;
-use crate::engine::error_patterns::{says_no_credit, says_outage, says_signed_out, says_unknown_model, says_usage_limit};
+use crate::engine::error_patterns::{
+    says_no_credit, says_outage, says_signed_out, says_unknown_model, says_usage_limit,
+};
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::reset_time::reset_time;
-use crate::engine::turn_counter::TurnCounter;
 use crate::engine::stream::{self, StreamLine, for_people, number_at, one_line, text_at};
-use crate::engine::{EngineEvent, Exit, RunVerdict, Pending, RateLimit, Reply, Session, Target, Usage, WindowState};
+use crate::engine::turn_counter::TurnCounter;
+use crate::engine::{EngineEvent, Exit, Pending, RateLimit, Reply, RunVerdict, Session, Target, Usage, WindowState};
 use crate::process::{Line, Source, signal_name};
 
 /// Follows one run of `codex exec --json`.

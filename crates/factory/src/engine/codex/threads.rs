@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use domain::JobId;
 use serde::{Deserialize, Serialize};
 
+use crate::dirfd::DirFd;
 use crate::disk::{make_private_folder, replace_file};
 use crate::engine::prices::Tokens;
 use crate::engine::room::is_plain;
-use crate::dirfd::DirFd;
 
 /// Whether a thread is on this host.
 pub(super) fn is_here(folder: &Path, thread: &str) -> bool {

@@ -23,9 +23,9 @@ use super::refreshed::{Moment, Service};
 use super::signed::{essence, has_login, without_withheld};
 use super::standing::{Elsewhere, Found, Refresh, Standing};
 use super::turn::{Turn, patiently};
+use crate::dirfd::{DirFd, FileAttributes};
 use crate::disk::{UNFINISHED_SUFFIX, replace_file};
 use crate::engine::registry::SignInMethod;
-use crate::dirfd::{DirFd, FileAttributes};
 
 /// What the name of a login ends with that is kept for a person.
 const REFUSED: &str = "refused-login";

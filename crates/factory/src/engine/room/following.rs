@@ -4,7 +4,7 @@ use domain::RunInsights;
 use serde_json::Value;
 
 use super::carrying::Carried;
-use crate::engine::{EngineEvent, Exit, RunVerdict, Pending, Reply, Session};
+use crate::engine::{EngineEvent, Exit, Pending, Reply, RunVerdict, Session};
 use crate::process::Line;
 
 impl Carried {

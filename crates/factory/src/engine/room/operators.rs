@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use crate::engine::registry::SignInMethod;
 use crate::dirfd::DirFd;
+use crate::engine::registry::SignInMethod;
 
 /// Logins are a few tokens; settings are written by people.
 const BYTES_MAX: u64 = 1024 * 1024;

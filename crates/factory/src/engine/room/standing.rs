@@ -9,8 +9,8 @@ use super::lineage::Lineage;
 use super::operators::read;
 use super::refreshed::{Moment, refreshed};
 use super::signed::essence;
-use crate::engine::registry::SignInMethod;
 use crate::dirfd::DirFd;
+use crate::engine::registry::SignInMethod;
 
 /// What is in the place of a login. That it cannot be told is an error, and never any of these.
 #[derive(Debug, PartialEq, Eq)]

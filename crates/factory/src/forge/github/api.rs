@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::debug;
 
-use super::etag_cache::{EtagCache, CachedResponse};
+use super::etag_cache::{CachedResponse, EtagCache};
 use super::paging::last_page;
 use super::wire::ApiErrorBody;
 use crate::forge::ForgeError;
-use crate::forge::http::{ForgeCall, ForgeTransport, ForgeUnreachable, ForgeReply};
+use crate::forge::http::{ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 
 /// How often something is tried that may be done twice.
 const TRIES_MAX: u32 = 4;
@@ -96,7 +96,9 @@ impl Api {
         let what = what(&call);
         let away = |why: ForgeUnreachable| match why {
             ForgeUnreachable::NoToken(why) => ForgeError::Unauthenticated(why),
-            ForgeUnreachable::Away(why) => ForgeError::Away { what: what.clone(), why: domain::escape_for_terminal(&why) },
+            ForgeUnreachable::Away(why) => {
+                ForgeError::Away { what: what.clone(), why: domain::escape_for_terminal(&why) }
+            }
         };
         self.wait_for_leave().await?;
         let mut reply = self.carrier.carry(&call).await.map_err(away)?;
@@ -149,7 +151,9 @@ impl Api {
         let reply = match self.carrier.carry(call).await {
             Ok(reply) => reply,
             Err(ForgeUnreachable::NoToken(why)) => return Err(ForgeError::Unauthenticated(why)),
-            Err(ForgeUnreachable::Away(why)) => return Err(ForgeError::Away { what, why: domain::escape_for_terminal(&why) }),
+            Err(ForgeUnreachable::Away(why)) => {
+                return Err(ForgeError::Away { what, why: domain::escape_for_terminal(&why) });
+            }
         };
         if let Some(wait) = self.asked_to_wait(&reply) {
             let until = self.clock.monotonic() + wait;
@@ -203,8 +207,10 @@ fn what(call: &ForgeCall) -> String {
 }
 
 fn parsed<A: DeserializeOwned>(what: &str, body: &[u8]) -> Result<A, ForgeError> {
-    serde_json::from_slice(body)
-        .map_err(|error| ForgeError::Garbled { what: what.to_owned(), why: domain::escape_for_terminal(&error.to_string()) })
+    serde_json::from_slice(body).map_err(|error| ForgeError::Garbled {
+        what: what.to_owned(),
+        why: domain::escape_for_terminal(&error.to_string()),
+    })
 }
 
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {

@@ -9,7 +9,7 @@ use tracing::info;
 use super::GitHub;
 use super::api::Repeat;
 use super::status::{Check, CheckState};
-use super::wire::{Graph, PullRequest};
+use super::wire::{GhPullRequest, Graph};
 use crate::forge::{AutoMerge, ForgeError, MergeOrder, MergeOutcome};
 
 /// How long checks are given before the forge is asked again.
@@ -46,12 +46,17 @@ impl GitHub {
         }
     }
 
-    async fn request(&self, number: u64) -> Result<PullRequest, ForgeError> {
+    async fn request(&self, number: u64) -> Result<GhPullRequest, ForgeError> {
         self.api.get(&self.path(&format!("/pulls/{number}"))).await
     }
 
     /// What stands in the way of a merge that was refused, and whether it will go away by itself.
-    async fn explain(&self, now: &PullRequest, order: &MergeOrder, error: &ForgeError) -> Result<MergeOutcome, ForgeError> {
+    async fn explain(
+        &self,
+        now: &GhPullRequest,
+        order: &MergeOrder,
+        error: &ForgeError,
+    ) -> Result<MergeOutcome, ForgeError> {
         if now.mergeable.is_none() {
             let message = "the forge is still working out whether it can be merged".to_owned();
             return Ok(MergeOutcome::NotYet { message, after: THINKING_WAIT });
@@ -79,7 +84,7 @@ impl GitHub {
     }
 
     /// Leaves the merge to the forge, of this commit and no other.
-    async fn merge_when_allowed(&self, request: &PullRequest, order: &MergeOrder) -> Result<(), ForgeError> {
+    async fn merge_when_allowed(&self, request: &GhPullRequest, order: &MergeOrder) -> Result<(), ForgeError> {
         let question = "mutation($id: ID!, $method: PullRequestMergeMethod!, $sha: GitObjectID!, $title: String, $body: String) { \
              enablePullRequestAutoMerge(input: { pullRequestId: $id, mergeMethod: $method, expectedHeadOid: $sha, \
              commitHeadline: $title, commitBody: $body }) { clientMutationId } }";
@@ -92,7 +97,7 @@ impl GitHub {
         Ok(())
     }
 
-    async fn mark_ready(&self, request: &PullRequest) -> Result<(), ForgeError> {
+    async fn mark_ready(&self, request: &GhPullRequest) -> Result<(), ForgeError> {
         let question =
             "mutation($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { clientMutationId } }";
         self.ask_graph("the end of the draft", question, json!({ "id": request.node_id })).await
@@ -114,7 +119,7 @@ impl GitHub {
 }
 
 /// What is decided already, whatever is asked of it.
-fn settled(request: &PullRequest, order: &MergeOrder) -> Option<MergeOutcome> {
+fn settled(request: &GhPullRequest, order: &MergeOrder) -> Option<MergeOutcome> {
     let is_expected = request.head.sha == order.sha;
     if request.merged {
         return Some(match is_expected {

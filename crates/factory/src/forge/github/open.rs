@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::GitHub;
 use super::api::Repeat;
-use super::wire::{Label, PullRequest};
+use super::wire::{GhPullRequest, Label};
 use crate::forge::text::merged_body;
 use crate::forge::{ForgeError, PullRequestDraft};
 
@@ -29,22 +29,22 @@ impl GitHub {
     }
 
     /// The open pull request whose head is a branch of this repository.
-    pub(super) async fn open_request(&self, branch: &str) -> Result<Option<PullRequest>, ForgeError> {
+    pub(super) async fn open_request(&self, branch: &str) -> Result<Option<GhPullRequest>, ForgeError> {
         let head = format!("{}:{branch}", self.slug.owner());
         let path = self.path(&format!("/pulls?state=open&per_page=10&head={}", escaped(&head)));
-        let found: Vec<PullRequest> = self.api.get(&path).await?;
+        let found: Vec<GhPullRequest> = self.api.get(&path).await?;
         Ok(found.into_iter().next())
     }
 
     /// Makes the pull request. Whoever is not told what came of it looks before he leaps again.
-    async fn make(&self, proposal: &PullRequestDraft) -> Result<PullRequest, ForgeError> {
+    async fn make(&self, proposal: &PullRequestDraft) -> Result<GhPullRequest, ForgeError> {
         let mut draft = proposal.draft;
         loop {
             let request = json!({
                 "title": proposal.title, "head": proposal.branch, "base": proposal.base,
                 "body": proposal.body, "draft": draft,
             });
-            let made: Result<PullRequest, _> =
+            let made: Result<GhPullRequest, _> =
                 self.api.send(Method::POST, &self.path("/pulls"), &request, Repeat::Never).await;
             let error = match made {
                 Ok(made) => return Ok(made),
@@ -65,7 +65,7 @@ impl GitHub {
     }
 
     /// Our part of the text is ours to change; what people wrote around it stays.
-    async fn bring_up_to_date(&self, found: &PullRequest, proposal: &PullRequestDraft) -> Result<(), ForgeError> {
+    async fn bring_up_to_date(&self, found: &GhPullRequest, proposal: &PullRequestDraft) -> Result<(), ForgeError> {
         let body = merged_body(found.body.as_deref().unwrap_or_default(), &proposal.body);
         if found.body.as_deref() == Some(&body) {
             return Ok(());
@@ -76,7 +76,7 @@ impl GitHub {
     }
 
     /// A label that cannot be given is no reason to go without a pull request.
-    async fn label(&self, found: &PullRequest, labels: &[String]) {
+    async fn label(&self, found: &GhPullRequest, labels: &[String]) {
         let has = |name: &String| found.labels.iter().any(|label| label.name.eq_ignore_ascii_case(name));
         let missing: Vec<&String> = labels.iter().filter(|name| !has(name)).collect();
         if missing.is_empty() {

@@ -1,12 +1,12 @@
 //! What is to be seen on a pull request.
 
 use domain::CommitSha;
-use protocol::{ReviewComment, ReviewCommentKind, PullRequestReport, PullRequestState};
+use protocol::{PullRequestReport, PullRequestState, ReviewComment, ReviewCommentKind};
 use tracing::warn;
 
 use super::GitHub;
 use super::comments::is_by_a_fleet;
-use super::wire::{Annotation, CheckRun, CheckRuns, Comment, PullRequest, Review, Statuses, User};
+use super::wire::{Annotation, CheckRun, CheckRuns, Comment, GhPullRequest, Review, Statuses, User};
 use crate::forge::ForgeError;
 use crate::forge::text::is_ours;
 
@@ -26,7 +26,7 @@ const COMMENT_CHARS_MAX: usize = 4_000;
 impl GitHub {
     /// How the pull request stands, and, while it is open, what failed and what was said.
     pub(super) async fn sight(&self, number: u64) -> Result<PullRequestReport, ForgeError> {
-        let request: PullRequest = self.api.get(&self.path(&format!("/pulls/{number}"))).await?;
+        let request: GhPullRequest = self.api.get(&self.path(&format!("/pulls/{number}"))).await?;
         let standing = standing(&request);
         let mut remarks = Vec::new();
         if standing == PullRequestState::Open {
@@ -60,7 +60,13 @@ impl GitHub {
                 text.push_str(&self.annotations(run).await);
             }
             let text = tail(&text);
-            failed.push(ReviewComment { id: check.id, kind: ReviewCommentKind::Check, from: check.name, place: None, text });
+            failed.push(ReviewComment {
+                id: check.id,
+                kind: ReviewCommentKind::Check,
+                from: check.name,
+                place: None,
+                text,
+            });
         }
         Ok(failed)
     }
@@ -202,7 +208,7 @@ fn check(run: CheckRun) -> Check {
     Check { id: format!("check:{}", run.id), name: run.name, state, text, run: Some(run.id), is_annotated }
 }
 
-fn standing(request: &PullRequest) -> PullRequestState {
+fn standing(request: &GhPullRequest) -> PullRequestState {
     if request.merged {
         let by = request.merged_by.clone().map(|user| user.login);
         PullRequestState::Merged { merge: request.merge_commit_sha.clone(), by }

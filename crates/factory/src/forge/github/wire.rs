@@ -12,7 +12,7 @@ pub(super) struct Repository {
 
 /// A pull request.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct PullRequest {
+pub(super) struct GhPullRequest {
     pub(super) number: u64,
     #[serde(default)]
     pub(super) node_id: String,
@@ -37,7 +37,7 @@ pub(super) struct PullRequest {
     pub(super) head: Head,
 }
 
-impl PullRequest {
+impl GhPullRequest {
     pub(super) fn public(&self) -> PullRequest {
         PullRequest { number: self.number, url: self.html_url.clone() }
     }

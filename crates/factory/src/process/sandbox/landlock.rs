@@ -14,7 +14,7 @@ use landlock::{
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-use super::{SandboxBackend, Access};
+use super::{PathAccess, SandboxBackend};
 
 /// Everything that reads or changes files. Listing a folder is not among it: names are no secret, and programs look
 /// around more than one would think. Devices are made by nobody inside.
@@ -102,14 +102,14 @@ impl SandboxBackend {
 }
 
 /// Takes the rights from this thread and all that it starts, for good.
-pub(super) fn go_inside(marks: BTreeMap<PathBuf, Access>) -> io::Result<()> {
+pub(super) fn go_inside(marks: BTreeMap<PathBuf, PathAccess>) -> io::Result<()> {
     match enter(marks)? {
         LandlockStatus::Available { effective_abi, .. } if effective_abi >= ABI_MIN => give_up_powers(),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
-fn enter(marks: BTreeMap<PathBuf, Access>) -> io::Result<LandlockStatus> {
+fn enter(marks: BTreeMap<PathBuf, PathAccess>) -> io::Result<LandlockStatus> {
     let ruleset = Ruleset::default()
         .handle_access(HANDLED)
         .and_then(|ruleset| ruleset.scope(Scope::from_all(ABI::V6)))
@@ -117,7 +117,7 @@ fn enter(marks: BTreeMap<PathBuf, Access>) -> io::Result<LandlockStatus> {
         .map_err(io::Error::other)?;
     let mut rules = Rules { ruleset, marks };
     let root = look(CWD, Path::new("/"))?;
-    let reach = rules.marks.get(Path::new("/")).copied().unwrap_or(Access::Everything);
+    let reach = rules.marks.get(Path::new("/")).copied().unwrap_or(PathAccess::Everything);
     rules.walk(&root, Path::new("/"), reach)?;
     let status = rules.ruleset.restrict_self().map_err(io::Error::other)?;
     if status.ruleset == RulesetStatus::NotEnforced && matches!(status.landlock, LandlockStatus::Available { .. }) {
@@ -141,11 +141,11 @@ fn give_up_powers() -> io::Result<()> {
 /// The list while it is made. Folders are walked on descriptors: a link leads to what has a place of its own.
 struct Rules {
     ruleset: RulesetCreated,
-    marks: BTreeMap<PathBuf, Access>,
+    marks: BTreeMap<PathBuf, PathAccess>,
 }
 
 impl Rules {
-    fn walk(&mut self, folder: &OwnedFd, path: &Path, reach: Access) -> io::Result<()> {
+    fn walk(&mut self, folder: &OwnedFd, path: &Path, reach: PathAccess) -> io::Result<()> {
         let below = self.below(path);
         if below.iter().all(|(_, mark)| *mark >= reach) {
             self.add(folder.as_fd(), reach)?;
@@ -169,11 +169,11 @@ impl Rules {
         Ok(())
     }
 
-    fn add(&mut self, found: BorrowedFd<'_>, reach: Access) -> io::Result<()> {
+    fn add(&mut self, found: BorrowedFd<'_>, reach: PathAccess) -> io::Result<()> {
         let rights = match reach {
-            Access::Nothing => return Ok(()),
-            Access::Read => READ,
-            Access::Everything => HANDLED & !DEVICES,
+            PathAccess::Nothing => return Ok(()),
+            PathAccess::Read => READ,
+            PathAccess::Everything => HANDLED & !DEVICES,
         };
         let rights = match FileType::from_raw_mode(fstat(found)?.st_mode) {
             FileType::Symlink => return Ok(()),
@@ -185,7 +185,7 @@ impl Rules {
     }
 
     /// The marks inside of `path`.
-    fn below(&self, path: &Path) -> Vec<(PathBuf, Access)> {
+    fn below(&self, path: &Path) -> Vec<(PathBuf, PathAccess)> {
         let after = (std::ops::Bound::Excluded(path.to_owned()), std::ops::Bound::Unbounded);
         let marks = self.marks.range(after).take_while(|(marked, _)| marked.starts_with(path));
         marks.map(|(path, reach)| (path.clone(), *reach)).collect()
@@ -193,8 +193,8 @@ impl Rules {
 }
 
 /// Those that are inside of no other.
-fn topmost(marks: Vec<(PathBuf, Access)>) -> Vec<(PathBuf, Access)> {
-    let mut top: Vec<(PathBuf, Access)> = Vec::new();
+fn topmost(marks: Vec<(PathBuf, PathAccess)>) -> Vec<(PathBuf, PathAccess)> {
+    let mut top: Vec<(PathBuf, PathAccess)> = Vec::new();
     for (path, reach) in marks {
         if top.last().is_none_or(|(last, _)| !path.starts_with(last)) {
             top.push((path, reach));
@@ -204,10 +204,11 @@ fn topmost(marks: Vec<(PathBuf, Access)>) -> Vec<(PathBuf, Access)> {
 }
 
 /// What is in a folder; of one that cannot be listed only what is marked.
-fn names(folder: &OwnedFd, path: &Path, below: &[(PathBuf, Access)]) -> io::Result<Vec<OsString>> {
+fn names(folder: &OwnedFd, path: &Path, below: &[(PathBuf, PathAccess)]) -> io::Result<Vec<OsString>> {
     let listing = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let Ok(entries) = listing.and_then(Dir::new) else {
-        let first = |(marked, _): &(PathBuf, Access)| marked.strip_prefix(path).ok()?.iter().next().map(OsString::from);
+        let first =
+            |(marked, _): &(PathBuf, PathAccess)| marked.strip_prefix(path).ok()?.iter().next().map(OsString::from);
         return Ok(below.iter().filter_map(first).collect());
     };
     let mut names = Vec::new();

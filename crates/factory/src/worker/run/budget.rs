@@ -101,7 +101,8 @@ mod tests {
     #[test]
     fn what_earlier_runs_took_of_each_part_is_gone() {
         let budget = Budget { usd: Some(5.0), wall_ms: Some(60_000), tokens: Some(1_000) };
-        let spent = TotalSpend { cost_usd: Some(1.5), tokens: Some(400), engine_ms: Some(20_000), ..TotalSpend::default() };
+        let spent =
+            TotalSpend { cost_usd: Some(1.5), tokens: Some(400), engine_ms: Some(20_000), ..TotalSpend::default() };
 
         let allowance = left(budget.clone(), spent).unwrap();
 

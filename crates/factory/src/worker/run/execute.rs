@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Retryability, Capability, CommandStep, CommitSha, EngineName, Evidence, FailureReason, RunInsights, Timestamp};
+use domain::{
+    Capability, CommandStep, CommitSha, EngineName, Evidence, FailureReason, Retryability, RunInsights, Timestamp,
+};
 use fail::fail_point;
 use protocol::{Assignment, Patch, StartReport, WorkOperation};
 use tokio::sync::mpsc;
@@ -11,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::super::Worker;
-use super::super::log_buffer::LogWriter;
-use super::super::held_leases::StopCause;
 use super::super::credentials::marks;
+use super::super::held_leases::StopCause;
+use super::super::log_buffer::LogWriter;
 use super::super::reports::ReportResponse;
-use super::question;
 use super::budget::{budget_left, left_uncounted};
-use super::{RunFailure, RunLocation, Run, StartFailure, ExhaustedWindow, RunResult};
+use super::question;
+use super::{ExhaustedWindow, Run, RunFailure, RunLocation, RunResult, StartFailure};
 use crate::engine::{
     Activity, Allowance, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd, RunVerdict,
 };
-use crate::process::{Bounds, Access};
+use crate::process::{Bounds, PathAccess};
 use crate::publish::SaveOutcome;
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
@@ -96,7 +98,12 @@ impl Worker {
     }
 
     /// The prepare commands, the commit, the verify commands on that commit, and the push [F5].
-    async fn prove(self: &Arc<Self>, run: &mut Run, place: &RunLocation, insights: RunInsights) -> Result<RunResult, StartFailure> {
+    async fn prove(
+        self: &Arc<Self>,
+        run: &mut Run,
+        place: &RunLocation,
+        insights: RunInsights,
+    ) -> Result<RunResult, StartFailure> {
         let prepared = match self.run_commands(run, place, CommandStep::Prepare).await {
             CommandsVerdict::Passed(evidence) => evidence,
             CommandsVerdict::Cancelled(_) => return Ok(RunResult::Stopped),
@@ -131,7 +138,7 @@ impl Worker {
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
         let conversation = self.host.state.conversation(engine.name(), run.key.job);
         let has_been_here = conversation.exists();
-        let launcher = place.launcher.clone().reaching([(conversation.clone(), Access::Everything)]);
+        let launcher = place.launcher.clone().reaching([(conversation.clone(), PathAccess::Everything)]);
         let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.as_ref());
         let launcher = match home {
             Some(home) => launcher.enclosed_by(|enclosure| self.settings.with_home_open(enclosure, home)),

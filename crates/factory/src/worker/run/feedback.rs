@@ -3,7 +3,7 @@
 use domain::{Checkpoint, JobId, Manifest};
 
 use super::super::Worker;
-use super::{RunLocation, Run};
+use super::{Run, RunLocation};
 use crate::prompt::Prompt;
 use crate::run_key::RunKey;
 

@@ -1,7 +1,7 @@
 //! The last report of a run, what is saved on the way out, and what is left behind.
 
 use domain::Checkpoint;
-use protocol::{QuestionReport, CompletionReport, FailureReport, QuotaReport, ReleaseReport, WorkOperation};
+use protocol::{CompletionReport, FailureReport, QuestionReport, QuotaReport, ReleaseReport, WorkOperation};
 use tracing::{info, warn};
 
 use super::super::Worker;
@@ -9,7 +9,7 @@ use super::super::held_leases::StopCause;
 use super::super::logs::LAST_LINES_MAX;
 use super::super::recovery::quarantined;
 use super::super::reports::{self, ReportResponse};
-use super::{RunFailure, RunLocation, Run, StartFailure, RunResult};
+use super::{Run, RunFailure, RunLocation, RunResult, StartFailure};
 use crate::error::Error;
 use crate::publish::SaveOutcome;
 

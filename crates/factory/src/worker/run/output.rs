@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::Worker;
 use super::super::log_buffer::LogWriter;
 use super::super::renewal::PROGRESS_EVERY;
-use super::{RunLocation, Run};
+use super::{Run, RunLocation};
 use crate::engine::{EngineOutput, FILES_MAX};
 use crate::runs::RunRecord;
 

@@ -9,16 +9,16 @@ use fail::fail_point;
 use tracing::warn;
 
 use super::super::Worker;
-use super::{RunLocation, Run, StartFailure};
+use super::{Run, RunLocation, StartFailure};
 use crate::config::{EnvironmentConfig, RepoConfig};
 use crate::error::Error;
 use crate::mirror::Mirror;
-use crate::process::{Bounds, Launcher, Access};
+use crate::process::{Bounds, Launcher, PathAccess};
 use crate::prompt::{BaseBranch, WorktreeState};
 use crate::run_key::RunKey;
 use crate::toolchains;
 use crate::verify::{Commands, CommandsVerdict};
-use crate::workspace::{WorktreeStart, Worktree};
+use crate::workspace::{Worktree, WorktreeStart};
 
 /// What helps after a setup command that was not let write somewhere.
 const WHERE_SETUP_WRITES: &str = ". Setup commands are confined as agents are, and install nothing for the whole machine: \
@@ -33,7 +33,7 @@ impl Worker {
         }
         let Some(repo) = run.assignment.repo.clone() else {
             let dir = self.host.scratch(run.key)?;
-            let launcher = self.launcher_at_home(run)?.reaching([(dir.clone(), Access::Everything)]);
+            let launcher = self.launcher_at_home(run)?.reaching([(dir.clone(), PathAccess::Everything)]);
             return Ok(RunLocation { dir, state: WorktreeState::Empty, launcher, repo: None });
         };
         let (mirror, config) = self.mirror(&repo)?;
@@ -44,10 +44,10 @@ impl Worker {
         self.ledger.remember(&run.record).await;
         fail_point!("factory::prepared", |_| Err(StartFailure::Stopped));
         let caches = self.caches(run, &repo, &config)?;
-        let reached = caches.iter().map(|(_, folder)| (PathBuf::from(folder), Access::Everything));
+        let reached = caches.iter().map(|(_, folder)| (PathBuf::from(folder), PathAccess::Everything));
         let launcher = self.launcher_at_home(run)?.reaching(reached);
         // Its repository borrows the mirror's objects, and has all that it writes to itself.
-        let own = [(worktree.path().to_owned(), Access::Everything), (mirror.path().to_owned(), Access::Read)];
+        let own = [(worktree.path().to_owned(), PathAccess::Everything), (mirror.path().to_owned(), PathAccess::Read)];
         let launcher = launcher.reaching(own).with_variables(caches);
         self.set_up(run, &config, &worktree, &launcher).await?;
         if !config.setup.is_empty() {
@@ -98,7 +98,7 @@ impl Worker {
     fn launcher_at_home(&self, run: &Run) -> Result<Launcher, StartFailure> {
         let own = self.host.home(run.key)?;
         let launcher = self.launcher.clone().under_lease(run.deadline.clone());
-        let launcher = launcher.reaching([(own.clone(), Access::Everything)]);
+        let launcher = launcher.reaching([(own.clone(), PathAccess::Everything)]);
         let launcher = match launcher.narrows(&std::env::temp_dir()) {
             true => {
                 launcher.with_variables([("TMPDIR".to_owned(), self.host.own_temporary(run.key)?.into_os_string())])

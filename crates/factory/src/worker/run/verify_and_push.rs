@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Retryability, Checkpoint, CommandStep, CommitSha, Evidence, FailureReason, RunInsights, RunEnd};
+use domain::{Checkpoint, CommandStep, CommitSha, Evidence, FailureReason, Retryability, RunEnd, RunInsights};
 use fail::fail_point;
-use protocol::{Assignment, DIFF_BYTES_MAX, EvidenceResponse, EvidenceReport, LeftBranch};
+use protocol::{Assignment, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch};
 use tracing::warn;
 
 use super::super::Worker;
-use super::{RunFailure, Handover, RunLocation, Run, StartFailure, RunResult};
+use super::{Handover, Run, RunFailure, RunLocation, RunResult, StartFailure};
 use crate::diff::Diff;
 use crate::forge::{VerifiedClaim, request_text};
-use crate::unsaved_files::UnsavedFile;
 use crate::mirror::Mirror;
 use crate::process::Bounds;
 use crate::publish::CommitOutcome;
 use crate::refs::RefName;
 use crate::runs::LocalStage;
 use crate::stray_branches::StrayBranch;
+use crate::unsaved_files::UnsavedFile;
 use crate::verify::{Commands, CommandsVerdict};
 use crate::workspace::Worktree;
 
@@ -121,7 +121,8 @@ impl Worker {
         self.keep_strays(run, mirror, worktree, &sha).await;
         let ending = run.activity.lock().ending.clone();
         run.evidence = Some(self.evidence(run, mirror, worktree, &sha).await);
-        let evidenced = VerifiedClaim { run: run.key, insights: &insights, verified: &evidence, ending: ending.as_deref() };
+        let evidenced =
+            VerifiedClaim { run: run.key, insights: &insights, verified: &evidence, ending: ending.as_deref() };
         let request_text = self.request_text(mirror, worktree, &title, &evidenced).await;
         let handover = Handover { checkpoint: Some(completed(run, mirror, &pushed, &sha)), request_text };
         Ok(RunResult::Done { sha: Some(sha), insights, evidence, handover })
@@ -154,7 +155,12 @@ impl Worker {
     }
 
     /// What a failed run has changed so far, and the engine's own last words: a person who asks why wants both.
-    pub(super) async fn gather_unfinished(&self, run: &mut Run, place: Option<&RunLocation>, saved: Option<&Checkpoint>) {
+    pub(super) async fn gather_unfinished(
+        &self,
+        run: &mut Run,
+        place: Option<&RunLocation>,
+        saved: Option<&Checkpoint>,
+    ) {
         let repo = place.and_then(|place| place.repo.as_ref());
         if let (Some((mirror, _, worktree)), Some(saved)) = (repo, saved) {
             run.evidence = Some(self.evidence(run, mirror, worktree, &saved.sha).await);

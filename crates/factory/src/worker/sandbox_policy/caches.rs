@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::config::EnvironmentConfig;
-use crate::process::{Sandbox, Access};
+use crate::process::{PathAccess, Sandbox};
 
 /// Variables that name a folder which a build tool writes to whenever it finds something new.
 const CACHES: [&str; 24] = [
@@ -40,7 +40,7 @@ pub(super) type Named = (&'static str, String);
 /// The caches that programs with this environment find and can add nothing to.
 pub(super) fn only_readable(environment: &EnvironmentConfig, enclosure: &Sandbox) -> BTreeSet<Named> {
     let is_only_readable =
-        |folder: &str| Path::new(folder).is_absolute() && enclosure.reach_at(Path::new(folder)) == Access::Read;
+        |folder: &str| Path::new(folder).is_absolute() && enclosure.reach_at(Path::new(folder)) == PathAccess::Read;
     let named = CACHES.into_iter().filter_map(|name| Some((name, value(environment, name)?)));
     named.filter(|(_, folder)| is_only_readable(folder)).collect()
 }
@@ -66,9 +66,9 @@ mod tests {
         let set = set.map(|(name, folder)| (name.to_owned(), folder.to_owned())).into();
         let environment = EnvironmentConfig { set, ..EnvironmentConfig::default() };
         let enclosure = Sandbox::default()
-            .with("/", Access::Read)
-            .with("/srv/open", Access::Everything)
-            .with("/srv/closed", Access::Nothing);
+            .with("/", PathAccess::Read)
+            .with("/srv/open", PathAccess::Everything)
+            .with("/srv/closed", PathAccess::Nothing);
 
         let told = only_readable(&environment, &enclosure);
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::{is_place, real, surroundings, tools};
 use crate::engine::login_folders;
-use crate::process::{Sandbox, Access};
-use crate::worker::WorkerSettings;
+use crate::process::{PathAccess, Sandbox};
 use crate::toolchains;
+use crate::worker::WorkerSettings;
 
 impl WorkerSettings {
     /// The same, with a home that one engine alone is given. What was marked because the home was closed is open with it.
@@ -24,9 +24,9 @@ impl WorkerSettings {
         let marked = self.tools_in_homes().into_iter().chain(self.login_folders()).map(|path| real(&path));
         let marked = marked.filter(|path| is_below(path) && !closed_still(path) && !kept.contains(path));
         let enclosure = marked.fold(enclosure, |enclosure, path| enclosure.without(&path));
-        let enclosure = enclosure.with(home.clone(), Access::Everything);
+        let enclosure = enclosure.with(home.clone(), PathAccess::Everything);
         let fixed = self.unchanging().into_iter().map(|path| real(&path)).filter(is_below);
-        fixed.fold(enclosure, |enclosure, path| enclosure.at_most(&path, Access::Read))
+        fixed.fold(enclosure, |enclosure, path| enclosure.at_most(&path, PathAccess::Read))
     }
 
     /// What an operator gave all programs to write to.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::process::Access;
+use crate::process::PathAccess;
 
 /// Folders for temporary files.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
@@ -22,19 +22,19 @@ pub(super) enum Programs {
 }
 
 /// Marks for a machine that can be read, with the places where everybody writes.
-pub(super) fn marks(programs: Programs) -> Vec<(PathBuf, Access)> {
+pub(super) fn marks(programs: Programs) -> Vec<(PathBuf, PathAccess)> {
     let dev = Path::new("/dev");
     let numbered = fs::read_dir(dev).into_iter().flatten().flatten().map(|entry| entry.path());
     let numbered = numbered.filter(|path| path.file_name().is_some_and(|name| starts_with(name, NUMBERED)));
     let devices = DEVICES.iter().map(|name| dev.join(name)).filter(|path| path.exists()).chain(numbered);
     // Anybody changes no more there than what is theirs. Root has the kernel start programs, outside.
     let processes = match programs {
-        Programs::OfRoot => Access::Read,
-        Programs::OfAnybody => Access::Everything,
+        Programs::OfRoot => PathAccess::Read,
+        Programs::OfAnybody => PathAccess::Everything,
     };
-    let fixed = [("/", Access::Read), ("/dev", Access::Nothing), ("/proc", processes)];
+    let fixed = [("/", PathAccess::Read), ("/dev", PathAccess::Nothing), ("/proc", processes)];
     let fixed = fixed.map(|(path, reach)| (PathBuf::from(path), reach));
-    fixed.into_iter().chain(devices.chain(temporary()).map(|path| (path, Access::Everything))).collect()
+    fixed.into_iter().chain(devices.chain(temporary()).map(|path| (path, PathAccess::Everything))).collect()
 }
 
 /// Folders in which everybody makes temporary files.
@@ -60,7 +60,7 @@ mod tests {
             places.map(|path| enclosure.reach_at(Path::new(path)))
         };
 
-        use Access::{Everything, Nothing, Read};
+        use PathAccess::{Everything, Nothing, Read};
         let (root, anybody) = (reached(Programs::OfRoot), reached(Programs::OfAnybody));
         assert_eq!(root, [Read, Read, Read, Nothing, Everything, Everything, Read]);
         assert_eq!(anybody, [Read, Read, Read, Nothing, Everything, Everything, Everything]);

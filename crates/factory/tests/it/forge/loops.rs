@@ -8,7 +8,7 @@ use factory::{ForgeConfig, PullRequestConfig, WorkerSettings};
 use http::Method;
 use protocol::JobView;
 
-use super::standin::{Fault, GitHub, TOKEN};
+use super::fake_github::{Fault, GitHub, TOKEN};
 use super::{branch, config};
 use crate::stage::{Forge, eventually, git, mirror_in, notes};
 use crate::stations::fleet::{Fleet, Line};

@@ -6,7 +6,7 @@ use domain::CommitSha;
 use factory::{AutoMerge, MergeMethod, MergeOrder, MergeOutcome};
 use http::Method;
 
-use super::standin::Fault;
+use super::fake_github::Fault;
 use super::{Scene, proposal};
 use crate::stage::{git, job};
 

@@ -6,7 +6,7 @@ use domain::PullRequest;
 use factory::{ForgeError, PullRequestDraft};
 use http::Method;
 
-use super::standin::{Fault, TOKEN};
+use super::fake_github::{Fault, TOKEN};
 use super::{Scene, proposal};
 use crate::stage::{clock, job};
 

@@ -2,9 +2,9 @@
 
 use domain::CommitSha;
 use http::Method;
-use protocol::{ReviewComment, ReviewCommentKind, PullRequestReport, PullRequestState};
+use protocol::{PullRequestReport, PullRequestState, ReviewComment, ReviewCommentKind};
 
-use super::standin::Fault;
+use super::fake_github::Fault;
 use super::{Scene, proposal};
 
 async fn opened() -> (Scene, CommitSha) {
@@ -15,7 +15,13 @@ async fn opened() -> (Scene, CommitSha) {
 }
 
 fn remark(id: &str, kind: ReviewCommentKind, from: &str, place: Option<&str>, text: &str) -> ReviewComment {
-    ReviewComment { id: id.to_owned(), kind, from: from.to_owned(), place: place.map(str::to_owned), text: text.to_owned() }
+    ReviewComment {
+        id: id.to_owned(),
+        kind,
+        from: from.to_owned(),
+        place: place.map(str::to_owned),
+        text: text.to_owned(),
+    }
 }
 
 #[tokio::test]

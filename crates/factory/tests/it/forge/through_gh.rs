@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use factory::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, MergeOutcome};
 use http::Method;
 
-use super::standin::TOKEN;
+use super::fake_github::TOKEN;
 use super::{Scene, proposal};
 use crate::stage::{clock, job, myself_as, notes, role_arguments};
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{Epoch, JobId, StageName};
-use factory::{AfterShip, SandboxMode, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, WorkerSettings};
+use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, SandboxMode, WorkerSettings};
 use protocol::Client;
 
 use super::confining::can_be_confined;

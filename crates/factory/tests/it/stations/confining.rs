@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ambient::SystemEntropy;
-use factory::{SandboxMode, SandboxSummary, ForgeConfig, RepoConfig, Repository, Worker, WorkerError, WorkerSettings};
+use clock::SystemEntropy;
+use factory::{ForgeConfig, RepoConfig, Repository, SandboxMode, SandboxSummary, Worker, WorkerError, WorkerSettings};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};

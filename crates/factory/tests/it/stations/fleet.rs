@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
+use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
-    AlertCode, AlertList, Client, Endpoint, EnrolRequest, JobExplanation, FactoryView, JobDetail, JobView, HttpTransport, Progress,
-    RunEvidence, SubmitRequest, SubmitResponse, Trust,
+    AlertCode, AlertList, Client, Endpoint, EnrolRequest, FactoryView, HttpTransport, JobDetail, JobExplanation,
+    JobView, Progress, RunEvidence, SubmitRequest, SubmitResponse, Trust,
 };
 use server::{Options, Server};
 use store::{DirectoryLogs, SqliteStore};
@@ -118,7 +118,8 @@ impl Fleet {
 
     async fn factory_token(&self, name: &str) -> String {
         let join = self.coordinator.join_token(name.parse().unwrap()).await.unwrap();
-        let request = EnrolRequest { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap(), nonce: None };
+        let request =
+            EnrolRequest { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap(), nonce: None };
         let enrolled = self.coordinator.enroll(&request).await.unwrap();
         enrolled.token
     }

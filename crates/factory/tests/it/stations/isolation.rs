@@ -222,7 +222,9 @@ async fn a_file_that_only_the_factory_can_read_is_not_taken_for_the_agents_work(
     fs::write(&own, "work").unwrap();
     std::os::unix::fs::chown(&own, Some(account.uid()), Some(account.gid())).unwrap();
 
-    let factory::CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let factory::CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
+        panic!("empty")
+    };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["own", "readme.md"]);

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use factory::{
-    Allowance, EngineContext, ClaudeEngine, EngineConfig, EngineRequest, EngineRun, Gc, Launcher, Prices, Prompt,
+    Allowance, ClaudeEngine, EngineConfig, EngineContext, EngineRequest, EngineRun, Gc, Launcher, Prices, Prompt,
     WorkerSettings,
 };
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use factory::{SandboxMode, EngineConfig, WorkerSettings};
+use factory::{EngineConfig, SandboxMode, WorkerSettings};
 
 use super::LONG;
 use super::confining::can_be_confined;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use domain::{RunOutcome, StageName};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use protocol::{ResponseBody, TransportError, HttpTransport, Trust, real_network};
+use protocol::{HttpTransport, ResponseBody, TransportError, Trust, real_network};
 use tokio_util::sync::CancellationToken;
 
 use super::LONG;

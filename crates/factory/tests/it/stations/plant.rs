@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemEntropy;
+use clock::SystemEntropy;
 use domain::Clock;
 use factory::{
-    AfterShip, SandboxMode, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits,
-    LocalStage, Polling, RepoConfig, RunRecord, Runs, Secrets, StateDir, Worker, WorkerError, WorkerSettings,
+    AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits, LocalStage,
+    Polling, RepoConfig, RunRecord, Runs, SandboxMode, Secrets, StateDir, Worker, WorkerError, WorkerSettings,
 };
 use protocol::Client;
 use tokio::runtime::Runtime;

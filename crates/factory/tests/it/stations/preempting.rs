@@ -8,7 +8,7 @@ use domain::{RunOutcome, StageName};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
-use protocol::{ResponseBody, Directive, TransportError, HttpTransport, RenewResponse, Trust, real_network};
+use protocol::{Directive, HttpTransport, RenewResponse, ResponseBody, TransportError, Trust, real_network};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};

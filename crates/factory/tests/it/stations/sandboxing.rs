@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use factory::{SandboxMode, EngineConfig, EngineKind, EnvironmentConfig, WorkerSettings};
+use factory::{EngineConfig, EngineKind, EnvironmentConfig, SandboxMode, WorkerSettings};
 
 use super::LONG;
 use super::confining::can_be_confined;

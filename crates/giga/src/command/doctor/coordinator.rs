@@ -3,9 +3,9 @@
 use protocol::{AlertCode, AlertList, Health, JobList, PROTOCOL_VERSION};
 
 use crate::api::{connect, connect_as_nobody};
+use crate::compose;
 use crate::config::{Config, Origin};
 use crate::failure::Failure;
-use crate::compose;
 
 use super::check::Check;
 

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, EngineName};
 use factory::{EngineContext, Launcher, LoginState, Presence, Prices, presences};
 
-use crate::config::Config;
 use crate::compose::station_settings;
+use crate::config::Config;
 use crate::programs;
 
 use super::check::Check;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use factory::{LocalStage, Runs, StateDir};
 use rustix::fs::{Access, access};
 
-use crate::config::{Config, Origin};
 use crate::compose;
+use crate::config::{Config, Origin};
 
 use super::check::Check;
 
@@ -48,7 +48,10 @@ fn usable(state: &Path) -> StateUsability {
     let (name, shown, other) = ("factory state", state.display(), "choose another with `state` under [factory]");
     let found = match fs::metadata(state) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return StateUsability::NotYet(Check::ok(name, format!("{shown} does not exist yet; `giga factory` creates it")));
+            return StateUsability::NotYet(Check::ok(
+                name,
+                format!("{shown} does not exist yet; `giga factory` creates it"),
+            ));
         }
         Err(error) => return StateUsability::No(Check::fail(name, format!("{shown}: {error}"), other)),
         Ok(found) if !found.is_dir() => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use store::PostgresStore;
 
 use crate::config::{Config, StoreChoice};

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use factory::{Remote, Repository};
 
 use crate::config::{Config, FactoryConfig};
@@ -24,7 +24,9 @@ pub(super) fn git() -> Check {
     match version(&answer) {
         Some(found) if found >= GIT_MIN => Check::ok("git", answer),
         Some(_) => Check::fail("git", format!("{answer} is too old"), remedy),
-        None => Check::warn("git", format!("its version is not known: {}", domain::escape_for_terminal(&answer)), remedy),
+        None => {
+            Check::warn("git", format!("its version is not known: {}", domain::escape_for_terminal(&answer)), remedy)
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use protocol::{ActionRequest, ClientError, JobView};
 
 use super::QueueSync;
 use super::intake::Draft;
+use crate::local::console::FileEvent;
 use crate::local::folder::Folder;
 use crate::local::queue::{Content, FileStamp};
-use crate::local::console::FileEvent;
 use crate::local::user_action::{UserAction, wish};
 
 /// What became of an action.

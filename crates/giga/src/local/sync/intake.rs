@@ -8,12 +8,12 @@ use protocol::{ClientError, JobDetail};
 use sha2::{Digest, Sha256};
 
 use super::QueueSync;
-use crate::local::folder::Folder;
+use crate::local::console::FileEvent;
 use crate::local::debounce::{Kind, kind};
+use crate::local::folder::Folder;
 use crate::local::queue::{Content, MoveOutcome, Names, free_name, hex};
 use crate::local::records::Record;
 use crate::local::reports;
-use crate::local::console::FileEvent;
 
 /// The longest key that a coordinator takes.
 const KEY_BYTES_MAX: usize = 190;
@@ -217,7 +217,13 @@ impl QueueSync<'_> {
             Ok(free) => {
                 let why = reports::in_one_line(why);
                 let message = format!("not a job: {why}");
-                self.teller.tell(&FileEvent { file: &free, folder: Folder::Failed, job_id: None, stage: None, message });
+                self.teller.tell(&FileEvent {
+                    file: &free,
+                    folder: Folder::Failed,
+                    job_id: None,
+                    stage: None,
+                    message,
+                });
                 self.stuck.remove(name);
                 self.refused.remove(name);
                 self.refused.insert(free, why);

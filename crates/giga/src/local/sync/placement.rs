@@ -7,10 +7,10 @@ use protocol::JobView;
 
 use super::QueueSync;
 use crate::command::Backoff;
+use crate::local::console::FileEvent;
 use crate::local::folder::Folder;
 use crate::local::queue::{MoveOutcome, free_name};
 use crate::local::reports;
-use crate::local::console::FileEvent;
 
 impl QueueSync<'_> {
     /// Moves a file to the folder of its job's stage.

@@ -9,11 +9,11 @@ use protocol::{ClientError, JobDetail};
 use super::QueueSync;
 use super::intake::keys;
 use crate::failure::Failure;
-use crate::local::folder::Folder;
-use crate::local::debounce::{Kind, kind};
-use crate::local::queue::{Names, FileStamp, sha256};
-use crate::local::records::Record;
 use crate::local::console::FileEvent;
+use crate::local::debounce::{Kind, kind};
+use crate::local::folder::Folder;
+use crate::local::queue::{FileStamp, Names, sha256};
+use crate::local::records::Record;
 
 /// The pause before a store that cannot answer is asked again.
 const PAUSE: Duration = Duration::from_millis(500);

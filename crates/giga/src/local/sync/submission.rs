@@ -1,12 +1,12 @@
 //! Handing jobs to the coordinator.
 
 use domain::JobId;
-use protocol::{BatchRequest, BatchResponse, BatchOutcome, JobExplanation, Problem, SubmitRequest};
+use protocol::{BatchOutcome, BatchRequest, BatchResponse, JobExplanation, Problem, SubmitRequest};
 
 use super::QueueSync;
 use super::intake::Draft;
-use crate::local::folder::Folder;
 use crate::local::console::FileEvent;
+use crate::local::folder::Folder;
 
 /// What is sent in one request: far below what a coordinator takes, so that others get their turn.
 const BATCH_JOBS_MAX: usize = 200;

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, JobId, Mode, StageName};
-use protocol::{Client, DrainRequest, Endpoint, FactoryList, FactoryView, JobList, JobView, SubmitRequest, SubmitResponse, Trust};
+use protocol::{
+    Client, DrainRequest, Endpoint, FactoryList, FactoryView, JobList, JobView, SubmitRequest, SubmitResponse, Trust,
+};
 use rustix::process::Signal;
 
 use crate::{processes, repository};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ambient::SeededEntropy;
+use clock::SeededEntropy;
 use domain::Entropy;
 
 use super::fleet::Fleet;

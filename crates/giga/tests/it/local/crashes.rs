@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ambient::SeededEntropy;
+use clock::SeededEntropy;
 use domain::Entropy;
 use rustix::process::Signal;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::Clock;
 use rustix::process::Signal;
 

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{
     Backup, Clock, Collection, Commit, CommitError, Expected, FleetStore, Generation, Job, JobFilter, JobHistory,
-    JobId, JobStore, StoreGeneration, Position, Revision, Scope, StoreError,
+    JobId, JobStore, Position, Revision, Scope, StoreError, StoreGeneration,
 };
 use serde_json::{Value, json};
 use store::conformance::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
-use store::{BackupError, Options, PostgresStore, PostgresOptions, SqliteStore, inspect_backup, restore_closed};
+use store::{BackupError, Options, PostgresOptions, PostgresStore, SqliteStore, inspect_backup, restore_closed};
 use tokio::task::JoinSet;
 
 use super::proxy::{Fault, Proxy};

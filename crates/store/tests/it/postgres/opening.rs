@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{JobHistory, JobStore, Position, Scope};
 use store::conformance::sample::{create, id, job};
-use store::{PostgresStore, PostgresOptions, PostgresRoom, PostgresUrl, Exclusivity};
+use store::{Exclusivity, PostgresOptions, PostgresRoom, PostgresStore, PostgresUrl};
 use tokio::task::JoinSet;
 
 use super::{Database, SHARED, open, psql};

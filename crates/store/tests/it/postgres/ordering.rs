@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{JobHistory, JobStore, Position, Scope};
 use store::conformance::sample::{create, job};
-use store::{PostgresStore, PostgresOptions};
+use store::{PostgresOptions, PostgresStore};
 use tokio::task::JoinSet;
 
 use super::{Database, PATIENCE, SHARED, open, psql, until};

@@ -8,7 +8,7 @@ use domain::{CommitError, Job, JobHistory, JobId, JobStore, Position, Revision, 
 use parking_lot::Mutex;
 use pgserver::{Flushes, for_test};
 use store::conformance::sample::{cancelled, create, dispatched, granted, job, replace, seconds};
-use store::{PostgresStore, PostgresOptions};
+use store::{PostgresOptions, PostgresStore};
 use tokio::task::JoinSet;
 
 use super::{open, until};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Collection, CommitError, Expected, FleetStore, JobStore, Revision, StoreError};
 use serde_json::json;
 use store::conformance::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
-use store::{PostgresStore, PostgresOptions, PostgresUrl};
+use store::{PostgresOptions, PostgresStore, PostgresUrl};
 
 use super::proxy::{Fault, Proxy};
 use super::{Database, PATIENCE, open, psql, until};

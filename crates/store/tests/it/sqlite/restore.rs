@@ -45,7 +45,8 @@ async fn a_restored_store_is_what_it_was_and_what_it_replaced_is_kept() {
     assert_eq!(restored, expected);
     assert_eq!((has_job(&database.path(), 1).await, has_job(&database.path(), 2).await), (true, false));
     assert_eq!((has_job(&kept, 1).await, has_job(&kept, 2).await), (true, true));
-    let expected = StoreGeneration { generation: Generation(1), restored_at: Some(seconds(2)), as_of: Some(seconds(1)) };
+    let expected =
+        StoreGeneration { generation: Generation(1), restored_at: Some(seconds(2)), as_of: Some(seconds(1)) };
     assert_eq!(lineage(&database.sqlite()).await, expected);
 }
 

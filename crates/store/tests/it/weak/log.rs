@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::{
-    CommitError, EventSeq, Expected, Job, JobHistory, JobId, JobStore, Position, StoredEvent, Revision, Scope, Versioned,
+    CommitError, EventSeq, Expected, Job, JobHistory, JobId, JobStore, Position, Revision, Scope, StoredEvent,
+    Versioned,
 };
 use store::conformance::sample::{create, dispatched, granted, id, job, released, replace, seconds};
 use store::simulated::{Faults, SimulatedDocumentStore};

@@ -13,4 +13,4 @@ mod server;
 pub use login::expired_codex_login;
 pub use programs::{Agent, Programs};
 pub use script::{Turn, Usage};
-pub use server::{Request, FakeModelApi};
+pub use server::{FakeModelApi, Request};
