@@ -1,5 +1,8 @@
 //! The one loop through which every change of a job goes.
 
+pub(crate) mod cas_documents;
+pub(crate) mod quarantine;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +11,7 @@ use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::principal::Principal;
+use crate::fleet::principal::Principal;
 
 /// Losing a race is normal; losing this many in a row means that writers are fighting over one job.
 const COMMIT_ATTEMPTS_MAX: u32 = 16;

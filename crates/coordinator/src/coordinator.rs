@@ -1,5 +1,7 @@
 //! The coordinator: what it is made of, and who wakes whom.
 
+pub(crate) mod settings;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
@@ -9,20 +11,20 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::claim::ClaimLocks;
-use crate::event_stream::EventTail;
-use crate::fleet_state::{FleetState, StateTime};
-use crate::health::StoreHealth;
-use crate::inbox::Inboxes;
-use crate::logs::LogNotifier;
-use crate::manifest_cache::ManifestCache;
-use crate::metrics::Counters;
-use crate::modes::Modes;
-use crate::poller::PullRequestPoller;
-use crate::progress::ProgressBoard;
-use crate::quarantine::Quarantine;
-use crate::settings::Settings;
-use crate::tokens::TokenBook;
+use crate::commit::quarantine::Quarantine;
+use crate::coordinator::settings::Settings;
+use crate::dispatch::claim::ClaimLocks;
+use crate::dispatch::inbox::Inboxes;
+use crate::dispatch::modes::Modes;
+use crate::fleet::tokens::TokenBook;
+use crate::maintenance::health::StoreHealth;
+use crate::pull_requests::poller::PullRequestPoller;
+use crate::read::event_stream::EventTail;
+use crate::read::metrics::Counters;
+use crate::state::manifest_cache::ManifestCache;
+use crate::state::progress::ProgressBoard;
+use crate::state::{FleetState, StateTime};
+use crate::work::logs::LogNotifier;
 
 /// Everything outside that a coordinator needs.
 #[derive(Clone)]

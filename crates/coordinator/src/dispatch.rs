@@ -1,5 +1,11 @@
 //! The dispatcher: woken by anything that could make a placement possible, decides purely, stamps, publishes.
 
+pub(crate) mod accept;
+pub(crate) mod claim;
+pub(crate) mod inbox;
+pub(crate) mod modes;
+pub(crate) mod offers;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,7 +19,7 @@ use scheduler::Placement;
 use tracing::{debug, error, info, warn};
 
 use crate::coordinator::{COORDINATOR, Coordinator};
-use crate::sweep::TRY_AGAIN_AFTER;
+use crate::maintenance::sweep::TRY_AGAIN_AFTER;
 
 /// Placements of one round: one flush carries them all. Larger rounds would make the first wait for the last.
 pub(crate) const ROUND_MAX: usize = 256;

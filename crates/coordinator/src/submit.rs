@@ -1,5 +1,11 @@
 //! Submit: the write is the event [J3].
 
+pub(crate) mod deps;
+pub(crate) mod fast_path;
+pub(crate) mod sanitize;
+pub(crate) mod toposort;
+pub(crate) mod validate;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +18,8 @@ use tracing::info;
 use crate::coordinator::Coordinator;
 use crate::dispatch::Publish;
 use crate::error::Error;
-use crate::principal::Principal;
-use crate::validate::ValidatedJob;
+use crate::fleet::principal::Principal;
+use crate::submit::validate::ValidatedJob;
 
 /// A batch is one request and one flush; a larger one would hold everybody else up.
 const BATCH_LEN_MAX: usize = 1_000;

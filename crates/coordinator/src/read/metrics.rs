@@ -1,0 +1,147 @@
+//! The figures of the fleet [D4].
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use domain::{FactoryId, JobId, Timestamp};
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use protocol::Metrics;
+
+use crate::coordinator::Coordinator;
+use crate::dispatch::inbox::depth;
+use crate::error::Error;
+use crate::fleet::principal::Principal;
+
+/// How much one outcome moves a factory's health: about the last ten count.
+const HEALTH_STEP: f64 = 0.1;
+
+/// What has been counted since the start.
+#[derive(Default)]
+pub(crate) struct Counters {
+    submitted: AtomicU64,
+    dispatched: AtomicU64,
+    completed: AtomicU64,
+    failed: AtomicU64,
+    conflicts: AtomicU64,
+    lag_ms: AtomicU64,
+    health: Mutex<HashMap<FactoryId, f64>>,
+    duplicates: Mutex<Vec<(JobId, Timestamp)>>,
+}
+
+/// A snapshot of what has been counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricsSnapshot {
+    /// Jobs written down.
+    pub submitted: u64,
+    /// Offers made.
+    pub dispatched: u64,
+    /// Jobs whose work was done.
+    pub completed: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Writes that lost a race or were fenced.
+    pub conflicts: u64,
+    /// How long the last dispatched job had waited, in milliseconds.
+    pub dispatch_lag_ms: u64,
+}
+
+impl Counters {
+    pub(crate) fn submitted(&self) {
+        self.submitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn dispatched(&self, lag: Duration) {
+        self.dispatched.fetch_add(1, Ordering::Relaxed);
+        self.lag_ms.store(u64::try_from(lag.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn completed(&self, factory: &FactoryId) {
+        self.completed.fetch_add(1, Ordering::Relaxed);
+        self.weigh(factory, 1.0);
+    }
+
+    pub(crate) fn failed(&self, factory: &FactoryId, is_its_fault: bool) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        if is_its_fault {
+            self.weigh(factory, 0.0);
+        }
+    }
+
+    pub(crate) fn conflict(&self) {
+        self.conflicts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn duplicate_dispatch(&self, job: JobId, at: Timestamp) {
+        let mut duplicates = self.duplicates.lock();
+        // A hundred is more than anybody reads; the log has them all.
+        if duplicates.len() < 100 {
+            duplicates.push((job, at));
+        }
+    }
+
+    pub(crate) fn duplicates(&self) -> Vec<(JobId, Timestamp)> {
+        self.duplicates.lock().clone()
+    }
+
+    /// How well a factory's runs have gone lately: 1 is faultless.
+    pub(crate) fn health(&self, factory: &FactoryId) -> f64 {
+        self.health.lock().get(factory).copied().unwrap_or(1.0)
+    }
+
+    pub(crate) fn forget(&self, factory: &FactoryId) {
+        self.health.lock().remove(factory);
+    }
+
+    fn weigh(&self, factory: &FactoryId, outcome: f64) {
+        let mut health = self.health.lock();
+        let entry = health.entry(factory.clone()).or_insert(1.0);
+        *entry += (outcome - *entry) * HEALTH_STEP;
+    }
+}
+
+impl Coordinator {
+    /// What has been counted since the start.
+    pub fn figures(&self) -> MetricsSnapshot {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        MetricsSnapshot {
+            submitted: read(&self.counters.submitted),
+            dispatched: read(&self.counters.dispatched),
+            completed: read(&self.counters.completed),
+            failed: read(&self.counters.failed),
+            conflicts: read(&self.counters.conflicts),
+            dispatch_lag_ms: read(&self.counters.lag_ms),
+        }
+    }
+
+    /// The figures of the fleet as a page shows them.
+    pub async fn metrics(&self, who: &Principal) -> Result<Metrics, Error> {
+        who.look()?;
+        let mut jobs = std::collections::BTreeMap::new();
+        for (product, stage, count) in self.ports.history.census().await? {
+            if who.sees(&product) {
+                *jobs.entry(stage.as_str().to_owned()).or_insert(0) += count;
+            }
+        }
+        let (waiting, seats, seats_used, factories) = {
+            let desk = self.state.lock();
+            let seats = desk.factories.values().map(|factory| u64::from(factory.value.seat_limit)).sum();
+            let used = desk.leases.len() as u64;
+            (desk.queue.len() as u64, seats, used, desk.factories.keys().cloned().collect::<Vec<_>>())
+        };
+        let figures = self.figures();
+        let operations = self.ports.history.operations();
+        Ok(Metrics {
+            ignored_request_keys: 0,
+            dead_letters: jobs.get("dead_letter").copied().unwrap_or(0),
+            jobs,
+            waiting,
+            depth: depth(self.ports.broker.as_ref(), &factories).await,
+            seats_used,
+            seats,
+            dispatch_lag_ms: figures.dispatch_lag_ms,
+            conflicts: figures.conflicts,
+            store_operations: operations.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect(),
+        })
+    }
+}
