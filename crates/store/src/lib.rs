@@ -4,8 +4,10 @@
 mod change;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "weak"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "simulated"))]
 mod cursor;
+#[cfg(feature = "simulated")]
+pub mod document;
 mod logs;
 #[cfg(feature = "memory")]
 mod memory;
@@ -20,8 +22,6 @@ mod quarantine;
 mod recent;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod record;
-#[cfg(feature = "weak")]
-pub mod simulated;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 mod sql_value;
 #[cfg(feature = "sqlite")]

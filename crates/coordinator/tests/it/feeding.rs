@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use coordinator::{StreamItem, Subscriber};
 use domain::{EventKind, JobEvent, JobId, Position, Scope, StageName};
-use store::simulated::Faults;
+use store::document::simulated::Faults;
 
 use crate::fleet::{Bench, Fleet, PLAIN};
 use crate::machine::Machine;

@@ -15,7 +15,7 @@ use domain::{
 };
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, SubmitRequest};
-use store::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
+use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
 use store::{
     DirectoryLogs, Exclusivity, MemoryStore, Options, PostgresOptions, PostgresStore, PostgresUrl, SqliteStore,
 };

@@ -5,5 +5,5 @@ mod golden;
 mod logs;
 mod memory;
 mod postgres;
+mod simulated;
 mod sqlite;
-mod weak;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use store::simulated::{
+use store::document::simulated::{
     BATCH_OPS_MAX, BatchError, Condition, Continuation, Document, Faults, FeedPage, Key, Op, PHYSICAL_PARTITIONS,
     RequestError,
 };

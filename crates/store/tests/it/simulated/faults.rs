@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{Clock as _, Collection, CommitError, Expected, FleetStore, JobStore, Revision, StoreError};
 use serde_json::json;
 use store::conformance::sample::{create, dispatched, id, job, replace, seconds};
-use store::simulated::Faults;
+use store::document::simulated::Faults;
 
 use super::Cloud;
 

@@ -8,7 +8,7 @@ use domain::{
     Versioned,
 };
 use store::conformance::sample::{create, dispatched, granted, id, job, released, replace, seconds};
-use store::simulated::{Faults, SimulatedDocumentStore};
+use store::document::simulated::{Faults, SimulatedDocumentStore};
 use tokio::task::JoinSet;
 
 use super::Cloud;

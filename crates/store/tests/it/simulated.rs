@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use clock::SeededEntropy;
 use store::conformance::{Harness, Stores};
-use store::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
+use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
 
 /// A database in memory, and stores that are opened on it.
 pub(crate) struct Cloud {

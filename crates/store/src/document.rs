@@ -1,0 +1,3 @@
+//! Document databases: items in logical partitions, compared and set one by one.
+
+pub mod simulated;
