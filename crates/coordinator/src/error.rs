@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// The job cannot start now, and stays queued.
     #[error("not now: {0}")]
-    NotNow(String),
+    NotReady(String),
     /// There is no such run.
     #[error("job `{job}` has no run {n}")]
     NoSuchRun {

@@ -1,5 +1,7 @@
 //! What happened to a job: append-only, numbered without gaps [J7].
 
+mod text;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -7,6 +9,8 @@ use crate::ids::{Epoch, EventSeq, JobId, Position};
 use crate::names::{FactoryId, ProductId};
 use crate::stage::StageName;
 use crate::time::Timestamp;
+
+pub(crate) use text::sentence;
 
 /// One thing that happened to a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -28,9 +32,19 @@ pub struct JobEvent {
     pub epoch: Epoch,
     /// Who did it.
     pub by: Actor,
+    /// The event as a sentence: what every surface shows. Events of earlier versions were stored without it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
     /// The particulars.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub data: serde_json::Value,
+}
+
+impl JobEvent {
+    /// The event as a sentence, also of one that was stored without it.
+    pub fn sentence(&self) -> String {
+        if self.text.is_empty() { sentence(self.kind, self.stage, &self.by, &self.data) } else { self.text.clone() }
+    }
 }
 
 /// An event with its place in the store's commit order.
@@ -46,6 +60,18 @@ pub struct StoredEvent {
     pub product: ProductId,
     /// Its place among the job's events.
     pub seq: EventSeq,
+}
+
+impl StoredEvent {
+    /// The event in JSON, with its sentence also where it was stored without one.
+    pub fn json_with_text(&self) -> std::sync::Arc<str> {
+        if self.json.contains("\"text\":\"") {
+            return self.json.clone();
+        }
+        let Ok(mut event) = serde_json::from_str::<JobEvent>(&self.json) else { return self.json.clone() };
+        event.text = event.sentence();
+        serde_json::to_string(&event).map_or_else(|_| self.json.clone(), Into::into)
+    }
 }
 
 /// What happened.

@@ -406,13 +406,15 @@ impl Job {
     fn record(&mut self, kind: EventKind, at: Timestamp, by: Actor, data: serde_json::Value) {
         self.state.seq = self.state.seq.next();
         self.state.updated_at = at;
+        let stage = self.state.stage.name();
         self.fresh_events.push(JobEvent {
+            text: crate::event::sentence(kind, stage, &by, &data),
             job_id: self.submission.id,
             product_id: self.submission.product.clone(),
             seq: self.state.seq,
             at,
             kind,
-            stage: self.state.stage.name(),
+            stage,
             epoch: self.state.lease_epoch,
             by,
             data,

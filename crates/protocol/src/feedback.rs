@@ -27,17 +27,17 @@ pub struct PullRequestReport {
     /// Its number.
     pub number: u64,
     /// How it stands.
-    pub standing: PullRequestState,
+    pub pull_request: PullRequestState,
     /// The commit that its branch shows.
     pub head: CommitSha,
     /// What somebody or something says about it, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remarks: Vec<ReviewComment>,
+    pub comments: Vec<ReviewComment>,
 }
 
 /// How a pull request stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", tag = "is")]
+#[serde(rename_all = "camelCase", tag = "state")]
 pub enum PullRequestState {
     /// Neither merged nor closed.
     Open,

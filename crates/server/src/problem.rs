@@ -224,7 +224,7 @@ impl From<Error> for Problem {
             Error::Invalid { .. } => Self::invalid(detail),
             Error::Outdated => Self::new(S::PRECONDITION_FAILED, "precondition_failed", detail),
             Error::ModeNotAvailable(_) => Self::new(S::UNPROCESSABLE_ENTITY, "mode_not_available", detail),
-            Error::NotNow(_) => Self::new(S::CONFLICT, "not_now", detail),
+            Error::NotReady(_) => Self::new(S::CONFLICT, "not_ready", detail),
             Error::Unauthenticated => {
                 let mut problem = Self::new(S::UNAUTHORIZED, "unauthenticated", detail);
                 problem.parts.header = Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
@@ -274,7 +274,7 @@ impl From<BackupServiceError> for Problem {
             BackupServiceError::BadBackup(_) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", error.to_string())
             }
-            BackupServiceError::Busy => Self::new(StatusCode::CONFLICT, "not_now", error.to_string()),
+            BackupServiceError::Busy => Self::new(StatusCode::CONFLICT, "busy", error.to_string()),
             BackupServiceError::Store(cause) => Error::Store(cause).into(),
         }
     }

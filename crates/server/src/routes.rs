@@ -62,7 +62,7 @@ fn under_the_prefix() -> Routes {
         .post("/jobs/{id}/start", work::start)
         .post("/jobs/{id}/complete", work::complete)
         .post("/jobs/{id}/promote", work::promote)
-        .post("/jobs/{id}/sighting", work::sighted)
+        .post("/jobs/{id}/pull-request", work::report_pull_request)
         .post("/jobs/{id}/quota", work::quota)
         .post("/jobs/{id}/ask", work::ask)
         .post("/accept", work::accept)

@@ -90,7 +90,7 @@ impl Coordinator {
 
 /// The answer to whoever lost a race over a document.
 pub(crate) fn somebody_was_faster() -> Error {
-    Error::NotNow("somebody else changed it: try again".to_owned())
+    Error::NotReady("somebody else changed it: try again".to_owned())
 }
 
 fn read<T: DeserializeOwned>(

@@ -93,21 +93,21 @@ impl Coordinator {
                 return Err(Error::Refused(Refusal::NotHolder { factory: factory.clone() }));
             }
             if known.value.draining {
-                return Err(Error::NotNow(format!("factory `{factory}` is draining")));
+                return Err(Error::NotReady(format!("factory `{factory}` is draining")));
             }
             // A promotion or a merge takes no seat, and its work was begun before.
             if job.errand().is_some() {
                 return Ok(None);
             }
             if desk.products.get(job.product()).is_some_and(|product| product.value.paused) {
-                return Err(Error::NotNow(format!("product `{}` is paused", job.product())));
+                return Err(Error::NotReady(format!("product `{}` is paused", job.product())));
             }
             let seats = known.value.seat_limit;
             if let Some(rest) = desk.rest_of(job, factory) {
-                return Err(Error::NotNow(format!("factory `{factory}` cannot run it: {rest}")));
+                return Err(Error::NotReady(format!("factory `{factory}` cannot run it: {rest}")));
             }
             if !desk.leases.reserve(request.job_id, process, seats as usize) {
-                return Err(Error::NotNow(format!(
+                return Err(Error::NotReady(format!(
                     "factory `{factory}` has no free seat (it has {})",
                     domain::counted(seats, "seat")
                 )));

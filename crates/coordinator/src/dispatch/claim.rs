@@ -184,7 +184,7 @@ impl Coordinator {
             return Err(Refusal::NotHolder { factory: factory.clone() }.into());
         }
         if known.value.draining {
-            return Err(Error::NotNow(format!("factory `{factory}` is draining")));
+            return Err(Error::NotReady(format!("factory `{factory}` is draining")));
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl Coordinator {
         self.process(factory, instance)?;
         let known = self.factory(factory)?;
         if known.value.instance != instance {
-            return Err(Error::NotNow(
+            return Err(Error::NotReady(
                 "another process of this factory has registered since: send a heartbeat".to_owned(),
             ));
         }

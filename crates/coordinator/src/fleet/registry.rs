@@ -214,7 +214,7 @@ impl Coordinator {
             desk.factories.keys().filter(is_silent).cloned().collect()
         };
         if self.is_warming() {
-            return Err(Error::NotNow(
+            return Err(Error::NotReady(
                 "the coordinator has just started and has not heard of everybody yet".to_owned(),
             ));
         }

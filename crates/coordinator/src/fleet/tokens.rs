@@ -258,7 +258,7 @@ impl Coordinator {
         let now = self.now();
         let live = old.iter().filter(|(_, _, token)| token.expires_at.is_none_or(|at| at > now)).count();
         if live >= FACTORY_TOKENS_MAX && who.administer().is_err() {
-            return Err(Error::NotNow(format!(
+            return Err(Error::NotReady(format!(
                 "factory `{factory}` has {FACTORY_TOKENS_MAX} tokens that still work: wait until the older ones expire"
             )));
         }

@@ -25,7 +25,7 @@ const FRESH_MAX: usize = 50;
 impl Coordinator {
     /// Takes what a factory saw: merged or closed by a person, or sent back for what checks and reviewers say. Only the
     /// factory that was asked last is heard, so that nobody decides about a pull request by himself.
-    pub async fn sighted(
+    pub async fn report_pull_request(
         &self,
         who: &Principal,
         id: JobId,
@@ -34,9 +34,9 @@ impl Coordinator {
         self.workable(who, id).await?;
         let factory = who.factory()?;
         if !self.was_asked_to_look(id, factory) {
-            return Err(Error::NotNow(format!("factory `{factory}` was not asked to look at this pull request")));
+            return Err(Error::NotReady(format!("factory `{factory}` was not asked to look at this pull request")));
         }
-        let remarks = heard(&sighting.remarks);
+        let remarks = heard(&sighting.comments);
         let amended = self.try_amend(id, |job| self.weigh_sighting(job, who, sighting, &remarks, self.now())).await?;
         let (job, is_changed) = match amended {
             AmendOutcome::Written(job) => (job, true),
@@ -65,7 +65,7 @@ impl Coordinator {
         if !is_done || !is_this_one || job.lease().is_some() {
             return Ok(Decision::Keep);
         }
-        match &sighting.standing {
+        match &sighting.pull_request {
             PullRequestState::Merged { merge, by } => {
                 let by = by.as_deref().map_or_else(|| "somebody".to_owned(), cut);
                 let message = match job.completed() == Some(&sighting.head) {

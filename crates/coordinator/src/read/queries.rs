@@ -120,7 +120,8 @@ impl Coordinator {
         let page = self.ports.history.events(&Scope::Job(id), after, limit).await?;
         let is_full = page.len() == usize::from(limit);
         let next = page.last().filter(|_| is_full).map(|last| self.bookmark(last.position).to_string());
-        let items: Result<Vec<JobEvent>, _> = page.iter().map(|event| serde_json::from_str(&event.json)).collect();
+        let items: Result<Vec<JobEvent>, _> =
+            page.iter().map(|event| serde_json::from_str(&event.json_with_text())).collect();
         let items = items.map_err(|error| domain::StoreError::Corrupt(error.to_string()))?;
         Ok(EventList { items, next })
     }

@@ -81,7 +81,7 @@ async fn a_paused_product_starts_nothing_although_an_offer_is_on_its_way() {
     let view = fleet.job(job).await;
     fleet.set_product(pause(false)).await;
 
-    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert!(matches!(refused, Error::NotReady(_)), "{refused}");
     assert_eq!((sent_while_paused, view.stage, view.attempts), (0, StageName::Queued, 0));
     mac.run(&fleet, job).await;
 }
@@ -98,7 +98,7 @@ async fn a_draining_factory_is_given_nothing_and_may_take_nothing() {
     let refused = mac.try_take(&fleet, job).await.unwrap_err();
     fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
 
-    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert!(matches!(refused, Error::NotReady(_)), "{refused}");
     assert_eq!(fleet.dispatch().await, 0);
     assert_eq!(mac.renew(&fleet).await.directives, vec![protocol::Directive::Drain]);
     fleet.coordinator.drain(&fleet.admin, &mac.id, &drain(false)).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_full_factory_takes_no_further_job() {
     mac.beat(&fleet).await;
     let refused = mac.try_take(&fleet, jobs[1]).await.unwrap_err();
 
-    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert!(matches!(refused, Error::NotReady(_)), "{refused}");
 }
 
 #[tokio::test]

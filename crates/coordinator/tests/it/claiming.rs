@@ -389,7 +389,7 @@ async fn a_draining_factory_gets_nothing() {
     let refused = mac.ask(&fleet, &mac.request(&fleet, 1)).await.unwrap_err();
     let dry = fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
 
-    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert!(matches!(refused, Error::NotReady(_)), "{refused}");
     assert_eq!(dry.passed_over[0].job_id, None);
     assert!(dry.passed_over[0].why.contains("draining"), "{dry:?}");
 }

@@ -223,7 +223,7 @@ async fn only_factories_that_have_long_been_silent_and_hold_nothing_are_pruned()
         fleet.coordinator.factories(&fleet.admin).unwrap().items.into_iter().map(|view| view.id).collect();
     assert_eq!(left, vec![alive.id.clone()]);
     let fleet = fleet.restarted().await;
-    assert!(matches!(fleet.coordinator.prune(&fleet.admin).await, Err(Error::NotNow(_))));
+    assert!(matches!(fleet.coordinator.prune(&fleet.admin).await, Err(Error::NotReady(_))));
 }
 
 #[tokio::test]

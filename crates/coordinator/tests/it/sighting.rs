@@ -72,7 +72,7 @@ impl Yard {
 
     async fn see(&mut self, sighting: &PullRequestReport) -> Result<PullRequestReportResponse, Error> {
         self.asked().await;
-        self.fleet.coordinator.sighted(&self.mac.who, self.job, sighting).await
+        self.fleet.coordinator.report_pull_request(&self.mac.who, self.job, sighting).await
     }
 }
 
@@ -81,7 +81,7 @@ fn pull_request() -> PullRequest {
 }
 
 fn sighting(standing: PullRequestState, head: u32, remarks: Vec<ReviewComment>) -> PullRequestReport {
-    PullRequestReport { number: 7, standing, head: sha(head), remarks }
+    PullRequestReport { number: 7, pull_request: standing, head: sha(head), comments: remarks }
 }
 
 fn check(id: u32) -> ReviewComment {
@@ -260,9 +260,10 @@ async fn a_factory_that_nobody_asked_decides_nothing() {
     let yard = Yard::open().await;
     let merged = PullRequestState::Merged { merge: None, by: None };
 
-    let unasked = yard.fleet.coordinator.sighted(&yard.mac.who, yard.job, &sighting(merged, 1, Vec::new())).await;
+    let unasked =
+        yard.fleet.coordinator.report_pull_request(&yard.mac.who, yard.job, &sighting(merged, 1, Vec::new())).await;
 
-    assert!(matches!(unasked, Err(Error::NotNow(_))), "{unasked:?}");
+    assert!(matches!(unasked, Err(Error::NotReady(_))), "{unasked:?}");
     assert_eq!(yard.fleet.stage(yard.job).await, StageName::Testing);
 }
 
@@ -276,7 +277,7 @@ async fn whoever_is_merging_right_now_is_not_interrupted() {
     let epoch = yard.mac.accept(&yard.fleet, &claim).await.unwrap().lease_epoch;
 
     let remarks = sighting(PullRequestState::Open, 1, vec![check(1)]);
-    let answer = yard.fleet.coordinator.sighted(&yard.mac.who, yard.job, &remarks).await.unwrap();
+    let answer = yard.fleet.coordinator.report_pull_request(&yard.mac.who, yard.job, &remarks).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Testing);
     let grip = Grip { job: yard.job, epoch };

@@ -447,7 +447,7 @@ async fn an_offer_that_a_window_overtook_is_not_accepted_and_its_job_goes_elsewh
 
     let overtaken = mac.try_take(&fleet, second).await;
 
-    assert!(matches!(overtaken, Err(Error::NotNow(_))));
+    assert!(matches!(overtaken, Err(Error::NotReady(_))));
     let other = machine(&fleet, "other", vec![by("claude", "login-2")]).await;
     fleet.pass(fleet.coordinator.settings().accept_within * 2, &[&mac, &other]).await;
     other.take(&fleet, second).await;

@@ -410,15 +410,18 @@ impl Job {
                 None => (EventKind::Promoted, json!({ "sha": self.state.promoted })),
             },
             E::ErrandFailed { message, retry_at, conflict: None, .. } => {
-                (EventKind::ErrandFailed, json!({ "message": message, "notBefore": retry_at }))
+                (EventKind::ErrandFailed, json!({ "errand": before.errand, "message": message, "notBefore": retry_at }))
             }
-            E::ErrandFailed { message, retry_at, conflict, .. } => {
-                (EventKind::ErrandFailed, json!({ "message": message, "notBefore": retry_at, "conflict": conflict }))
-            }
+            E::ErrandFailed { message, retry_at, conflict, .. } => (
+                EventKind::ErrandFailed,
+                json!({ "errand": before.errand, "message": message, "notBefore": retry_at, "conflict": conflict }),
+            ),
             E::ErrandPutOff { message, retry_at, .. } => {
-                (EventKind::ErrandPutOff, json!({ "message": message, "notBefore": retry_at }))
+                (EventKind::ErrandPutOff, json!({ "errand": before.errand, "message": message, "notBefore": retry_at }))
             }
-            E::ErrandExpired { message, .. } => (EventKind::ErrandFailed, json!({ "message": message })),
+            E::ErrandExpired { message, .. } => {
+                (EventKind::ErrandFailed, json!({ "errand": before.errand, "message": message }))
+            }
             E::ShipRequested if self.state.stage.name() == StageName::Shipped => (EventKind::Shipped, none),
             E::ShipRequested => (EventKind::ShipRequested, json!({ "sha": self.state.completed })),
             E::Merged { merge, message } => {

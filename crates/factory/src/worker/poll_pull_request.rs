@@ -33,7 +33,7 @@ impl Worker {
             }
         };
         let told: Result<PullRequestReportResponse, ClientError> =
-            self.client.post(&format!("/jobs/{job}/sighting"), &sighting).await;
+            self.client.post(&format!("/jobs/{job}/pull-request"), &sighting).await;
         let answer = match told {
             Ok(answer) => answer,
             Err(error) => {

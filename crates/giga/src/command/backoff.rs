@@ -38,10 +38,13 @@ impl<'t> Backoff<'t> {
     /// What happened, and how long it takes from `now` until it goes on.
     pub(crate) fn sentence(&self, place: &str, now: Timestamp) -> String {
         let message = self.message.map_or_else(String::new, |message| format!(": {message}"));
-        // To the second, and never too early.
+        format!("attempt {} failed{place}{message}; next try in {}", self.attempts, self.left(now))
+    }
+
+    /// How long it takes until the next attempt: to the second, rounded up.
+    pub(crate) fn left(&self, now: Timestamp) -> HumanDuration {
         let left = self.until.since(now).as_millis().div_ceil(1_000);
-        let left = HumanDuration(Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)));
-        format!("attempt {} failed{place}{message}; next try in {left}", self.attempts)
+        HumanDuration(Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)))
     }
 }
 

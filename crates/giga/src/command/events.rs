@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Actor, EventCursor, EventKind, Generation, JobEvent, JobId, Position, StageName};
+use domain::{EventCursor, EventKind, Generation, JobEvent, JobId, Position, StageName};
 use protocol::{Client, EventList, ProgressEvent};
 use serde_json::Value;
 
@@ -137,8 +137,7 @@ async fn show_doing(context: &Context<'_>, titles: &mut Titles<'_>, news: &Progr
 
 fn line(context: &Context<'_>, event: &JobEvent, label: &str) -> String {
     let stage = context.out.palette().paint(&format!("{:<11}", event.stage.as_str()), tint(event.kind));
-    let words = format!("{} by {}", kind_name(event.kind), actor(&event.by));
-    format!("{}  {}  {stage}  {}", event.at, clean(label), clean(&words))
+    format!("{}  {}  {stage}  {}", event.at, clean(label), clean(&event.sentence()))
 }
 
 fn tint(kind: EventKind) -> Tint {
@@ -158,19 +157,4 @@ fn tint(kind: EventKind) -> Tint {
         | EventKind::QuotaHit => Tint::Warn,
         _ => Tint::Faint,
     }
-}
-
-/// Who did it, in a word.
-pub(super) fn actor(by: &Actor) -> String {
-    match by {
-        Actor::Person(name) => name.clone(),
-        Actor::Factory(factory) => format!("`{factory}`"),
-        Actor::Coordinator => "the coordinator".to_owned(),
-    }
-}
-
-/// What happened, as people read it: the word in JSON without its underscores.
-pub(super) fn kind_name(kind: EventKind) -> String {
-    let word = serde_json::to_value(kind).ok();
-    word.as_ref().and_then(Value::as_str).unwrap_or("something").replace('_', " ")
 }

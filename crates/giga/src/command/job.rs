@@ -148,14 +148,9 @@ pub(super) fn outcome(outcome: Option<RunOutcome>) -> String {
 }
 
 fn events_table(context: &Context<'_>, happened: &[JobEvent]) -> Result<(), Failure> {
-    let mut table = Table::new(&["TIME (UTC)", "EVENT", "STAGE", "BY"], "BY");
+    let mut table = Table::new(&["TIME (UTC)", "STAGE", "EVENT"], "EVENT");
     for event in happened.iter().skip(happened.len().saturating_sub(EVENTS_SHOWN)) {
-        table.row(vec![
-            clock_time(event.at).into(),
-            events::kind_name(event.kind).into(),
-            event.stage.as_str().into(),
-            events::actor(&event.by).into(),
-        ]);
+        table.row(vec![clock_time(event.at).into(), event.stage.as_str().into(), event.sentence().into()]);
     }
     context.out.line("")?;
     context.out.table(&table)

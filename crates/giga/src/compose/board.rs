@@ -44,7 +44,9 @@ impl ProgressDisplay {
         let Some(line) = self.jobs.get_mut(&event.job_id) else { return };
         line.stage = event.stage;
         let title = line.title.clone();
-        let Some(words) = words(event) else { return };
+        if !is_worth_a_line(event.kind) {
+            return;
+        }
         let tint = match event.kind {
             EventKind::Shipped | EventKind::Completed => Tint::Good,
             EventKind::AttemptFailed | EventKind::Reaped | EventKind::Released => Tint::Warn,
@@ -52,7 +54,7 @@ impl ProgressDisplay {
             _ => Tint::Faint,
         };
         let stage = self.palette.paint(&format!("{:<9}", event.stage.as_str()), tint);
-        self.print(&format!("{}  {title:<TITLE_CHARS$}  {stage}  {}", self.time(event.at), clean(&words)));
+        self.print(&format!("{}  {title:<TITLE_CHARS$}  {stage}  {}", self.time(event.at), clean(&event.sentence())));
     }
 
     /// Says something that is not about one job.
@@ -116,39 +118,14 @@ impl ProgressDisplay {
     }
 }
 
-/// An event in a few words; `None` for what people need not see.
-fn words(event: &JobEvent) -> Option<String> {
-    let text = |key: &str| event.data.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
-    let number = |key: &str| event.data.get(key).and_then(serde_json::Value::as_u64).unwrap_or_default();
-    let short = |key: &str| text(key).chars().take(10).collect::<String>();
-    Some(match event.kind {
-        EventKind::Submitted if event.stage == StageName::Blocked => "submitted, waits for another job".to_owned(),
-        EventKind::Submitted => "submitted".to_owned(),
-        EventKind::Unblocked if event.data.get("answer").is_some() => "a person has answered".to_owned(),
-        EventKind::Unblocked => "its dependency has shipped".to_owned(),
-        EventKind::Granted => format!("taken by `{}`, run {}", text("factoryId"), number("run")),
-        EventKind::Started => format!("`{}` is at work", text("engine")),
-        EventKind::Checkpointed => format!("saved work in progress {}", short("sha")),
-        EventKind::Completed if event.data.get("verified").and_then(serde_json::Value::as_bool) == Some(true) => {
-            format!("done and verified, commit {}", short("sha"))
-        }
-        EventKind::Completed => format!("done, not verified, commit {}", short("sha")),
-        EventKind::Promoted => match event.data.pointer("/pullRequest/url").and_then(serde_json::Value::as_str) {
-            Some(url) => format!("its pull request is {url}"),
-            None => "its branch shows the commit".to_owned(),
-        },
-        EventKind::ChangesRequested => format!("sent back: {}", text("message")),
-        EventKind::Shipped => "merged".to_owned(),
-        EventKind::AttemptFailed => {
-            format!("attempt {} failed ({}), trying again", number("attempts"), text("reason"))
-        }
-        EventKind::Reaped => format!("`{}` was not heard of in time", text("factoryId")),
-        EventKind::Released => format!("given back: {}", text("message")),
-        EventKind::Failed | EventKind::DeadLettered => format!("{}: {}", text("reason"), text("message")),
-        EventKind::ErrandFailed | EventKind::ErrandPutOff | EventKind::Escalated => text("message"),
-        EventKind::DispatchExpired => format!("offer to `{}` expired", text("targetFactoryId")),
-        EventKind::DispatchDeclined => format!("declined by `{}`: {}", text("targetFactoryId"), text("message")),
-        EventKind::Cancelled => "cancelled".to_owned(),
-        _ => return None,
-    })
+/// Whether people need to see an event of the demo.
+fn is_worth_a_line(kind: EventKind) -> bool {
+    !matches!(
+        kind,
+        EventKind::Dispatched
+            | EventKind::Started
+            | EventKind::Promoted
+            | EventKind::ErrandGranted
+            | EventKind::ShipRequested
+    )
 }

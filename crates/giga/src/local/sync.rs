@@ -308,12 +308,7 @@ impl<'o> QueueSync<'o> {
 
     fn tell_of(&self, event: &JobEvent) {
         let Some(record) = self.files.get(&event.job_id) else { return };
-        let text = |key: &str| event.data.get(key).and_then(|value| value.as_str()).unwrap_or_default();
-        let message = match event.kind {
-            EventKind::AttemptFailed => format!("failed ({}), trying again: {}", text("reason"), text("message")),
-            EventKind::Reaped => "was not heard of in time, trying again".to_owned(),
-            _ => text("message").to_owned(),
-        };
+        let message = event.sentence();
         let (file, stage) = (record.name.as_str(), Some(event.stage));
         self.teller.tell(&FileEvent { file, folder: record.folder, job_id: Some(record.job), stage, message });
     }

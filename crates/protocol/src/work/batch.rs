@@ -23,7 +23,7 @@ pub struct WorkRequest {
 /// One operation of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 // The fields are renamed variant by variant: the schema knows nothing of `rename_all_fields`.
-#[serde(rename_all = "camelCase", tag = "do")]
+#[serde(rename_all = "camelCase", tag = "op")]
 #[expect(missing_docs, reason = "each field is the request that the single route takes")]
 pub enum WorkOperation {
     /// `POST /accept`

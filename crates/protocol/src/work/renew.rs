@@ -50,7 +50,7 @@ pub struct RenewResponse {
 
 /// What a coordinator asks of a factory; also pushed through the inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", tag = "do")]
+#[serde(rename_all = "camelCase", tag = "op")]
 pub enum Directive {
     /// Stop work on a job: an operator cancelled it, or it belongs to somebody else.
     #[serde(rename_all = "camelCase")]

@@ -141,7 +141,7 @@ fn frames(events: &[StoredEvent], generation: Generation) -> Bytes {
     let mut text = BytesMut::with_capacity(len);
     for event in events {
         let mark = EventCursor { generation, position: event.position };
-        write_frame(&mut text, Some(mark), "job", &event.json);
+        write_frame(&mut text, Some(mark), "job", &event.json_with_text());
     }
     text.freeze()
 }

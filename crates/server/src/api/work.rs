@@ -112,17 +112,17 @@ pub(crate) async fn promote(
 
 /// Says what is to be seen on a job's pull request. Only the factory that was asked to look is heard.
 #[utoipa::path(
-    post, path = "/jobs/{id}/sighting", tag = "work", request_body = PullRequestReport,
+    post, path = "/jobs/{id}/pull-request", tag = "work", request_body = PullRequestReport,
     params(("id" = JobId, Path, description = "The job")),
     responses((status = 200, description = "Where the job is now, and what to say there", body = PullRequestReportResponse)),
 )]
-pub(crate) async fn sighted(
+pub(crate) async fn report_pull_request(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
     JsonBody(request): JsonBody<PullRequestReport, REPORT_LEN_MAX>,
 ) -> Result<Json<PullRequestReportResponse>, Problem> {
-    Ok(Json(app.coordinator.sighted(&who, id, &request).await?))
+    Ok(Json(app.coordinator.report_pull_request(&who, id, &request).await?))
 }
 
 /// A failed attempt, with the job it was at.

@@ -47,7 +47,7 @@ const WORKER: [(&str, &str); 22] = [
     ("post", "/jobs/{id}/start"),
     ("post", "/jobs/{id}/complete"),
     ("post", "/jobs/{id}/promote"),
-    ("post", "/jobs/{id}/sighting"),
+    ("post", "/jobs/{id}/pull-request"),
     ("post", "/jobs/{id}/quota"),
     ("post", "/jobs/{id}/ask"),
     ("post", "/jobs/{id}/logs"),

@@ -31,8 +31,8 @@ fn unknown_keys_of_a_worker_are_ignored_and_counted() {
     let schemas = schemas();
     let id = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
     let work = json!({ "operations": [
-        { "do": "start", "jobId": id, "leaseEpoch": 1, "engine": "demo", "pid": 7, "host": { "os": "plan9" } },
-        { "do": "fail", "jobId": id, "leaseEpoch": 1, "reason": "timeout", "insights": { "watts": 3 } },
+        { "op": "start", "jobId": id, "leaseEpoch": 1, "engine": "demo", "pid": 7, "host": { "os": "plan9" } },
+        { "op": "fail", "jobId": id, "leaseEpoch": 1, "reason": "timeout", "insights": { "watts": 3 } },
     ], "batch": 1 });
 
     let checked = schemas.check_body(&Method::POST, "/api/fleet/work", work.to_string().as_bytes());

@@ -121,5 +121,5 @@ async fn a_product_that_was_paused_on_the_way_starts_nothing() {
 
     fleet.product("default", ProductSettings { paused: Some(true), ..ProductSettings::default() }).await;
 
-    assert_eq!(code(factory.accept(&offer).await), "not_now");
+    assert_eq!(code(factory.accept(&offer).await), "not_ready");
 }

@@ -70,7 +70,7 @@ async fn a_backup_that_nobody_waits_for_keeps_its_turn_until_it_is_made_and_leav
     drop(soon(fleet.shelf.turn.lock()).await);
     let later = soon(ask(fleet.address, asking())).await;
 
-    assert_eq!(meanwhile.code(), "not_now");
+    assert_eq!(meanwhile.code(), "busy");
     assert_eq!(later.status, StatusCode::OK, "{later:?}");
     assert_eq!(fleet.files(), ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock", "fleet.db.record"]);
 }

@@ -244,7 +244,7 @@ fn check_others(description: &Description) {
         check(
             description,
             "PullRequestReport",
-            &PullRequestReport { number: 7, standing, head: sha(), remarks: vec![remark] },
+            &PullRequestReport { number: 7, pull_request: standing, head: sha(), comments: vec![remark] },
         );
     }
     let evidence = EvidenceReport { diff: Some("+".to_owned()), diff_cut: true, ..EvidenceReport::default() };
@@ -309,18 +309,18 @@ async fn a_jobs_whole_life_fits_the_description() {
             break data;
         }
     };
-    let accept = json!({ "do": "accept", "jobId": job, "dispatchSeq": offer["dispatchSeq"], "claimNonce": id::<domain::ClaimNonce>(), "instance": factory.instance });
+    let accept = json!({ "op": "accept", "jobId": job, "dispatchSeq": offer["dispatchSeq"], "claimNonce": id::<domain::ClaimNonce>(), "instance": factory.instance });
     let work = |operation: Value| json!({ "operations": [operation] });
     let many = "/api/fleet/work";
     let accepted = outsider.call(&factory.token, "post", many, many, Some(work(accept))).await.json();
     let epoch = &accepted["results"][0]["accepted"]["leaseEpoch"];
-    let start = json!({ "do": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" });
+    let start = json!({ "op": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" });
     let started = outsider.call(&factory.token, "post", many, many, Some(work(start))).await.json();
     assert_eq!(started["results"][0]["stage"]["stage"], "building", "{started:#}");
-    let complete = json!({ "do": "complete", "jobId": job, "leaseEpoch": epoch, "sha": sha() });
+    let complete = json!({ "op": "complete", "jobId": job, "leaseEpoch": epoch, "sha": sha() });
     let completed = outsider.call(&factory.token, "post", many, many, Some(work(complete))).await.json();
     let order = &completed["results"][0]["completed"]["promote"]["leaseEpoch"];
-    let promote = json!({ "do": "promote", "jobId": job, "leaseEpoch": order, "outcome": { "result": "done" } });
+    let promote = json!({ "op": "promote", "jobId": job, "leaseEpoch": order, "outcome": { "result": "done" } });
     let promoted = outsider.call(&factory.token, "post", many, many, Some(work(promote))).await.json();
     assert_eq!(promoted["results"][0]["status"], 200, "{promoted:#}");
 

@@ -173,7 +173,7 @@ async fn a_cancelled_job_is_taken_from_its_holder_at_once() {
     })
     .await;
     let directive: serde_json::Value = serde_json::from_str(&event.data).unwrap();
-    assert_eq!(directive, json!({ "do": "cancel", "jobId": id, "leaseEpoch": epoch }));
+    assert_eq!(directive, json!({ "op": "cancel", "jobId": id, "leaseEpoch": epoch }));
     assert_eq!(code(factory.complete(id, epoch, None).await), "fenced");
     assert_eq!(serde_json::to_value(Action::Cancel).unwrap(), "cancel");
 }

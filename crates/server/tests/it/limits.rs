@@ -45,7 +45,7 @@ async fn a_window_can_be_reported_among_many_operations() {
     let id = fleet.submit("# One\n").await;
     let epoch = factory.take_next(&mut inbox).await.lease_epoch;
     factory.start(id, epoch).await.unwrap();
-    let quota = json!({ "do": "quota", "jobId": id, "leaseEpoch": epoch, "engine": "command" });
+    let quota = json!({ "op": "quota", "jobId": id, "leaseEpoch": epoch, "engine": "command" });
     let operation: WorkOperation = serde_json::from_value(quota).unwrap();
 
     let answer: WorkResponse =

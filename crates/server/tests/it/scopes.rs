@@ -39,7 +39,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         "jobId": job, "dispatchSeq": 1, "claimNonce": JobId::from_bytes([3; 16]), "instance": other.instance,
     });
     let claim = json!({ "claimNonce": JobId::from_bytes([4; 16]), "instance": other.instance });
-    let work = json!({ "operations": [{ "do": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" }] });
+    let work = json!({ "operations": [{ "op": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" }] });
     let beat = json!({ "instance": other.instance, "capabilities": [], "seatLimit": 1, "protocol": 1 });
     let decline = json!({ "jobId": job, "dispatchSeq": 1, "instance": other.instance, "reason": "busy" });
     let superseded = ["unauthenticated", "forbidden", "forbidden", "superseded_dispatch", "forbidden"];
@@ -88,9 +88,9 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         ),
         with(
             "POST",
-            "/api/fleet/jobs/{id}/sighting",
-            json!({ "number": 7, "standing": { "is": "merged" }, "head": "0".repeat(40) }),
-            ["unauthenticated", "forbidden", "forbidden", "not_now", "forbidden"],
+            "/api/fleet/jobs/{id}/pull-request",
+            json!({ "number": 7, "pullRequest": { "state": "merged" }, "head": "0".repeat(40) }),
+            ["unauthenticated", "forbidden", "forbidden", "not_ready", "forbidden"],
         ),
         with("POST", "/api/fleet/jobs/{id}/quota", start, HOLDER),
         with("POST", "/api/fleet/jobs/{id}/ask", json!({ "leaseEpoch": epoch, "question": "why?" }), HOLDER),

@@ -78,7 +78,7 @@ fn calls(held: &Held, own: InstanceId) -> Vec<Call> {
     };
     let work = |op: &str, more: Value| {
         let mut operation = shown(more);
-        operation["do"] = json!(op);
+        operation["op"] = json!(op);
         operation["jobId"] = json!(job);
         json!({ "operations": [operation] })
     };
@@ -124,9 +124,9 @@ fn calls(held: &Held, own: InstanceId) -> Vec<Call> {
         fenced("/jobs/{job}/runs/evidence", shown(json!({ "diff": "+x\n" }))),
         fenced("/jobs/{job}/logs?leaseEpoch={epoch}&offset=0", json!("text")),
         post(
-            "/jobs/{job}/sighting",
-            json!({ "number": 7, "standing": { "is": "merged" }, "head": "0".repeat(40) }),
-            "not_now",
+            "/jobs/{job}/pull-request",
+            json!({ "number": 7, "pullRequest": { "state": "merged" }, "head": "0".repeat(40) }),
+            "not_ready",
             "no_such_job",
         ),
         post("/work", work("accept", accept(instance)), "foreign_instance", "no_such_job"),

@@ -76,9 +76,9 @@ async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts
     let heard = say(&fleet, SECRET, &message).await;
     let order = next_look(&mut inbox).await;
     let merged = PullRequestState::Merged { merge: None, by: Some("ann".to_owned()) };
-    let sighting = PullRequestReport { number: 7, standing: merged, head: order.sha.clone(), remarks: Vec::new() };
+    let sighting = PullRequestReport { number: 7, pull_request: merged, head: order.sha.clone(), comments: Vec::new() };
     let answer: PullRequestReportResponse =
-        factory.client.post(&format!("/jobs/{job}/sighting"), &sighting).await.unwrap();
+        factory.client.post(&format!("/jobs/{job}/pull-request"), &sighting).await.unwrap();
 
     assert_eq!((heard.status, heard.json()), (StatusCode::OK, json!({ "jobs": 1 })));
     assert_eq!((order.job_id, order.number), (job, 7));

@@ -39,7 +39,7 @@ impl GitHub {
             }
             remarks.extend(comments.into_iter().skip(unheard));
         }
-        Ok(PullRequestReport { number, standing, head: request.head.sha, remarks })
+        Ok(PullRequestReport { number, pull_request: standing, head: request.head.sha, comments: remarks })
     }
 
     /// Checks of a commit that failed, once none of them runs any more: whoever mends them mends them together.

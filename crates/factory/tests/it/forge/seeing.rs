@@ -36,7 +36,12 @@ async fn failed_checks_are_seen_with_what_they_say_once_none_runs_any_more() {
     scene.github.book(|book| book.check(&sha, "lint", Some("success")));
     let late = scene.forge.look(1).await.unwrap();
 
-    let seen = |remarks| PullRequestReport { number: 1, standing: PullRequestState::Open, head: sha.clone(), remarks };
+    let seen = |remarks| PullRequestReport {
+        number: 1,
+        pull_request: PullRequestState::Open,
+        head: sha.clone(),
+        comments: remarks,
+    };
     assert_eq!(early, seen(Vec::new()));
     let text = "Results\n\nassertion `left == right` failed\nsrc/lib.rs:3: unused variable";
     assert_eq!(late, seen(vec![remark("check:101", ReviewCommentKind::Check, "test", None, text)]));
@@ -57,7 +62,7 @@ async fn a_check_that_says_nothing_itself_is_quoted_from_its_log_and_no_token_is
 
     let seen = scene.forge.look(1).await.unwrap();
 
-    assert_eq!(seen.remarks[0].text, "cargo test\nerror: it broke\nsrc/lib.rs:3: unused variable");
+    assert_eq!(seen.comments[0].text, "cargo test\nerror: it broke\nsrc/lib.rs:3: unused variable");
     let followed = scene.github.heard(&Method::GET, "/elsewhere/logs").remove(0);
     assert!(!followed.headers.contains_key("authorization"), "{followed:?}");
 }
@@ -80,9 +85,9 @@ async fn only_those_who_belong_to_the_repository_are_heard_and_only_when_they_as
 
     let seen = scene.forge.look(1).await.unwrap();
 
-    let heard: Vec<_> = seen.remarks.iter().map(|remark| (remark.from.as_str(), remark.text.as_str())).collect();
+    let heard: Vec<_> = seen.comments.iter().map(|remark| (remark.from.as_str(), remark.text.as_str())).collect();
     assert_eq!(heard, vec![("bob", "Not like this"), ("ann", "Why?"), ("ann", "use fewer words")]);
-    assert_eq!(seen.remarks[1].place.as_deref(), Some("done.md:1"));
+    assert_eq!(seen.comments[1].place.as_deref(), Some("done.md:1"));
 }
 
 #[tokio::test]
@@ -93,7 +98,7 @@ async fn every_comment_is_heard_and_of_too_many_the_newest() {
     };
     let heard = |seen: &PullRequestReport| {
         let text = |remark: Option<&ReviewComment>| remark.map(|remark| remark.text.clone()).unwrap_or_default();
-        (seen.remarks.len(), text(seen.remarks.first()), text(seen.remarks.last()))
+        (seen.comments.len(), text(seen.comments.first()), text(seen.comments.last()))
     };
 
     say(0..130);
@@ -115,7 +120,7 @@ async fn of_a_conversation_without_end_the_beginning_and_the_end_are_read() {
 
     let seen = scene.forge.look(1).await.unwrap();
 
-    assert_eq!(seen.remarks.iter().map(|remark| remark.text.as_str()).collect::<Vec<_>>(), ["one last thing"]);
+    assert_eq!(seen.comments.iter().map(|remark| remark.text.as_str()).collect::<Vec<_>>(), ["one last thing"]);
     assert_eq!(scene.github.heard(&Method::GET, "/issues/1/comments").len(), 20);
 }
 
@@ -131,7 +136,7 @@ async fn a_check_on_a_later_page_counts_too() {
 
     let seen = scene.forge.look(1).await.unwrap();
 
-    assert_eq!(seen.remarks.iter().map(|remark| remark.from.as_str()).collect::<Vec<_>>(), ["fails"]);
+    assert_eq!(seen.comments.iter().map(|remark| remark.from.as_str()).collect::<Vec<_>>(), ["fails"]);
 }
 
 #[tokio::test]
@@ -154,7 +159,7 @@ async fn a_log_that_is_kept_at_an_address_inside_is_not_fetched() {
 
         let seen = scene.forge.look(1).await.unwrap();
 
-        assert_eq!(seen.remarks[0].text, "\nsrc/lib.rs:3: unused variable", "{address}");
+        assert_eq!(seen.comments[0].text, "\nsrc/lib.rs:3: unused variable", "{address}");
     }
     let called = tokio::time::timeout(std::time::Duration::from_millis(200), inside.accept()).await;
     assert!(called.is_err(), "somebody called: {called:?}");
@@ -185,7 +190,7 @@ async fn a_merge_and_a_closing_by_hand_are_seen() {
     closed.github.book(|book| book.close());
 
     let merged = PullRequestState::Merged { merge: Some(scene.main()), by: Some("ann".to_owned()) };
-    let expected = PullRequestReport { number: 1, standing: merged, head: sha, remarks: Vec::new() };
+    let expected = PullRequestReport { number: 1, pull_request: merged, head: sha, comments: Vec::new() };
     assert_eq!(scene.forge.look(1).await, Ok(expected));
-    assert_eq!(closed.forge.look(1).await.unwrap().standing, PullRequestState::Closed);
+    assert_eq!(closed.forge.look(1).await.unwrap().pull_request, PullRequestState::Closed);
 }

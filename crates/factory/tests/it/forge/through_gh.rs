@@ -59,7 +59,7 @@ async fn a_pull_request_is_opened_spoken_on_looked_at_and_merged_through_gh() {
     };
     let merging = forge.merge(&order).await;
 
-    assert_eq!((scene.github.pulls().len(), first.remarks.len(), &first), (1, 1, &second));
+    assert_eq!((scene.github.pulls().len(), first.comments.len(), &first), (1, 1, &second));
     assert_eq!(scene.github.heard(&Method::GET, "/check-runs").last().unwrap().status, 304);
     assert_eq!(merging, Ok(MergeOutcome::Merged));
 }

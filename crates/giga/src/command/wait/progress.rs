@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use domain::{Actor, EventKind, JobEvent, JobId, StageName};
+use domain::{EventKind, JobEvent, JobId, StageName};
 use protocol::{Client, JobExplanation, JobView, Presence, ProgressEvent};
 
 use crate::command::backoff::Backoff;
-use crate::command::events::kind_name;
 use crate::command::follow::StreamMessage;
 use crate::command::{Context, activity, forecast, status};
 use crate::failure::Failure;
@@ -125,23 +124,10 @@ impl<'c> Progress<'c> {
         let words = match Backoff::of_event(event) {
             Some(backoff) => {
                 self.told.insert(event.job_id, backoff.until.to_string());
-                let place = match &event.by {
-                    Actor::Factory(factory) => format!(" on `{factory}`"),
-                    Actor::Person(_) | Actor::Coordinator => String::new(),
-                };
                 // By the coordinator's clock, which set both times.
-                backoff.sentence(&place, event.at)
+                format!("{}; next try in {}", event.sentence(), backoff.left(event.at))
             }
-            None => {
-                let by = match &event.by {
-                    Actor::Person(name) => format!(" by {name}"),
-                    Actor::Factory(factory) => format!(" by `{factory}`"),
-                    Actor::Coordinator => String::new(),
-                };
-                let said = ["message", "question"].iter().find_map(|key| event.data.get(*key)?.as_str());
-                let message = said.map_or_else(String::new, |message| format!(": {message}"));
-                format!("{}{by}{message}", kind_name(event.kind))
-            }
+            None => event.sentence(),
         };
         let stage = if event.kind == EventKind::Cancelled { "cancelled" } else { event.stage.as_str() };
         self.say(&clock_time(event.at), event.job_id, stage, &words);
