@@ -64,7 +64,7 @@ struct Description;
         work::patch,
         work::complete,
         work::promote,
-        work::sighted,
+        work::report_pull_request,
         work::fail,
         work::quota,
         work::keep_evidence,
