@@ -53,6 +53,10 @@ pub struct Factory {
     /// Which repository each of `repos` is. Two factories may use one name for different repositories.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repo_identities: BTreeMap<RepoName, RepoIdentity>,
+    /// Credentials that an administrator resumed before their usage window was reset, with the latest reset that was known
+    /// then: a window that the factory reports up to it is one that was resumed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resumed_windows: BTreeMap<String, Timestamp>,
 }
 
 /// A repository whose remote a factory cannot reach.
@@ -69,6 +73,17 @@ impl Factory {
     /// The engines it offers.
     pub fn engines(&self) -> impl Iterator<Item = EngineName> {
         self.capabilities.iter().filter_map(|token| token.as_str().strip_prefix("engine:")?.parse().ok())
+    }
+
+    /// The same factory without the usage windows that were resumed, and without resumed windows that are over.
+    #[must_use]
+    pub fn without_resumed_windows(mut self, now: Timestamp) -> Self {
+        self.resumed_windows.retain(|_, until| *until > now);
+        for health in &mut self.engine_health {
+            let resumed = self.resumed_windows.get(&health.credential_at(&self.id));
+            health.window_until = health.window_until.filter(|until| resumed.is_none_or(|resumed| until > resumed));
+        }
+        self
     }
 }
 

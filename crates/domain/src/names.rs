@@ -263,6 +263,19 @@ pub fn dollars(usd: f64) -> String {
     format!("${}", &digits[..shortest])
 }
 
+/// A number with its digits in groups of three: `6,000`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A number with its noun: `1 seat`, `2 seats`.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     match count.try_into().unwrap_or(u64::MAX) {
@@ -274,6 +287,12 @@ pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_numbers_have_groups_of_three_digits() {
+        let shown = [0, 999, 1_000, 12_345, 1_234_567].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
 
     #[test]
     fn small_amounts_of_money_are_not_zero() {

@@ -53,6 +53,8 @@ pub enum AlertCode {
     UnresponsiveFactory,
     /// A job is in the dead letters.
     DeadLetter,
+    /// Jobs of a product failed in the last 24 hours.
+    JobsFailed,
     /// Dispatching takes too long.
     DispatchLag,
     /// A broker called a new dispatch a duplicate.

@@ -35,6 +35,9 @@ const LOAD_MAX: f64 = 1_000_000.0;
 /// A version is a line.
 const VERSION_CHARS_MAX: usize = 100;
 
+/// Heartbeats of a factory that are written while its usage window is cleared, before the caller is asked to try again.
+const CLEAR_ROUNDS_MAX: u32 = 8;
+
 /// How lively a factory is: in memory only [I14].
 #[derive(Debug, Clone)]
 pub(crate) struct Liveness {
@@ -250,7 +253,31 @@ impl Coordinator {
             joined_at: known.map_or_else(|| self.now(), |known| known.joined_at),
             unavailable_repos: unavailable(beat.unavailable_repos, known),
             repo_identities,
+            resumed_windows: known.map(|known| known.resumed_windows.clone()).unwrap_or_default(),
         }
+        .without_resumed_windows(self.now())
+    }
+
+    /// Clears the usage window of a credential that a factory reports, up to `until`: its next heartbeats repeat it.
+    pub(crate) async fn clear_reported_window(
+        &self,
+        id: &FactoryId,
+        credential: &str,
+        until: Timestamp,
+    ) -> Result<(), Error> {
+        for _ in 0..CLEAR_ROUNDS_MAX {
+            let Ok(known) = self.factory(id) else { return Ok(()) };
+            let mut factory = known.value.clone();
+            factory.resumed_windows.insert(credential.to_owned(), until);
+            let factory = factory.without_resumed_windows(self.now());
+            let stopped_at = self.state.lock().liveness.get(id).and_then(|pulse| pulse.stopped_at);
+            // A heartbeat may have been written meanwhile.
+            match self.register(factory, Some(known), stopped_at).await {
+                Err(Error::NotNow(_)) => {}
+                written => return written,
+            }
+        }
+        Err(somebody_was_faster())
     }
 
     /// Writes down what a factory is, if that is not what is written.

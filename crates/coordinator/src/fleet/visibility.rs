@@ -7,6 +7,7 @@ use domain::{Capability, FactoryId, ProductId, RepoName, Token, TokenScope};
 use crate::coordinator::Coordinator;
 use crate::fleet::principal::Principal;
 use crate::state::FleetState;
+use crate::work::engine_availability::users_of;
 
 impl Coordinator {
     /// Whether a caller may see a factory: its own, or one that works for a product of the caller's.
@@ -21,6 +22,20 @@ impl Coordinator {
             Some(_) | None => self.products_of_tokens(id),
         };
         served.is_empty() || !served.is_disjoint(&visible)
+    }
+
+    /// The factories with an engine that uses a credential, as far as a caller may see them.
+    pub(crate) fn visible_users(&self, who: &Principal, desk: &FleetState, credential: &str) -> Vec<FactoryId> {
+        users_of(desk, credential).into_iter().filter(|id| self.shows_factory(who, desk, id)).collect()
+    }
+
+    /// Whether a caller may see a credential. A factory sees its own only (see `engines_for`), an operator those that a
+    /// factory of the operator's products uses.
+    pub(crate) fn shows_credential(&self, who: &Principal, desk: &FleetState, credential: &str) -> bool {
+        match who.factory() {
+            Ok(caller) => self.visible_users(who, desk, credential).contains(caller),
+            Err(_) => who.products().is_empty() || !self.visible_users(who, desk, credential).is_empty(),
+        }
     }
 
     fn products_of_tokens(&self, id: &FactoryId) -> BTreeSet<ProductId> {

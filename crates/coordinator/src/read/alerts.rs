@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{BlockedOn, DispatchModes, Job, Mode, Stage, StageName, Timestamp};
+use domain::{BlockedOn, DispatchModes, FailureReason, Job, JobFilter, Mode, ProductId, Stage, StageName, Timestamp};
 use protocol::{Alert, AlertCode, AlertList};
 use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
 
@@ -17,6 +17,15 @@ const LOOKED_AT_MAX: usize = 100;
 
 /// Dead letters that are counted: whoever has more than these has had them for long.
 const DEAD_LETTERS_MAX: u16 = 1_000;
+
+/// Failed jobs of a product that are read for its alert.
+const FAILED_JOBS_MAX: u16 = 100;
+
+/// How long a failed job is an alert.
+const FAILED_WITHIN_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// How many jobs a product has in a stage.
+type StageCount = (ProductId, StageName, u64);
 
 /// So much of a question fits into a line; the job has the rest.
 const QUESTION_CHARS_MAX: usize = 200;
@@ -36,12 +45,14 @@ impl Coordinator {
             items.extend(self.remote_alerts(who));
             items.extend(self.disk_alerts());
         }
-        items.extend(self.credit_alerts());
+        items.extend(self.credit_alerts(who));
         items.extend(self.merge_alerts(who));
         items.extend(self.dependency_alerts(who).await);
         items.extend(self.request_alerts(who));
         items.extend(self.question_alerts(who));
-        items.extend(self.dead_letter_alert(who).await?);
+        let census = self.ports.history.census().await?;
+        items.extend(self.dead_letter_alert(who, &census).await?);
+        items.extend(self.failed_job_alerts(who, &census).await?);
         for (job, since) in self.counters.duplicates() {
             if !who.products().is_empty() && self.visible(who, job).await.is_err() {
                 continue;
@@ -254,11 +265,12 @@ impl Coordinator {
     }
 
     /// Credentials whose account has no credit left.
-    fn credit_alerts(&self) -> Vec<Alert> {
+    fn credit_alerts(&self, who: &Principal) -> Vec<Alert> {
         let at = self.hour();
         let desk = self.state.lock();
         let exhausted = desk.quota_windows.all_resting(at).filter(|(_, window)| window.exhausted);
-        let told = exhausted.take(LOOKED_AT_MAX).map(|(credential, window)| {
+        let shown = exhausted.filter(|(credential, _)| self.shows_credential(who, &desk, credential));
+        let told = shown.take(LOOKED_AT_MAX).map(|(credential, window)| {
             let message = format!(
                 "credential `{credential}` of engine `{}` has no credit left: add some, then resume it with `giga factories --reopen {credential}`",
                 window.engine
@@ -306,11 +318,39 @@ impl Coordinator {
         alerts
     }
 
-    async fn dead_letter_alert(&self, who: &Principal) -> Result<Option<Alert>, Error> {
-        let census = self.ports.history.census().await?;
-        let is_dead = |(product, stage, _): &&(domain::ProductId, StageName, u64)| {
-            *stage == StageName::DeadLetter && who.sees(product)
-        };
+    /// Jobs of each product that failed lately, cancelled ones apart. The store lists the newest failed jobs of a product.
+    async fn failed_job_alerts(&self, who: &Principal, census: &[StageCount]) -> Result<Vec<Alert>, Error> {
+        let has_failed =
+            |(product, stage, count): &&StageCount| *stage == StageName::Failed && *count > 0 && who.sees(product);
+        let since = Timestamp::from_millis(self.now().as_millis().saturating_sub(FAILED_WITHIN_MS));
+        let mut alerts = Vec::new();
+        for (product, _, _) in census.iter().filter(has_failed).take(LOOKED_AT_MAX) {
+            let filter =
+                JobFilter { products: vec![product.clone()], stages: vec![StageName::Failed], ..JobFilter::default() };
+            let page = self.ports.history.jobs(&filter, None, FAILED_JOBS_MAX).await?;
+            let is_lately = |job: &&Job| match job.stage() {
+                Stage::Failed { reason } => *reason != FailureReason::Cancelled && job.updated_at() >= since,
+                _ => false,
+            };
+            let jobs: Vec<&Job> = page.items.iter().map(|summary| &summary.job).filter(is_lately).collect();
+            let Some(newest) = jobs.iter().max_by_key(|job| job.updated_at()) else { continue };
+            let oldest = jobs.iter().map(|job| job.updated_at()).min().unwrap_or(since);
+            let (count, short) = (jobs.len() as u64, newest.id().short());
+            let message = format!(
+                "{} of product `{product}` failed in the last 24 hours, the newest is {}: read why with `giga job {short}`, \
+                 requeue it with `giga requeue {short}`",
+                domain::counted(count, "job"),
+                newest.label(),
+            );
+            let mut alert = alert(AlertCode::JobsFailed, message, oldest, Some(newest.id()));
+            alert.jobs = Some(count);
+            alerts.push(alert);
+        }
+        Ok(alerts)
+    }
+
+    async fn dead_letter_alert(&self, who: &Principal, census: &[StageCount]) -> Result<Option<Alert>, Error> {
+        let is_dead = |(product, stage, _): &&StageCount| *stage == StageName::DeadLetter && who.sees(product);
         if !census.iter().filter(is_dead).any(|(_, _, count)| *count > 0) {
             return Ok(None);
         }

@@ -123,25 +123,52 @@ impl Coordinator {
                 *jobs.entry(stage.as_str().to_owned()).or_insert(0) += count;
             }
         }
-        let (waiting, seats, seats_used, factories) = {
-            let desk = self.state.lock();
-            let seats = desk.factories.values().map(|factory| u64::from(factory.value.seat_limit)).sum();
-            let used = desk.leases.len() as u64;
-            (desk.queue.len() as u64, seats, used, desk.factories.keys().cloned().collect::<Vec<_>>())
-        };
+        let seats = self.seat_metrics(who).await;
         let figures = self.figures();
-        let operations = self.ports.history.operations();
+        // The store is the whole fleet's.
+        let operations = if who.products().is_empty() { self.ports.history.operations() } else { Vec::new() };
         Ok(Metrics {
             ignored_request_keys: 0,
             dead_letters: jobs.get("dead_letter").copied().unwrap_or(0),
             jobs,
-            waiting,
-            depth: depth(self.ports.broker.as_ref(), &factories).await,
-            seats_used,
-            seats,
+            waiting: seats.waiting,
+            depth: seats.depth,
+            seats_used: seats.used,
+            seats: seats.all,
             dispatch_lag_ms: figures.dispatch_lag_ms,
             conflicts: figures.conflicts,
             store_operations: operations.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect(),
         })
     }
+
+    /// Seats and what waits for them. For a token of some products: their jobs, and the factories that work for them.
+    async fn seat_metrics(&self, who: &Principal) -> SeatMetrics {
+        let (metrics, factories) = {
+            let desk = self.state.lock();
+            let factories = desk.factories.iter().filter(|(id, _)| self.shows_factory(who, &desk, id));
+            let (ids, seats): (Vec<FactoryId>, Vec<u64>) =
+                factories.map(|(id, known)| (id.clone(), u64::from(known.value.seat_limit))).unzip();
+            let all = seats.iter().sum();
+            let products = who.products();
+            if products.is_empty() {
+                let (waiting, used) = (desk.queue.len() as u64, desk.leases.len() as u64);
+                (SeatMetrics { waiting, depth: 0, used, all }, ids)
+            } else {
+                let waiting = products.iter().map(|product| desk.queue_version(product).1).sum();
+                let own = || desk.jobs().map(|job| &job.value).filter(|job| who.sees(job.product()));
+                let depth = own().filter(|job| job.dispatch().is_some()).count() as u64;
+                let used = own().filter(|job| desk.leases.expiry(job.id()).is_some()).count() as u64;
+                return SeatMetrics { waiting, depth, used, all };
+            }
+        };
+        SeatMetrics { depth: depth(self.ports.broker.as_ref(), &factories).await, ..metrics }
+    }
+}
+
+/// Seats and what waits for them.
+struct SeatMetrics {
+    waiting: u64,
+    depth: u64,
+    used: u64,
+    all: u64,
 }

@@ -54,7 +54,8 @@ impl Coordinator {
                 true => "no credit left".to_owned(),
                 false => "suspended until an administrator resumes it".to_owned(),
             });
-            let credential = Some(health.credential_at(&factory.id)).filter(|_| window.is_some()).or(health.credential);
+            let is_closed = window.is_some() || told.is_some();
+            let credential = Some(health.credential_at(&factory.id)).filter(|_| is_closed).or(health.credential);
             EngineHealth {
                 window_until: window.map_or(told, |window| window.shown().until),
                 problem: health.problem.or(ended_by_a_person),

@@ -1,8 +1,8 @@
 //! Usage limits: the window is the login's, the job goes back unchanged, and whoever else fits may take it at once [B1].
 
 use domain::{
-    Collection, EngineHealth, EngineName, Expected, FactoryId, FailureDetails, JobId, StageEvent, UsageWindow,
-    Versioned,
+    Collection, EngineHealth, EngineName, Expected, FactoryId, FailureDetails, JobId, StageEvent, Timestamp,
+    UsageWindow, Versioned,
 };
 use fail::fail_point;
 use protocol::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
@@ -14,6 +14,7 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::fleet::registry::scoped_credential;
+use crate::state::FleetState;
 use crate::submit::invalid;
 use crate::submit::sanitize::{check, check_insights, check_name, cut, short};
 use crate::work::engine_availability::users_of;
@@ -85,30 +86,38 @@ impl Coordinator {
             exhausted: window.exhausted,
             hits: window.hits,
             job_id: Some(window.job).filter(|_| sees_all),
-            factories: {
-                let users = users_of(&desk, credential).into_iter();
-                users.filter(|id| self.shows_factory(who, &desk, id)).collect()
-            },
+            factories: self.visible_users(who, &desk, credential),
             message: window.message.clone().filter(|_| sees_all),
         };
-        // A factory is shown its own only (see `engines_for`), a person those that a factory of their products uses.
-        let is_shown = |one: &CredentialView| match who.factory() {
-            Ok(caller) => one.factories.contains(caller),
-            Err(_) => sees_all || !one.factories.is_empty(),
-        };
-        Ok(CredentialList { items: desk.quota_windows.all_resting(at).map(view).filter(is_shown).collect() })
+        let resting = desk.quota_windows.all_resting(at);
+        let shown = resting.filter(|(credential, _)| self.shows_credential(who, &desk, credential));
+        Ok(CredentialList { items: shown.map(view).collect() })
     }
 
-    /// Lets a login go on before its window begins anew: somebody has paid for more, or knows better.
+    /// Resumes a credential before its usage window is reset. Clears the coordinator's window and those that factories
+    /// report: their heartbeats repeat a reset time that the engine named.
     pub async fn reopen(&self, who: &Principal, request: &ResumeCredential) -> Result<CredentialList, Error> {
         who.administer()?;
         let credential = &request.credential;
-        let known = self.state.lock().quota_windows.get(credential).cloned();
-        let Some(known) = known else {
-            return Err(invalid("credential", format!("`{credential}` does not wait for a usage window")));
+        let (known, reported, users) = {
+            let desk = self.state.lock();
+            let known = desk.quota_windows.get(credential).cloned();
+            (known, reported_until(&desk, credential, self.now()), users_of(&desk, credential))
         };
-        self.drop_window(credential, &known).await?;
-        info!(by = %who.name, "A login may go on before its usage window begins anew");
+        if known.is_none() && reported.is_none() {
+            return Err(invalid("credential", format!("`{credential}` does not wait for a usage window")));
+        }
+        let window = known.as_ref().map(|known| &known.value);
+        let until = reported.max(window.and_then(|window| window.until.max(window.resets_at)));
+        if let Some(until) = until {
+            for factory in &users {
+                self.clear_reported_window(factory, credential, until).await?;
+            }
+        }
+        if let Some(known) = &known {
+            self.drop_window(credential, known).await?;
+        }
+        info!(by = %who.name, "A credential was resumed before its usage window is reset");
         self.wake_engines();
         self.credentials(who)
     }
@@ -225,6 +234,14 @@ impl Coordinator {
         }
         Ok(())
     }
+}
+
+/// The latest reset of a credential's usage window that a factory reports.
+fn reported_until(desk: &FleetState, credential: &str, now: Timestamp) -> Option<Timestamp> {
+    let factories = desk.factories.values().map(|known| &known.value);
+    let reports = factories.flat_map(|factory| factory.engine_health.iter().map(|health| (&factory.id, health)));
+    let own = reports.filter(|(id, health)| health.credential_at(id) == credential);
+    own.filter_map(|(_, health)| health.window_until).filter(|until| *until > now).max()
 }
 
 fn check_quota(request: &QuotaReport) -> Result<(), Error> {

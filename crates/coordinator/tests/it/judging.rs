@@ -101,6 +101,41 @@ async fn a_requeue_passes_the_operators_message_and_the_failure_on() {
 }
 
 #[tokio::test]
+async fn failed_jobs_are_one_alert_of_their_product_until_requeued_or_a_day_has_passed() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut jobs = Vec::new();
+    for _ in 0..2 {
+        let job = fleet.submit(PLAIN).await;
+        let grip = mac.build(&fleet, job).await;
+        fail_for_good(&fleet, &mac, grip).await.unwrap();
+        fleet.bench.clock.advance(Duration::from_secs(1));
+        jobs.push(job);
+    }
+    let cancelled = fleet.submit(PLAIN).await;
+    fleet.coordinator.act(&fleet.admin, cancelled, Action::Cancel, ActionRequest::default()).await.unwrap();
+    let alerts = async || {
+        let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+        let failed = items.into_iter().filter(|alert| alert.code == AlertCode::JobsFailed);
+        failed.map(|alert| (alert.jobs, alert.job_id, alert.message)).collect::<Vec<_>>()
+    };
+
+    let short = jobs[1].short();
+    let message = format!(
+        "2 jobs of product `default` failed in the last 24 hours, the newest is {short} \"Mend the gate\": read why with \
+         `giga job {short}`, requeue it with `giga requeue {short}`"
+    );
+    assert_eq!(alerts().await, [(Some(2), Some(jobs[1]), message)]);
+    fleet.coordinator.act(&fleet.admin, jobs[1], Action::Requeue, ActionRequest::default()).await.unwrap();
+    assert_eq!(
+        alerts().await.iter().map(|(count, job, _)| (*count, *job)).collect::<Vec<_>>(),
+        [(Some(1), Some(jobs[0]))]
+    );
+    fleet.bench.clock.advance(Duration::from_hours(24));
+    assert_eq!(alerts().await, []);
+}
+
+#[tokio::test]
 async fn a_question_is_an_alert_until_it_is_answered_also_right_after_a_start() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;

@@ -426,6 +426,52 @@ async fn a_window_that_a_factory_tells_of_is_waited_for_and_shown() {
 }
 
 #[tokio::test]
+async fn a_resumed_credential_stays_resumed_though_its_factory_repeats_the_window() {
+    let fleet = Fleet::warm(exact(lasting())).await;
+    let mut mac = machine(&fleet, "mac", vec![EngineHealth::named(claude())]).await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.take(&fleet, job).await;
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    let resets_at = fleet.bench.clock.now().after(HOUR * 20);
+    mac.quota(&fleet, used_up(grip, "", Some(resets_at)), job).await.unwrap();
+    let reports = |until| vec![EngineHealth { window_until: Some(until), ..EngineHealth::named(claude()) }];
+    mac.offers.engines = reports(resets_at);
+    mac.beat(&fleet).await;
+    let request = ResumeCredential { credential: "mac/claude".to_owned() };
+
+    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+    mac.beat(&fleet).await;
+    let fleet = fleet.restarted().await;
+    mac.beat(&fleet).await;
+
+    let shown = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines.remove(0);
+    assert_eq!(shown.window_until, None);
+    assert!(matches!(fleet.coordinator.reopen(&fleet.admin, &request).await, Err(Error::Invalid { .. })));
+    let later = resets_at.after(HOUR);
+    mac.offers.engines = reports(later);
+    mac.beat(&fleet).await;
+    let shown = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines.remove(0);
+    assert_eq!(shown.window_until, Some(later), "another hit closes it again");
+}
+
+#[tokio::test]
+async fn a_credential_that_only_a_factory_reports_as_closed_can_be_resumed() {
+    let fleet = Fleet::warm(quick()).await;
+    let until = fleet.bench.clock.now().after(HOUR);
+    let closed = EngineHealth { window_until: Some(until), ..EngineHealth::named(claude()) };
+    let mac = machine(&fleet, "mac", vec![closed]).await;
+    let job = fleet.submit(PLAIN).await;
+    assert_eq!(fleet.dispatch().await, 0);
+    let shown = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines.remove(0);
+    let request = ResumeCredential { credential: shown.credential.unwrap() };
+
+    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+    mac.beat(&fleet).await;
+
+    mac.take(&fleet, job).await;
+}
+
+#[tokio::test]
 async fn an_engine_of_which_nothing_is_known_stays_as_usable_as_its_token_says() {
     let fleet = Fleet::warm(quick()).await;
     let capabilities = ["engine:claude".parse().unwrap()].into();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::{Clock, FailureReason, RunInsights};
+use domain::{Clock, FailureReason, Retryability, RunInsights};
 
 use super::{Allowance, DiskAllowance, RunVerdict};
 
@@ -42,6 +42,23 @@ impl Limit {
         usd.map(|(max, spent)| Self::Usd { spent, max })
             .or(tokens.map(|max| Self::Tokens { used, max }))
             .or(turns.map(|(max, taken)| Self::Turns { taken, max }))
+    }
+
+    /// The verdict of a run that ended by itself, in view of the job's budget: many engines report what they used only then.
+    /// A run that used exactly what was left is within it.
+    pub(super) fn verdict_at_end(verdict: RunVerdict, allowance: &Allowance, insights: &RunInsights) -> RunVerdict {
+        let limit = match Self::reached(allowance, insights) {
+            Some(limit @ Self::Usd { spent, max }) if spent > max => limit,
+            Some(limit @ Self::Tokens { used, max }) if used > max => limit,
+            _ => return verdict,
+        };
+        match verdict {
+            RunVerdict::EndedWell | RunVerdict::EndedWithRefusals { .. } => limit.judgement(),
+            RunVerdict::Failed { again: Retryability::Worthwhile, message, .. } => {
+                RunVerdict::stays(FailureReason::BudgetExceeded, format!("{limit}; {message}"))
+            }
+            other => other,
+        }
     }
 
     /// The limit with what the run used in all: more can be known after its end than when it was stopped.
@@ -87,7 +104,9 @@ impl std::fmt::Display for Limit {
                 write!(f, "it spent {spent}, of {max} left of the job's `budget.usd`")
             }
             Self::Tokens { used, max } => {
-                write!(f, "it used {}, of {max} left of the job's `budget.tokens`", domain::counted(*used, "token"))
+                let tokens = if *used == 1 { "token" } else { "tokens" };
+                let (used, max) = (domain::grouped(*used), domain::grouped(*max));
+                write!(f, "it used {used} {tokens}, of {max} left of the job's `budget.tokens`")
             }
             Self::Turns { taken, max } => {
                 write!(f, "it took {}, the limit `turns_max` is {max}", domain::counted(*taken, "turn"))
@@ -196,7 +215,7 @@ mod tests {
         );
         assert_eq!(
             reached(insights(600, 400, None, 1)),
-            budget("it used 1000 tokens, of 1000 left of the job's `budget.tokens`")
+            budget("it used 1,000 tokens, of 1,000 left of the job's `budget.tokens`")
         );
         assert_eq!(
             reached(insights(1, 1, None, 4)),
@@ -205,6 +224,24 @@ mod tests {
                 "it took 4 turns, the limit `turns_max` is 3".to_owned()
             ))
         );
+    }
+
+    #[test]
+    fn a_run_that_ends_over_its_budget_exceeds_it() {
+        let allowance = Allowance { usd: Some(2.5), tokens: Some(3_000), ..Allowance::default() };
+        let ended = |verdict, insights| Limit::verdict_at_end(verdict, &allowance, &insights);
+        let budget = |message: &str| RunVerdict::stays(FailureReason::BudgetExceeded, message.to_owned());
+        let crashed = || RunVerdict::may_pass(FailureReason::Crash, "it crashed".to_owned());
+
+        assert_eq!(ended(RunVerdict::EndedWell, insights(2_000, 1_000, Some(2.4), 1)), RunVerdict::EndedWell);
+        let tokens = "it used 6,000 tokens, of 3,000 left of the job's `budget.tokens`";
+        assert_eq!(ended(RunVerdict::EndedWell, insights(5_000, 1_000, None, 1)), budget(tokens));
+        assert_eq!(ended(crashed(), insights(5_000, 1_000, None, 1)), budget(&format!("{tokens}; it crashed")));
+        assert_eq!(
+            ended(RunVerdict::EndedWell, insights(1, 1, Some(2.51), 1)),
+            budget("it spent $2.51, of $2.50 left of the job's `budget.usd`")
+        );
+        assert_eq!(ended(RunVerdict::Stopped, insights(5_000, 1_000, None, 1)), RunVerdict::Stopped);
     }
 
     #[test]

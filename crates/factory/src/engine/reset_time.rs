@@ -68,10 +68,15 @@ fn span(text: &str) -> Option<Duration> {
     (parts > 0).then_some(total)
 }
 
-/// A window that is said to open at a minute which has just passed opens now, not tomorrow.
-const JUST_PASSED: Duration = Duration::from_mins(10);
+/// A time of today that lies up to this far back has passed: the window is open, and does not wait until tomorrow. Engines
+/// name the day as well where they do not mean today.
+const PASSED_TODAY_MAX: Duration = Duration::from_hours(12);
 
-/// `4:42 am`, `3pm (utc)`, `dec 3rd, 2026 3:15 pm`, `oct 9 at 3pm`: the next such time.
+/// The same for a time of yesterday evening, read after midnight.
+const PASSED_YESTERDAY_MAX: Duration = Duration::from_hours(1);
+
+/// `4:42 am`, `3pm (utc)`, `dec 3rd, 2026 3:15 pm`, `oct 9 at 3pm`: the next such time, or the last one if it has just
+/// passed.
 fn clock_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     let mut words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()).peekable();
     let today = at(now)?.date();
@@ -90,15 +95,18 @@ fn clock_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     }
     let first = words.next()?;
     let time = time(first, words.next().unwrap_or_default())?;
-    let earliest = Timestamp::from_millis(now.as_millis().saturating_sub(i64::try_from(JUST_PASSED.as_millis()).ok()?));
     let found = |date: Date| timestamp(date.to_datetime(time));
+    let within =
+        |date: Option<Date>, passed_max: Duration| date.and_then(found).filter(|at| now.since(*at) <= passed_max);
     match date {
         Some((date, Some(_))) => found(date),
         Some((date, None)) => {
             let next_year = Date::new(date.year() + 1, date.month(), date.day()).ok();
-            [Some(date), next_year].into_iter().flatten().filter_map(found).find(|at| *at >= earliest)
+            within(Some(date), PASSED_TODAY_MAX).or_else(|| next_year.and_then(found))
         }
-        None => [Some(today), today.tomorrow().ok()].into_iter().flatten().filter_map(found).find(|at| *at >= earliest),
+        None => within(today.yesterday().ok(), PASSED_YESTERDAY_MAX)
+            .or_else(|| within(Some(today), PASSED_TODAY_MAX))
+            .or_else(|| today.tomorrow().ok().and_then(found)),
     }
 }
 
@@ -152,7 +160,6 @@ mod tests {
             ("try again at 4:42 AM.", "2026-11-16T04:42:00.000Z"),
             ("You've hit your session limit · resets 4:42am (UTC)", "2026-11-16T04:42:00.000Z"),
             ("5-hour limit reached ∙ resets 3pm", "2026-11-16T15:00:00.000Z"),
-            ("resets 1am", "2026-11-17T01:00:00.000Z"),
             ("resets 2:42am", "2026-11-16T02:42:00.000Z"),
             ("resets at 23:15", "2026-11-16T23:15:00.000Z"),
             ("try again at Dec 3rd, 2026 3:15 PM.", "2026-12-03T15:15:00.000Z"),
@@ -166,6 +173,24 @@ mod tests {
 
         for (text, at) in table {
             assert_eq!(says(text).as_deref(), Some(at), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_clock_time_of_the_last_hours_has_passed() {
+        let table = [
+            ("2026-11-16T07:45:59Z", "7:46 AM", "2026-11-16T07:46:00.000Z"),
+            ("2026-11-16T07:56:01Z", "7:46 AM", "2026-11-16T07:46:00.000Z"),
+            ("2026-11-16T19:45:00Z", "7:46 AM", "2026-11-16T07:46:00.000Z"),
+            ("2026-11-16T19:47:00Z", "7:46 AM", "2026-11-17T07:46:00.000Z"),
+            ("2026-11-16T00:03:00Z", "11:58 PM", "2026-11-15T23:58:00.000Z"),
+            ("2026-11-16T02:00:00Z", "11:58 PM", "2026-11-16T23:58:00.000Z"),
+            ("2026-11-16T17:00:00Z", "Nov 16 at 3pm", "2026-11-16T15:00:00.000Z"),
+        ];
+
+        for (now, named, at) in table {
+            let found = reset_time(&format!("try again at {named}."), now.parse().unwrap());
+            assert_eq!(found.map(|at| at.to_string()).as_deref(), Some(at), "{named} at {now}");
         }
     }
 

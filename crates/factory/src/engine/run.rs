@@ -130,7 +130,9 @@ impl EngineRun {
         };
         session.settle();
         let judgement = match (stop.why(&finished, &bounds, &allowance, cancel), session.pending()) {
-            (RunOver::Exit(exit), _) => session.judge(exit),
+            (RunOver::Exit(exit), _) => {
+                Limit::verdict_at_end(session.judge(exit), &allowance, &reportable(session.insights()).0)
+            }
             (RunOver::Outage, Pending::Provider(message)) => RunVerdict::Outage { message },
             // Its time passed while it waited for its provider, which is not the agent's fault.
             (RunOver::Limit(Limit::Wall(_) | Limit::Idle(_)), Pending::Provider(message)) => {

@@ -169,7 +169,7 @@ async fn tokens_over_the_jobs_budget_end_the_engine() {
 
     // What it used until it was stopped counts too.
     let used = end.insights.tokens_in.unwrap() + end.insights.tokens_out.unwrap();
-    let message = format!("it used {used} tokens, of 1000 left of the job's `budget.tokens`");
+    let message = format!("it used {} tokens, of 1,000 left of the job's `budget.tokens`", domain::grouped(used));
     assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, &message));
     assert!(used >= 1057, "{used}");
     play.ended_politely();
@@ -188,10 +188,23 @@ async fn tokens_that_codex_has_written_down_but_not_told_end_it_while_it_runs() 
 
     let end = play.run(&play.codex(), allowance, patient()).await;
 
-    let message = "it used 1057 tokens, of 1000 left of the job's `budget.tokens`";
+    let message = "it used 1,057 tokens, of 1,000 left of the job's `budget.tokens`";
     assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, message));
     assert_eq!((end.insights.tokens_in, end.insights.tokens_out), (Some(1_000), Some(57)));
     play.ended_politely();
+}
+
+#[tokio::test]
+async fn tokens_that_are_told_with_the_last_line_count_against_the_budget() {
+    let stream = golden::file("codex/real-ok.jsonl");
+    let play = Play::of(&format!("cat > prompt; cat '{}'", stream.display()));
+    let allowance = Allowance { tokens: Some(10), ..Allowance::default() };
+
+    let end = play.run(&play.codex(), allowance, patient()).await;
+
+    let used = domain::grouped(end.insights.tokens_in.unwrap() + end.insights.tokens_out.unwrap());
+    let message = format!("it used {used} tokens, of 10 left of the job's `budget.tokens`");
+    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, &message));
 }
 
 #[tokio::test]

@@ -197,6 +197,7 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
         joined_at: now,
         unavailable_repos: BTreeMap::new(),
         repo_identities: BTreeMap::new(),
+        resumed_windows: BTreeMap::new(),
     };
     let load = f64::from(n * 37 % 50) / 100.0;
     let health = if n.is_multiple_of(10) { 0.9 } else { 1.0 };

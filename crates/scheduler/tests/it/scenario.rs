@@ -126,6 +126,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
         joined_at: NOW,
         unavailable_repos: BTreeMap::new(),
         repo_identities: BTreeMap::new(),
+        resumed_windows: BTreeMap::new(),
     };
     FactoryState {
         factory,

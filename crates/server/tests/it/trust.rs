@@ -466,6 +466,52 @@ async fn a_named_login_is_shared_within_one_scope_only() {
 }
 
 #[tokio::test]
+async fn an_alert_about_a_credential_is_shown_to_its_products_only() {
+    let fleet = Fleet::start().await;
+    fleet.product("other", ProductSettings::default()).await;
+    let worker = fleet.factory_for("worker", &["other"]).await;
+    let engines = json!([{ "name": "claude", "credential": "team" }]);
+    let beat = json!({
+        "instance": worker.instance, "capabilities": ["engine:claude"], "seatLimit": 1, "protocol": 1, "engines": engines,
+    });
+    let _: Value = worker.client.post("/factories/heartbeat", &beat).await.unwrap();
+    let mut inbox = worker.inbox().await;
+    fleet.submit("---\nproduct: other\nengine: claude\n---\n# Costly\n").await;
+    let accepted = worker.take_next(&mut inbox).await;
+    let (job, epoch) = (accepted.assignment.job_id, accepted.lease_epoch);
+    worker.start(job, epoch).await.unwrap();
+    let quota = json!({ "leaseEpoch": epoch, "engine": "claude", "credential": "team", "exhausted": true });
+    let _: Value = worker.client.post(&format!("/jobs/{job}/quota"), &quota).await.unwrap();
+
+    for (product, is_shown) in [("other", true), ("default", false)] {
+        let products = [product.parse().unwrap()].into();
+        let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products }).await.secret);
+        let alerts: Value = viewer.get("/alerts").await.unwrap();
+        let codes: Vec<_> = alerts["items"].as_array().unwrap().iter().map(|alert| &alert["code"]).collect();
+        assert_eq!(codes.contains(&&json!("credential_exhausted")), is_shown, "{product}: {alerts}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_count_the_products_of_the_token_only() {
+    let fleet = Fleet::start().await;
+    fleet.product("other", ProductSettings::default()).await;
+    let worker = fleet.factory_for("worker", &["other"]).await;
+    let mut inbox = worker.inbox().await;
+    fleet.submit("---\nproduct: other\n---\n# Runs\n").await;
+    worker.take_next(&mut inbox).await;
+
+    for (product, seats) in [("other", 1), ("default", 0)] {
+        let products = [product.parse().unwrap()].into();
+        let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products }).await.secret);
+        let metrics: Value = viewer.get("/metrics").await.unwrap();
+        assert_eq!((&metrics["seatsUsed"], &metrics["depth"]), (&json!(seats), &json!(0)), "{product}: {metrics}");
+        assert_eq!(metrics["seats"].as_u64().unwrap() > 0, seats > 0, "{product}: {metrics}");
+        assert_eq!(metrics["storeOperations"], json!({}), "{product}: {metrics}");
+    }
+}
+
+#[tokio::test]
 async fn a_dependency_of_another_product_does_not_exist() {
     let fleet = Fleet::start().await;
     fleet.product("other", ProductSettings::default()).await;
