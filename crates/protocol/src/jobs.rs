@@ -195,7 +195,7 @@ pub struct JobView {
     pub updated_at: Timestamp,
 }
 
-/// What a job waits for before a factory gets it.
+/// What a job waits for before a factory gets it, or its promotion or merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobWait {
