@@ -151,14 +151,14 @@ async fn every_variant_is_written_as_its_schema_says() {
     for outcome in outcomes {
         check(&description, "ErrandReport", &report(outcome));
     }
-    check(&description, "Accept", &accept);
-    check(&description, "StartWork", &start);
+    check(&description, "AcceptRequest", &accept);
+    check(&description, "StartReport", &start);
     check(&description, "Patch", &patch);
-    check(&description, "CompleteWork", &complete);
-    check(&description, "FailWork", &fail);
-    check(&description, "QuotaWork", &quota);
-    check(&description, "AskWork", &ask);
-    check(&description, "ReleaseWork", &release);
+    check(&description, "CompletionReport", &complete);
+    check(&description, "FailureReport", &fail);
+    check(&description, "QuotaReport", &quota);
+    check(&description, "QuestionReport", &ask);
+    check(&description, "ReleaseReport", &release);
     check_streams(&description);
     check_others(&description);
 }
@@ -207,8 +207,8 @@ fn check_streams(description: &Description) {
         check(description, "StreamEvent", &event);
     }
     let held = vec![HeldJobProgress { held: HeldJob { job_id, lease_epoch }, progress: Some(progress) }];
-    check(description, "Renew", &RenewRequest { instance: id(), held, load: 0.5, disk_free_bytes: Some(1) });
-    check(description, "Flags", &flags);
+    check(description, "RenewRequest", &RenewRequest { instance: id(), held, load: 0.5, disk_free_bytes: Some(1) });
+    check(description, "DispatchModes", &flags);
 }
 
 fn check_others(description: &Description) {
@@ -222,10 +222,14 @@ fn check_others(description: &Description) {
         TokenScope::Factory { factory: factory.clone(), products: products(), capabilities: capabilities() },
         TokenScope::Join { factory: Some(factory.clone()), products: products(), capabilities: capabilities() },
     ] {
-        check(description, "Grant", &grant);
+        check(description, "TokenScope", &grant);
         // A factory's token comes from enrolment.
         if !matches!(grant, TokenScope::Factory { .. }) {
-            check(description, "NewToken", &CreateTokenRequest { name: "n".to_owned(), grant, ttl_seconds: Some(60) });
+            check(
+                description,
+                "CreateTokenRequest",
+                &CreateTokenRequest { name: "n".to_owned(), grant, ttl_seconds: Some(60) },
+            );
         }
     }
     let merged = PullRequestState::Merged { merge: Some(sha()), by: Some("ann".to_owned()) };
@@ -237,13 +241,17 @@ fn check_others(description: &Description) {
             place: Some("a:1".to_owned()),
             text: "t".to_owned(),
         };
-        check(description, "Sighting", &PullRequestReport { number: 7, standing, head: sha(), remarks: vec![remark] });
+        check(
+            description,
+            "PullRequestReport",
+            &PullRequestReport { number: 7, standing, head: sha(), remarks: vec![remark] },
+        );
     }
     let evidence = EvidenceReport { diff: Some("+".to_owned()), diff_cut: true, ..EvidenceReport::default() };
-    check(description, "EvidenceWork", &evidence);
+    check(description, "EvidenceReport", &evidence);
     check(
         description,
-        "Enroll",
+        "EnrolRequest",
         &EnrolRequest { join_token: "t".to_owned(), factory_id: factory.clone(), nonce: Some(id()) },
     );
     let claim = ClaimRequest {
@@ -254,7 +262,7 @@ fn check_others(description: &Description) {
         products: Some(products().into_iter().collect()),
         except_products: vec!["other".parse().unwrap()],
     };
-    check(description, "Claim", &claim);
+    check(description, "ClaimRequest", &claim);
 }
 
 /// A client that knows nothing but the description.
