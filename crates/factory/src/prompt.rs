@@ -90,10 +90,9 @@ impl Prompt {
             self.message.as_deref().map(|message| format!("Message from an operator:\n\n{}", quoted(message))),
             self.is_further(memory).then(|| self.standing(memory, dir)),
         ];
-        let mut parts: Vec<String> = news.into_iter().flatten().collect();
-        let task = self.task.trim_end();
-        parts.push(if parts.is_empty() { task.to_owned() } else { format!("The job:\n\n{task}") });
-        parts.push("---".to_owned());
+        // The job's own text comes first in every run: an engine that reads the first line finds the same one.
+        let mut parts = vec![self.task.trim_end().to_owned(), "---".to_owned()];
+        parts.extend(news.into_iter().flatten());
         parts.extend(self.checks());
         parts.extend(self.base().map(about_base));
         parts.push(format!(

@@ -236,7 +236,10 @@ impl Worker {
         *self.detected.lock() = self.look_around().await;
         let answer = tokio::select! {
             answer = self.come_back() => answer?,
-            () = stop.cancelled() => return Ok(()),
+            () = stop.cancelled() => {
+                self.log_stopped();
+                return Ok(());
+            }
         };
         let name = &self.settings.name;
         info!(factory.id = %name, "Factory `{name}` is ready with {}", domain::counted(self.settings.seats, "seat"));
@@ -253,6 +256,7 @@ impl Worker {
             () = stop.cancelled() => Ok(()),
         };
         self.say_farewell().await;
+        self.log_stopped();
         ended
     }
 
@@ -411,8 +415,18 @@ impl Worker {
         crate::disk::free_bytes(&self.settings.state)
     }
 
+    fn log_stopped(&self) {
+        let name = &self.settings.name;
+        info!(factory.id = %name, "Factory `{name}` stopped");
+    }
+
     /// Every run saves its work and lets go, within limits.
     async fn say_farewell(&self) {
+        let (name, running) = (&self.settings.name, self.holdings.list().len());
+        if running > 0 {
+            let jobs = domain::counted(running, "running job");
+            info!(factory.id = %name, "Factory `{name}` is stopping: waiting until {jobs} saved the work");
+        }
         self.stopping.cancel();
         self.holdings.stop_all(held_leases::StopCause::Farewell);
         // Offers would only wait here for their deadline: the coordinator hears of it while the runs save their work.

@@ -4,6 +4,7 @@ use protocol::{Client, Endpoint, Trust};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::compose;
 use crate::config::{Config, FINGERPRINT, fingerprint, is_fingerprint};
 use crate::failure::{Exit, Failure};
 
@@ -11,6 +12,13 @@ use crate::failure::{Exit, Failure};
 pub(crate) fn connect(config: &Config) -> Result<Client, Failure> {
     check_running(config)?;
     let Some(token) = config.client.token.value.read()? else {
+        if let Some(variables) = compose::client_variables(config) {
+            let message = "this machine has a factory, and no token for clients";
+            return Err(Failure::unauthorized(message).hint(format!(
+                "set {variables} and GIGA_TOKEN; `giga token create --role operator` on the coordinator's machine makes \
+                 a token"
+            )));
+        }
         return Err(Failure::unauthorized(format!("there is no token for {}", config.client.api.value)).hint(
             "a coordinator on this machine writes one when it first starts (`giga up`); \
              for another one set GIGA_TOKEN, or `client.token_file` in giga.toml",

@@ -24,7 +24,7 @@ use crate::output::Output;
 use coordinator::CoordinatorProcess;
 pub(crate) use coordinator::make_private_folder;
 pub(crate) use factory::{
-    clean_ups, coordinator_of, factory_address, is_enrolled, settings as station_settings, states,
+    clean_ups, client_variables, coordinator_of, factory_address, is_enrolled, settings as station_settings, states,
 };
 pub(crate) use local::local;
 pub(crate) use signals::stop_on_signal;

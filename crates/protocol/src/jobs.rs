@@ -134,7 +134,7 @@ pub struct JobView {
     pub target_factory_id: Option<FactoryId>,
     /// The number of its latest dispatch.
     pub dispatch_seq: DispatchSeq,
-    /// Failed attempts that counted.
+    /// Failed attempts that count towards the retry limit. A failure that is final is not one, and `requeue` resets it.
     pub attempts: u32,
     /// Leases that expired under it.
     pub lost_leases: u32,
@@ -195,7 +195,7 @@ pub struct JobView {
     pub updated_at: Timestamp,
 }
 
-/// What a job waits for before a factory gets it.
+/// What a job waits for before a factory gets it, or its promotion or merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobWait {

@@ -207,7 +207,7 @@ impl Coordinator {
         }
         if factory.is_none() && self.is_taken(id) {
             return Err(Error::Forbidden(format!(
-                "there is a factory `{id}` already: choose another name, or ask for a join token for `{id}`"
+                "there is a factory `{id}` already, and the join token is not for that name"
             )));
         }
         Ok(TokenScope::Factory { factory: id.clone(), products, capabilities })

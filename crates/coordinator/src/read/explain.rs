@@ -33,7 +33,8 @@ impl Coordinator {
         JobView { waiting: self.waiting(who, job), ..JobView::of(job, revision) }
     }
 
-    /// What a queued job, or one that is blocked on its dependencies, waits for.
+    /// What a job waits for: a queued one, one blocked on its dependencies, or one whose promotion or merge no factory can
+    /// take.
     pub(crate) fn waiting(&self, who: &Principal, job: &Job) -> Option<JobWait> {
         match job.stage() {
             Stage::Queued { dispatch: None, .. } if self.state.lock().waiting_since(job.id()).is_some() => {
@@ -48,6 +49,11 @@ impl Coordinator {
                 let text = format!("waits for {}", self.awaited(job, &open));
                 let code = "dependencies".to_owned();
                 (!open.is_empty()).then_some(JobWait { code, text, unplaceable: false, retry_at: None })
+            }
+            Stage::Testing { errand: Some(errand), .. } => {
+                let why = self.lacks_factory(job)?;
+                let text = format!("waits for a factory to {}: {why}", errand.kind.name());
+                Some(JobWait { code: "no_factory_has_repo".to_owned(), text, unplaceable: true, retry_at: None })
             }
             _ => None,
         }
@@ -153,7 +159,7 @@ impl Coordinator {
             return None;
         }
         let which = shape.identity.as_ref().map_or_else(String::new, |identity| format!(" ({identity})"));
-        Some(format!("no live factory has `{}`{which}", shape.repo.as_ref()?))
+        Some(format!("no live factory has `{}`{which}; start one that has it", shape.repo.as_ref()?))
     }
 
     async fn summary(&self, job: &Job, now: &Explanation) -> Result<String, Error> {

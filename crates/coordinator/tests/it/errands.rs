@@ -215,6 +215,8 @@ async fn a_promotion_that_nobody_can_take_is_an_alert() {
     let about: Vec<_> = alerts.iter().map(|alert| (alert.code, alert.job_id)).collect();
     assert_eq!(about, vec![(AlertCode::Unplaceable, Some(job)), (AlertCode::StaleFactory, None)]);
     assert!(alerts[0].message.contains("notes"), "{}", alerts[0].message);
+    let waiting = fleet.job(job).await.waiting.unwrap();
+    assert!(waiting.unplaceable && waiting.text.contains("no live factory has `notes`"), "{waiting:?}");
 }
 
 #[tokio::test]

@@ -35,10 +35,14 @@ impl JobRecord {
         self.job.lease_epoch == epoch && matches!(self.job.stage, StageName::Assigned | StageName::Building)
     }
 
+    /// How the run of this epoch ended; nothing while it runs, and of a run that is not listed.
+    pub(super) fn outcome_of(&self, epoch: Epoch) -> Option<RunOutcome> {
+        self.runs.iter().find(|run| run.epoch == epoch)?.outcome
+    }
+
     /// Whether the run of this epoch told its own end while it held the job: then nothing of it was cut off.
     pub(super) fn ended_orderly(&self, epoch: Epoch) -> bool {
-        let run = self.runs.iter().find(|run| run.epoch == epoch);
-        run.and_then(|run| run.outcome).is_some_and(|outcome| match outcome {
+        self.outcome_of(epoch).is_some_and(|outcome| match outcome {
             RunOutcome::Completed
             | RunOutcome::Failed(_)
             | RunOutcome::Released

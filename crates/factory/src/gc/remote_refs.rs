@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::{BranchName, CommitSha, JobId, RepoName, Revision, StageName, Timestamp};
+use domain::{BranchName, CommitSha, JobId, RepoName, Revision, RunOutcome, StageName, Timestamp};
 
 use super::job_status::{JobRecord, JobStatus};
 use super::merged::Merged;
@@ -249,8 +249,19 @@ fn shipped(facts: &RefFacts<'_>, known: &JobRecord, is_old: bool) -> RefDecision
         OurRef::Wip(_) | OurRef::Run(_) if is_old => {
             RefDecision::Remove("its job shipped long ago without it".to_owned())
         }
-        OurRef::Wip(_) | OurRef::Run(_) => {
-            RefDecision::Keep("it is kept for a person for a while: its run was cut off".to_owned())
+        OurRef::Wip(run) | OurRef::Run(run) => {
+            let why = match known.outcome_of(run.epoch) {
+                Some(RunOutcome::Completed) => "its run completed, and its job shipped the commit of another run",
+                Some(RunOutcome::Failed(_)) => "its run failed, and its job shipped the commit of another run",
+                Some(RunOutcome::LeaseLost) => "the lease of its run expired",
+                Some(RunOutcome::Cancelled) => "its run was cancelled",
+                Some(RunOutcome::Restored) => "the store was restored while it ran",
+                Some(RunOutcome::Released | RunOutcome::Preempted | RunOutcome::Asked | RunOutcome::QuotaWindow) => {
+                    "its job shipped without its work"
+                }
+                None => "the end of its run is not known",
+            };
+            RefDecision::Keep(format!("it is kept for a person for a while: {why}"))
         }
     }
 }

@@ -45,6 +45,9 @@ pub(crate) struct WaitArgs {
     /// What to wait for
     #[arg(long, value_enum, default_value_t = Until::Rest)]
     pub(crate) until: Until,
+    /// Keep waiting for a job that no factory can run or ship; without this it ends the wait after a minute
+    #[arg(long)]
+    pub(crate) patient: bool,
 }
 
 /// What is waited for.
@@ -135,9 +138,12 @@ pub(crate) struct ShipArgs {
     /// Ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Wait until they are merged
+    /// Wait until they are merged; a merge that no factory can do ends the wait after a minute
     #[arg(long)]
     pub(crate) wait: bool,
+    /// With --wait: keep waiting for a merge that no factory can do
+    #[arg(long, requires = "wait")]
+    pub(crate) patient: bool,
 }
 
 /// What can be done with dead letters.

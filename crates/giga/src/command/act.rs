@@ -55,7 +55,8 @@ pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Fa
         return Ok(());
     }
     // A merge that does not work out leaves the job at rest: to wait for `shipped` alone could take for ever.
-    let jobs = wait::watch(context, &client, &ids, Until::Rest, wait::UnplaceablePolicy::Endless).await?;
+    let policy = wait::UnplaceablePolicy::of(args.patient);
+    let jobs = wait::watch(context, &client, &ids, Until::Rest, policy).await?;
     wait::report(context, &jobs)?;
     match jobs.iter().find(|job| job.stage != StageName::Shipped) {
         None => Ok(()),

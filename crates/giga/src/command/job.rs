@@ -56,7 +56,10 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         false => sha.to_string(),
     });
     let spent = spent(&job.spent);
-    let counts = format!("runs {}, failed attempts {}, lost leases {}{spent}", job.runs, job.attempts, job.lost_leases);
+    let counts = format!(
+        "runs {}, failures counted for retry {}, lost leases {}{spent}",
+        job.runs, job.attempts, job.lost_leases
+    );
     let rows = [
         ("id", Some(format!("{} ({})", job.id.short(), job.id))),
         ("stage", Some(format!("{}{reason}{errand}{done}", status::stage_word(job)))),

@@ -51,14 +51,10 @@ pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<()
     if !args.wait {
         return Ok(());
     }
-    let jobs = wait::watch(context, &client, &ids, Until::Rest, patience(&args)).await?;
+    let jobs = wait::watch(context, &client, &ids, Until::Rest, UnplaceablePolicy::of(args.patient)).await?;
     wait::report(context, &jobs)?;
     wait::next_step(context, &jobs);
     Ok(())
-}
-
-fn patience(args: &SubmitArgs) -> UnplaceablePolicy {
-    if args.patient { UnplaceablePolicy::Endless } else { UnplaceablePolicy::Limited }
 }
 
 async fn send(
@@ -133,7 +129,10 @@ async fn submit_batch(context: &Context<'_>, args: &SubmitArgs, checked: Checked
         }
     }
     if args.wait && !ids.is_empty() {
-        wait::report(context, &wait::watch(context, &client, &ids, Until::Rest, patience(args)).await?)?;
+        wait::report(
+            context,
+            &wait::watch(context, &client, &ids, Until::Rest, UnplaceablePolicy::of(args.patient)).await?,
+        )?;
     }
     let not_taken = refused + checked.bad.len();
     if not_taken == 0 {

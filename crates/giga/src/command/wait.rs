@@ -28,8 +28,8 @@ const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
-    let watched =
-        within(args.timeout, &ids, watch(context, &client, &ids, args.until, UnplaceablePolicy::Endless)).await?;
+    let policy = UnplaceablePolicy::of(args.patient);
+    let watched = within(args.timeout, &ids, watch(context, &client, &ids, args.until, policy)).await?;
     report(context, &watched)?;
     next_step(context, &watched);
     Ok(())
@@ -72,8 +72,12 @@ pub(super) async fn watch(
     let mut jobs = read_all(client, ids).await?;
     let mut progress = Progress::new(context, ids.len(), patience);
     jobs.values().for_each(|job| progress.found(job));
-    while !jobs.values().all(|job| is_over(job, until)) {
-        match progress.until(client, stream.next()).await? {
+    loop {
+        let open: Vec<JobId> = jobs.values().filter(|job| !is_over(job, until)).map(|job| job.id).collect();
+        if open.is_empty() {
+            break;
+        }
+        match progress.until(client, &open, stream.next()).await? {
             StreamMessage::Happened { event: Some(event), .. } => {
                 let Some(known) = jobs.get(&event.job_id) else { continue };
                 progress.happened(&event);

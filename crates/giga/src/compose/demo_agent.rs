@@ -57,9 +57,9 @@ fn work() -> std::io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The job itself: in a further run the prompt begins with the end of the run before.
+/// The job's own text: notes for this run come after it.
 fn task_of(prompt: &str) -> &str {
-    prompt.split_once("\nThe job:\n").map_or(prompt, |(_, task)| task)
+    prompt.split_once("\n---\n").map_or(prompt, |(task, _)| task)
 }
 
 fn temper_of(prompt: &str) -> AgentBehaviour {

@@ -224,7 +224,8 @@ async fn token(
     }
     let join = join.with_context(|| {
         format!(
-            "factory `{}` has no token yet: make a join token with `giga token create --join`, then start with `giga factory --join TOKEN`",
+            "factory `{}` is not enrolled: run `giga token create --join` on the coordinator's machine, and paste the whole \
+             line that it prints (GIGA_API=… giga factory --join …) here",
             settings.name
         )
     })?;
@@ -247,7 +248,7 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
         let answer: Result<EnrolResponse, ClientError> = client.post("/factories/enroll", &request).await;
         match answer {
             Ok(enrolled) => return Ok(enrolled.token),
-            Err(error) if error.is_final() || is_misled(&error) => return Err(not_enrolled(error).into()),
+            Err(error) if error.is_final() || is_misled(&error) => return Err(not_enrolled(error, name).into()),
             Err(error) if !is_told => {
                 is_told = true;
                 warn!(%error, "The coordinator is not there yet, asking until it is: {error}");
@@ -266,15 +267,17 @@ fn is_misled(error: &ClientError) -> bool {
     matches!(error, ClientError::Tls { .. } | ClientError::Unproven { .. })
 }
 
-fn not_enrolled(error: ClientError) -> Failure {
+fn not_enrolled(error: ClientError, name: &FactoryId) -> Failure {
     let hint = match error.code() {
         Some("unauthenticated") => {
             "check that it was copied whole, and that GIGA_API is the coordinator that made it; \
-                                    `giga token create --join` makes another"
+             `giga token create --join` makes another"
+                .to_owned()
         }
-        Some("forbidden") => {
-            "use the name that the token was made for, or make another with `giga token create --join`"
-        }
+        Some("forbidden") => format!(
+            "`giga token create --join --factory {name}` on the coordinator's machine makes a join token for this name; \
+             `--name` chooses another name"
+        ),
         _ => return Failure::from(error),
     };
     match error {
@@ -317,6 +320,21 @@ pub(crate) fn factory_address(config: &Config, state: &Path) -> String {
             Origin::Flag(_) | Origin::Variable(_) | Origin::File { .. } | Origin::Derived { .. } => false,
         });
     remembered.unwrap_or_else(|| configured.value.clone())
+}
+
+/// The variables that a client on the machine of a joined factory needs, where no setting names a coordinator: the
+/// address that the factory remembers and, if it keeps one, the certificate.
+pub(crate) fn client_variables(config: &Config) -> Option<String> {
+    let state = &config.factory.state.value;
+    let api = factory_address(config, state);
+    if config.client.api.origin != Origin::Default || api == config.client.api.value {
+        return None;
+    }
+    let ca = std::fs::read_to_string(ca_path(state)).ok().map(|text| match is_fingerprint(Path::new(text.trim())) {
+        true => format!(" GIGA_CA={}", text.trim()),
+        false => format!(" GIGA_CA={}", ca_path(state).display()),
+    });
+    Some(format!("GIGA_API={api}{}", ca.unwrap_or_default()))
 }
 
 /// The name that the configured state directory is enrolled under; before that, the configured one.

@@ -261,8 +261,21 @@ fn a_running_factory_is_found_by_doctor() {
             factory
         });
 
+        if is_up {
+            // Left from another coordinator, and not in use.
+            let left = fleet.machine.path().join("data/factory");
+            std::fs::create_dir_all(&left).unwrap();
+            std::fs::write(left.join("factory.token"), "giga_fac_x").unwrap();
+            std::fs::write(left.join("coordinator.url"), "https://other.example:7878").unwrap();
+        }
         let doctor = fleet.machine.giga(&["doctor", "--json"]);
 
+        let found: Value = serde_json::from_str(&doctor.stdout).unwrap();
+        let listed = found["settings"].as_array().unwrap().iter().find(|one| one["key"] == "factory.state").unwrap();
+        let used = listed["value"].as_str().unwrap();
+        assert!(used.ends_with(if is_up { "data/factories/here" } else { "data/factory" }), "{used}");
+        let checks = found["checks"].as_array().unwrap().iter().filter(|check| check["name"] == "factory coordinator");
+        assert!(checks.into_iter().all(|check| check["verdict"] == "ok"), "{}", doctor.stdout);
         let state = if is_up { "data/factories/here" } else { "data/factory" };
         assert!(doctor.stdout.contains("factory running, process "), "{}", doctor.stdout);
         assert!(doctor.stdout.contains(state), "{}", doctor.stdout);

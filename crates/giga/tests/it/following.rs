@@ -176,6 +176,38 @@ fn while_nothing_happens_it_is_said_once_what_a_job_waits_for() {
 }
 
 #[test]
+fn a_merge_that_waits_for_a_factory_shows_the_reason() {
+    let coordinator = Coordinator::start();
+    let (stream, explain) = (format!("GET /jobs/{ID}/events/stream"), format!("GET /jobs/{ID}/explain"));
+    let text = "waits for a factory to ship: no live factory has `calc`; start one that has it";
+    let ships = json!({
+        "errand": "ship", "waiting": {"code": "no_factory_has_repo", "text": text, "unplaceable": true},
+    });
+    let shape = json!({"product": "default", "capabilities": [], "engines": []});
+    let answer = json!({"outcome": "waits", "why": {"code": "all_busy"}, "unplaceable": false});
+    let now = json!({"shape": shape, "answer": answer, "text": "t", "weights": {}, "factories": []});
+    let explained = json!({"job": detail("testing", &ships), "summary": text, "now": now});
+    // The next streams are put off, which takes longer than the pause before the first question.
+    coordinator.expect(&stream, Answer::stream(""));
+    for _ in 0..2 {
+        coordinator.expect(&stream, Answer::problem(503, "unavailable", "later"));
+    }
+    coordinator
+        .expect(&stream, Answer::stream(event(8, "shipped", "shipped")))
+        .expect(&explain, Answer::json(200, &explained))
+        .expect(&explain, Answer::json(200, &explained))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("testing", &ships)))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("testing", &ships)))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("shipped", &json!({"seq": 8}))));
+
+    let args = ["wait", ID, "--until", "shipped", "--timeout", "60s", "--api", coordinator.api()];
+    let ran = Machine::new().giga_with(&args, &TOKEN, "");
+
+    let said = format!("testing      {text}\n");
+    assert_eq!((ran.code, ran.stderr.matches(&said).count()), (Some(0), 1), "{}", ran.stderr);
+}
+
+#[test]
 fn the_log_of_a_run_is_found_by_its_number() {
     let coordinator = Coordinator::start();
     let run = |n: u32, epoch: u64| json!({"n": n, "epoch": epoch, "factory": "mac-1", "instance": ID, "grantedAt": "2026-01-31T12:00:00Z"});

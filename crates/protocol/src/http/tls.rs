@@ -149,6 +149,22 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
+/// Why a certificate is not accepted, from the name of webpki's error.
+fn not_accepted(name: &str) -> String {
+    // A CA certificate that is used as the server's own: the usual self-signed one.
+    if name == "CaUsedAsEndEntity" {
+        return "its certificate is self-signed, and is not pinned here".to_owned();
+    }
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    format!("its certificate is not accepted: {words}")
+}
+
 /// What a failed handshake means to the operator, and what to do.
 pub(super) fn fault(error: &rustls::Error) -> TransportError {
     let ca = "set `client.ca` in giga.toml, or GIGA_CA, to the certificate of its authority (a PEM file) \
@@ -176,10 +192,29 @@ pub(super) fn fault(error: &rustls::Error) -> TransportError {
                  `giga token create --join` prints on its machine, then set GIGA_CA or `client.ca` to it; otherwise another \
                  program answers at this address: do not trust it",
             ),
-            // What webpki calls a CA certificate that is used as the server's own: the usual self-signed one.
-            CertificateError::Other(_) => TransportError::tls(format!("its certificate is not accepted ({error})"), ca),
+            CertificateError::Other(OtherError(other)) => TransportError::tls(not_accepted(&other.to_string()), ca),
             _ => TransportError::tls(error.to_string(), ca),
         },
         _ => TransportError::tls(error.to_string(), "check that the address is that of the coordinator"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct WebpkiError(&'static str);
+
+    #[test]
+    fn a_rejected_certificate_is_explained_in_words() {
+        let of = |name| {
+            let other = OtherError(Arc::new(WebpkiError(name)));
+            fault(&rustls::Error::InvalidCertificate(CertificateError::Other(other))).why
+        };
+
+        assert_eq!(of("CaUsedAsEndEntity"), "its certificate is self-signed, and is not pinned here");
+        assert_eq!(of("UnsupportedCertVersion"), "its certificate is not accepted: unsupported cert version");
     }
 }

@@ -164,7 +164,7 @@ const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's
     [ $how = resumed ] && { echo \"$id\" | cmp -s - \"$project/$id.jsonl\" || { echo 'no conversation' >&2; exit 9; }; }\n\
     mkdir -p \"$project\"; echo \"$id\" > \"$project/$id.jsonl\"\n\
     echo \"$how\" >> history.txt\n\
-    echo \"$prompt\" | head -n 1 >> history.txt\n\
+    echo \"$prompt\" | grep -E '^(Please|You worked|An earlier run)' >> history.txt\n\
     echo \"{\\\"type\\\":\\\"system\\\",\\\"subtype\\\":\\\"init\\\",\\\"session_id\\\":\\\"$id\\\"}\"";
 
 #[tokio::test]
@@ -195,8 +195,10 @@ async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on
         "new",
         "Please.",
         "resumed",
+        "Please.",
         "You worked on this job before, in this conversation. This is a new run of it.",
         "new",
+        "Please.",
         "An earlier run worked on this job. This run is a new conversation, without the messages of that run.",
     ];
     assert_eq!(history.lines().collect::<Vec<_>>(), expected);
@@ -245,8 +247,13 @@ async fn a_conversation_goes_on_after_a_run_that_changed_no_file() {
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
 
     let history = fs::read_to_string(history).unwrap();
-    let expected =
-        ["new", "Please.", "resumed", "You worked on this job before, in this conversation. This is a new run of it."];
+    let expected = [
+        "new",
+        "Please.",
+        "resumed",
+        "Please.",
+        "You worked on this job before, in this conversation. This is a new run of it.",
+    ];
     assert_eq!(history.lines().collect::<Vec<_>>(), expected);
 }
 

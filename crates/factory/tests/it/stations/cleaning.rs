@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::{Epoch, JobId, StageName};
 use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, SandboxMode, WorkerSettings};
-use protocol::Client;
+use protocol::{Client, JobView};
 
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
@@ -77,6 +77,28 @@ async fn what_a_shipped_job_left_goes_and_what_others_need_stays() {
     assert_eq!((our_refs(&forge), told(&report, GcKind::Ref).0.len()), (left, 2));
     assert_eq!((again.removed.len(), again.freed_bytes), (0, 0), "doing it twice is doing it once");
     assert!(told(&again, GcKind::Ref).1.values().all(|why| why == "its job is testing"), "{again:#?}");
+}
+
+#[tokio::test]
+async fn a_completed_run_that_was_superseded_is_kept_for_that_reason() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let client = fleet.enrol("again", &line).await;
+    let own = keeping_branches("again", &forge, "date +%s%N > done.md");
+    let _plant = Plant::start(own.clone(), client.clone());
+    let job = fleet.submit("").await;
+    let first = fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await.completed_sha;
+    fleet.act_with(job, "requeue", &serde_json::json!({"fresh": true})).await;
+    let is_new = |view: &JobView| view.completed_sha != first && view.promoted_sha == view.completed_sha;
+    fleet.until(job, "the commit of the second run", |view| view.completed_sha.is_some() && is_new(view)).await;
+    ship(&fleet, job).await;
+    let epoch = fleet.runs(job).await[0].epoch;
+
+    let report = gc(&own, &client, LONG_TIME).run().await.unwrap();
+
+    let kept = told(&report, GcKind::Ref).1;
+    let why = kept.get(&format!("notes: aq/run/{job}/e{epoch}")).cloned().unwrap_or_default();
+    assert!(why.ends_with("its run completed, and its job shipped the commit of another run"), "{report:#?}");
 }
 
 #[tokio::test]

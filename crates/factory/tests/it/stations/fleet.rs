@@ -143,8 +143,13 @@ impl Fleet {
     }
 
     pub(crate) async fn act(&self, job: JobId, action: &str) {
+        self.act_with(job, action, &serde_json::json!({})).await;
+    }
+
+    /// The same with options.
+    pub(crate) async fn act_with(&self, job: JobId, action: &str, options: &serde_json::Value) {
         let path = format!("/jobs/{job}/actions/{action}");
-        let _: JobView = self.admin.post(&path, &serde_json::json!({})).await.unwrap();
+        let _: JobView = self.admin.post(&path, options).await.unwrap();
     }
 
     pub(crate) async fn job(&self, job: JobId) -> JobView {

@@ -25,14 +25,34 @@ pub(super) fn examine(config: &Config) -> Vec<Check> {
         states.insert(0, configured.clone());
     }
     let floor = config.factory.housekeeping.reconciled().disk_floor_bytes;
-    states.iter().flat_map(|state| examine_one(state, config, floor)).collect()
+    let is_used = |state: &Path| states.len() == 1 || is_running(state) || is_configured(state, config);
+    states.iter().flat_map(|state| examine_one(state, config, floor, is_used(state))).collect()
 }
 
-fn examine_one(state: &Path, config: &Config, floor: u64) -> Vec<Check> {
+/// The directories in which factories run now; where none runs and the default directory of `giga factory` does not
+/// exist, those of `giga up`. Empty where the setting decides.
+pub(super) fn in_use(config: &Config) -> Vec<PathBuf> {
+    let setting = &config.factory.state;
+    if setting.origin != Origin::Default {
+        return Vec::new();
+    }
+    let (running, others): (Vec<_>, Vec<_>) = compose::states(config).partition(|state| is_running(state));
+    if running.is_empty() && !setting.value.exists() { others } else { running }
+}
+
+fn is_running(state: &Path) -> bool {
+    StateDir::existing(state).holder().is_some()
+}
+
+fn is_configured(state: &Path, config: &Config) -> bool {
+    config.factory.state.origin != Origin::Default && config.factory.state.value == state
+}
+
+fn examine_one(state: &Path, config: &Config, floor: u64, is_used: bool) -> Vec<Check> {
     match usable(state) {
         StateUsability::NotYet(check) | StateUsability::No(check) => vec![check],
         StateUsability::Yes(check) => {
-            let found = [Some(check), free_space(state, floor), coordinator(state, config), runs(state)];
+            let found = [Some(check), free_space(state, floor), coordinator(state, config, is_used), runs(state)];
             found.into_iter().flatten().collect()
         }
     }
@@ -87,9 +107,15 @@ fn free_space(state: &Path, floor: u64) -> Option<Check> {
     })
 }
 
-fn coordinator(state: &Path, config: &Config) -> Option<Check> {
+/// The coordinator that a factory works for. A directory that is left from another one is no reason to warn.
+fn coordinator(state: &Path, config: &Config, is_used: bool) -> Option<Check> {
     let api = &config.client.api.value;
     let name = "factory coordinator";
+    if !is_used {
+        let own = compose::coordinator_of(state).filter(|own| own != api);
+        let of = own.map_or_else(String::new, |own| format!("; it is for {own}"));
+        return Some(Check::ok(name, format!("{} is not in use{of}", state.display())));
+    }
     if !compose::is_enrolled(state) {
         let remedy = "`giga up` enrols its factories; for another coordinator start with `giga factory --join TOKEN`";
         return Some(Check::warn(name, format!("{} has no factory token", state.display()), remedy));

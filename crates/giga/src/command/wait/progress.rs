@@ -34,6 +34,13 @@ pub(crate) enum UnplaceablePolicy {
     Endless,
 }
 
+impl UnplaceablePolicy {
+    /// The policy with or without `--patient`.
+    pub(crate) fn of(is_patient: bool) -> Self {
+        if is_patient { Self::Endless } else { Self::Limited }
+    }
+}
+
 /// Since when no factory can run each of the jobs, by the clock that never jumps.
 struct Stuck {
     since: BTreeMap<JobId, Duration>,
@@ -146,11 +153,12 @@ impl<'c> Progress<'c> {
     pub(super) async fn until(
         &mut self,
         client: &Client,
+        open: &[JobId],
         next: impl Future<Output = Result<StreamMessage, Failure>>,
     ) -> Result<StreamMessage, Failure> {
         let mut next = pin!(next);
         loop {
-            let waiting = self.waiting();
+            let waiting = self.waiting(open);
             let pause = self.ask_at.saturating_sub(self.context.clock.monotonic());
             tokio::select! {
                 biased;
@@ -160,41 +168,29 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// Jobs that wait, and jobs whose factory may disconnect.
-    fn waiting(&self) -> Vec<JobId> {
-        let asked_about = |stage: StageName| waits(stage) || runs(stage);
-        let waiting = self.stages.iter().filter(|(_, stage)| asked_about(**stage)).map(|(id, _)| *id);
-        waiting.take(ASKED_ABOUT_MAX).collect()
+    /// Open jobs that wait, and those whose factory may disconnect.
+    fn waiting(&self, open: &[JobId]) -> Vec<JobId> {
+        let asked_about = |id: &&JobId| self.stages.get(*id).is_some_and(|stage| waits(*stage) || runs(*stage));
+        open.iter().filter(asked_about).take(ASKED_ABOUT_MAX).copied().collect()
     }
 
     async fn ask(&mut self, client: &Client, waiting: &[JobId]) -> Result<(), Failure> {
+        let (mut stuck, mut is_over) = (Vec::new(), false);
         for id in waiting {
             // Whoever does not answer is noticed by the stream.
             let Ok(explained) = client.get::<JobExplanation>(&format!("/jobs/{id}/explain")).await else { continue };
             self.waits(&explained);
-            self.give_up(&explained)?;
+            let obstacle = obstacle(&explained);
+            is_over |= self.stuck.is_over(*id, obstacle.is_some(), self.context.clock.monotonic());
+            stuck.extend(obstacle.map(|obstacle| (*id, obstacle)));
         }
         let is_running = self.stages.values().any(|stage| runs(*stage));
+        if is_over && !is_running {
+            return Err(unplaceable(&stuck));
+        }
         let pause = if is_running { ASK_WHILE_RUNNING_EVERY } else { ASK_EVERY };
         self.ask_at = self.context.clock.monotonic() + pause;
         Ok(())
-    }
-
-    /// An error once a job has been one that no factory can run for too long, unless another of the jobs is being worked on.
-    fn give_up(&mut self, explained: &JobExplanation) -> Result<(), Failure> {
-        let (id, now) = (explained.job.id, self.context.clock.monotonic());
-        let is_stuck = explained.job.stage == StageName::Queued && forecast::is_stuck(&explained.now);
-        let is_busy = self.stages.values().any(|stage| matches!(stage, StageName::Assigned | StageName::Building));
-        if !self.stuck.is_over(id, is_stuck, now) || is_busy {
-            return Ok(());
-        }
-        let why = clean(&explained.now.text);
-        let label = clean(&explained.job.label().to_string());
-        Err(Failure::failed(format!("no factory can run job {label}: {why}"))
-            .hint(format!(
-                "the job stays queued: `giga wait {}` waits for it again; `giga submit --wait --patient` waits without a limit",
-                id.short()
-            )))
     }
 
     fn waits(&mut self, explained: &JobExplanation) {
@@ -256,8 +252,39 @@ impl<'c> Progress<'c> {
     }
 }
 
+/// Why no factory can run a job, or promote or merge its commit, in a sentence; nothing where one can.
+fn obstacle(explained: &JobExplanation) -> Option<String> {
+    let label = clean(&explained.job.label().to_string());
+    match explained.job.stage {
+        StageName::Queued if forecast::is_stuck(&explained.now) => {
+            Some(format!("no factory can run job {label}: {}", clean(&explained.now.text)))
+        }
+        StageName::Testing => {
+            let waiting = explained.job.waiting.as_ref().filter(|waiting| waiting.unplaceable)?;
+            Some(format!("job {label} {}", clean(&waiting.text)))
+        }
+        _ => None,
+    }
+}
+
+/// The error that ends a wait, with all jobs that no factory can run.
+fn unplaceable(stuck: &[(JobId, String)]) -> Failure {
+    let message = match stuck {
+        [(_, obstacle)] => obstacle.clone(),
+        several => {
+            let lines: String = several.iter().map(|(_, obstacle)| format!("\n  {obstacle}")).collect();
+            format!("{} jobs wait for a factory:{lines}", several.len())
+        }
+    };
+    let ids: Vec<String> = stuck.iter().map(|(id, _)| id.short().to_string()).collect();
+    Failure::failed(message).hint(format!(
+        "nothing is lost, and no job has to be submitted again: `giga wait --patient {}` waits without a limit",
+        ids.join(" ")
+    ))
+}
+
 fn waits(stage: StageName) -> bool {
-    matches!(stage, StageName::Queued | StageName::Blocked)
+    matches!(stage, StageName::Queued | StageName::Blocked | StageName::Testing | StageName::Review)
 }
 
 fn runs(stage: StageName) -> bool {
@@ -281,5 +308,20 @@ mod tests {
 
         assert_eq!(told, [false, false, false, false, false, true]);
         assert!(!endless.is_over(id, true, at(0)) && !endless.is_over(id, true, at(600)));
+    }
+
+    #[test]
+    fn the_error_names_every_job_and_a_command_that_waits_on() {
+        let ids = [JobId::from_bytes([7; 16]), JobId::from_bytes([8; 16])];
+        let stuck = ids.map(|id| (id, format!("no factory can run job {}: no engine", id.short())));
+
+        let failure = unplaceable(&stuck);
+
+        let [one, two] = ids.map(|id| id.short().to_string());
+        for id in [&one, &two] {
+            assert!(failure.message().contains(&format!("\n  no factory can run job {id}: no engine")), "{failure}");
+        }
+        let hint = failure.hint_text().unwrap();
+        assert!(hint.contains(&format!("`giga wait --patient {one} {two}`")) && !hint.contains("submit --"), "{hint}");
     }
 }
