@@ -273,7 +273,7 @@ impl Coordinator {
             let stopped_at = self.state.lock().liveness.get(id).and_then(|pulse| pulse.stopped_at);
             // A heartbeat may have been written meanwhile.
             match self.register(factory, Some(known), stopped_at).await {
-                Err(Error::NotNow(_)) => {}
+                Err(Error::NotReady(_)) => {}
                 written => return written,
             }
         }

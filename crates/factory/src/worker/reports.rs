@@ -239,7 +239,7 @@ impl Worker {
             }
             // A completion that was delivered late still brings the right to move the branch.
             ReportResponse::Completed(CompletionResponse { promote: Some(order), .. }) => {
-                self.promote_late(run, &order).await
+                self.promote_late(run, &order).await;
             }
             ReportResponse::Completed(_) | ReportResponse::Taken | ReportResponse::Waiting => {}
         }
