@@ -20,7 +20,7 @@ pub enum Mode {
     Poll,
     /// Factories poll for work when the queue version changes.
     Gate,
-    /// Factories poll for work; the coordinator also computes push placements and compares them.
+    /// Factories poll for work; the broker path runs in parallel and is compared.
     Shadow,
     /// Factories select jobs from the broker.
     SelfSelect,
