@@ -1,4 +1,4 @@
-//! The few facts about a job that queries need, as columns beside the document.
+//! The columns that a store keeps beside a job's document for queries.
 
 use crate::ids::JobId;
 use crate::job::Job;
@@ -8,22 +8,22 @@ use crate::spec::Priority;
 use crate::stage::StageName;
 use crate::time::Timestamp;
 
-/// What a store keeps as columns, computed by the domain and never by the store.
+/// Columns of a job. The domain computes them, never the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobColumns {
-    /// Whose job it is.
+    /// The product that owns the job.
     pub product: ProductId,
-    /// Where it is.
+    /// The current stage.
     pub stage: StageName,
-    /// Where it can run.
+    /// The key of the job's shape.
     pub shape: ShapeKey,
-    /// How urgent it is.
+    /// The current priority.
     pub priority: Priority,
     /// The repository it works in.
     pub repo: Option<RepoName>,
     /// When it was submitted.
     pub created: Timestamp,
-    /// The jobs it waits for. Written once, with the job.
+    /// The dependencies. Written once, with the job.
     pub deps: Vec<JobId>,
 }
 

@@ -1,4 +1,4 @@
-//! Words and rules. No tokio, no clock, no I/O: everything here can be decided with values alone.
+//! Types and rules of the domain. No tokio, no clock, no I/O: all functions work on values.
 
 mod engine_health;
 mod event;

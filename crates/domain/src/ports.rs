@@ -1,4 +1,4 @@
-//! What the coordinator needs from the outside, drawn from what the weakest backend can promise.
+//! Ports of the coordinator. They require only what the weakest backend guarantees.
 
 mod backup;
 mod broker;

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn another_word_finds_nothing() {
+    fn an_unrelated_word_suggests_nothing() {
         assert_eq!(suggest("port", ["api", "ca", "hosts"]), None);
         assert_eq!(suggest(&"x".repeat(1_000_000), ["listen"]), None);
     }

@@ -1,32 +1,32 @@
-//! Backups of the whole fleet, and what putting one back comes to.
+//! Backup and restore.
 
 use domain::{BackupSummary, Generation};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The header of a backup that says what is in it: a [`BackupSummary`] as JSON.
+/// Response header with the [`BackupSummary`] of a backup as JSON.
 pub const SUMMARY_HEADER: &str = "x-backup-summary";
 
-/// What must stand behind `?replace=` for a restore to happen.
+/// The required value of `?replace=` for a restore.
 pub const REPLACE_EVERYTHING: &str = "everything";
 
-/// What a restore comes to.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoreSummary {
-    /// What was put back.
+    /// The restored backup.
     pub backup: BackupSummary,
-    /// The generation that the store is in from now on: whoever knew the lost future is fenced.
+    /// The new generation of the store. Leases of the lost history are fenced.
     pub generation: Generation,
-    /// The name of the file, or of the schema in the database, that holds what was replaced; there was nothing when absent.
+    /// File or database schema that keeps the replaced data; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
-    /// What people must know about it.
+    /// Consequences of the restore, for the operator.
     pub notice: String,
 }
 
 impl RestoreSummary {
-    /// What is true of every restore, in words.
+    /// The notice for every restore.
     pub fn notice(backup: &BackupSummary) -> String {
         let as_of = backup.taken_at.map_or_else(String::new, |at| format!(" of {at}"));
         format!(

@@ -1,4 +1,4 @@
-//! The network as a port: the real one here, a simulated one in a simulation.
+//! HTTP transport as a port: the real one here, a simulated one in tests.
 
 mod proof;
 mod tls;
@@ -24,43 +24,43 @@ use proof::ProvingConnector;
 pub(crate) use proof::IdentityCheck;
 pub use tls::{fingerprint, is_publicly_trusted};
 
-/// How long opening a connection may take.
+/// Timeout to connect.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long a connection is kept for the next request. A server closes idle ones too: whoever keeps them for longer sends
-/// a request into a connection that is being closed, and cannot tell whether it was carried out.
+/// How long idle connections are kept. Servers close idle connections too: a request on a connection that is being
+/// closed has an unknown outcome.
 pub const IDLE_TIME_MAX: Duration = Duration::from_secs(15);
 
-/// The body of an answer, as it arrives.
+/// A streamed response body.
 pub type ResponseBody = UnsyncBoxBody<Bytes, TransportError>;
 
-/// The body of a request that is too long for memory.
+/// A streamed request body, for bodies that do not fit in memory.
 pub type RequestBody = UnsyncBoxBody<Bytes, TransportError>;
 
-/// What carries requests to a coordinator and brings answers back.
+/// Sends HTTP requests.
 #[async_trait]
 pub trait HttpTransport: Send + Sync {
-    /// Sends a request and gives back the answer's head; its body arrives afterwards.
+    /// Sends a request and returns the response's head; the body is streamed.
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, TransportError>;
 
-    /// [`Network::exchange`], for a body that is sent as it is read.
+    /// [`HttpTransport::exchange`] with a streamed request body.
     async fn send(&self, request: Request<RequestBody>) -> Result<Response<ResponseBody>, TransportError> {
         let path = request.uri().path();
         Err(TransportError::new(format!("this network carries no long bodies, such as that of {path}")))
     }
 }
 
-/// The real network, for talking to others than a coordinator; an error in words if `trust` cannot be used.
+/// The real transport, for servers other than a coordinator. Fails if `trust` is invalid.
 pub fn real_network(trust: &Trust) -> Result<Arc<dyn HttpTransport>, String> {
     Ok(Arc::new(HyperTransport::new(trust)?))
 }
 
-/// The real network for addresses that somebody else gave us: https only, and never to an address that is not public.
+/// The real transport for untrusted URLs: https only, and only to public addresses.
 pub fn public_network(trust: &Trust) -> Result<Arc<dyn HttpTransport>, String> {
     Ok(Arc::new(HyperTransport::reaching(AddressPolicy::PublicOnly, trust, None)?))
 }
 
-/// Why nothing came back, in words.
+/// A transport error.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{why}")]
 pub struct TransportError {
@@ -68,21 +68,21 @@ pub struct TransportError {
     kind: TransportErrorKind,
 }
 
-/// What a client can do about a fault.
+/// The kind of a transport error.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TransportErrorKind {
-    /// The other end is away, or the way to it is.
+    /// The server cannot be reached.
     Unreachable,
-    /// TLS does not work with the other end; with what to do about it.
+    /// The TLS handshake failed; with the remedy.
     Tls(&'static str),
-    /// The other end did not prove that it issued the token.
+    /// The server did not prove that it issued the token.
     Unproven,
-    /// A coordinator refused the challenge.
+    /// The coordinator rejected the challenge.
     Refused(Box<Problem>),
 }
 
 impl TransportError {
-    /// A fault, described.
+    /// An error with a description.
     pub fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), kind: TransportErrorKind::Unreachable }
     }
@@ -119,7 +119,7 @@ impl TransportError {
                 let remedy = "if the coordinator has a certificate, use https:// in its address";
                 return Self::tls("its answer is not http", remedy);
             }
-            // An I/O error does not name the error that it was made of as its source.
+            // An I/O error does not expose its inner error as its source.
             let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
             cause = match inner.map(|inner| inner as &(dyn std::error::Error + 'static)).or(cause.source()) {
                 Some(deeper) => deeper,
@@ -135,24 +135,24 @@ impl From<Box<dyn std::error::Error + Send + Sync>> for TransportError {
     }
 }
 
-/// TCP, TLS where the address says so, and the proof of the other end's identity.
+/// TCP, TLS for https, and the identity proof.
 type Connector = ProvingConnector<HttpsConnector<HttpConnector<Resolver>>>;
 
-/// The real network: HTTP/1.1 over TCP, with TLS where the address says so, and connections that are kept.
+/// The real transport: HTTP/1.1 over TCP or TLS, with a connection pool.
 pub(crate) struct HyperTransport {
     reach: AddressPolicy,
     http: hyper_util::client::legacy::Client<Connector, Full<Bytes>>,
-    /// The same network for bodies of another type; it has connections of its own, and seldom any.
+    /// The same transport for streamed bodies, with its own connection pool.
     long: hyper_util::client::legacy::Client<Connector, RequestBody>,
 }
 
 impl HyperTransport {
-    /// The network, with certificates judged by `trust`; an error in words if those cannot be used.
+    /// A transport that accepts certificates by `trust`. Fails if `trust` is invalid.
     pub(crate) fn new(trust: &Trust) -> Result<Self, String> {
         Self::reaching(AddressPolicy::Anywhere, trust, None)
     }
 
-    /// The network to one coordinator: every new connection has to give the proof before a request is sent on it.
+    /// A transport to one coordinator: every new connection has to give the proof before the first request.
     pub(crate) fn to_coordinator(trust: &Trust, proof: Option<IdentityCheck>) -> Result<Self, String> {
         Self::reaching(AddressPolicy::Anywhere, trust, proof)
     }

@@ -1,4 +1,4 @@
-//! What travels: requests, answers, streamed events, and the client that sends them.
+//! The wire protocol: requests, responses, streamed events, and the client.
 
 mod backup;
 mod claims;
@@ -54,8 +54,8 @@ pub use work::{
     WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult,
 };
 
-/// The version of the wire protocol. A coordinator serves factories of this version and of the one before.
+/// The version of the wire protocol. A coordinator serves factories of this version and the previous one.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The path that the API lives under.
+/// The path prefix of the API.
 pub const API_PREFIX: &str = "/api/fleet";

@@ -1,4 +1,4 @@
-//! Which addresses a network may lead to. An address that somebody else gave us must not lead back inside.
+//! Address policy against server-side request forgery: an untrusted URL must not reach internal addresses.
 
 use std::future::Future;
 use std::io;
@@ -12,17 +12,17 @@ use tower::Service;
 
 use crate::http::TransportError;
 
-/// How far a network reaches.
+/// The addresses that a transport may connect to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressPolicy {
-    /// Wherever an address leads: an operator chose it.
+    /// Any address, for URLs of an operator.
     Anywhere,
-    /// Encrypted and to public addresses only: a stranger chose it.
+    /// https to public addresses only, for untrusted URLs.
     PublicOnly,
 }
 
 impl AddressPolicy {
-    /// Whether a request may be sent at all. Names are looked at again when they are resolved.
+    /// Checks a URL before the request is sent. Resolved names are checked again.
     pub(crate) fn check(self, uri: &Uri) -> Result<(), TransportError> {
         if self == Self::Anywhere {
             return Ok(());
@@ -38,8 +38,8 @@ impl AddressPolicy {
     }
 }
 
-/// Finds addresses, and gives out only those that may be reached. A connection goes to what was given out and to nothing
-/// else, so that a name cannot lead elsewhere between the look and the leap.
+/// Resolves names and returns only allowed addresses. Connections use exactly the returned addresses, which prevents
+/// DNS rebinding.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
     system: GaiResolver,
@@ -73,7 +73,7 @@ impl Service<Name> for Resolver {
     }
 }
 
-/// Whether an address is one of the public network: not this machine, not the network around it, not what hides either.
+/// Whether an address is public: not loopback, not private, and not a translation of either.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -100,13 +100,13 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     if let Some(inner) = inner_v4(address) {
         return is_public_v4(inner);
     }
-    // Only this eighth of all addresses is given out to anybody; parts of it are tunnels and examples.
+    // Only 2000::/3 is allocated; parts of it are tunnels and documentation.
     let is_given_out = first & 0xe000 == 0x2000;
     let is_special = first == 0x2002 || (first == 0x2001 && (second < 0x0200 || second == 0x0db8)) || first == 0x3fff;
     is_given_out && !is_special
 }
 
-/// The older address that a newer one stands for: mapped, or translated on the way.
+/// The embedded IPv4 address: mapped or translated.
 fn inner_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, ..] = address.segments();
     let is_translated = (a, b, c, d) == (0x64, 0xff9b, 0, 0) && address.segments()[4..6] == [0, 0];
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_the_public_network_are_public() {
+    fn only_public_addresses_are_accepted() {
         for inside in [
             "0.0.0.0",
             "10.0.0.1",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_leads_nowhere_unencrypted_and_to_no_literal_address_inside() {
+    fn untrusted_urls_need_https_and_public_addresses() {
         let check = |address: &str| AddressPolicy::PublicOnly.check(&address.parse().unwrap());
 
         for address in
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_leads_inside_is_not_resolved_for_a_stranger() {
+    async fn a_name_with_an_internal_address_is_not_resolved() {
         for name in ["localhost", "127.1", "2130706433", "0x7f000001"] {
             let resolved = Resolver::new(AddressPolicy::PublicOnly).call(name.parse().unwrap()).await;
             assert!(resolved.is_err(), "{name}");

@@ -1,4 +1,4 @@
-//! What a factory says and hears about the jobs it works on.
+//! Requests and responses of factories about their jobs.
 
 mod accept;
 mod batch;

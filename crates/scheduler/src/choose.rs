@@ -1,4 +1,4 @@
-//! The choice of a factory for a job: the filter and the score, over groups of factories that are alike.
+//! Selects a factory for a job: filter and score over groups of similar factories.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::overlay::{FactoryGroup, FleetOverlay};
 use crate::plan::Placement;
 use crate::score::{Score, Terms};
 
-/// A factory for a job.
+/// A candidate factory for a job, with its score.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Choice<'d> {
     pub(crate) factory: &'d FactoryId,
@@ -33,7 +33,7 @@ impl Choice<'_> {
 }
 
 impl FleetOverlay<'_> {
-    /// The factory that a job should go to. One to avoid is taken only if nobody else will do.
+    /// Selects the factory for a job. The avoided factory is the last resort.
     pub(crate) fn choose<'d>(&'d self, needs: &Constraints<'d>) -> Option<Choice<'d>> {
         if let Some(pin) = &needs.shape.pin {
             return self.consider(pin, needs);
@@ -41,7 +41,7 @@ impl FleetOverlay<'_> {
         self.best(needs).or_else(|| self.consider(needs.avoid?, needs))
     }
 
-    /// The best of all factories but the one to avoid.
+    /// The best factory, except the avoided one.
     pub(crate) fn best<'d>(&'d self, needs: &Constraints<'d>) -> Option<Choice<'d>> {
         let mut best: Option<Choice> = None;
         if needs.unknown || needs.paused || needs.repo_full || needs.shape.pin.is_some() {
@@ -49,7 +49,7 @@ impl FleetOverlay<'_> {
         }
         for (id, kind) in self.view.fleet.kinds().offering(&needs.tokens) {
             for alike in self.ready(id, kind) {
-                // Which repositories are there differs from member to member, and is looked at last.
+                // The repositories differ between members, so they are checked last.
                 let standing = alike.standing;
                 let candidate = Candidate { kind, standing, repo: RepoFit::WHOLE, pinned_elsewhere: false };
                 if FilterCondition::stopping(&candidate, needs).is_some()
@@ -69,14 +69,14 @@ impl FleetOverlay<'_> {
         best
     }
 
-    /// Whether not even the least loaded of several factories could win against `best`, with the repository or not.
+    /// Whether even the least loaded factory of the group scores below `best`, with or without the repository.
     fn trails(&self, alike: &FactoryGroup, needs: &Constraints, best: &Choice) -> bool {
         let Some(rank) = alike.cohort.by_load.first() else { return true };
         let bound = self.score(alike.kind, alike.standing, rank.load, needs.repo.is_some(), needs);
         bound.total < best.score.total
     }
 
-    /// One factory, if the job may go there.
+    /// One factory, if it is eligible.
     pub(crate) fn consider<'d>(&'d self, factory: &FactoryId, needs: &Constraints<'d>) -> Option<Choice<'d>> {
         let member = self.view.fleet.member(factory)?;
         match FilterCondition::stopping(&self.candidate(member, needs), needs) {
@@ -85,17 +85,16 @@ impl FleetOverlay<'_> {
         }
     }
 
-    /// One factory, with the score that it has whether the job may go there or not.
+    /// One factory with its score, eligible or not.
     pub(crate) fn assess<'d>(&'d self, member: &'d IndexedFactory, needs: &Constraints<'d>) -> Choice<'d> {
         let Candidate { kind, standing, .. } = self.candidate(member, needs);
         let has_repo = needs.repo.is_some_and(|repo| member.repos.contains(&repo));
         self.choice(kind, standing, self.rank(member), has_repo, needs)
     }
 
-    /// How far the foremost of several factories gets with the repositories; `None` if all of them have moved.
+    /// The member of a group that passes the most repository conditions; `None` if all members moved to the overlay.
     ///
-    /// Only for factories of which none was chosen: one that may not work on the repository once more is as good a
-    /// reason as any other.
+    /// Only for groups without an eligible member: a repository at its limit is a valid reason too.
     pub(crate) fn foremost<'d>(
         &self,
         alike: &FactoryGroup<'d>,
@@ -105,7 +104,7 @@ impl FleetOverlay<'_> {
         let stayed = |rank: &&LoadRank| !self.moved(alike, rank);
         let wanted = needs.held.iter().chain(&needs.repo);
         let holders = wanted.filter_map(|repo| cohort.holders.get(repo)).flatten().filter(stayed);
-        // Those that have none of what is wanted get equally far.
+        // Members without any of the repositories pass equally many conditions.
         let other = cohort.by_load.iter().find(stayed);
         let mut foremost: Option<(RepoFit, &LoadRank)> = None;
         for rank in holders.chain(other) {
@@ -120,7 +119,7 @@ impl FleetOverlay<'_> {
         foremost
     }
 
-    /// The least loaded of those that have the job's repository, and of all if the others can fetch it.
+    /// The least loaded member with the job's repository, or of all members if they can clone it.
     fn least_loaded<'d>(&self, alike: &FactoryGroup<'d>, needs: &Constraints) -> [Option<&'d LoadRank>; 2] {
         let FactoryGroup { kind, cohort, .. } = *alike;
         let fits = |rank: &&LoadRank| {

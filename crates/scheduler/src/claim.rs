@@ -1,4 +1,4 @@
-//! Which job for this factory.
+//! Selects jobs for a factory that polls.
 
 use domain::{FactoryId, JobId, ProductId};
 
@@ -8,19 +8,19 @@ use crate::overlay::FleetOverlay;
 use crate::plan::Placement;
 use crate::view::FleetView;
 
-/// A waiting job that a factory that asks is not given.
+/// A waiting job that a polling factory does not get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedJob {
     /// The job: the first of its shape.
     pub job: JobId,
-    /// Everything that is in the way, the gravest first. Empty if it only waits for somebody whom it does not avoid.
+    /// All reasons, the most severe first. Empty if the job only prefers another factory.
     pub unfit: Vec<Ineligible>,
 }
 
-/// The job that a factory gets when it asks for one of some products: the first in the order of service that it may take
-/// [S3].
+/// The job for a factory that polls for work of some products: the first in the order of service that it is eligible
+/// for [S3].
 ///
-/// A job that avoids the factory is passed over while anybody else can take it.
+/// A job that avoids the factory is skipped while another factory is eligible.
 pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId) -> bool) -> Option<Placement> {
     if !view.fleet.member(factory)?.standing.is_ready() {
         return None;
@@ -40,8 +40,8 @@ pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId
     claimed
 }
 
-/// The first job of each shape of some products that a factory is not given, in the order of service, `limit` at most. For
-/// people, not for decisions.
+/// The first job of each shape that a factory does not get, in the order of service, at most `limit`. For explanations,
+/// not for decisions.
 pub fn passed_over(
     view: &FleetView,
     factory: &FactoryId,

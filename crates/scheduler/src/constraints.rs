@@ -1,4 +1,4 @@
-//! What a job needs, in the terms of the fleet's index.
+//! The constraints of a job, resolved against the fleet's index.
 
 use std::time::Duration;
 
@@ -8,42 +8,42 @@ use crate::engine_unavailable::EngineUnavailable;
 use crate::fleet::{Availability, CapabilityClass, CapabilityId, Fleet, RepoId, repo_of_token};
 use crate::view::{Demand, FleetView};
 
-/// What a job needs, looked up once per decision.
+/// The constraints of a job, resolved once per decision.
 pub(crate) struct Constraints<'a> {
     pub(crate) shape: &'a Shape,
     pub(crate) avoid: Option<&'a FactoryId>,
     pub(crate) age: Duration,
-    /// The product starts nothing new.
+    /// Whether the product is paused.
     pub(crate) paused: bool,
-    /// As many jobs work on the repository, in the whole fleet, as are allowed.
+    /// Whether the repository's fleet-wide limit is reached.
     pub(crate) repo_full: bool,
-    /// Tokens that are needed, without those of repositories.
+    /// Required capabilities, without repositories.
     pub(crate) tokens: Vec<CapabilityId>,
-    /// Whether a token is needed that no factory offers, or a repository's that no factory has.
+    /// Whether a required capability or repository is unknown in the fleet.
     pub(crate) unknown: bool,
-    /// Repositories that must be there because their token is needed.
+    /// Repositories that the factory must have cloned, because the job requires their capability.
     pub(crate) held: Vec<RepoId>,
-    /// The job's own repository, if some factory has it.
+    /// The job's repository, if a factory has it.
     pub(crate) repo: Option<RepoId>,
-    /// Tokens that are put to use: those that are needed, and those of the engines that may run it.
+    /// Capabilities that the job uses: the required ones and those of its engines.
     pub(crate) asked: Vec<CapabilityId>,
 }
 
-/// Which engine of a factory a job gets.
+/// The engine of a factory for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnginePick<'a> {
-    /// This one: the first that has a free seat, in the job's order of preference, or by name if it has none.
+    /// The first engine with a free seat, in the job's order of preference, or by name if it has none.
     One(&'a EngineName),
-    /// Every engine that would do has its seats taken, or rests.
+    /// Every acceptable engine is unavailable or has no free seat.
     Busy,
-    /// Every engine that would do rests.
+    /// Every acceptable engine is unavailable.
     Resting,
-    /// None of the engines that would do is there.
+    /// The factory has none of the acceptable engines.
     Absent,
 }
 
 impl<'a> Constraints<'a> {
-    /// `repo_used` says how many jobs work on the job's repository in the whole fleet.
+    /// `repo_used` is the number of jobs in the fleet that use the job's repository.
     pub(crate) fn of(demand: Demand<'a>, view: &FleetView, repo_used: impl Fn(&RepoName) -> u32) -> Self {
         let shape = demand.shape;
         let limit = shape.repo.as_ref().and_then(|repo| Some((repo, view.repo_limit(&shape.product, repo)?)));
@@ -70,7 +70,7 @@ impl<'a> Constraints<'a> {
         let named = &self.shape.engines;
         let mut offered = kind.engines().iter();
         let mut wanted = named.iter().filter(|engine| kind.runs(engine)).peekable();
-        // A job that names no engine needs one all the same.
+        // A job without named engines still needs one.
         let is_absent = if named.is_empty() { kind.engines().is_empty() } else { wanted.peek().is_none() };
         if is_absent {
             return EnginePick::Absent;
@@ -85,13 +85,13 @@ impl<'a> Constraints<'a> {
         }
     }
 
-    /// The engines of a factory that would do, resting or not.
+    /// The acceptable engines of a factory, available or not.
     pub(crate) fn candidates<'e>(&'e self, kind: &'e CapabilityClass) -> impl Iterator<Item = &'e EngineName> {
         let named = &self.shape.engines;
         kind.engines().iter().filter(move |engine| named.is_empty() || named.contains(engine))
     }
 
-    /// Why each of those that rest does so, what passes soonest first.
+    /// Why acceptable engines are unavailable, the earliest retry first.
     pub(crate) fn rests<'e>(
         &'e self,
         kind: &'e CapabilityClass,
@@ -103,8 +103,8 @@ impl<'a> Constraints<'a> {
         resting
     }
 
-    /// Whether a factory that may clone will do without having the repository: what it would clone is not known, so not
-    /// for work that is saved in a certain one.
+    /// Whether a factory that can clone is eligible without the repository. Not for saved work: the identity of the
+    /// clone is unknown.
     pub(crate) fn may_be_cloned(&self, kind: &CapabilityClass) -> bool {
         kind.clones() && self.shape.identity.is_none()
     }
@@ -123,7 +123,7 @@ impl<'a> Constraints<'a> {
     }
 }
 
-/// When a rest is over by itself; what a person has to end comes last.
+/// Sort key: the end of the unavailability; those that need an operator come last.
 pub(crate) fn soonest(rest: &EngineUnavailable) -> (bool, Option<Timestamp>) {
     let until = rest.until();
     (until.is_none(), until)

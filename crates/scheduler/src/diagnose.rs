@@ -1,4 +1,4 @@
-//! Why nobody can have a job now.
+//! Diagnoses why no factory is eligible for a job.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,10 +13,10 @@ use crate::ineligible::{Ineligible, missing};
 use crate::overlay::FleetOverlay;
 use crate::unplaced::{ClosestMatch, Unplaced};
 
-/// Repositories of one name that a reason lists.
+/// Maximum number of repository identities in a reason.
 const IDENTITIES_MAX: usize = 3;
 
-/// Why `choose` found no factory: the gate that stopped the factory that got furthest.
+/// Why `choose` found no factory: the condition that rejected the closest factory.
 pub(crate) fn diagnose(draft: &FleetOverlay, needs: &Constraints) -> Unplaced {
     let shape = needs.shape;
     if needs.paused {
@@ -45,8 +45,8 @@ fn pinned(draft: &FleetOverlay, needs: &Constraints, member: &IndexedFactory) ->
     why
 }
 
-/// The gate that stopped the factory that got furthest, and that factory: of several the one with the lowest id, where
-/// the reason names one.
+/// The last condition reached and the factory that reached it; of several the one with the lowest id, if the reason
+/// names one.
 fn furthest<'d>(draft: &'d FleetOverlay, needs: &Constraints) -> Option<(FilterCondition, &'d FactoryId)> {
     let mut furthest: Option<(FilterCondition, Reverse<&FactoryId>)> = None;
     for (id, kind) in draft.view.fleet.kinds().iter() {
@@ -65,7 +65,7 @@ fn furthest<'d>(draft: &'d FleetOverlay, needs: &Constraints) -> Option<(FilterC
     furthest.map(|(gate, Reverse(factory))| (gate, factory))
 }
 
-/// Whether the reason that a gate gives names a factory.
+/// Whether the reason of a condition names a factory.
 fn names_factory(gate: FilterCondition) -> bool {
     matches!(
         gate,
@@ -116,7 +116,7 @@ fn because(gate: FilterCondition, factory: &FactoryId, draft: &FleetOverlay, nee
     }
 }
 
-/// No factory has the repository, or those that are configured with it cannot reach its remote.
+/// No factory has the repository, or those configured with it cannot reach its remote.
 fn no_factory_has(draft: &FleetOverlay, needs: &Constraints, repo: &RepoName) -> Unplaced {
     let (product, identity) = (&needs.shape.product, needs.shape.identity.as_ref());
     let serving = draft.view.fleet.iter().filter(|state| state.products.is_empty() || state.products.contains(product));
@@ -140,7 +140,7 @@ fn no_factory_has(draft: &FleetOverlay, needs: &Constraints, repo: &RepoName) ->
     }
 }
 
-/// Of all factories that nothing graver stops than the rest of their engines, the one whose rest is over first.
+/// Of the factories rejected only for unavailable engines, the one with the earliest retry.
 fn engines_rest(draft: &FleetOverlay, needs: &Constraints) -> Unplaced {
     let fleet = draft.view.fleet;
     let mut first: Option<(EngineUnavailable, EngineName, FactoryId)> = None;
@@ -191,8 +191,8 @@ fn no_factory_offers(draft: &FleetOverlay, needs: &Constraints) -> Unplaced {
     Unplaced::NoFactoryOffers { missing: nowhere, nearest }
 }
 
-/// The factory that lacks the fewest tokens; of several a live one, then by id. Factories of other products are not named:
-/// the submitter may not know of them [T3].
+/// The factory that lacks the fewest capabilities; of several a live one, then by id. Factories of other products are
+/// not named: the submitter must not see them [T3].
 fn nearest(draft: &FleetOverlay, needs: &Constraints) -> Option<ClosestMatch> {
     let fleet = draft.view.fleet;
     let serving = fleet.kinds().iter().filter(|(_, kind)| kind.covers(&needs.shape.product));

@@ -1,28 +1,28 @@
-//! Why an engine of a factory gets no work for now.
+//! Why an engine of a factory is unavailable.
 
 use domain::{Timestamp, UsageWindow};
 
-/// Why an engine of a factory gets no work for now. The order puts what passes by itself soonest first.
+/// Why an engine is unavailable. Ordered: what recovers soonest comes first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EngineUnavailable {
-    /// The usage window of its login is used up [B1].
+    /// The usage window of its credential is exhausted [B1].
     Window(UsageWindow),
-    /// Its provider is not available, and its factory tries it again by itself.
+    /// The provider has an outage. The factory retries.
     Paused {
-        /// When the factory tries it again.
+        /// Time of the next retry.
         until: Timestamp,
-        /// What is wrong.
+        /// The error.
         problem: String,
     },
-    /// It is not signed in, or cannot be used for another reason [B9].
+    /// The engine is not signed in, or unusable for another reason [B9].
     Unusable {
-        /// Which, in words.
+        /// The reason.
         problem: String,
     },
 }
 
 impl EngineUnavailable {
-    /// When it ends by itself; absent when a person has to end it.
+    /// When it ends by itself; absent if an operator has to act.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
             Self::Window(window) => window.until,

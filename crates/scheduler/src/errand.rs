@@ -1,16 +1,15 @@
-//! Who does short work that takes no seat.
+//! Selects a factory for an errand.
 
 use domain::{FactoryId, ProductId, Shape};
 
 use crate::fleet::{Availability, CapabilityClass, LoadBucket, LoadRank, Presence, RepoId};
 use crate::view::FleetView;
 
-/// A live factory for a short piece of work on a repository, such as moving a branch [F5].
+/// A live factory for an errand on a repository, such as a promotion [F5].
 ///
-/// It takes no seat, so a full factory will do. One that has the repository is preferred to one that would have to
-/// clone it, then the least loaded; `avoid` is taken only if no other factory can do it. Work that was pushed to one
-/// repository goes only to factories whose repository of that name is the same. `None` also for a job without a
-/// repository.
+/// An errand uses no seat, so a full factory is eligible. A factory with the repository is preferred to one that has to
+/// clone it, then the least loaded; `avoid` is the last resort. Pushed work goes only to factories with the same
+/// repository identity. `None` for a job without a repository.
 pub fn errand(view: &FleetView, shape: &Shape, avoid: Option<&FactoryId>) -> Option<FactoryId> {
     let repo = view.fleet.repo(shape.repo.as_ref()?, shape.identity.as_ref());
     let least = |allowed: &dyn Fn(&LoadRank) -> bool| {
@@ -21,7 +20,7 @@ pub fn errand(view: &FleetView, shape: &Shape, avoid: Option<&FactoryId>) -> Opt
     least(&|rank| Some(&rank.factory) != avoid).or_else(|| least(&|_| true))
 }
 
-/// Who has to do what before the work can begin. The order is the order of preference.
+/// What the factory has to do first. Ordered by preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Effort {
     Nothing,
@@ -44,7 +43,7 @@ fn groups<'a>(view: &FleetView<'a>, product: &ProductId) -> impl Iterator<Item =
 }
 
 impl<'a> EffortGroup<'a> {
-    /// The least loaded that has the repository, and the least loaded that could clone it.
+    /// The least loaded factory with the repository, and the least loaded one that can clone it.
     fn offers(
         &self,
         repo: Option<RepoId>,

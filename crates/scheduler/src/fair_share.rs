@@ -1,4 +1,4 @@
-//! Whose turn it is: products by their share of the seats, their jobs in the order of service [S7].
+//! Fair share: products by their share of the seats, their jobs in the order of service [S7].
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, btree_set};
@@ -10,23 +10,23 @@ use domain::{JobId, ProductId, Shape, Timestamp};
 use crate::queue::{CLASSES, ProductQueue, QueuePosition, ShapeHead, aged};
 use crate::view::FleetView;
 
-/// The products that have jobs waiting and are not paused, the one with the smallest share first.
+/// Products with waiting jobs that are not paused, the smallest share first.
 pub(crate) struct FairShare<'a> {
     now: Timestamp,
     lines: BTreeMap<(Share, &'a ProductId), ProductTurn<'a>>,
 }
 
-/// One product's waiting jobs, in the order of service.
+/// Waiting jobs of one product, in the order of service.
 pub(crate) struct ProductTurn<'a> {
     line: &'a ProductQueue,
     fresh: [Peekable<btree_set::Iter<'a, ShapeHead>>; CLASSES],
-    /// The next jobs of shapes of which one was served.
+    /// The next jobs of shapes that were already served.
     further: [BTreeSet<ShapeHead>; CLASSES],
     served: BTreeMap<Arc<Shape>, ServedShare>,
     skipped: BTreeSet<Arc<Shape>>,
 }
 
-/// A job whose turn it is.
+/// The next job to serve.
 pub(crate) struct NextJob {
     pub(crate) job: JobId,
     pub(crate) shape: Arc<Shape>,
@@ -34,7 +34,7 @@ pub(crate) struct NextJob {
     place: QueuePosition,
 }
 
-/// Taken seats ÷ weight, compared without dividing.
+/// Used seats ÷ weight, compared without division.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     seats: u32,
@@ -47,28 +47,28 @@ struct ServedShare {
     last: [Option<QueuePosition>; CLASSES],
 }
 
-/// What became of a job whose turn it was.
+/// The result of serving a job.
 pub(crate) enum ServiceOutcome {
-    /// It was placed: its product has one seat more.
+    /// Placed: the product uses one more seat.
     Placed,
-    /// It cannot be placed, and neither can any other of its shape.
+    /// Neither this job nor any other of its shape can be placed.
     SkipShape,
-    /// It cannot be placed, but others of its shape may be.
+    /// This job cannot be placed, but others of its shape may be.
     SkipJob,
 }
 
 impl<'a> FairShare<'a> {
-    /// Those that somebody asks for.
+    /// The products that a factory polls for.
     pub(crate) fn asked(view: &FleetView<'a>, is_asked: impl Fn(&ProductId) -> bool) -> Self {
         Self::among(view, |product| !view.paused(product) && is_asked(product))
     }
 
-    /// Those whose jobs the coordinator offers.
+    /// The products in push mode.
     pub(crate) fn pushed(view: &FleetView<'a>) -> Self {
         Self::among(view, |product| !view.paused(product) && view.pushes(product))
     }
 
-    /// Those that are asked for, paused ones as well.
+    /// The products that a factory polls for, including paused ones.
     pub(crate) fn asked_or_paused(view: &FleetView<'a>, is_asked: impl Fn(&ProductId) -> bool) -> Self {
         Self::among(view, is_asked)
     }
@@ -81,7 +81,7 @@ impl<'a> FairShare<'a> {
         Self { now: view.now, lines: lines.collect() }
     }
 
-    /// Serves job after job until nobody waits or `serve` has had enough.
+    /// Serves jobs until no job is left or `serve` stops.
     pub(crate) fn serve(mut self, mut serve: impl FnMut(&NextJob, &ProductTurn<'a>) -> Option<ServiceOutcome>) {
         while let Some(((mut share, product), mut turn)) = self.lines.pop_first() {
             let Some(next) = turn.next(self.now) else { continue };
@@ -112,7 +112,7 @@ impl<'a> ProductTurn<'a> {
         }
     }
 
-    /// Jobs of a shape that were not served, and the one of them that has waited longest.
+    /// Number of jobs of a shape that were not served, and the oldest of them.
     pub(crate) fn left(&self, shape: &Arc<Shape>) -> (usize, Option<QueuePosition>) {
         let served = self.served.get(shape);
         let jobs = self.line.len(shape) - served.map_or(0, |served| served.jobs);

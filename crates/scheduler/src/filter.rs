@@ -1,46 +1,46 @@
-//! The filter [S2]: what a factory must pass to be given a job, in the order in which a failure is worth telling.
+//! The filter [S2]: conditions for an eligible factory, the most severe first.
 
 use crate::constraints::{Constraints, EnginePick};
 use crate::fleet::{Availability, CapabilityClass, Presence};
 
-/// One condition of the filter. Of several factories that fail, the one that fails last comes nearest.
+/// One condition of the filter. The factory that fails the latest condition is the closest match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FilterCondition {
-    /// The product starts new work.
+    /// The product is not paused.
     Product,
     /// The job is not pinned to another factory.
     Pin,
-    /// Every token that is needed is advertised.
+    /// The factory has every required capability.
     Capabilities,
-    /// One of the engines is offered.
+    /// The factory has an acceptable engine.
     Engine,
-    /// The repository is there, or can be cloned.
+    /// The factory has the repository, or can clone it.
     Repo,
     /// The factory's token covers the product.
     Scope,
-    /// It is not gone.
+    /// The factory is not disconnected, stale or down.
     There,
-    /// It has been heard of.
+    /// The factory sent a heartbeat since the coordinator started.
     Heard,
-    /// It takes new work.
+    /// The factory is not draining.
     Open,
-    /// It has disk space.
+    /// The factory has enough disk space.
     Disk,
-    /// It answers offers.
+    /// The factory answers offers.
     Responsive,
-    /// One of the engines is signed in and inside its usage window.
+    /// An acceptable engine is available.
     EngineAwake,
-    /// It has a free seat.
+    /// The factory has a free seat.
     Seats,
-    /// It has a free seat for one of the engines.
+    /// The factory has a free seat for an acceptable engine.
     EngineSeats,
-    /// It has a free seat for the repository.
+    /// The factory has a free seat for the repository.
     RepoSeats,
     /// The fleet has a free seat for the repository.
     FleetRepoSeats,
 }
 
-/// A factory, or several that are alike, before the gates.
+/// A factory, or a group of similar ones, to filter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate<'a> {
     pub(crate) kind: &'a CapabilityClass,
@@ -49,19 +49,19 @@ pub(crate) struct Candidate<'a> {
     pub(crate) pinned_elsewhere: bool,
 }
 
-/// How far a factory gets with the repositories that a job needs. The order is that of the gates.
+/// The repository conditions that a factory passes. Ordered like the filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RepoFit {
-    /// Repositories whose token is needed are there.
+    /// The factory has the repositories whose capability is required.
     pub(crate) tokens: bool,
-    /// The job's own repository is there, or can be cloned.
+    /// The factory has the job's repository, or can clone it.
     pub(crate) there: bool,
-    /// The factory may work on it once more.
+    /// The factory has a free seat for the repository.
     pub(crate) free: bool,
 }
 
 impl RepoFit {
-    /// Nothing is in the way.
+    /// All conditions pass.
     pub(crate) const WHOLE: Self = Self { tokens: true, there: true, free: true };
 }
 
@@ -85,7 +85,7 @@ impl FilterCondition {
         Self::FleetRepoSeats,
     ];
 
-    /// The first gate that does not let the candidate pass.
+    /// The first condition that rejects the candidate.
     pub(crate) fn stopping(candidate: &Candidate, needs: &Constraints) -> Option<Self> {
         Self::ALL.into_iter().find(|gate| !gate.admits(candidate, needs))
     }

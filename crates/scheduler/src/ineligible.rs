@@ -1,4 +1,4 @@
-//! Why one factory may not have a job.
+//! Why a factory is not eligible for a job.
 
 use std::fmt;
 
@@ -12,109 +12,109 @@ use crate::filter::{Candidate, FilterCondition};
 use crate::fleet::{CapabilityClass, IndexedFactory, Presence, repo_of_token};
 use crate::list_fmt::NameList;
 
-/// One reason why a factory may not have a job. Shown after the factory's name: "`mac-1` lacks `has:docker`".
+/// One reason why a factory is not eligible. Shown after the factory's name: "`mac-1` lacks `has:docker`".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case", rename_all_fields = "camelCase", tag = "code")]
 pub enum Ineligible {
-    /// The product starts nothing new.
+    /// The product is paused.
     ProductPaused {
         /// The product.
         product: ProductId,
     },
-    /// The job belongs to another factory.
+    /// The job is pinned to another factory.
     PinnedElsewhere {
-        /// The one it is pinned to.
+        /// The pinned factory.
         pin: FactoryId,
     },
-    /// A token is not advertised.
+    /// A required capability is missing.
     Lacks {
-        /// The token.
+        /// The capability.
         capability: Capability,
     },
-    /// None of the engines is offered.
+    /// The factory has no acceptable engine.
     RunsNoEngine {
-        /// The engines that would do.
+        /// The acceptable engines.
         engines: Vec<EngineName>,
     },
-    /// The repository is not there, and cloning is not allowed.
+    /// The factory does not have the repository and cannot clone it.
     NoRepo {
         /// The repository.
         repo: RepoName,
     },
-    /// Work of the job is saved in another repository of that name.
+    /// The saved work is in another repository of that name.
     RepoDiffers {
         /// The repository's name.
         repo: RepoName,
-        /// The repository that the work is saved in.
+        /// The repository with the saved work.
         wanted: RepoIdentity,
-        /// The one that the factory has, as far as it reports that.
+        /// The factory's repository, if it reports an identity.
         found: Option<RepoIdentity>,
     },
-    /// It has the repository and cannot reach its remote.
+    /// The factory cannot reach the repository's remote.
     RemoteUnavailable {
         /// The repository.
         repo: RepoName,
-        /// What the remote answered.
+        /// The remote's error.
         message: String,
     },
-    /// Its token does not cover the product.
+    /// The factory's token does not cover the product.
     OutOfScope {
         /// The product.
         product: ProductId,
     },
-    /// It is gone.
+    /// The factory is disconnected, stale or down.
     Away {
-        /// How it is gone.
+        /// Its presence.
         presence: Presence,
     },
-    /// It has not been heard of since the coordinator started.
+    /// No heartbeat from the factory since the coordinator started.
     Warming,
-    /// It takes nothing new.
+    /// The factory is draining.
     Draining,
-    /// It is short of disk space.
+    /// The factory is low on disk space.
     DiskLow,
-    /// It left offers unanswered, or declined them, and is offered nothing for a moment.
+    /// The factory left offers unanswered, or declined them, and temporarily gets none.
     Unresponsive {
         /// What happened.
         problem: String,
     },
-    /// The usage window of an engine's login is used up.
+    /// The usage window of an engine's credential is exhausted.
     UsageWindow {
-        /// Which.
+        /// The window.
         window: UsageWindow,
     },
-    /// The provider of an engine is not available; the factory tries it again by itself.
+    /// The provider of an engine has an outage. The factory retries.
     EnginePaused {
         /// The engine.
         engine: EngineName,
-        /// What is wrong.
+        /// The error.
         problem: String,
-        /// When the factory tries it again.
+        /// Time of the next retry.
         until: Timestamp,
     },
-    /// An engine is not signed in, or cannot be used for another reason.
+    /// An engine is not signed in, or unusable for another reason.
     EngineUnusable {
         /// The engine.
         engine: EngineName,
         /// The reason.
         problem: String,
     },
-    /// All seats are taken.
+    /// All seats are in use.
     Full {
-        /// How many it has.
+        /// Number of seats.
         seats: u32,
     },
-    /// All seats for the engines that would do are taken.
+    /// All seats of the acceptable engines are in use.
     EngineBusy {
         /// The engines.
         engines: Vec<EngineName>,
     },
-    /// It works on the repository as often as it may.
+    /// The factory is at its limit for the repository.
     RepoBusy {
         /// The repository.
         repo: RepoName,
     },
-    /// The fleet works on the repository as often as it may.
+    /// The fleet is at its limit for the repository.
     FleetRepoBusy {
         /// The repository.
         repo: RepoName,
@@ -122,7 +122,7 @@ pub enum Ineligible {
 }
 
 impl Ineligible {
-    /// Every reason why a factory may not have the job, the gravest first; empty if it may.
+    /// All reasons against a factory, the most severe first; empty if it is eligible.
     pub(crate) fn all(member: &IndexedFactory, candidate: &Candidate, needs: &Constraints) -> Vec<Self> {
         let closed = FilterCondition::ALL.into_iter().filter(|gate| !gate.admits(candidate, needs));
         closed.flat_map(|gate| Self::at(gate, member, candidate, needs)).collect()
@@ -192,7 +192,7 @@ impl Ineligible {
     }
 }
 
-/// The tokens that a job needs and a factory does not advertise, in their canonical spelling.
+/// Required capabilities that the factory lacks, in canonical spelling.
 pub(crate) fn missing(member: &IndexedFactory, kind: &CapabilityClass, needs: &Constraints) -> Vec<Capability> {
     let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
     let lacks = |token: &Capability| match repo_of_token(token) {

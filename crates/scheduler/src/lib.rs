@@ -1,9 +1,8 @@
-//! Which job goes to which factory, and why: a pure function over values [S1].
+//! Placement of jobs on factories: a pure function over values [S1].
 //!
-//! What the answer may depend on comes in with the [`FleetView`]: there is no clock, no chance and no I/O in here. Two
-//! indexes are kept up to date by their owner, so that a decision does not look at every factory or every job [S8]:
-//! [`Fleet`] keeps factories that are alike together, ordered by load, and [`Queue`] keeps jobs of one shape together,
-//! in the order of service.
+//! All inputs are in the [`FleetView`]: no clock, no randomness, no I/O. The owner maintains two indexes, so that a
+//! decision visits neither every factory nor every job [S8]: [`Fleet`] groups similar factories by load, and [`Queue`]
+//! groups jobs of one shape in the order of service.
 
 mod choose;
 mod claim;

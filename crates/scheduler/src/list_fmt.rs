@@ -1,4 +1,4 @@
-//! Lists of names in sentences for people.
+//! Formats lists of names.
 
 use std::fmt;
 

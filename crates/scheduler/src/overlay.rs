@@ -1,4 +1,4 @@
-//! The fleet as it will be once what is being planned has happened.
+//! The fleet with the placements of a plan in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ use crate::fleet::{
 use crate::plan::Placement;
 use crate::view::{Demand, FleetView};
 
-/// The fleet with the seats that a plan has given away.
+/// The fleet with the seats that a plan has assigned.
 ///
-/// Factories that got one are indexed here anew, and passed over in the fleet's own index.
+/// Factories with new seats are indexed here and skipped in the fleet's own index.
 pub(crate) struct FleetOverlay<'a> {
     pub(crate) view: FleetView<'a>,
     /// Never iterated: its order would differ from one process to the next.
@@ -26,14 +26,14 @@ pub(crate) struct FleetOverlay<'a> {
     repos: CountByName<RepoName>,
 }
 
-/// A factory that was given seats.
+/// A factory with newly assigned seats.
 struct ChangedFactory {
     used: FactoryUsage,
     standing: Availability,
     rank: LoadRank,
 }
 
-/// Factories that are alike, as one of the two indexes has them.
+/// A group of similar factories from one of the two indexes.
 #[derive(Clone, Copy)]
 pub(crate) struct FactoryGroup<'d> {
     pub(crate) kind: &'d CapabilityClass,
@@ -63,7 +63,7 @@ impl<'a> FleetOverlay<'a> {
         Constraints::of(demand, &self.view, |repo| self.view.fleet.repo_used(repo) + self.repos.of(repo))
     }
 
-    /// Gives a seat away to a job of this shape.
+    /// Assigns a seat to a job of this shape.
     pub(crate) fn occupy(&mut self, placement: &Placement, shape: &Shape) {
         let factory = &placement.factory;
         let Some(member) = self.view.fleet.member(factory) else { return };
@@ -93,7 +93,7 @@ impl<'a> FleetOverlay<'a> {
         self.changed.insert(factory.clone(), ChangedFactory { used, standing, rank });
     }
 
-    /// One factory before the gates.
+    /// One factory as input to the filter.
     pub(crate) fn candidate<'d>(&'d self, member: &'d IndexedFactory, needs: &Constraints) -> Candidate<'d> {
         let factory = &member.rank.factory;
         let kind = self.view.fleet.kinds().get(member.kind);
@@ -105,12 +105,12 @@ impl<'a> FleetOverlay<'a> {
         }
     }
 
-    /// Where a factory is among its like.
+    /// The rank of a factory within its bucket.
     pub(crate) fn rank<'d>(&'d self, member: &'d IndexedFactory) -> &'d LoadRank {
         self.changed.get(&member.rank.factory).map_or(&member.rank, |changed| &changed.rank)
     }
 
-    /// All factories of a kind, those that are alike together.
+    /// All factories of a class, by group.
     pub(crate) fn alike<'d>(
         &'d self,
         id: CapabilityClassId,
@@ -121,7 +121,7 @@ impl<'a> FleetOverlay<'a> {
         stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })
     }
 
-    /// Those of a kind that may take work, as far as their standing goes.
+    /// The groups of a class whose availability allows work.
     pub(crate) fn ready<'d>(
         &'d self,
         id: CapabilityClassId,
@@ -132,12 +132,12 @@ impl<'a> FleetOverlay<'a> {
         stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })
     }
 
-    /// Whether a factory is not where the fleet's index has it any more.
+    /// Whether a factory moved from the fleet's index to the overlay.
     pub(crate) fn moved(&self, alike: &FactoryGroup, rank: &LoadRank) -> bool {
         alike.index == Index::Fleet && !self.changed.is_empty() && self.changed.contains_key(&rank.factory)
     }
 
-    /// How far a factory gets with the repositories that are needed, if it has those that `has` says.
+    /// The repository conditions that a factory passes, if `has` returns its repositories.
     pub(crate) fn repo_fit(
         &self,
         kind: &CapabilityClass,
@@ -153,7 +153,7 @@ impl<'a> FleetOverlay<'a> {
         }
     }
 
-    /// Whether a factory works on a repository as often as it may.
+    /// Whether a factory is at its limit for a repository.
     fn is_saturated(&self, factory: &FactoryId, repo: &RepoName) -> bool {
         let among = |factories: Option<&BTreeSet<FactoryId>>| factories.is_some_and(|all| all.contains(factory));
         among(self.view.fleet.saturated(repo)) || among(self.saturated.get(repo))

@@ -1,4 +1,4 @@
-//! What goes where next.
+//! Plans placements.
 
 use std::sync::Arc;
 
@@ -12,44 +12,44 @@ use crate::score::Score;
 use crate::unplaced::Unplaced;
 use crate::view::FleetView;
 
-/// A proposal: the coordinator turns each placement into a commit that may lose its race, and plans again.
+/// A proposal. The coordinator commits each placement, which may conflict, and plans again.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// What goes where, in the order of service.
+    /// The placements, in the order of service.
     pub placements: Vec<Placement>,
-    /// The shapes that were looked at and have jobs left waiting. Those behind the limit were not looked at.
+    /// Shapes with jobs left waiting. Shapes beyond the limit are not included.
     pub unplaced: Vec<UnplacedShape>,
 }
 
-/// One job for one factory.
+/// The placement of one job on one factory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     /// The job.
     pub job: JobId,
-    /// Where it goes.
+    /// The target factory.
     pub factory: FactoryId,
-    /// The engine whose seat it takes; `None` if the job names none and the factory offers none.
+    /// The engine whose seat it uses; `None` if the job names none and the factory has none.
     pub engine: Option<EngineName>,
-    /// The score that won.
+    /// The winning score.
     pub score: Score,
 }
 
-/// Jobs of one shape that are left waiting.
+/// Waiting jobs of one shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnplacedShape {
-    /// What they need.
+    /// Their constraints.
     pub shape: Arc<Shape>,
     /// Why they wait.
     pub why: Unplaced,
-    /// How many they are.
+    /// Number of jobs.
     pub jobs: usize,
-    /// The one that has waited longest.
+    /// The job that has waited longest.
     pub oldest: JobId,
-    /// Since when it waits.
+    /// When it started to wait.
     pub since: Timestamp,
 }
 
-/// Gives the waiting jobs of products that are pushed to factories, never beyond a seat, in the order of [S7].
+/// Places waiting jobs of products in push mode within the seat limits, in the order of [S7].
 ///
 /// Equal views give equal plans. Of two factories with equal scores the less loaded one wins, then the lower id.
 pub fn plan(view: &FleetView) -> Plan {

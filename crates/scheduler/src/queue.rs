@@ -1,4 +1,4 @@
-//! The jobs that could be dispatched, in the order of service [S7].
+//! The queue of dispatchable jobs, in the order of service [S7].
 
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 use std::ops::Bound;
@@ -10,32 +10,32 @@ use foldhash::HashMap;
 
 use crate::view::Demand;
 
-/// A waiting job rises one class of priority each time this has passed.
+/// A waiting job rises one priority class per interval.
 pub const AGEING_STEP: Duration = Duration::from_secs(30 * 60);
 
-/// A job that could be dispatched.
+/// A dispatchable job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingJob {
     /// The job.
     pub job: JobId,
-    /// What decides where it can run.
+    /// The constraints of the job.
     pub shape: Arc<Shape>,
-    /// How urgent it is.
+    /// The current priority.
     pub priority: Priority,
-    /// When it began to wait.
+    /// When it started to wait.
     pub since: Timestamp,
-    /// A factory that gets it only if nobody else can take it.
+    /// A factory that gets the job only as a last resort.
     pub avoid: Option<FactoryId>,
 }
 
 impl WaitingJob {
-    /// What it asks of the fleet.
+    /// The demand of the job.
     pub fn demand(&self) -> Demand<'_> {
         Demand { shape: &self.shape, since: self.since, avoid: self.avoid.as_ref() }
     }
 }
 
-/// The jobs that could be dispatched, by product and shape.
+/// Dispatchable jobs, by product and shape.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
     /// Never iterated: its order would differ from one process to the next.
@@ -47,18 +47,18 @@ pub struct Queue {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProductQueue {
     lanes: BTreeMap<Arc<Shape>, ShapeQueue>,
-    /// The first job of each shape, by priority: what the next of all shapes is found from.
+    /// The first job of each shape, by priority, to find the next job over all shapes.
     heads: [BTreeSet<ShapeHead>; CLASSES],
     len: usize,
 }
 
-/// The waiting jobs of one shape, by priority, then by the time since which they wait.
+/// Waiting jobs of one shape, by priority, then by waiting time.
 #[derive(Debug, Clone, Default)]
 struct ShapeQueue {
     jobs: [BTreeSet<QueuePosition>; CLASSES],
 }
 
-/// A job's place among those of its shape and priority.
+/// Position of a job within its shape and priority.
 pub(crate) type QueuePosition = (Timestamp, JobId);
 
 /// The first job of a shape at one priority.
@@ -68,7 +68,7 @@ pub(crate) struct ShapeHead {
     pub(crate) shape: Arc<Shape>,
 }
 
-/// Classes of priority.
+/// Number of priority classes.
 pub(crate) const CLASSES: usize = Priority::ALL.len();
 
 impl Queue {
@@ -77,14 +77,14 @@ impl Queue {
         Self::default()
     }
 
-    /// Takes in a job; what was known of it before is replaced.
+    /// Adds or replaces a job.
     pub fn insert(&mut self, waiting: WaitingJob) {
         self.remove(&waiting.job);
         self.lines.entry(waiting.shape.product.clone()).or_default().insert(&waiting);
         self.jobs.insert(waiting.job, waiting);
     }
 
-    /// Takes a job out: it was dispatched, or does not wait any more.
+    /// Removes a job that was dispatched or no longer waits.
     pub fn remove(&mut self, job: &JobId) -> Option<WaitingJob> {
         let waiting = self.jobs.remove(job)?;
         if let Some(line) = self.lines.get_mut(&waiting.shape.product) {
@@ -101,7 +101,7 @@ impl Queue {
         self.jobs.get(job)
     }
 
-    /// How many jobs wait.
+    /// Number of waiting jobs.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
@@ -111,12 +111,12 @@ impl Queue {
         self.jobs.is_empty()
     }
 
-    /// How many jobs of a product wait.
+    /// Number of waiting jobs of a product.
     pub fn len_of(&self, product: &ProductId) -> usize {
         self.lines.get(product).map_or(0, |line| line.len)
     }
 
-    /// The products that have jobs waiting, by id.
+    /// Products with waiting jobs, by id.
     pub fn products(&self) -> impl Iterator<Item = &ProductId> {
         self.lines.keys()
     }
@@ -140,7 +140,7 @@ impl ProductQueue {
         self.lanes.get(shape).map_or(0, ShapeQueue::len)
     }
 
-    /// The first job of a shape and priority behind `after`.
+    /// The first job of a shape and priority after `after`.
     pub(crate) fn next(&self, shape: &Arc<Shape>, class: usize, after: Option<QueuePosition>) -> Option<QueuePosition> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.lanes.get(shape)?.jobs[class].range((start, Bound::Unbounded)).next().copied()
@@ -176,14 +176,14 @@ impl ProductQueue {
         self.len -= 1;
     }
 
-    /// Takes the first job of a shape out of the heads, before the lane changes.
+    /// Removes the first job of a shape from the heads, before the lane changes.
     fn behead(&mut self, shape: &Arc<Shape>, class: usize) {
         if let Some(place) = self.next(shape, class, None) {
             self.heads[class].remove(&ShapeHead { place, shape: Arc::clone(shape) });
         }
     }
 
-    /// Puts the first job of a shape into the heads, after the lane has changed.
+    /// Adds the first job of a shape to the heads, after the lane changed.
     fn crown(&mut self, shape: &Arc<Shape>, class: usize) {
         if let Some((own, lane)) = self.lanes.get_key_value(shape)
             && let Some(place) = lane.jobs[class].first()
@@ -203,7 +203,7 @@ pub(crate) fn class_of(priority: Priority) -> usize {
     usize::from(priority.rank())
 }
 
-/// The class that a job counts in after having waited: 0 is served first.
+/// The class of a job after ageing: 0 is served first.
 pub(crate) fn aged(class: usize, waited: Duration) -> usize {
     let steps = waited.as_millis() / AGEING_STEP.as_millis();
     class.saturating_sub(usize::try_from(steps).unwrap_or(usize::MAX))

@@ -1,10 +1,10 @@
-//! Messages that nobody will act upon.
+//! Dead letters.
 
 use super::Harness;
 use super::sample::{DELIVERIES_MAX, factory, message, publish, receive};
 
-/// A message that is never completed goes out of the way and stays visible; others are delivered.
-pub async fn too_many_deliveries_end_in_the_dead_letters(bench: &mut dyn Harness) {
+/// A message that is never completed is dead-lettered and does not block others.
+pub async fn too_many_deliveries_dead_letter_a_message(bench: &mut dyn Harness) {
     let broker = bench.open(2).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -22,7 +22,7 @@ pub async fn too_many_deliveries_end_in_the_dead_letters(bench: &mut dyn Harness
     assert_eq!(receive(&*forge).await.message, message(1, 2, "forge"));
 }
 
-/// Those that a factory gave up and those that were mirrored, each with its reason.
+/// Dead letters of factories and mirrored ones, each with its reason.
 pub async fn dead_letters_are_listed_newest_last(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
@@ -41,8 +41,8 @@ pub async fn dead_letters_are_listed_newest_last(bench: &mut dyn Harness) {
     assert_eq!(broker.depth(&factory("mill")).await.unwrap(), 0);
 }
 
-/// A short list shows the end of a long one.
-pub async fn a_short_list_of_dead_letters_shows_the_newest(bench: &mut dyn Harness) {
+/// A limited list contains the newest entries.
+pub async fn a_limited_list_of_dead_letters_has_the_newest(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     for job in 1..=5 {
         broker.mirror_dead_letter(message(job, 1, "forge"), "undeliverable").await.unwrap();

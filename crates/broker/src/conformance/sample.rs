@@ -6,10 +6,10 @@ use domain::{
     Broker, Delivery, DispatchSeq, FactoryId, JobId, Message, Priority, ProductId, PublishOutcome, Subscription,
 };
 
-/// Deliveries that no test reaches by accident.
+/// More deliveries than any test causes by accident.
 pub const DELIVERIES_MAX: u32 = 10;
 
-/// A test that has waited this long has failed. Nothing waits this long when all is well.
+/// Timeout of a test. Reached only on failure.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A factory by its name.
@@ -35,7 +35,7 @@ pub async fn publish(broker: &dyn Broker, message: &Message) {
     assert_eq!(broker.publish(message.clone()).await.unwrap(), PublishOutcome::Accepted);
 }
 
-/// The next delivery; a test that waits for one in vain fails.
+/// Waits for the next delivery; fails on timeout.
 pub async fn receive(subscription: &dyn Subscription) -> Delivery {
     let next = tokio::time::timeout(PATIENCE, subscription.receive()).await;
     next.expect("a message comes").unwrap()

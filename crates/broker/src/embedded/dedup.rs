@@ -1,4 +1,4 @@
-//! The memory of ids: what makes a message that is published twice one message.
+//! Deduplication of published messages by id.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use domain::MessageId;
 use foldhash::{HashSet, HashSetExt as _};
 
-/// Remembers ids for a time, and not more than so many.
+/// Keeps ids for a limited time and up to a maximum number.
 pub(crate) struct DedupWindow {
     span: Duration,
     len_max: usize,
     ids: HashSet<MessageId>,
-    /// In the order in which they were remembered.
+    /// In the order of insertion.
     by_age: VecDeque<(Duration, MessageId)>,
 }
 

@@ -1,4 +1,4 @@
-//! All mailboxes, with what they share: the memory of ids and the dead letters.
+//! All mailboxes, with the shared deduplication window and dead letters.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::Settings;
 use super::dedup::DedupWindow;
 use super::mailbox::{DeliveryNo, Mailbox, QueuedMessage};
 
-/// Everything an embedded broker holds.
+/// The state of an embedded broker.
 pub(crate) struct Hub {
     settings: Settings,
     state: State,
     mailboxes: HashMap<FactoryId, Mailbox>,
     window: DedupWindow,
     dead: VecDeque<(Message, String)>,
-    /// Numbers parcels and deliveries: never used twice, so an old receipt can mean nothing else.
+    /// Numbers messages and deliveries. Never reused, so that an old receipt matches no later delivery.
     next: u64,
 }
 
@@ -58,7 +58,7 @@ impl Hub {
         Ok(PublishOutcome::Accepted)
     }
 
-    /// Opens a mailbox; what its former subscription left unfinished is delivered again.
+    /// Opens a mailbox. Incomplete messages of the previous subscription are redelivered.
     pub(crate) fn subscribe(&mut self, factory: &FactoryId) -> Result<Arc<Notify>, BrokerError> {
         if self.state == State::Closed {
             return Err(BrokerError::Closed);
@@ -69,7 +69,7 @@ impl Hub {
         Ok(wake)
     }
 
-    /// The next message of a mailbox; `None` if there is none.
+    /// The next message of a mailbox.
     pub(crate) fn deliver(&mut self, factory: &FactoryId, wake: &Arc<Notify>) -> Result<Option<Delivery>, BrokerError> {
         let no = self.number();
         let mailbox = self.held(factory, wake).ok_or(BrokerError::Closed)?;
@@ -85,7 +85,7 @@ impl Hub {
         self.take(factory, wake, no).map(drop)
     }
 
-    /// Behind the others, so that a message that cannot be acted upon yet does not hold them up.
+    /// Requeues a message at the end, so that it does not block others.
     pub(crate) fn abandon(
         &mut self,
         factory: &FactoryId,
@@ -110,7 +110,7 @@ impl Hub {
         Ok(())
     }
 
-    /// A subscription ended: what it left unfinished waits for the next one.
+    /// Ends a subscription and requeues its incomplete messages.
     pub(crate) fn leave(&mut self, factory: &FactoryId, wake: &Arc<Notify>) {
         if self.held(factory, wake).is_none() {
             return;
@@ -155,7 +155,7 @@ impl Hub {
         self.held(factory, wake).and_then(|mailbox| mailbox.take(no)).ok_or(BrokerError::Expired)
     }
 
-    /// Puts what was received and not completed back where it was.
+    /// Requeues received and incomplete messages at their old positions.
     fn reclaim(&mut self, factory: &FactoryId) {
         let unfinished = self.mailboxes.get_mut(factory).map(Mailbox::unfinished).unwrap_or_default();
         for (place, parcel) in unfinished {

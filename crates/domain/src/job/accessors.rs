@@ -1,4 +1,4 @@
-//! What can be read off a job.
+//! Accessors of a job.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::stage::Stage;
 use crate::time::Timestamp;
 
 impl Job {
-    /// Its id.
+    /// The job's id.
     pub fn id(&self) -> JobId {
         self.submission.id
     }
 
-    /// Its short id and its title, for messages.
+    /// Short id and title, for messages.
     pub fn label(&self) -> JobLabel<'_> {
         self.submission.id.titled(&self.submission.spec.title)
     }
 
-    /// Whose it is.
+    /// The product that owns the job.
     pub fn product(&self) -> &ProductId {
         &self.submission.product
     }
@@ -37,82 +37,82 @@ impl Job {
         &self.submission
     }
 
-    /// What it asks for.
+    /// The parsed manifest.
     pub fn spec(&self) -> &Spec {
         &self.submission.spec
     }
 
-    /// Where it is.
+    /// The current stage.
     pub fn stage(&self) -> &Stage {
         &self.state.stage
     }
 
-    /// How urgent it is now.
+    /// The current priority.
     pub fn priority(&self) -> Priority {
         self.state.priority
     }
 
-    /// The one factory that may run it.
+    /// The factory that the job is pinned to.
     pub fn pin(&self) -> Option<&FactoryId> {
         self.state.pin.as_ref()
     }
 
-    /// The fence.
+    /// The current epoch: writes with another one are fenced.
     pub fn epoch(&self) -> Epoch {
         self.state.lease_epoch
     }
 
-    /// The generation of the store in which it last changed hands, or was lifted into.
+    /// The generation of the job's epoch.
     pub fn generation(&self) -> Generation {
         self.state.lease_epoch.generation()
     }
 
-    /// The number of its latest dispatch.
+    /// Number of the latest dispatch.
     pub fn dispatch_seq(&self) -> DispatchSeq {
         self.state.dispatch_seq
     }
 
-    /// The number of its latest event.
+    /// Sequence number of the latest event.
     pub fn seq(&self) -> EventSeq {
         self.state.seq
     }
 
-    /// Failed attempts that counted.
+    /// Number of failed attempts that count towards the retry limit.
     pub fn attempts(&self) -> u32 {
         self.state.attempts
     }
 
-    /// How often holders gave it back since it last got anywhere.
+    /// Releases since the job last made progress.
     pub fn releases(&self) -> u32 {
         self.state.releases
     }
 
-    /// Leases that expired under it.
+    /// Number of expired leases.
     pub fn lost_leases(&self) -> u32 {
         self.state.lost_leases
     }
 
-    /// Offers in a row that nobody took.
+    /// Consecutive offers that no factory accepted.
     pub fn unaccepted(&self) -> u32 {
         self.state.unaccepted
     }
 
-    /// The run that is going on.
+    /// The run in progress.
     pub fn run(&self) -> Option<&Run> {
         self.state.run.as_ref()
     }
 
-    /// How many runs it had, the current one included.
+    /// Number of runs, including the current one.
     pub fn runs(&self) -> u32 {
         self.state.runs
     }
 
-    /// What its ended runs have cost together.
+    /// Total cost of the ended runs.
     pub fn spent(&self) -> TotalSpend {
         self.state.spent
     }
 
-    /// The part of it that counts against the job's budget: what was spent before an operator let it start over does not.
+    /// The cost that counts against the budget. A fresh start by an operator resets it.
     pub fn spent_of_budget(&self) -> TotalSpend {
         self.state.spent.beyond(self.state.forgiven)
     }
@@ -127,7 +127,7 @@ impl Job {
         self.state.completed.as_ref()
     }
 
-    /// The epoch of the run that completed it: its ref holds the commit.
+    /// The epoch of the run that completed the job: the run's ref points at the commit.
     pub fn completed_epoch(&self) -> Option<Epoch> {
         self.state.completed_epoch
     }
@@ -137,13 +137,13 @@ impl Job {
         self.state.completed_by.as_ref()
     }
 
-    /// The commit that the pull request's branch shows; none before the first promotion, and none again when a failed job
-    /// is sent round anew.
+    /// The commit that the pull request's branch points at. `None` before the first promotion and after a failed job is
+    /// requeued.
     pub fn promoted(&self) -> Option<&CommitSha> {
         self.state.promoted.as_ref()
     }
 
-    /// The commits that the pull request's branch may show: each was granted a promotion once.
+    /// The commits that were granted a promotion: the pull request's branch points at one of them.
     pub fn heads(&self) -> &[CommitSha] {
         &self.state.heads
     }
@@ -153,12 +153,12 @@ impl Job {
         self.state.pull_request.as_ref()
     }
 
-    /// The text of its pull request, for whoever has to open it.
+    /// Text for the pull request, until it is open.
     pub fn request_text(&self) -> Option<&str> {
         self.state.request_text.as_deref()
     }
 
-    /// What has to be changed about the completed work.
+    /// Changes that the next run has to make to the completed work.
     pub fn changes(&self) -> Option<&str> {
         self.state.changes.as_deref()
     }
@@ -173,52 +173,52 @@ impl Job {
         self.state.operator_message.as_deref()
     }
 
-    /// Rework rounds that merge conflicts have started since an operator last acted on the job.
+    /// Rework rounds for merge conflicts since an operator last acted on the job.
     pub fn conflict_rounds(&self) -> u32 {
         self.state.conflict_rounds
     }
 
-    /// Whether the merge is requested again once the rework after a conflict is completed.
+    /// Whether the merge is requested again after the rework.
     pub fn ships_after_rework(&self) -> bool {
         self.state.ship_after_rework
     }
 
-    /// The question that its last run asked and what a person answered, until the work is done.
+    /// The last question with the user's answer, until the work is completed.
     pub fn answer(&self) -> Option<&str> {
         self.state.answer.as_deref()
     }
 
-    /// How often its pull request has sent it back.
+    /// Number of feedback rounds of the pull request.
     pub fn feedback_rounds(&self) -> u32 {
         self.state.feedback.rounds()
     }
 
-    /// Whether its pull request has sent it back too often: a person has to look.
+    /// Whether the feedback rounds are used up; a maintainer has to act.
     pub fn is_escalated(&self) -> bool {
         self.state.feedback.is_escalated()
     }
 
-    /// Whether its work is done and its promotion or merge was given up: a person has to look.
+    /// Whether the coordinator stopped retrying the promotion or merge; a maintainer has to act.
     pub fn is_merge_failed(&self) -> bool {
         self.state.merge_failed && matches!(self.state.stage, Stage::Testing { errand: None, .. })
     }
 
-    /// The conflict that its last merge ended with, until its work is completed anew or starts over.
+    /// The conflict of the last merge, until the work is completed again or discarded.
     pub fn merge_conflict(&self) -> Option<&MergeConflict> {
         self.state.conflict.as_ref()
     }
 
-    /// Whether a check or a comment of its pull request was acted upon already.
+    /// Whether a check or comment of the pull request was already handled.
     pub fn has_answered(&self, id: &str) -> bool {
         self.state.feedback.knows(id)
     }
 
-    /// The factory that last failed it or did not take it: another is preferred.
+    /// The factory that last failed or declined the job. The scheduler prefers another one.
     pub fn avoid(&self) -> Option<&FactoryId> {
         self.state.avoid.as_ref()
     }
 
-    /// The latest word on why it is where it is.
+    /// The latest status message.
     pub fn message(&self) -> Option<&str> {
         self.state.message.as_deref()
     }
@@ -233,7 +233,7 @@ impl Job {
         self.state.updated_at
     }
 
-    /// What decides where it can run.
+    /// The constraints that decide where the job can run.
     pub fn shape(&self) -> Shape {
         let mut capabilities = self.submission.spec.capabilities.clone();
         capabilities.sort();
@@ -248,24 +248,24 @@ impl Job {
         }
     }
 
-    /// Whether it is queued with nothing that an earlier run or attempt left behind.
+    /// Whether the job is queued and has no state of an earlier run.
     pub fn is_queued_afresh(&self) -> bool {
         let state = &self.state;
         let is_ready = matches!(state.stage, Stage::Queued { not_before: None, .. });
         is_ready && state.checkpoint.is_none() && state.conflict.is_none() && state.attempts == 0 && state.releases == 0
     }
 
-    /// The repository that its saved or completed work was pushed to.
+    /// The repository that holds the saved or completed work.
     pub fn repository(&self) -> Option<&RepoIdentity> {
         self.state.checkpoint.as_ref()?.repository.as_ref()
     }
 
-    /// The short name of its shape.
+    /// The key of the job's shape.
     pub fn shape_key(&self) -> ShapeKey {
         self.shape
     }
 
-    /// When a sweep has to look at it: accept deadline, end of backoff, end of an errand's time.
+    /// When the sweep has to process the job: accept deadline, end of backoff, or errand deadline.
     pub fn due(&self) -> Option<Timestamp> {
         match (self.stage(), self.errand().map(|errand| &errand.state)) {
             (Stage::Queued { dispatch: Some(offer), .. }, _) => Some(offer.accept_by),
@@ -277,7 +277,7 @@ impl Job {
         }
     }
 
-    /// The right that is held on it now, for work or for an errand.
+    /// The current lease, of a run or an errand.
     pub fn lease(&self) -> Option<&Lease> {
         match &self.state.stage {
             Stage::Assigned { lease } | Stage::Building { lease, .. } => Some(lease),
@@ -292,7 +292,7 @@ impl Job {
         }
     }
 
-    /// The lease that takes up a seat: an errand takes none.
+    /// The lease that uses a seat. Errands use none.
     pub fn seat(&self) -> Option<&Lease> {
         match &self.state.stage {
             Stage::Assigned { lease } | Stage::Building { lease, .. } => Some(lease),
@@ -300,7 +300,7 @@ impl Job {
         }
     }
 
-    /// The errand that is open, in review or under test.
+    /// The open errand, in review or testing.
     pub fn errand(&self) -> Option<&Errand> {
         match &self.state.stage {
             Stage::Review { errand, .. } | Stage::Testing { errand, .. } => errand.as_ref(),
@@ -308,7 +308,7 @@ impl Job {
         }
     }
 
-    /// The offer that is out, for work or for an errand.
+    /// The pending offer, of a run or an errand.
     pub fn dispatch(&self) -> Option<&Dispatch> {
         match &self.state.stage {
             Stage::Queued { dispatch, .. } => dispatch.as_ref(),
@@ -332,7 +332,7 @@ impl Job {
 }
 
 impl Errand {
-    /// The right of the factory that is at it.
+    /// The lease of an assigned errand.
     pub fn lease(&self) -> Option<&Lease> {
         match &self.state {
             ErrandState::Held { lease, .. } => Some(lease),

@@ -1,4 +1,4 @@
-//! What a change of stage brings with it: counters, the run, the checkpoint, and the event that tells of it.
+//! Effects of a stage change: counters, run, checkpoint, and the event.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 use crate::usage_window::UsageWindow;
 
 impl Job {
-    /// Counters, the run, the checkpoint, the recorded commits.
+    /// Updates counters, run, checkpoint and recorded commits.
     pub(super) fn follow(&mut self, event: &StageEvent, before: &PriorHolder, at: Timestamp) {
         use StageEvent as E;
         if let E::Restored { generation } = event {
@@ -47,7 +47,7 @@ impl Job {
             E::Asked { question, account, .. } => self.park_run(question, account, at),
             E::QuotaHit { window, account, .. } => self.put_run_off(window, account, at),
             E::Released { message, insights, .. } => {
-                // One may be a farewell; a factory that gives it back twice in a row is not the one for it.
+                // The first release may be a shutdown. A factory that releases twice in a row is avoided.
                 if self.state.releases > 0 {
                     self.state.avoid = before.holder().cloned();
                 }
@@ -56,7 +56,7 @@ impl Job {
             }
             E::AttemptFailed { reason, account, verdict, .. } => {
                 self.state.releases = 0;
-                // A failure that is final is no attempt of a series [J5].
+                // A failure that is not retried does not count as an attempt [J5].
                 let is_final = matches!(verdict, RetryDecision::Fail { .. });
                 self.state.attempts += u32::from(reason.is_retryable() && !is_final);
                 self.state.avoid = before.holder().cloned();
@@ -96,7 +96,7 @@ impl Job {
                 self.end_run(RunOutcome::Completed, None, at);
             }
             E::Requeued { checkpoint, message } => self.start_over(*checkpoint, message.as_deref()),
-            // Nobody waits for an answer to what the message asked.
+            // The question is answered.
             E::Unblocked => {
                 self.state.message = None;
                 self.state.failed_dependency = None;
@@ -114,7 +114,7 @@ impl Job {
         }
     }
 
-    /// Nobody who knew the lost future has a say any more. Neither an attempt nor a lost lease: it was not their doing.
+    /// Revokes leases and offers of the lost history. Counts neither an attempt nor a lost lease.
     fn take_back(&mut self, generation: Generation, before: &PriorHolder, at: Timestamp) {
         self.enter(generation);
         let is_at_work = matches!(self.state.stage.name(), StageName::Queued) && before.lease.is_some();
@@ -125,7 +125,7 @@ impl Job {
         }
     }
 
-    /// What was last heard of a run that will not report any more: what it cost until then was spent.
+    /// Adds the last metrics that a run reported before it was lost, so that its cost counts.
     #[must_use]
     pub fn with_figures(mut self, heard: RunInsights) -> Self {
         if let Some(run) = self.state.run.as_mut().filter(|run| run.insights == RunInsights::default()) {
@@ -134,7 +134,7 @@ impl Job {
         self
     }
 
-    /// A person's answer to the question that the job is parked on, for the next run.
+    /// Stores the user's answer for the next run.
     #[must_use]
     pub fn with_answer(mut self, answer: &str) -> Self {
         if let Stage::Blocked { on: BlockedOn::Question(question) } = &self.state.stage {
@@ -168,7 +168,7 @@ impl Job {
         }
     }
 
-    /// The run ends with a question to a person.
+    /// Ends the run with a question.
     fn park_run(&mut self, question: &str, account: &FailureDetails, at: Timestamp) {
         self.state.message = Some(question.to_owned());
         self.state.answer = None;
@@ -177,7 +177,7 @@ impl Job {
         self.end_run(RunOutcome::Asked, Some(question.to_owned()), at);
     }
 
-    /// The window is used up, which is nobody's failure [B1].
+    /// Ends the run because the usage window is exhausted. This is not a failure [B1].
     fn put_run_off(&mut self, window: &UsageWindow, account: &FailureDetails, at: Timestamp) {
         let message = account.message.clone().unwrap_or_else(|| window.to_string());
         self.state.message = Some(window.to_string());
@@ -199,7 +199,7 @@ impl Job {
         self.end_run(RunOutcome::Released, message.map(str::to_owned), at);
     }
 
-    /// The work is done, but the run ends only once the branch shows it [J6].
+    /// Completes the work. The run ends once the branch points at the commit [J6].
     fn complete_run(&mut self, completion: &Completion, at: Timestamp) {
         if let Some(run) = &mut self.state.run {
             run.outcome = Some(RunOutcome::Completed);
@@ -242,7 +242,7 @@ impl Job {
         self.end_run(RunOutcome::Failed(reason), account.message.clone(), at);
     }
 
-    /// What a run cost counts, however it ended.
+    /// Adds the run's cost, whatever its outcome.
     fn charge_run(&mut self, account: &FailureDetails) {
         if let Some(run) = &mut self.state.run {
             run.insights = account.insights.clone();
@@ -269,14 +269,14 @@ impl Job {
         self.state.merge_failed = retry_at.is_none();
         self.state.conflict = conflict.cloned();
         if retry_at.is_none() {
-            // Nothing goes on any more, although the branch does not show the work.
+            // The job has ended, although the branch was not updated.
             self.end_run(RunOutcome::Completed, None, at);
         }
     }
 
     fn end_run(&mut self, outcome: RunOutcome, message: Option<String>, at: Timestamp) {
         if let Some(mut run) = self.state.run.take() {
-            // A run that completed keeps that outcome, whatever happens to the job while its branch is being moved.
+            // A completed run keeps its outcome, whatever happens to the job during promotion.
             run.outcome.get_or_insert(outcome);
             run.message = run.message.or(message);
             run.ended_at = Some(at);
@@ -285,7 +285,7 @@ impl Job {
         }
     }
 
-    /// Keeps how the run ends for the agent of the next one. A run whose engine was never started is no news to an agent.
+    /// Records for the next run's agent how this run ended. Skips runs whose engine did not start.
     fn remember_end(&mut self, end: RunEnd) {
         let Some(run) = &self.state.run else { return };
         if run.started_at.is_none() && !end.implies_engine() {
@@ -295,7 +295,7 @@ impl Job {
         self.state.previous_run = Some(PreviousRun { n, factory, engine, end, work_discarded: false });
     }
 
-    /// An operator's decision ends the run that is going on, or is about the completed work of the last one.
+    /// Records an operator's decision about the current run or the completed work.
     fn remember_decision(&mut self, end: RunEnd) {
         match &mut self.state.previous_run {
             Some(previous) if previous.end == RunEnd::Completed => previous.end = end,
@@ -303,7 +303,7 @@ impl Job {
         }
     }
 
-    /// The next run starts from the base branch, where no conflict with it is left.
+    /// Discards saved work and its merge conflict: the next run starts from the base branch.
     pub(super) fn discard_work(&mut self) {
         self.state.checkpoint = None;
         self.state.conflict = None;
@@ -320,7 +320,7 @@ impl Job {
         self.state.releases = 0;
         self.state.forgiven = self.state.spent;
         self.state.avoid = None;
-        // Its branch may have been tidied away by whoever looked at the failure.
+        // A maintainer may have deleted the branch after the failure.
         self.state.promoted = None;
         self.state.failed_errand = None;
         self.state.dismissed = false;
@@ -335,7 +335,7 @@ impl Job {
         }
     }
 
-    /// The event that tells of the change.
+    /// Builds the event that records the change.
     pub(super) fn describe(&self, event: &StageEvent, before: &PriorHolder) -> (EventKind, serde_json::Value) {
         use StageEvent as E;
         let none = serde_json::Value::Null;

@@ -1,4 +1,4 @@
-//! Turns the tree into a [`Spec`], key by key, and notes what does not fit.
+//! Decodes the tree into a [`Spec`], key by key, and collects findings.
 
 mod read;
 
@@ -12,7 +12,7 @@ use super::path::Path;
 use super::suggest::suggest;
 use super::tree::{Entry, Node, Value};
 
-/// A spec being filled in.
+/// A spec under construction.
 pub(super) struct Decoder {
     pub(super) spec: Spec,
     pub(super) findings: Vec<Finding>,
@@ -21,7 +21,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Reads every key, then what can only be judged together.
+    /// Decodes every key, then checks rules across keys.
     pub(super) fn fill(entries: &[Entry], prompt: &str, strictness: Strictness) -> Self {
         let mut form = Self { spec: Spec::default(), findings: Vec::new(), path: Path::default(), strictness };
         form.read_fields(entries, FIELDS);
@@ -56,7 +56,7 @@ impl Decoder {
         }
     }
 
-    /// Nested keys are kept under their path, such as `budget.euro`.
+    /// Stores nested keys under their path, such as `budget.euro`.
     fn keep_unknown(&mut self, key: &str, node: &Node, fields: &'static [Field]) {
         let kept_as = self.path.key().map_or_else(|| key.to_owned(), |parent| format!("{parent}.{key}"));
         self.spec.extra.entry(kept_as).or_insert_with(|| node.value.to_json());
@@ -97,8 +97,7 @@ impl Decoder {
         }
     }
 
-    /// A model belongs to an engine: one that is named without any, or for several, would be passed to an engine that does
-    /// not know it.
+    /// Rejects a model without an engine or with several: an engine could get a model that it does not know.
     fn require_engines_of_models(&mut self, entries: &[Entry]) {
         let engines = &self.spec.engines;
         let line = |key: &str| find(entries, key).map_or(1, |node| node.line);

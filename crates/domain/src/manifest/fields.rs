@@ -1,4 +1,4 @@
-//! The one table of known keys: what each is for, how it is read, and what the schema says about it.
+//! The table of known keys: description, decoder and schema of each.
 
 use serde_json::{Value as Json, json};
 
@@ -9,19 +9,19 @@ use super::decode::Decoder;
 use super::duration;
 use super::tree::{Node, Value};
 
-/// One line in a list on a screen.
+/// Fits one line of a list.
 pub(super) const TITLE_CHARS_MAX: usize = 200;
-/// As long as the longest name that the domain allows.
+/// The maximum length of the longest name type.
 const LINE_CHARS_MAX: usize = 200;
-/// Far beyond what one job has needed; keeps a match against every factory short.
+/// More than a job needs; bounds the cost of matching factories.
 const ITEMS_MAX: usize = 100;
-/// One batch of jobs that a last one waits for.
+/// A job may depend on a whole batch.
 const DEPS_MAX: usize = 1_000;
 /// A billion dollars in millionths fits a signed 64-bit sum many times over.
 const USD_MAX: f64 = 1e9;
-/// Exact in JSON for every reader, a browser included.
+/// Exact in JSON for every reader, including browsers.
 const TOKENS_MAX: u64 = 1_000_000_000_000_000;
-/// An attempt costs money: somebody who needs more has another problem.
+/// Attempts cost money: more than this is a mistake.
 const ATTEMPTS_MAX: u64 = 100;
 
 const PRIORITIES: [(&str, Priority); 4] =
@@ -34,14 +34,14 @@ const KINDS: [(&str, Kind); 2] = [("task", Kind::Task), ("composite", Kind::Comp
 /// A known key.
 pub(super) struct Field {
     pub(super) name: &'static str,
-    /// What it is for, in the words of the schema.
+    /// The description in the schema.
     pub(super) about: &'static str,
-    /// A value as somebody would write it, in YAML; empty for a group, whose keys have their own, and for a key that is not supported yet.
+    /// An example value in YAML. Empty for a group, whose keys have their own, and for an unsupported key.
     pub(super) example: &'static str,
     pub(super) shape: FieldShape,
 }
 
-/// What stands behind a known key.
+/// How a known key is decoded.
 pub(super) enum FieldShape {
     Value {
         read: fn(&mut Decoder, &Node),
@@ -50,11 +50,11 @@ pub(super) enum FieldShape {
     Group {
         fields: &'static [Field],
     },
-    /// A key of the specification that has no effect yet: a job that relied on it would be run without it.
+    /// A specified key without effect yet. It is rejected, because the job would run without it.
     Unsupported,
 }
 
-/// Every key of the top level, in the order of the specification.
+/// All top-level keys, in the order of the specification.
 pub(super) static FIELDS: &[Field] = &[
     value(
         "title",
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_manifests_are_the_words_in_json() {
+    fn manifest_words_equal_json_words() {
         agree(&PRIORITIES);
         agree(&DEPS_MODES);
         agree(&ON_DEP_FAILURES);

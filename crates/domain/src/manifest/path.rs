@@ -1,12 +1,12 @@
-//! Where in the front matter a reader stands.
+//! The current path of the decoder.
 
 use crate::names::escape_for_terminal;
 
-/// A path such as `budget.usd` or `capabilities[2]`, grown and cut back while a reader walks the tree.
+/// A path such as `budget.usd` or `capabilities[2]`, extended and truncated while the decoder walks the tree.
 #[derive(Default)]
 pub(super) struct Path(String);
 
-/// How long the path was before a step, so that the step can be taken back.
+/// Length of the path before a step, to undo the step.
 #[derive(Clone, Copy)]
 pub(super) struct PathMark(usize);
 
@@ -30,7 +30,7 @@ impl Path {
         self.0.truncate(mark.0);
     }
 
-    /// The path as a finding names it; `None` at the root.
+    /// The path as shown in a finding; `None` at the root.
     pub(super) fn key(&self) -> Option<String> {
         (!self.0.is_empty()).then(|| self.0.clone())
     }

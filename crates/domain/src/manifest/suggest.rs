@@ -1,10 +1,10 @@
-//! The known word that somebody probably meant.
+//! "Did you mean" suggestions.
 
-/// No known key is longer than half of this; what is longer is no slip of the finger.
+/// Twice the length of the longest known key; longer words get no suggestion.
 const WORD_CHARS_MAX: usize = 32;
 const DISTANCE_MAX: usize = 2;
 
-/// The candidate that `word` is a slip of the finger away from.
+/// The candidate within a small edit distance of `word`.
 pub fn suggest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let word = plain(word);
     if word.len() > WORD_CHARS_MAX {
@@ -12,19 +12,19 @@ pub fn suggest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Opt
     }
     candidates
         .map(|candidate| (distance(&word, &plain(candidate)), candidate))
-        // Two changes make any short word out of any other.
+        // An edit distance of two turns any short word into any other.
         .filter(|(distance, candidate)| *distance <= DISTANCE_MAX && distance * 2 < candidate.len().max(word.len()))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// Letters alone: `deps_mode` and `deps-mode` are spellings of `depsMode`.
+/// Letters only: `deps_mode` and `deps-mode` are spellings of `depsMode`.
 fn plain(word: &str) -> Vec<char> {
     let letters = word.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
     letters.take(WORD_CHARS_MAX + 1).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// How many letters must be added, dropped or replaced.
+/// The edit distance.
 fn distance(from: &[char], to: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.iter().enumerate() {
@@ -48,20 +48,20 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_finger_finds_its_key() {
+    fn a_typo_suggests_its_key() {
         assert_eq!(nearest_key("titel"), Some("title"));
         assert_eq!(nearest_key("tag"), Some("tags"));
         assert_eq!(nearest_key("capabilites"), Some("capabilities"));
     }
 
     #[test]
-    fn another_spelling_finds_its_key() {
+    fn another_spelling_suggests_its_key() {
         assert_eq!(nearest_key("deps_mode"), Some("depsMode"));
         assert_eq!(nearest_key("on-dep-failure"), Some("onDepFailure"));
     }
 
     #[test]
-    fn another_word_finds_nothing() {
+    fn an_unrelated_word_suggests_nothing() {
         assert_eq!(nearest_key("name"), None);
         assert_eq!(nearest_key("owner"), None);
         assert_eq!(nearest_key(""), None);

@@ -1,4 +1,4 @@
-//! The requests of those who ask for work, and of those who decide whether they have to.
+//! Requests for claims and dispatch modes.
 
 use bytes::Bytes;
 use domain::{DispatchModes, Mode, ProductId};
@@ -9,21 +9,21 @@ use super::{Client, ClientError, REQUEST_TIME_MAX, unusable};
 use crate::claims::{ClaimRequest, ClaimResponse, QueueVersion};
 use crate::http::ResponseBody;
 
-/// Two people who switch modes at once meet again a few times at most.
+/// Attempts to switch a mode when another operator changes it at the same time.
 const SWITCH_TRIES_MAX: u32 = 8;
 
 impl Client {
-    /// Asks for work.
+    /// Polls for work.
     pub async fn claim(&self, claim: &ClaimRequest) -> Result<ClaimResponse, ClientError> {
         self.post("/claim", claim).await
     }
 
-    /// Asks what a claim would be given, and why not more. Nothing changes.
+    /// Reports what a claim would get, and why not more. Changes nothing.
     pub async fn claim_dry_run(&self, claim: &ClaimRequest) -> Result<ClaimResponse, ClientError> {
         self.post("/claim?dryRun=true", claim).await
     }
 
-    /// Whether the queue of these products, all when empty, has moved since `tag` was given.
+    /// Whether the queue of these products (all when empty) changed since `tag`.
     pub async fn queue_state(&self, products: &[ProductId], tag: Option<&str>) -> Result<QueueVersion, ClientError> {
         let products: Vec<&str> = products.iter().map(ProductId::as_str).collect();
         let path = match products.as_slice() {
@@ -40,14 +40,14 @@ impl Client {
         Ok(QueueVersion::Moved { tag, products })
     }
 
-    /// The modes in force, and the tag to change them under.
+    /// The current modes, with the tag for a conditional update.
     pub async fn flags(&self) -> Result<(DispatchModes, String), ClientError> {
         let response = self.exchange(Method::GET, "/flags", None, Bytes::new()).await?;
         let tag = tag_of(&response);
         Ok((self.read_json(response).await?, tag))
     }
 
-    /// Changes the modes, if they are still those that `tag` was given with.
+    /// Updates the modes, unless they changed since `tag`.
     pub async fn set_flags(&self, flags: &DispatchModes, tag: Option<&str>) -> Result<DispatchModes, ClientError> {
         let body = serde_json::to_vec(flags).map_err(|error| unusable(error.to_string()))?;
         let known = tag.map(|tag| (IF_MATCH, tag));
@@ -55,7 +55,7 @@ impl Client {
         self.read_json(response).await
     }
 
-    /// Switches one product, or all that have no mode of their own. `None` has a product follow the others again.
+    /// Sets the mode of one product, or the default mode. `None` removes the product's override.
     pub async fn set_mode(
         &self,
         product: Option<&ProductId>,

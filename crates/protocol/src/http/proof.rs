@@ -1,4 +1,4 @@
-//! A connection is handed out only after the other end has proven that it issued the client's token.
+//! Verifies on each new connection that the server issued the client's token.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,13 +19,13 @@ use crate::http::TransportError;
 use crate::identity::{IdentityChallenge, IdentityProof, TokenDigest};
 use crate::problem::Problem;
 
-/// How long the other end has for its answer.
+/// Timeout of the proof.
 const PROOF_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// A proof is 43 characters, a problem a few hundred.
 const ANSWER_LEN_MAX: usize = 64 * 1024;
 
-/// What every new connection is asked to prove.
+/// The proof that every new connection has to give.
 #[derive(Clone)]
 pub(crate) struct IdentityCheck {
     digest: TokenDigest,
@@ -48,7 +48,7 @@ impl IdentityCheck {
         })
     }
 
-    /// Puts the challenge to the other end of a new connection, and gives the connection back if it is answered.
+    /// Sends the challenge on a new connection, and returns the connection if the proof is valid.
     async fn checked<S: Read + Write + Unpin + Send + 'static>(&self, stream: S) -> Result<S, TransportError> {
         let challenge = self.challenge()?;
         let request = self.request(&challenge)?;
@@ -60,7 +60,7 @@ impl IdentityCheck {
             let body = Limited::new(body, ANSWER_LEN_MAX).collect().await.map_err(TransportError::from)?;
             let is_kept = head.headers.get(header::CONNECTION).is_none_or(|value| value != "close");
             Ok::<_, TransportError>((head.status, body.to_bytes(), is_kept))
-            // The sender is dropped here: with it the HTTP connection ends, and leaves the stream open.
+            // Dropping the sender ends the HTTP connection and leaves the stream open.
         };
         let (answer, parts) = tokio::join!(ask, connection.without_shutdown());
         let (status, body, is_kept) = answer?;
@@ -108,7 +108,7 @@ impl IdentityCheck {
     }
 }
 
-/// A connector whose connections are proven, where there is something to prove.
+/// A connector that verifies connections, if there is a token.
 #[derive(Clone)]
 pub(crate) struct ProvingConnector<C> {
     connector: C,

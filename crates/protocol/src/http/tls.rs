@@ -1,4 +1,4 @@
-//! Whose certificates are accepted, and what is wrong with one that is not.
+//! Certificate verification, and descriptions of its errors.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::client::Trust;
 use crate::http::TransportError;
 
-/// The TLS settings of a client that accepts what `trust` says; an error in words if that cannot be used.
+/// The TLS configuration for `trust`. Fails if `trust` is invalid.
 pub(super) fn client_config(trust: &Trust) -> Result<rustls::ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = match trust {
@@ -44,12 +44,12 @@ pub(super) fn client_config(trust: &Trust) -> Result<rustls::ClientConfig, Strin
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
-/// The SHA-256 of a certificate: what a client pins.
+/// The SHA-256 of a certificate, for pinning.
 pub fn fingerprint(certificate: &[u8]) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
 
-/// Whether a chain leads to a public authority, whatever the name on it: then clients need nothing to accept it.
+/// Whether a chain leads to a public authority, whatever its name: clients then need no configuration.
 pub fn is_publicly_trusted(chain: &[CertificateDer<'_>]) -> bool {
     let Some((leaf, between)) = chain.split_first() else { return false };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -71,7 +71,7 @@ fn authorities(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<A
         .map_err(|error| error.to_string())
 }
 
-/// Accepts the one pinned certificate, whatever its name, and what the authorities vouch for.
+/// Accepts the pinned certificate, whatever its name, and those of the authorities.
 #[derive(Debug)]
 struct Verifier {
     pinned: Option<[u8; 32]>,
@@ -79,7 +79,7 @@ struct Verifier {
     provider: Arc<CryptoProvider>,
 }
 
-/// The certificate is not the one whose fingerprint is pinned.
+/// The certificate does not match the pinned fingerprint.
 #[derive(Debug, thiserror::Error)]
 #[error("its certificate does not match the pinned fingerprint: expected {}, found {}", shown(.expected), shown(.found))]
 struct PinMismatch {
@@ -87,7 +87,7 @@ struct PinMismatch {
     found: [u8; 32],
 }
 
-/// A fingerprint as settings hold it.
+/// A fingerprint as written in settings.
 fn shown(fingerprint: &[u8; 32]) -> String {
     let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
@@ -114,7 +114,7 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // The signature of the handshake, checked below, proves that the other end has this certificate's key.
+        // The handshake signature, verified below, proves that the server has this certificate's key.
         if self.pinned == Some(fingerprint(leaf)) {
             return Ok(ServerCertVerified::assertion());
         }

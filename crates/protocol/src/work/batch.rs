@@ -1,4 +1,4 @@
-//! Many operations of a worker in one request.
+//! Batches of worker operations.
 
 use domain::JobId;
 use serde::{Deserialize, Serialize};
@@ -12,17 +12,17 @@ use super::report::{
 use crate::problem::Problem;
 use crate::quota::{QuotaReport, QuotaResponse};
 
-/// Many operations in one request.
+/// A batch of operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkRequest {
-    /// At most 1,000; done side by side, answered in order.
+    /// At most 1,000. Executed concurrently, answered in order.
     pub operations: Vec<WorkOperation>,
 }
 
 /// One operation of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-// The fields are renamed variant by variant: the schema knows nothing of `rename_all_fields`.
+// The fields are renamed per variant: the schema does not support `rename_all_fields`.
 #[serde(rename_all = "camelCase", tag = "op")]
 #[expect(missing_docs, reason = "each field is the request that the single route takes")]
 pub enum WorkOperation {
@@ -98,22 +98,22 @@ pub enum WorkOperation {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkResponse {
-    /// One for each operation.
+    /// One result per operation.
     pub results: Vec<WorkResult>,
 }
 
-/// What became of one operation.
+/// The result of one operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkResult {
-    /// The status that the single route would have answered with.
+    /// The HTTP status of the corresponding single route.
     pub status: u16,
-    /// Its answer.
+    /// The response body.
     #[serde(flatten)]
     pub outcome: WorkOutcome,
 }
 
-/// The answer of one operation.
+/// The response to one operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WorkOutcome {
@@ -127,6 +127,6 @@ pub enum WorkOutcome {
     Failed(FailureResponse),
     /// To `quota`.
     Quota(QuotaResponse),
-    /// It was refused.
+    /// The operation was rejected.
     Problem(Box<Problem>),
 }

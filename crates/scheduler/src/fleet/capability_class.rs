@@ -1,4 +1,4 @@
-//! Factories that offer the same, found by the tokens that they offer.
+//! Groups factories with the same capabilities, indexed by capability.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use domain::{Capability, EngineName, ProductId};
 use super::intern::Interner;
 use super::{FactoryState, LoadBuckets, Presence, repo_of_token};
 
-/// Names a kind while it has members. Decisions never depend on its value.
+/// Id of a class while it has members. Decisions never depend on the value.
 pub(crate) type CapabilityClassId = u64;
 
-/// Names a token while some kind offers it. Decisions never depend on its value.
+/// Id of a capability while a class has it. Decisions never depend on the value.
 pub(crate) type CapabilityId = usize;
 
-/// What a factory offers, without its repositories: hosts that fetch what they need soon differ in those.
+/// The capabilities of a factory without repositories: factories that clone on demand soon differ in those.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CapabilitySet {
     tokens: BTreeSet<Capability>,
@@ -22,18 +22,18 @@ pub(crate) struct CapabilitySet {
     cost: u8,
 }
 
-/// Factories that offer the same.
+/// Factories with the same capabilities.
 #[derive(Debug, Clone)]
 pub(crate) struct CapabilityClass {
     offer: CapabilitySet,
-    /// The tokens of the offer, sorted by their short names.
+    /// The capabilities, sorted by id.
     tokens: Vec<CapabilityId>,
     engines: Vec<EngineName>,
     members: u32,
     pub(crate) cohorts: LoadBuckets,
 }
 
-/// All kinds, and which of them offer a token.
+/// All classes, and an index by capability.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CapabilityClasses {
     ids: BTreeMap<CapabilitySet, CapabilityClassId>,
@@ -46,7 +46,7 @@ pub(crate) struct CapabilityClasses {
 
 #[derive(Debug, Clone, Default)]
 struct OfferedCapability {
-    /// Live factories that offer it.
+    /// Number of live factories with it.
     live: u32,
     kinds: BTreeSet<CapabilityClassId>,
 }
@@ -76,7 +76,7 @@ impl CapabilityClass {
         self.engines.contains(engine)
     }
 
-    /// The engines that it offers, by name.
+    /// The engines, by name.
     pub(crate) fn engines(&self) -> &[EngineName] {
         &self.engines
     }
@@ -95,7 +95,7 @@ impl CapabilityClass {
 }
 
 impl CapabilityClasses {
-    /// Counts one more member of the kind that offers this.
+    /// Adds a member to the class with these capabilities.
     pub(crate) fn enlist(&mut self, offer: CapabilitySet, presence: Presence) -> CapabilityClassId {
         let id = match self.ids.get(&offer) {
             Some(id) => *id,
@@ -108,7 +108,7 @@ impl CapabilityClasses {
         id
     }
 
-    /// Counts one member less; a kind without members is forgotten, with the tokens that only it offered.
+    /// Removes a member. An empty class is dropped, with the capabilities that only it had.
     pub(crate) fn delist(&mut self, id: CapabilityClassId, presence: Presence) {
         if presence == Presence::Live {
             self.count_live(id, |live| live - 1);
@@ -135,7 +135,7 @@ impl CapabilityClasses {
         self.kinds.iter().map(|(id, kind)| (*id, kind))
     }
 
-    /// The kinds that may offer all of these tokens: those that offer the one that the fewest kinds offer.
+    /// The classes that may have all of these capabilities: those with the rarest one.
     pub(crate) fn offering(
         &self,
         tokens: &[CapabilityId],
@@ -150,13 +150,13 @@ impl CapabilityClasses {
         self.token_ids.id(token)
     }
 
-    /// How rare the tokens are that a kind offers beyond those asked for: each counts the share of live factories
-    /// that do not offer it.
+    /// Rarity of the capabilities that a class has and the job does not use: for each the share of live factories
+    /// without it.
     pub(crate) fn spare(&self, kind: &CapabilityClass, asked: &[CapabilityId]) -> f64 {
         if self.live == 0 {
             return 0.0;
         }
-        // Whole numbers until the end, so that the order in which tokens were first seen cannot change a digit.
+        // Integers until the end, so that the order of insertion cannot change a digit.
         let without = |token: &CapabilityId| u64::from(self.live - self.tokens[*token].live);
         let spare: u64 = kind.tokens.iter().filter(|token| !asked.contains(token)).map(without).sum();
         spare as f64 / f64::from(self.live)

@@ -1,4 +1,4 @@
-//! Factories of one kind in the same standing, ordered by load.
+//! Groups factories of one class by availability, ordered by load.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use domain::{EngineName, FactoryId};
 use super::{FactoryState, FactoryUsage, Presence, RepoId};
 use crate::engine_unavailable::EngineUnavailable;
 
-/// Health counts in this many steps, so that its noise does not split factories that are alike.
+/// Health is rounded to this many steps, so that noise does not split similar factories.
 const HEALTH_STEPS: f64 = 20.0;
 
-/// Everything that changes from hour to hour and decides whether a factory may take work, apart from its repositories.
+/// The volatile state that decides whether a factory can take work, except its repositories.
 ///
-/// The order puts those that are ready first.
+/// Ordered: available factories first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Availability {
     pub(crate) presence: Presence,
@@ -23,33 +23,33 @@ pub(crate) struct Availability {
     health: u8,
     /// Engines without a free seat, sorted.
     pub(crate) busy_engines: Vec<EngineName>,
-    /// Engines that get no work for now. Those of one login rest together, so this splits few that are alike.
+    /// Unavailable engines. Engines of one credential become unavailable together, so this rarely splits a bucket.
     pub(crate) resting: BTreeMap<EngineName, EngineUnavailable>,
 }
 
-/// How busy a factory is: what it reports, or the share of its seats that are taken if that is more.
+/// Load of a factory: the reported one or its share of used seats, whichever is higher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load(u64);
 
-/// A factory's place among its like: the least loaded first, then by id.
+/// Order within a bucket: the least loaded first, then by id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LoadRank {
     pub(crate) load: Load,
-    /// The first bytes of the id as numbers that sort like them: they settle most comparisons without a look at the id
-    /// itself, which lies elsewhere in memory.
+    /// The first bytes of the id as numbers with the same order. They decide most comparisons without a memory access
+    /// to the id.
     prefix: [u64; 2],
     pub(crate) factory: FactoryId,
 }
 
-/// Factories of one kind in the same standing.
+/// Factories of one class with the same availability.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LoadBucket {
     pub(crate) by_load: BTreeSet<LoadRank>,
-    /// Those of them that have a repository.
+    /// Members by repository.
     pub(crate) holders: BTreeMap<RepoId, BTreeSet<LoadRank>>,
 }
 
-/// The factories of one kind, by standing.
+/// The factories of one class, by availability.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LoadBuckets(BTreeMap<Availability, LoadBucket>);
 
@@ -85,7 +85,7 @@ impl Load {
             0 => 0.0,
             limit => f64::from(used.seats) / f64::from(limit),
         };
-        // The bits of numbers that are not negative sort like the numbers; adding zero turns −0 into 0.
+        // The bits of non-negative floats sort like the floats; adding zero turns −0 into 0.
         Self((reported.max(taken) + 0.0).to_bits())
     }
 
@@ -143,7 +143,7 @@ impl LoadBuckets {
         self.0.iter()
     }
 
-    /// Those that may take work, as far as their standing goes.
+    /// The buckets whose availability allows work.
     pub(crate) fn ready(&self) -> impl Iterator<Item = (&Availability, &LoadBucket)> {
         self.0.iter().take_while(|(standing, _)| standing.is_ready())
     }

@@ -1,4 +1,4 @@
-//! Who has taken which seat, counted in every way that a limit counts.
+//! Counts used seats for every kind of limit.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use foldhash::HashMap;
 
 use super::Seat;
 
-/// The seats that are taken.
+/// The used seats.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SeatUsage {
     /// Never iterated: its order would differ from one process to the next.
@@ -17,7 +17,7 @@ pub(crate) struct SeatUsage {
     pub(crate) products: CountByName<ProductId>,
 }
 
-/// What is taken on one factory.
+/// The used seats of one factory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FactoryUsage {
     pub(crate) seats: u32,
@@ -25,7 +25,7 @@ pub(crate) struct FactoryUsage {
     pub(crate) repos: CountByName<RepoName>,
 }
 
-/// A count by name; names that count nothing are not kept.
+/// Counts by name, without zero entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CountByName<K>(BTreeMap<K, u32>);
 

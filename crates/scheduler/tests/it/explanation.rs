@@ -1,4 +1,4 @@
-//! One plan, explained.
+//! Golden explanations.
 
 use domain::Priority;
 use scheduler::{Presence, Seat, WaitingJob, explain};
@@ -25,7 +25,7 @@ fn fleet() -> Scenario {
 }
 
 #[test]
-fn an_explained_placement_reads_like_this() {
+fn a_placement_explanation_matches_its_golden_file() {
     let world = fleet().world();
     let shaped = with_shape(job(1, &["os:linux"]), |shape| {
         shape.repo = Some(name("notes"));
@@ -39,7 +39,7 @@ fn an_explained_placement_reads_like_this() {
 }
 
 #[test]
-fn an_explained_wait_reads_like_this() {
+fn a_wait_explanation_matches_its_golden_file() {
     let world = fleet().world();
     let waiting = job(1, &["os:linux", "has:xcode"]);
 

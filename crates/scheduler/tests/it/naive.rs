@@ -1,4 +1,4 @@
-//! The same decisions by looking at everything: what the indexes must never change.
+//! A reference scheduler without indexes: the indexes must not change a decision.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use scheduler::{EngineUnavailable, FactoryState, Presence, Seat, WaitingJob};
 
 use crate::scenario::{NOW, Scenario};
 
-/// A fleet that is searched from end to end.
+/// A fleet that is searched exhaustively.
 pub(crate) struct Naive<'a> {
     scenario: &'a Scenario,
     pub(crate) seats: Vec<Seat>,
 }
 
-/// What went where, and which job was left for which reason.
+/// The placements, and the reason for each job left waiting.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct NaivePlan {
     pub(crate) placements: Vec<(JobId, FactoryId, Option<EngineName>)>,
@@ -103,7 +103,7 @@ impl<'a> Naive<'a> {
         furthest.map_or("no_factories", |state| self.gates(state, waiting)[stops(state)].1)
     }
 
-    /// Every condition in the order of the filter, with the reason that it gives.
+    /// Every condition in the order of the filter, with its reason.
     fn gates(&self, state: &FactoryState, waiting: &WaitingJob) -> Vec<(bool, &'static str)> {
         let (factory, shape) = (&state.factory, &waiting.shape);
         let repo_limit = |repo: &RepoName| self.product(&shape.product).repo_seats.get(repo).copied();
@@ -139,7 +139,7 @@ impl<'a> Naive<'a> {
         }
     }
 
-    /// What is in the way rather than that an engine rests.
+    /// The conditions more severe than an unavailable engine.
     fn graver_gates(&self, state: &FactoryState, waiting: &WaitingJob) -> Vec<(bool, &'static str)> {
         let (factory, shape) = (&state.factory, &waiting.shape);
         let offered = advertised(state);
@@ -159,8 +159,8 @@ impl<'a> Naive<'a> {
         ]
     }
 
-    /// The reason of a job whose engines all rest: that of the factory that nothing graver stops and whose rest is over
-    /// first.
+    /// The reason for a job whose engines are all unavailable: that of the factory rejected only for it, with the
+    /// earliest retry.
     fn rests_for(&self, waiting: &WaitingJob) -> &'static str {
         let pinned = |state: &&FactoryState| waiting.shape.pin.as_ref().is_none_or(|pin| *pin == state.factory.id);
         let stopped = self.scenario.factories.iter().filter(pinned).filter(|state| {
@@ -176,7 +176,7 @@ impl<'a> Naive<'a> {
         if first.min().is_some() { "usage_window" } else { "engine_unusable" }
     }
 
-    /// The engine that the job gets: `None` if it cannot have one.
+    /// The engine for the job; `None` if no engine is available.
     fn engine(&self, state: &FactoryState, waiting: &WaitingJob) -> Option<Option<EngineName>> {
         let offered: Vec<EngineName> = engines(state).collect();
         let wanted = &waiting.shape.engines;
@@ -243,7 +243,7 @@ fn advertised(state: &FactoryState) -> BTreeSet<Capability> {
     tokens.chain(state.factory.repos.iter().map(Capability::repo)).collect()
 }
 
-/// Whether the repository of a shape is there or can be cloned.
+/// Whether the factory has the repository of a shape, or can clone it.
 fn is_there(state: &FactoryState, shape: &Shape) -> bool {
     let may_be_cloned = state.factory.clones && shape.identity.is_none();
     may_be_cloned || shape.repo.as_ref().is_none_or(|repo| is_the_one(state, repo, shape))
@@ -261,13 +261,13 @@ fn engines(state: &FactoryState) -> impl Iterator<Item = EngineName> {
     state.factory.engines()
 }
 
-/// The engines of a factory that would do.
+/// The acceptable engines of a factory.
 fn usable(state: &FactoryState, waiting: &WaitingJob) -> impl Iterator<Item = EngineName> {
     let named = waiting.shape.engines.clone();
     engines(state).filter(move |engine| named.is_empty() || named.contains(engine))
 }
 
-/// Whether the job needs no engine, or one of those that would do does not rest.
+/// Whether the job needs no engine, or an acceptable one is available.
 fn is_awake(state: &FactoryState, waiting: &WaitingJob) -> bool {
     let mut usable = usable(state, waiting).peekable();
     let needs_none = waiting.shape.engines.is_empty() && usable.peek().is_none();

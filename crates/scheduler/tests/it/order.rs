@@ -13,7 +13,7 @@ fn served(jobs: Vec<WaitingJob>) -> Vec<JobId> {
 }
 
 #[test]
-fn urgent_work_goes_first_then_what_has_waited_longest_then_the_lower_id() {
+fn jobs_are_ordered_by_priority_then_age_then_id() {
     let jobs = vec![
         WaitingJob { priority: Priority::Low, since: ago(2), ..job(1, &[]) },
         WaitingJob { priority: Priority::Normal, since: ago(1), ..job(3, &[]) },
@@ -26,7 +26,7 @@ fn urgent_work_goes_first_then_what_has_waited_longest_then_the_lower_id() {
 }
 
 #[test]
-fn a_low_job_that_has_waited_long_enough_goes_before_a_fresh_one_of_a_higher_class() {
+fn an_aged_low_job_precedes_a_new_normal_one() {
     let fresh = WaitingJob { priority: Priority::Normal, since: ago(1), ..job(2, &[]) };
     let millis = i64::try_from(AGEING_STEP.as_millis()).unwrap();
     let aged = |waited| WaitingJob {
@@ -48,7 +48,7 @@ fn ageing_ends_at_the_highest_class() {
 }
 
 #[test]
-fn seats_that_are_held_count_against_their_product() {
+fn held_seats_count_against_their_product() {
     let mut scenario = Scenario { factories: vec![factory("f1", &[])], ..Scenario::default() };
     let held = scheduler::Seat { factory: name("f9"), product: name("alpha"), repo: None, engine: None };
     scenario.seats.push((id(100), held));
@@ -60,7 +60,7 @@ fn seats_that_are_held_count_against_their_product() {
 }
 
 #[test]
-fn a_job_that_is_inserted_again_has_one_place() {
+fn a_job_inserted_twice_is_queued_once() {
     let mut queue = Queue::new();
     queue.insert(job(1, &[]));
     queue.insert(WaitingJob { priority: Priority::High, ..job(1, &["os:linux"]) });

@@ -1,4 +1,4 @@
-//! Why a job is left waiting, in words that help.
+//! Reasons why a job waits.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ fn every_reason() -> Vec<Scenario> {
 }
 
 #[test]
-fn every_reason_says_what_is_missing_and_what_would_help() {
+fn every_reason_names_the_obstacle_and_the_remedy() {
     let mut text = String::new();
     for scenario in every_reason() {
         let why = why(&scenario);
@@ -138,7 +138,7 @@ fn every_reason_says_what_is_missing_and_what_would_help() {
 }
 
 #[test]
-fn the_code_is_the_one_in_the_json() {
+fn the_code_equals_the_one_in_json() {
     for scenario in every_reason() {
         let why = why(&scenario);
         let json = serde_json::to_value(&why).unwrap();
@@ -149,7 +149,7 @@ fn the_code_is_the_one_in_the_json() {
 }
 
 #[test]
-fn a_repository_that_is_limited_in_the_whole_fleet_is_worked_on_that_often() {
+fn a_fleet_wide_repository_limit_is_used_fully() {
     let mut product = Product::new(name("default"));
     product.repo_seats.insert(name("notes"), 1);
     let mut scenario = alone(|one| one.factory.clones = true, on_notes(1));
@@ -166,14 +166,14 @@ fn a_repository_that_is_limited_in_the_whole_fleet_is_worked_on_that_often() {
 }
 
 #[test]
-fn a_warming_factory_is_not_called_missing() {
+fn a_warming_factory_is_not_reported_missing() {
     let scenario = alone(|one| one.presence = Presence::Warming, job(1, &["os:mac"]));
 
     assert_eq!(why(&scenario), Unplaced::Warming);
 }
 
 #[test]
-fn a_job_goes_to_the_engine_that_does_not_rest_and_waits_for_the_one_that_wakes_first() {
+fn a_job_uses_the_available_engine_or_waits_for_the_first() {
     let mut scenario = alone(|one| rest(one, used_up(Some(300))), job(1, &[]));
     scenario.factories.push(factory("mac-2", &["os:mac", "engine:claude", "engine:codex"]));
     scenario.factories[1].resting.insert(name("codex"), used_up(Some(60)));

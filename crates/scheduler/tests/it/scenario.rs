@@ -1,4 +1,4 @@
-//! Fleets and queues made by hand or by chance.
+//! Fleets and queues, handwritten or random.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use scheduler::{
     Weights, plan,
 };
 
-/// Everything that a view is made of, in the order in which it is taken in.
+/// The inputs of a view, in the order of insertion.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) factories: Vec<FactoryState>,
@@ -25,7 +25,7 @@ pub(crate) struct Scenario {
     pub(crate) limit: usize,
 }
 
-/// A scenario taken in.
+/// A scenario inserted into the indexes.
 pub(crate) struct World {
     pub(crate) fleet: Fleet,
     pub(crate) queue: Queue,
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Does what the coordinator does with a placement that won its race.
+    /// Applies a committed placement as the coordinator does.
     pub(crate) fn carry_out(&mut self, placement: &Placement) {
         let waiting = self.queue.remove(&placement.job).unwrap();
         self.fleet.occupy(placement.job, seat_of(&waiting.shape, placement));
@@ -106,7 +106,7 @@ pub(crate) fn seat_of(shape: &Shape, placement: &Placement) -> Seat {
     }
 }
 
-/// A live, idle, healthy factory with two seats that offers these capabilities, and an engine if they name none.
+/// A live, idle, healthy factory with two seats and these capabilities, plus an engine if they name none.
 pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
     let has_engine = capabilities.iter().any(|capability| capability.starts_with("engine:"));
     let engine = (!has_engine).then_some("engine:command");
@@ -140,7 +140,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
     }
 }
 
-/// What a job of a product asks for that needs a repository and nothing else.
+/// The shape of a job that needs only a repository.
 pub(crate) fn shape_on(repo: &RepoName, product: &ProductId) -> Shape {
     Shape {
         product: product.clone(),
@@ -152,7 +152,7 @@ pub(crate) fn shape_on(repo: &RepoName, product: &ProductId) -> Shape {
     }
 }
 
-/// A job of the default product that has only just begun to wait and needs these tokens.
+/// A job of the default product that just started to wait and requires these capabilities.
 pub(crate) fn job(number: u8, capabilities: &[&str]) -> WaitingJob {
     let shape = Shape {
         product: ProductId::default_product(),
@@ -188,14 +188,14 @@ pub(crate) fn ago(minutes: u64) -> Timestamp {
 
 const PRODUCTS: [&str; 3] = ["alpha", "beta", "gamma"];
 const REPOS: [&str; 3] = ["notes", "tracker", "web"];
-/// Which repository a name stands for on a factory.
+/// Repository identities for factories.
 const IDENTITIES: [&str; 2] = ["github.com/acme/one", "github.com/acme/two"];
 const ENGINES: [&str; 2] = ["claude", "codex"];
 const TOKENS: [&str; 8] =
     ["os:linux", "os:mac", "os:ubuntu", "has:docker", "has:xcode", "engine:claude", "engine:codex", "repo:web"];
 const FACTORIES: [&str; 6] = ["f1", "f2", "f3", "f4", "f5", "f6"];
 
-/// Small fleets over few names, so that everything happens often.
+/// Small fleets with few names, so that collisions are frequent.
 pub(crate) fn scenarios() -> impl Strategy<Value = Scenario> {
     let factories = prop::sample::subsequence(FACTORIES.to_vec(), 0..=FACTORIES.len())
         .prop_flat_map(|names| names.into_iter().map(factories).collect::<Vec<_>>());
@@ -206,7 +206,7 @@ pub(crate) fn scenarios() -> impl Strategy<Value = Scenario> {
     let jobs =
         (prop::collection::vec(shapes(), 1..7), prop::collection::vec(jobs(), 0..20)).prop_map(|(shapes, jobs)| {
             let numbered = jobs.into_iter().zip(0..);
-            // Equal shapes are not always one and the same value.
+            // Equal shapes are not always the same allocation.
             let shaped = numbered.map(|((shape, waiting), number)| {
                 let shape = Arc::new(shape.get(&shapes).clone());
                 WaitingJob { job: id(number), shape, ..waiting }
@@ -269,7 +269,7 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
     })
 }
 
-/// Engines that get no work for now, for different reasons.
+/// Unavailable engines, for different reasons.
 fn resting() -> impl Strategy<Value = BTreeMap<EngineName, EngineUnavailable>> {
     let window = |minutes: u64| {
         let until = Some(NOW.after(Duration::from_mins(minutes)));
@@ -327,7 +327,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
         })
 }
 
-/// A job that still needs its number and its shape.
+/// A job without its number and shape.
 fn jobs() -> impl Strategy<Value = (prop::sample::Index, WaitingJob)> {
     (
         any::<prop::sample::Index>(),

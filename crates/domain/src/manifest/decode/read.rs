@@ -1,4 +1,4 @@
-//! How a value of each type is read. The key's type decides what a text means, never the text.
+//! Decoders for each value type. The key's type decides how a scalar is interpreted, never the text.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -11,23 +11,23 @@ use super::super::finding::Finding;
 use super::super::tree::{Node, Value, is_null, number};
 use super::Decoder;
 
-/// What a text of several lines may hold besides the visible.
+/// Control characters allowed in multi-line text.
 const BREAKS: [char; 2] = ['\n', '\t'];
 
 impl Decoder {
-    /// Notes an error at the key that is being read.
+    /// Reports an error at the current key.
     pub(in super::super) fn refuse(&mut self, line: u32, message: impl Into<String>) {
         self.findings.push(Finding::error(line, self.path.key(), message));
     }
 
-    /// Notes that something else was found; silent about what is refused already.
+    /// Reports a type mismatch, except for a node that already has an error.
     pub(in super::super) fn expected(&mut self, what: &str, node: &Node) {
         if node.value != Value::Refused {
             self.refuse(node.line, format!("expected {what}, found {}", node.value.described()));
         }
     }
 
-    /// Any text, as it is.
+    /// Any text, unchanged.
     pub(in super::super) fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.value {
             Value::Quoted(text) => return Some(text),
@@ -40,7 +40,7 @@ impl Decoder {
         None
     }
 
-    /// Text on one line, without the spaces around it.
+    /// One line of text, trimmed.
     pub(in super::super) fn line(&mut self, node: &Node, chars_max: usize) -> Option<String> {
         let text = self.text(node)?.trim();
         let length = text.chars().count();
@@ -59,7 +59,7 @@ impl Decoder {
         None
     }
 
-    /// Text that becomes an argument of a program: one word that cannot pass for an option.
+    /// Text for a command line argument: one word that cannot be parsed as an option.
     pub(in super::super) fn argument(&mut self, node: &Node, chars_max: usize) -> Option<String> {
         let text = self.line(node, chars_max)?;
         if text.starts_with('-') {
@@ -87,13 +87,13 @@ impl Decoder {
         Some(text.to_owned())
     }
 
-    /// A name with a type of its own, which knows what to refuse.
+    /// A name whose type validates itself.
     pub(in super::super) fn name<T: FromStr<Err = NameError>>(&mut self, node: &Node) -> Option<T> {
         let text = self.text(node)?;
         self.accept(node, text.parse())
     }
 
-    /// One of a few words.
+    /// One of a set of words.
     pub(in super::super) fn word<T: Copy>(&mut self, node: &Node, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(node)?;
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
@@ -104,7 +104,7 @@ impl Decoder {
         None
     }
 
-    /// `true` or `false`, and none of the words that older YAML took for them.
+    /// `true` or `false`; the YAML 1.1 spellings are rejected.
     pub(in super::super) fn boolean(&mut self, node: &Node) -> Option<bool> {
         let found = node.value.described();
         match &node.value {
@@ -123,7 +123,7 @@ impl Decoder {
         None
     }
 
-    /// A whole number between two bounds.
+    /// An integer within bounds.
     pub(in super::super) fn whole(&mut self, node: &Node, min: u64, max: u64) -> Option<u64> {
         let text = self.digits(node, "a whole number")?;
         match (text.parse::<u64>(), number(text)) {
@@ -138,7 +138,7 @@ impl Decoder {
         None
     }
 
-    /// A number from zero up to a bound.
+    /// A number from zero to a maximum.
     pub(in super::super) fn amount(&mut self, node: &Node, max: f64) -> Option<f64> {
         let text = self.digits(node, "a number")?;
         match number(text) {
@@ -149,7 +149,7 @@ impl Decoder {
         None
     }
 
-    /// The text of a number that is not in quotes.
+    /// The text of an unquoted number.
     fn digits<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
         match &node.value {
             Value::Plain(text) if number(text).is_some() => return Some(text),
@@ -162,7 +162,7 @@ impl Decoder {
         None
     }
 
-    /// A span of time with its unit, in milliseconds.
+    /// A duration with its unit, in milliseconds.
     pub(in super::super) fn duration(&mut self, node: &Node) -> Option<u64> {
         match &node.value {
             Value::Plain(text) | Value::Quoted(text) if !text.is_empty() => self.accept(node, duration::millis(text)),
@@ -173,7 +173,7 @@ impl Decoder {
         }
     }
 
-    /// A job, by id or by key.
+    /// A dependency, by id or by key.
     pub(in super::super) fn dep(&mut self, node: &Node, key_chars_max: usize) -> Option<Dep> {
         let text = self.line(node, key_chars_max)?;
         let shown = escape_for_terminal(&text);
@@ -185,7 +185,7 @@ impl Decoder {
         )
     }
 
-    /// A list of at most so many items; those that do not fit are noted and left out.
+    /// A list with a maximum length. Invalid items are reported and skipped.
     pub(in super::super) fn list<T>(
         &mut self,
         node: &Node,
@@ -209,14 +209,14 @@ impl Decoder {
         values
     }
 
-    /// Reads something behind a key that people choose.
+    /// Decodes a value under a user-defined key.
     pub(in super::super) fn entry(&mut self, key: &str, read: impl FnOnce(&mut Self)) {
         let mark = self.path.enter_key(key);
         read(self);
         self.path.leave(mark);
     }
 
-    /// A list in which a repeated item counts once.
+    /// A list without duplicates.
     pub(in super::super) fn set<T: PartialEq>(
         &mut self,
         node: &Node,
@@ -232,7 +232,7 @@ impl Decoder {
         distinct
     }
 
-    /// The value, or its refusal noted.
+    /// The value, or a reported error.
     pub(in super::super) fn accept<T>(&mut self, node: &Node, outcome: Result<T, impl Display>) -> Option<T> {
         outcome.map_err(|why| self.refuse(node.line, why.to_string())).ok()
     }

@@ -1,4 +1,4 @@
-//! Jobs in every situation, and every event that can happen to them.
+//! Sample jobs in every stage, and every event for them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use domain::{
     OfferEnd, ProductId, RetryDecision, Review, RunInsights, Spec, StageEvent, Submission, Timestamp, UsageWindow,
 };
 
-/// Why an errand was taken back.
+/// Why an errand expired.
 const LATE: &str = "no report in time";
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -53,7 +53,7 @@ pub(super) fn ballot() -> Review {
     Review { quorum: 2, reviewers: Vec::new() }
 }
 
-/// The job after an event that must be allowed.
+/// Applies an event that must be allowed.
 pub(super) fn then(job: Job, event: StageEvent) -> Job {
     let stage = job.stage().name();
     let name = event.name();
@@ -80,21 +80,21 @@ pub(super) fn building(job: Job) -> Job {
     then(job, event)
 }
 
-/// Completed with a commit: the holder may move the branch.
+/// Completed with a commit: the holder has the lease for the promotion.
 pub(super) fn completed(job: Job) -> Job {
     let job = building(job);
     let event = completed_with(&job, Some(sha(1)));
     then(job, event)
 }
 
-/// Completed, and the branch shows it.
+/// Completed and promoted.
 pub(super) fn promoted(job: Job) -> Job {
     let job = completed(job);
     let event = StageEvent::ErrandDone { holder: holder(&job) };
     then(job, event)
 }
 
-/// The errand waits for somebody to take it.
+/// The errand waits for a factory.
 pub(super) fn errand_expired(job: Job) -> Job {
     let event = StageEvent::ErrandExpired { epoch: job.epoch(), seq: open_seq(&job), message: LATE.to_owned() };
     then(job, event)
@@ -106,12 +106,12 @@ pub(super) fn errand_granted(job: Job) -> Job {
     then(job, event)
 }
 
-/// The right that the job's holder would show; some right if nobody holds it.
+/// The holder of the job's lease; a sample one if there is no lease.
 pub(super) fn holder(job: &Job) -> Holder {
     Holder { epoch: job.epoch(), factory: job.lease().map_or_else(mac, |lease| lease.factory.clone()) }
 }
 
-/// The number of the offer that is out or was accepted.
+/// The number of the pending or accepted offer.
 pub(super) fn open_seq(job: &Job) -> DispatchSeq {
     match (job.dispatch(), job.lease()) {
         (Some(offer), _) => offer.seq,
@@ -176,7 +176,7 @@ pub(super) fn expired(seq: DispatchSeq, why: OfferEnd, verdict: RetryDecision) -
     StageEvent::DispatchExpired { seq, why, verdict }
 }
 
-/// Every event, shown with the right, the epoch and the number that fit the job.
+/// Every event, with the holder, epoch and number that match the job.
 pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
     use StageEvent as E;
     let (holder, epoch, seq) = (holder(job), job.epoch(), open_seq(job));
@@ -238,7 +238,7 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
     ]
 }
 
-/// A job in every situation that the table tells apart.
+/// A job in every state that the transition table distinguishes.
 pub(super) fn situations() -> Vec<(&'static str, Job)> {
     let in_review = || completed(submitted(DepsState::Met, Some(ballot())));
     let shipping = || then(promoted(queued()), StageEvent::ShipRequested);
