@@ -1,18 +1,18 @@
-//! The one place that asks the machine for the time and for randomness.
+//! The only module that reads the operating system's clock and random numbers.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use domain::{Clock, Entropy, Timestamp};
 
-/// The machine's clock.
+/// The operating system's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     started: Instant,
 }
 
 impl SystemClock {
-    /// A clock whose monotonic time counts from now.
+    /// Creates a clock whose monotonic time starts now.
     #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
     pub fn new() -> Self {
         Self { started: Instant::now() }
@@ -43,7 +43,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The operating system's randomness.
+/// The operating system's random number generator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEntropy;
 
