@@ -13,7 +13,7 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// Creates a clock whose monotonic time starts now.
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
+    #[expect(clippy::disallowed_methods, reason = "this is the adapter behind the Clock port")]
     pub fn new() -> Self {
         Self { started: Instant::now() }
     }
@@ -27,7 +27,7 @@ impl Default for SystemClock {
 
 #[async_trait]
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
+    #[expect(clippy::disallowed_methods, reason = "this is the adapter behind the Clock port")]
     fn now(&self) -> Timestamp {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
@@ -37,7 +37,7 @@ impl Clock for SystemClock {
         self.started.elapsed()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
+    #[expect(clippy::disallowed_methods, reason = "this is the adapter behind the Clock port")]
     async fn sleep(&self, span: Duration) {
         tokio::time::sleep(span).await;
     }

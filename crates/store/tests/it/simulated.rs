@@ -1,5 +1,5 @@
-//! The store on a weak database keeps every promise of the suite while requests are answered, and the promises that
-//! matter when they are not.
+//! The store on a simulated document database passes the conformance suite while requests are answered, and its safety
+//! properties when they are not.
 
 mod database;
 mod faults;
@@ -12,7 +12,7 @@ use clock::SeededEntropy;
 use store::conformance::{Harness, Stores};
 use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
 
-/// A database in memory, and stores that are opened on it.
+/// A database in memory, and the stores that are opened on it.
 pub(crate) struct Cloud {
     pub(crate) database: Arc<SimulatedDatabase>,
     pub(crate) clock: Arc<HastyClock>,
@@ -24,7 +24,7 @@ impl Cloud {
         Self { database, clock: Arc::default() }
     }
 
-    /// Another process.
+    /// Opens a store, as another process would.
     pub(crate) async fn open(&self) -> Arc<SimulatedDocumentStore> {
         let chance = Arc::new(SeededEntropy::new(5));
         Arc::new(
@@ -48,8 +48,8 @@ impl Harness for Cloud {
 
 store::store_conformance!(Cloud::new(Faults::default(), 0));
 
-/// The same promises while requests are turned away and the feed repeats itself: whoever is answered is answered rightly.
-/// Left out are those that count on `changed` to know the very end of the log at once: it answers with what is known.
+/// The suite with throttling and a repeating feed: every answer is correct. Tests that expect `changed` to know the
+/// exact end of the log at once are left out: it returns the known end.
 mod busy {
     use super::{Cloud, Faults};
 
