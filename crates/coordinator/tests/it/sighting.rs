@@ -260,7 +260,8 @@ async fn a_factory_that_nobody_asked_decides_nothing() {
     let yard = Yard::open().await;
     let merged = PullRequestState::Merged { merge: None, by: None };
 
-    let unasked = yard.fleet.coordinator.report_pull_request(&yard.mac.who, yard.job, &sighting(merged, 1, Vec::new())).await;
+    let unasked =
+        yard.fleet.coordinator.report_pull_request(&yard.mac.who, yard.job, &sighting(merged, 1, Vec::new())).await;
 
     assert!(matches!(unasked, Err(Error::NotReady(_))), "{unasked:?}");
     assert_eq!(yard.fleet.stage(yard.job).await, StageName::Testing);
