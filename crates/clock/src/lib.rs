@@ -1,4 +1,4 @@
-//! Time and chance: the machine's own, and ones that a test can hold in its hand.
+//! Clock and entropy adapters: the operating system's, and deterministic ones for tests.
 
 mod manual;
 mod system;

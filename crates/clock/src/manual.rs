@@ -1,4 +1,4 @@
-//! Time that moves when it is told to, and chance that repeats itself.
+//! A clock that tests advance by hand, and seeded entropy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use domain::{Clock, Entropy, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// A clock that stands still until somebody advances it. Clones share one time.
+/// A clock that stands still until a test advances it. Clones share one time.
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     start: Timestamp,
@@ -16,12 +16,12 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `start`.
+    /// Creates a clock that shows `start`.
     pub fn at(start: Timestamp) -> Self {
         Self { start, elapsed: Arc::new(watch::Sender::new(Duration::ZERO)) }
     }
 
-    /// Moves time on by `span` and wakes every sleeper whose time has come.
+    /// Advances the time by `span` and wakes every sleeper whose deadline has passed.
     pub fn advance(&self, span: Duration) {
         self.elapsed.send_modify(|elapsed| *elapsed += span);
     }
@@ -51,14 +51,14 @@ impl Clock for ManualClock {
     }
 }
 
-/// Chance from a seed: the same seed gives the same bytes in the same order. Never for tokens of a real fleet.
+/// Deterministic entropy: one seed yields one byte sequence. Never use it for the tokens of a real fleet.
 #[derive(Debug)]
 pub struct SeededEntropy {
     state: Mutex<u64>,
 }
 
 impl SeededEntropy {
-    /// The sequence that belongs to `seed`.
+    /// Creates the sequence of `seed`.
     pub fn new(seed: u64) -> Self {
         Self { state: Mutex::new(seed) }
     }
@@ -74,7 +74,7 @@ impl Entropy for SeededEntropy {
     }
 }
 
-/// One step of SplitMix64: small, fast, and evenly spread over all seeds.
+/// One step of SplitMix64: small, fast, and evenly distributed over all seeds.
 fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut word = *state;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_sleeper_wakes_when_its_time_has_come_and_not_before() {
+    async fn a_sleeper_wakes_at_its_deadline_and_not_before() {
         let clock = ManualClock::default();
         let sleeper = {
             let clock = clock.clone();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_is_one_sequence() {
+    fn one_seed_yields_one_sequence() {
         let (mut left, mut right) = ([0; 20], [0; 20]);
 
         SeededEntropy::new(7).fill(&mut left);

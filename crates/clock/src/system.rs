@@ -1,19 +1,19 @@
-//! The one place that asks the machine for the time and for randomness.
+//! The only module that reads the operating system's clock and random numbers.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use domain::{Clock, Entropy, Timestamp};
 
-/// The machine's clock.
+/// The operating system's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     started: Instant,
 }
 
 impl SystemClock {
-    /// A clock whose monotonic time counts from now.
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
+    /// Creates a clock whose monotonic time starts now.
+    #[expect(clippy::disallowed_methods, reason = "this is the adapter behind the Clock port")]
     pub fn new() -> Self {
         Self { started: Instant::now() }
     }
@@ -27,7 +27,7 @@ impl Default for SystemClock {
 
 #[async_trait]
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
+    #[expect(clippy::disallowed_methods, reason = "this is the adapter behind the Clock port")]
     fn now(&self) -> Timestamp {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
@@ -37,13 +37,13 @@ impl Clock for SystemClock {
         self.started.elapsed()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else must use")]
+    #[expect(clippy::disallowed_methods, reason = "this is the adapter behind the Clock port")]
     async fn sleep(&self, span: Duration) {
         tokio::time::sleep(span).await;
     }
 }
 
-/// The operating system's randomness.
+/// The operating system's random number generator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEntropy;
 

@@ -1,21 +1,21 @@
-//! The messages API, streamed.
+//! The Anthropic messages API, streamed.
 
 use serde_json::{Value, json};
 
 use crate::http::Answer;
 use crate::script::{Act, Turn, Usage};
 
-/// Whether it is a question on the side, such as for a title: the work itself always comes with tools.
+/// Reports whether this is a side request, such as for a title. Requests of the main loop always have tools.
 pub(crate) fn is_chatter(body: &Value) -> bool {
     body["tools"].as_array().is_none_or(Vec::is_empty)
 }
 
-/// Answers a question on the side.
+/// Answers a side request.
 pub(crate) fn small_talk(body: &Value) -> Answer {
     speak(&Turn::say("Work"), 0, body)
 }
 
-/// Answers with what `turn` does.
+/// Answers with the scripted turn.
 pub(crate) fn speak(turn: &Turn, number: u64, body: &Value) -> Answer {
     let tool = |name: &str, input: Value| {
         let id = format!("toolu_{number}");
@@ -57,7 +57,7 @@ fn message(number: u64, body: &Value, usage: Usage, [start, delta]: [Value; 2], 
     ])
 }
 
-/// The window is in the headers; programs look at them only when they show a subscription's token.
+/// The window is in the headers. Agent programs read them only with a subscription's token.
 fn usage_limit(resets_at_s: i64) -> Answer {
     let refusal = Answer::json(429, &error("rate_limit_error", "This request would exceed your account's rate limit."));
     let headers = [
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_usage_limit_names_its_window_and_its_end() {
+    fn a_usage_limit_names_its_window_and_reset_time() {
         let answer = speak(&Turn::usage_limit(1_800_000_000), 1, &Value::Null);
 
         assert_eq!(answer.status, 429);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_without_tools_follows_no_script() {
+    fn a_request_without_tools_is_not_scripted() {
         assert!(is_chatter(&json!({ "messages": [] })));
         assert!(!is_chatter(&json!({ "tools": [{ "name": "Write" }] })));
     }

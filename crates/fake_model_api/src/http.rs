@@ -1,11 +1,11 @@
-//! As much of HTTP/1.1 as one request and one answer on a connection take.
+//! Minimal HTTP/1.1: one request and one response per connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::Value;
 
-/// A request as it came.
+/// A received request.
 pub(crate) struct Incoming {
     pub(crate) method: String,
     /// Without its query.
@@ -14,7 +14,6 @@ pub(crate) struct Incoming {
     pub(crate) body: Value,
 }
 
-/// What is answered.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -23,7 +22,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// A whole conversation fits into a request; a test's never is this long.
+/// A request holds a whole conversation; those of tests are far shorter.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 impl Answer {
@@ -31,7 +30,7 @@ impl Answer {
         Self { status, kind: "application/json", headers: Vec::new(), body: body.to_string() }
     }
 
-    /// A stream of events, each named by its own type.
+    /// A server-sent event stream; each event is named by its `type`.
     pub(crate) fn events(events: &[Value]) -> Self {
         let body = events.iter().map(|event| {
             let name = event["type"].as_str().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! A stand-in of the two model APIs that agents' programs call, for tests: on a port of this machine, with a script.
+//! A fake of the two model APIs that agent programs call, for tests: on a loopback port, with a script.
 //!
-//! The real `claude` and `codex` run against it without an account. It speaks as much of each API as they use.
+//! The real `claude` and `codex` run against it without an account. It implements the parts of each API that they use.
 
 mod anthropic;
 mod http;

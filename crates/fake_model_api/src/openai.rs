@@ -1,11 +1,11 @@
-//! The responses API, streamed.
+//! The OpenAI responses API, streamed.
 
 use serde_json::{Value, json};
 
 use crate::http::Answer;
 use crate::script::{Act, Turn, Usage};
 
-/// Answers with what `turn` does.
+/// Answers with the scripted turn.
 pub(crate) fn speak(turn: &Turn, number: u64, body: &Value) -> Answer {
     let command = |command: &str| completed(number, turn.usage, &shell_call(number, body, command));
     match &turn.act {
@@ -30,7 +30,7 @@ pub(crate) fn speak(turn: &Turn, number: u64, body: &Value) -> Answer {
     }
 }
 
-/// A call of the shell under the name that this version of the program gives it.
+/// A call of the shell tool, under the name that this version of the program uses.
 fn shell_call(number: u64, body: &Value, command: &str) -> Value {
     let offers =
         |name: &str| body["tools"].as_array().is_some_and(|tools| tools.iter().any(|tool| tool["name"] == name));
@@ -60,7 +60,7 @@ fn completed(number: u64, usage: Usage, item: &Value) -> Answer {
     ])
 }
 
-/// One word of a shell's command line.
+/// Quotes one word of a shell command line.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_goes_to_the_tool_that_the_program_offers() {
+    fn a_command_uses_the_tool_that_the_program_offers() {
         assert_eq!(arguments("exec_command")["name"], "exec_command");
         assert_eq!(arguments("shell")["arguments"], r#"{"command":["bash","-lc","true"]}"#);
     }

@@ -1,8 +1,8 @@
-//! The real programs, as `scripts/with-engines` installs them.
+//! The real agent programs, as `scripts/with-engines` installs them.
 
 use std::path::{Path, PathBuf};
 
-/// One of the programs.
+/// An agent program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agent {
     /// Claude Code.
@@ -11,24 +11,24 @@ pub enum Agent {
     Codex,
 }
 
-/// The folder that the programs are in.
+/// The directory of the installed programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
     folder: PathBuf,
 }
 
-/// Name the directories, or say `skip`.
+/// The directories of the programs, or `skip`.
 const VARIABLE: &str = "GIGA_TEST_ENGINES";
 const OLDEST_VARIABLE: &str = "GIGA_TEST_ENGINES_OLDEST";
 
 impl Programs {
-    /// The programs for a test. `None` where there are none, which is told on standard error.
+    /// Returns the programs for a test. Returns `None` if they are not installed, and reports that on standard error.
     pub fn for_test() -> Option<Self> {
         Self::named_by(VARIABLE)
     }
 
-    /// The oldest supported versions, for tests that run them beside those of [`Programs::for_test`]. `None` where they are
-    /// not installed, which standard error reports.
+    /// Returns the oldest supported versions, for tests that run them beside those of [`Programs::for_test`]. Returns
+    /// `None` if they are not installed, and reports that on standard error.
     pub fn oldest() -> Option<Self> {
         Self::named_by(OLDEST_VARIABLE)
     }
@@ -43,7 +43,7 @@ impl Programs {
         }
     }
 
-    /// Where one of them is.
+    /// The path of one program.
     pub fn path(&self, agent: Agent) -> PathBuf {
         self.folder.join(match agent {
             Agent::Claude => "claude",
@@ -51,7 +51,7 @@ impl Programs {
         })
     }
 
-    /// The folder itself, for a search path.
+    /// The directory, for a search path.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -1,20 +1,20 @@
-//! What the model does, turn by turn.
+//! The script: what the model answers, turn by turn.
 
-/// One answer of the model.
+/// One response of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     pub(crate) act: Act,
     pub(crate) usage: Usage,
 }
 
-/// What an answer is said to have used up.
+/// The token usage that a response reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens read, cached ones included.
+    /// Input tokens, cached ones included.
     pub tokens_in: u64,
-    /// Tokens read from the cache.
+    /// Input tokens read from the cache.
     pub tokens_cached: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub tokens_out: u64,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Act {
 }
 
 impl Turn {
-    /// Writes a file by whatever tool the program offers for it.
+    /// Writes a file with the tool that the program offers for it.
     pub fn write(path: &str, content: &str) -> Self {
         Self::of(Act::Write { path: path.to_owned(), content: content.to_owned() })
     }
@@ -38,32 +38,32 @@ impl Turn {
         Self::of(Act::Run { command: command.to_owned() })
     }
 
-    /// Says something, which ends the agent's turn.
+    /// Returns text, which ends the agent's turn.
     pub fn say(text: &str) -> Self {
         Self::of(Act::Say { text: text.to_owned() })
     }
 
-    /// Fails as a server in trouble does.
+    /// Fails with an internal server error.
     pub fn trouble() -> Self {
         Self::of(Act::Fail { status: 500, kind: "api_error", message: "Internal server error" })
     }
 
-    /// Has more to do than it can.
+    /// Fails with an overloaded error.
     pub fn overloaded() -> Self {
         Self::of(Act::Fail { status: 529, kind: "overloaded_error", message: "Overloaded" })
     }
 
-    /// Does not know the key that it is shown.
+    /// Rejects the API key.
     pub fn bad_key() -> Self {
         Self::of(Act::Fail { status: 401, kind: "authentication_error", message: "invalid x-api-key" })
     }
 
-    /// Refuses because the account's window is used up until this second of the Unix clock.
+    /// Rejects the request: the account's usage limit is exhausted until this Unix time in seconds.
     pub fn usage_limit(resets_at_s: i64) -> Self {
         Self::of(Act::UsageLimit { resets_at_s })
     }
 
-    /// The same, at another price.
+    /// Returns the turn with another reported usage.
     #[must_use]
     pub fn using(self, usage: Usage) -> Self {
         Self { usage, ..self }

@@ -1,4 +1,4 @@
-//! The listener and what it has seen.
+//! The listener and the requests that it received.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,20 +13,20 @@ use crate::http::{self, Answer, Incoming};
 use crate::script::Turn;
 use crate::{anthropic, login, openai};
 
-/// A model that follows a script. It listens for as long as the process lives.
+/// A model API that follows a script. It listens until the process ends.
 pub struct FakeModelApi {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
 
-/// A request to the model, as the program made it.
+/// A request that an agent program sent to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The path, without its query.
+    /// The path without its query.
     pub path: String,
-    /// The headers, names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// The JSON body.
     pub body: Value,
 }
 
@@ -36,7 +36,7 @@ struct State {
 }
 
 impl FakeModelApi {
-    /// Starts to listen. The last turn is repeated for as long as somebody asks.
+    /// Starts to listen. After the script's end, every request gets its last turn.
     pub fn start(script: impl IntoIterator<Item = Turn>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
@@ -51,19 +51,19 @@ impl FakeModelApi {
         Ok(Self { address, state })
     }
 
-    /// Where programs reach it.
+    /// The base URL for agent programs.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What the model was asked, in order. Questions that follow no script are left out.
+    /// The requests that followed the script, in order. Side requests, such as for a title, are left out.
     pub fn requests(&self) -> Vec<Request> {
         self.state.lock().seen.clone()
     }
 }
 
 fn serve(connection: &TcpStream, state: &Mutex<State>) {
-    // Programs drop connections as they please.
+    // Agent programs may drop a connection at any time.
     let Ok(request) = http::read(connection) else { return };
     let _ = http::write(connection, &answer(&request, state));
 }

@@ -1,3 +1,3 @@
-//! Document databases: items in logical partitions, compared and set one by one.
+//! Document databases: items in logical partitions, each written by compare-and-set.
 
 pub mod simulated;

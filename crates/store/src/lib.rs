@@ -1,4 +1,5 @@
-//! Durable memory of the fleet: jobs with their events, small documents, and logs. One adapter per feature, one suite for all.
+//! Durable storage of the fleet: jobs with their events, small documents, and logs. One adapter per feature, one
+//! conformance suite for all.
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod change;

@@ -1,4 +1,4 @@
-//! A store that forgets: plain maps under one lock. For simulations, and as a second opinion on what the ports mean.
+//! A store without durability: maps under one lock. For simulations, and as a reference implementation of the ports.
 
 mod history;
 
@@ -32,12 +32,12 @@ struct StoredJob {
     job: Versioned<Job>,
     body: Option<Body>,
     runs: Vec<Run>,
-    /// The number of its latest event.
+    /// The number of the job's latest event.
     seq: EventSeq,
 }
 
 impl MemoryStore {
-    /// A store with nothing in it.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -52,7 +52,7 @@ impl JobStore for MemoryStore {
     async fn commit(&self, units: Vec<Commit>) -> Vec<Result<Revision, CommitError>> {
         let mut fleet = self.fleet.lock();
         let outcomes = units.into_iter().map(|unit| fleet.commit(unit)).collect();
-        // Under the lock, so that the end never seems to move back.
+        // Sent under the lock, so that the end never appears to move back.
         self.end.send_if_modified(|end| std::mem::replace(end, fleet.end()) != fleet.end());
         outcomes
     }
@@ -105,7 +105,8 @@ impl Fleet {
         Ok(revision)
     }
 
-    /// The unit's events with their places, and the number of the last, if their numbers follow those that are there.
+    /// Assigns positions to the unit's events; returns them with the number of the last one. Fails if the numbers
+    /// leave a gap.
     fn record(&self, unit: &Commit) -> Result<(Vec<StoredEvent>, EventSeq), StoreError> {
         let mut seq = self.jobs.get(&unit.job.id()).map_or(EventSeq(0), |kept| kept.seq);
         let mut position = self.end();

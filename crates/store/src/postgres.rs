@@ -1,5 +1,4 @@
-//! PostgreSQL: a database on a server. Writers share their flushes, one row orders the log, and everybody who listens is
-//! woken.
+//! PostgreSQL: a database on a server. Group commit, one row that orders the log, and notifications for subscribers.
 
 #[cfg(feature = "sqlite")]
 mod backup;
@@ -56,8 +55,8 @@ use crate::recent::RecentEvents;
 
 /// A store in one PostgreSQL database.
 ///
-/// [`Postgres::close`] writes what waits and ends every connection. A store that is dropped does the same in its own
-/// time.
+/// [`PostgresStore::close`] writes the queue and closes every connection. A dropped store does the same in the
+/// background.
 pub struct PostgresStore {
     pool: Pool,
     writer: Writer,
@@ -69,16 +68,16 @@ pub struct PostgresStore {
     connector: Arc<Connector>,
 }
 
-/// How much of the server the store may use.
+/// Resource limits of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Whether anybody else may write.
+    /// Whether other stores may write to the same database.
     pub tenancy: Exclusivity,
     /// Connections that read.
     pub readers: usize,
-    /// Writes that may wait; the next caller waits for room.
+    /// Maximum number of queued writes; further callers wait.
     pub waiting_max: usize,
-    /// How often somebody who waits for a change looks for one that nobody told of.
+    /// How often a waiting subscriber polls for a change whose notification was lost.
     pub look_every: Duration,
 }
 
@@ -89,8 +88,8 @@ impl Default for Options {
 }
 
 impl PostgresStore {
-    /// Connects, brings the schema up to date in one transaction, and takes the database over; one that somebody else has is
-    /// refused.
+    /// Connects, migrates the schema in one transaction and takes the leadership. Refuses a database that another
+    /// coordinator uses.
     pub async fn open(url: &Url, options: Options, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
         let end = Arc::new(LogEnd::default());
@@ -116,7 +115,7 @@ impl PostgresStore {
         Ok(Self { pool, writer, tenure, recent, end, meter, quarantine: Quarantine::default(), connector })
     }
 
-    /// Looks at the database and changes nothing: what it is, for people.
+    /// Describes the database for the operator. Changes nothing.
     pub async fn probe(url: &Url, clock: Arc<dyn Clock>) -> Result<String, OpenError> {
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
         let connector = Connector::new(url.clone(), clock, tasks, closing, Arc::default())?;
@@ -124,27 +123,27 @@ impl PostgresStore {
         schema::describe(&session).await.map_err(OpenError::server(url))
     }
 
-    /// What the store was asked to do since it was opened.
+    /// The operations since the store was opened.
     pub fn operations(&self) -> Operations {
         self.meter.operations()
     }
 
-    /// How often other processes were told that the log has grown.
+    /// The number of notifications sent to other processes.
     pub fn notifications(&self) -> u64 {
         self.end.notifications()
     }
 
-    /// Where the log ends, as far as this process knows.
+    /// The end of the log, as far as this process knows.
     pub fn end(&self) -> Position {
         self.end.position()
     }
 
-    /// Resolves once another process has taken the database over: nothing can be written here any more.
+    /// Resolves once another process has taken the leadership: this store can no longer write.
     pub async fn deposed(&self) {
         self.tenure.lost().await;
     }
 
-    /// Writes what waits and ends every connection. Whatever is asked afterwards is answered with `Unavailable`.
+    /// Writes the queue and closes every connection. Later calls return `Unavailable`.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.writer.close().await;
         self.pool.close();

@@ -1,11 +1,11 @@
-//! The end of the log in memory, so that those who follow closely read nothing from the store.
+//! The tail of the log in memory, so that up-to-date subscribers read nothing from the store.
 
 use std::collections::VecDeque;
 
 use domain::{Position, Scope, StoredEvent};
 use parking_lot::Mutex;
 
-/// Events that are kept: some seconds of a busy fleet, and a few megabytes.
+/// Number of events kept: some seconds of a busy fleet, a few megabytes.
 const KEPT_MAX: usize = 16_384;
 
 /// The latest events, in order and without gaps.
@@ -13,8 +13,7 @@ const KEPT_MAX: usize = 16_384;
 pub(crate) struct RecentEvents(Mutex<VecDeque<StoredEvent>>);
 
 impl RecentEvents {
-    /// Adds the events of a commit behind those that are kept. When somebody else's events are between them, what was
-    /// kept is let go.
+    /// Appends the events of a commit. If another process wrote events in between, the older ones are dropped.
     pub(crate) fn extend(&self, events: Vec<StoredEvent>) {
         let Some(first) = events.first().map(|event| event.position) else { return };
         let mut kept = self.0.lock();
@@ -26,8 +25,8 @@ impl RecentEvents {
         kept.drain(..surplus);
     }
 
-    /// The first `limit` events after a position, of a log that ends at `end`; `None` where memory does not reach back or
-    /// ahead that far.
+    /// The first `limit` events after a position, of a log that ends at `end`; `None` if memory does not cover the
+    /// range.
     pub(crate) fn after(&self, scope: &Scope, after: Position, end: Position, limit: u16) -> Option<Vec<StoredEvent>> {
         let kept = self.0.lock();
         if kept.front()?.position.0 > after.0.saturating_add(1) || kept.back()?.position < end {
@@ -55,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_beyond_all_others_has_nothing_after_it() {
+    fn nothing_follows_a_position_beyond_the_end() {
         let recent = RecentEvents::default();
         recent.extend(vec![event(1)]);
 
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_answers_only_where_it_has_everything() {
+    fn memory_answers_only_for_a_range_it_covers() {
         let recent = RecentEvents::default();
         recent.extend(vec![event(3), event(4)]);
         recent.extend(vec![event(5)]);
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_others_in_between_start_it_over() {
+    fn a_gap_clears_the_kept_events() {
         let recent = RecentEvents::default();
         recent.extend(vec![event(3)]);
         recent.extend(vec![event(7)]);

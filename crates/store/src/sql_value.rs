@@ -1,4 +1,4 @@
-//! One value on its way between two kinds of stores.
+//! One SQL value, converted between two kinds of stores.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use uuid::Uuid;
 
-/// A value as SQLite has it: documents are text there, ids are bytes, and what is true is 1.
+/// A value as SQLite stores it: documents as text, ids as bytes, booleans as 0 and 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SqlValue {
     Null,
@@ -17,7 +17,7 @@ pub(crate) enum SqlValue {
 }
 
 impl SqlValue {
-    /// A column of a row of SQLite.
+    /// Reads a column of a SQLite row.
     pub(crate) fn read(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Self> {
         Ok(match row.get_ref(column)? {
             ValueRef::Null => Self::Null,

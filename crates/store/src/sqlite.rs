@@ -1,4 +1,4 @@
-//! SQLite: one file, one writer that shares its flushes among all who wait, readers beside it.
+//! SQLite: one file, one writer with group commit, and concurrent readers.
 
 mod backup;
 mod backup_error;
@@ -57,11 +57,11 @@ use crate::meter::{Meter, Operations};
 use crate::quarantine::Quarantine;
 use crate::recent::RecentEvents;
 
-/// A store in one SQLite file. It belongs to one process at a time.
+/// A store in one SQLite file. One process at a time may open it.
 ///
-/// [`Sqlite::close`] flushes and lets go of the file; dropping does the same, but holds up its thread meanwhile.
+/// [`SqliteStore::close`] flushes and releases the file. Dropping does the same, but blocks its thread.
 pub struct SqliteStore {
-    // Readers go first: the connection that closes last clears the write-ahead log away.
+    // Readers are dropped first: the connection that closes last removes the write-ahead log.
     readers: Readers,
     writer: Writer,
     end: watch::Receiver<Position>,
@@ -73,35 +73,35 @@ pub struct SqliteStore {
     path: PathBuf,
 }
 
-/// How much of the machine the store may use.
+/// Resource limits of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Connections that read beside the writer.
+    /// Connections that read concurrently with the writer.
     pub readers: usize,
-    /// Writes that may wait; the next caller waits for room.
+    /// Maximum number of queued writes; further callers wait.
     pub waiting_max: usize,
-    /// The largest size of the database in pages of 4 KiB; as large as the disk allows when absent.
+    /// Maximum size of the database in pages of 4 KiB; unlimited when absent.
     pub pages_max: Option<u32>,
-    /// When an operator accepted, now, that acknowledged work is missing: a database below its record is then opened under
-    /// a new generation. Without it such a database is refused.
+    /// The time at which the operator accepted the loss of acknowledged work. A database that is behind its record
+    /// then opens under a new generation; without it, it is refused.
     pub accept_data_loss: Option<Timestamp>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        // Reads are short; four at once already keep a small machine busy. The queue holds a few flushes' worth of callers.
+        // Reads are short; four at once keep a small machine busy. The queue holds the callers of a few flushes.
         Self { readers: 4, waiting_max: 1024, pages_max: None, accept_data_loss: None }
     }
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`, and creates it with its folder when there is nothing.
+    /// Opens the database at `path`; creates it and its directory if it does not exist.
     ///
-    /// A restore that was staged, or that a death cut short, is finished first: see [`stage_restore`].
+    /// It first finishes a restore that was staged or interrupted: see [`stage_restore`].
     ///
-    /// A database that lacks what the record beside it knows of is refused, unless the options accept the loss.
+    /// A database that is behind its record is refused, unless the options accept the loss.
     ///
-    /// A file that cannot be ours is refused and left as it is. An older schema is brought up to date in one transaction.
+    /// A file of another program is refused and not changed. An older schema is migrated in one transaction.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let lock = DirectoryLock::take(path)?;
@@ -136,23 +136,22 @@ impl SqliteStore {
         })
     }
 
-    /// What the store was asked to do since it was opened.
+    /// The operations since the store was opened.
     pub fn operations(&self) -> Operations {
         self.meter.operations()
     }
 
-    /// What was found when it was opened.
+    /// The identity that was found when the store was opened.
     pub fn opening(&self) -> OpenedIdentity {
         self.opening
     }
 
-    /// What each connection runs with, as read back from it: the writer's first.
+    /// The settings of each connection, as read back from it; the writer's come first.
     pub fn settings(&self) -> &[Settings] {
         &self.settings
     }
 
-    /// Writes what waits, empties the write-ahead log into the database and lets go of the file. Whatever is asked
-    /// afterwards is answered with `Unavailable`.
+    /// Writes the queue, checkpoints the write-ahead log and releases the file. Later calls return `Unavailable`.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.readers.close().await;
         self.writer.close().await

@@ -1,18 +1,19 @@
-//! A store on a database that promises little, for tests: the rehearsal for a cloud's document database.
+//! A store on a database with weak guarantees, for tests: the rehearsal for a cloud's document database.
 //!
-//! Two layers. [`WeakDatabase`] is the simulated database: atomic within one partition, throttling, forgetful of its
-//! answers, with a change feed that skips, repeats and reorders. [`Weak`] is the adapter, over nothing but that:
+//! Two layers. [`SimulatedDatabase`] is the database: atomic within one partition, throttling, losing responses, with
+//! a change feed that skips, repeats and reorders. [`SimulatedDocumentStore`] is the adapter, which uses nothing but
+//! its requests:
 //!
 //! - A job is one partition. A commit reads the job, compares its revision, and writes it with its events in one batch
-//!   under the version that was read. A time-out is `Unknown`; only what is known not to have happened is sent again.
-//! - The log is not written with the job: no batch spans partitions. Each job's events are numbered with the job, in its
-//!   partition, and entered into the log later, by whoever reads it. The entries of the log, where it ends, and how far
-//!   each job has been entered are one partition, changed in one batch under the version of the end: two processes cannot
-//!   both give out a position. So positions grow by one, stay what they are, and can be resumed from; their order is that
-//!   in which changes were found: each job's own order, and the order in which one process wrote, and no more.
-//! - What has to be entered is decided by what the job has and the log has not, never by what the feed said: an entry of
-//!   the feed that is skipped, repeated or out of order changes nothing. A process finds its own writes without the feed.
-//! - Counts are counted. A removed document stays as a tombstone, so that its revisions go on.
+//!   under the etag that was read. A timeout is `Unknown`; only a request that is known to have failed is retried.
+//! - The log is not written with the job, because no batch spans partitions. A job's events are numbered in its own
+//!   partition and appended to the log later, by the next reader. The log's entries, its end and each job's progress
+//!   are one partition, changed in one batch under the etag of the end: two processes cannot assign one
+//!   position twice. So positions grow by one, never change, and can be resumed from. They keep each job's order and
+//!   the order of one process's writes, and no more.
+//! - The difference between the job and the log decides what is appended, never the feed: a skipped, repeated or
+//!   reordered feed entry changes nothing. A process finds its own writes without the feed.
+//! - Counts are computed by a query. A removed document stays as a tombstone, so that its revisions continue.
 
 mod batch;
 mod clock;
@@ -46,18 +47,18 @@ use log::Progress;
 use pending_writes::PendingWrites;
 use retry::{RetryingDatabase, WriteError};
 
-/// A store on a [`WeakDatabase`]. Several may be open on one, as processes are.
+/// A store on a [`SimulatedDatabase`]. Several stores may be open on one database, as several processes are.
 pub struct SimulatedDocumentStore {
     patience: RetryingDatabase,
-    /// Jobs that this process wrote, or may have, and that may have to be entered into the log.
+    /// Jobs that this process wrote, or may have written, and whose events may not be in the log yet.
     touched: PendingWrites,
     progress: tokio::sync::Mutex<Progress>,
     end: watch::Sender<Position>,
 }
 
 impl SimulatedDocumentStore {
-    /// A store on a database, which waits on `clock` and spreads its pauses by `chance`. It knows where the log ends
-    /// before it is asked.
+    /// Opens a store on a database. It waits on `clock` and adds jitter from `chance`. The end of the log is loaded
+    /// before this returns.
     pub async fn open(
         database: Arc<SimulatedDatabase>,
         clock: Arc<dyn Clock>,
@@ -104,7 +105,7 @@ impl SimulatedDocumentStore {
             }
         };
         let ops = items::ops(unit, current.as_ref())?;
-        // Before it is sent: whatever becomes of the answer, or of the caller, the log hears of it.
+        // Noted before the request: the log gets the events even if the response is lost or the caller is cancelled.
         self.touched.note(id, unit.job.seq());
         match self.patience.write(JOBS, &id.to_string(), &ops).await {
             Ok(_) => Ok(unit.expected.next()),
@@ -163,7 +164,7 @@ impl JobStore for SimulatedDocumentStore {
         loop {
             bell.mark_unchanged();
             let known = *end.borrow_and_update();
-            // Whoever could be answered already does not wait for the database to be asked.
+            // A caller whose answer is already known does not wait for a request.
             let caught_up = tokio::select! {
                 biased;
                 caught_up = self.catch_up() => caught_up,

@@ -1,4 +1,4 @@
-//! What people and programs read about jobs, by looking at all of them.
+//! Queries about jobs, by full scans.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ impl JobHistory for MemoryStore {
         Ok(counts.into_iter().map(|((product, stage), n)| (product, stage, n)).collect())
     }
 
-    /// Memory costs nothing that would be worth counting.
+    /// Operations in memory cost nothing, so none are counted.
     fn operations(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

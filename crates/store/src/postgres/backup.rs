@@ -1,4 +1,4 @@
-//! Copies of the whole database: one SQLite file as of one moment, taken while the writer goes on.
+//! Online backup: one SQLite file of one snapshot, taken while the writer continues.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::errors::{ServerError, closed};
 use crate::sql_value::SqlValue;
 use crate::sqlite::{BackupBuilder, BackupError, RowValues};
 
-/// Each table: how it is read here, and how it is written there.
+/// Each table: the query that reads it here, and the statement that writes it to SQLite.
 const TABLES: [(&str, &str); 8] = [
     (
         "SELECT j.n, j.id, j.rev, j.product, j.stage, j.open, j.shape, j.priority, b.repo, j.created, j.latest, j.state
@@ -42,13 +42,13 @@ const TABLES: [(&str, &str); 8] = [
     ),
 ];
 
-/// Everything that is read after this is as of one moment. Whole tables are read, however long that takes.
+/// All reads after this see one snapshot. There is no statement timeout, because whole tables are read.
 const BEGIN: &str = "\
     BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
     SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on";
 
-/// Pages that wait for the disk.
+/// Maximum number of pages that wait for the disk.
 const WAITING_MAX: usize = 4;
 
 #[async_trait]
@@ -60,20 +60,20 @@ impl Backup for PostgresStore {
         let filling = tokio::task::spawn_blocking(move || fill(&to, arriving, now));
         let read = read(&session, pages).await;
         let filled = filling.await.map_err(|_| closed())?;
-        // A reader that broke off is why the file is not whole.
+        // If the reader failed, its error explains the incomplete file.
         read.map_err(|trouble| trouble.fault())?;
         filled?.ok_or_else(closed)
     }
 }
 
-/// What arrives at the file.
+/// A message to the thread that writes the file.
 enum Page {
     Rows(&'static str, Vec<RowValues>),
-    /// Everything has arrived.
+    /// All rows were sent.
     End,
 }
 
-/// `None` when not everything arrived.
+/// `None` if the rows are incomplete.
 fn fill(path: &Path, mut pages: mpsc::Receiver<Page>, now: Timestamp) -> Result<Option<BackupSummary>, BackupError> {
     let mut filling = BackupBuilder::begin(path)?;
     while let Some(page) = pages.blocking_recv() {
@@ -95,7 +95,7 @@ async fn read(session: &Session, pages: mpsc::Sender<Page>) -> Result<(), Server
                 break;
             }
             let rows = rows.iter().map(cells).collect::<Result<_, _>>()?;
-            // Nobody takes them once the file could not be written; its own error says why.
+            // The receiver is gone if the file could not be written; its own error gives the reason.
             if pages.send(Page::Rows(insert, rows)).await.is_err() {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! What becomes of many changes at once, decided in memory as if they were done one after the other.
+//! Plans many changes in memory, as if they were applied one after the other.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,43 +9,42 @@ use super::writer::Outcome;
 use super::writer_cache::{CachedJob, LogEnds, WriterCache};
 use crate::change::Change;
 
-/// How much the one who decides knows.
+/// How far the cache can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CacheTrust {
-    /// What is remembered. A job that is not may be there all the same.
+    /// The cache may lack existing jobs.
     Memory,
-    /// Everything that the changes are about, with nobody else able to change it.
+    /// The cache has every job of the changes, and the log's lock keeps other writers out.
     Everything,
 }
 
-/// Memory does not tell: somebody has to look.
+/// The cache cannot decide: the rows must be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotCached;
 
-/// What becomes of changes: an answer for each, what is written, and what is true afterwards.
+/// The plan of a batch: an outcome for each change, the rows to write, and the state afterwards.
 pub(super) struct BatchPlan<'a> {
     pub(super) outcomes: Vec<Outcome>,
     pub(super) before: LogEnds,
     pub(super) after: LogEnds,
     pub(super) rows: Rows<'a>,
-    /// The events that are added, as followers get them.
+    /// The appended events, as subscribers receive them.
     pub(super) recorded: Vec<StoredEvent>,
-    /// Each job that changes: what its row says now, and what it will say.
+    /// The changed jobs: their current rows and their new ones.
     jobs: BTreeMap<JobId, PlannedJob<'a>>,
     moved: BTreeMap<(&'a ProductId, StageName), i64>,
     spans: BTreeMap<&'a ProductId, (Position, Position)>,
 }
 
-/// A job's way through a plan.
 struct PlannedJob<'a> {
-    /// The revision of its row; `None` for a job that is created.
+    /// The revision of the current row; `None` for a new job.
     from: Option<Revision>,
     to: CachedJob,
     change: &'a Change,
 }
 
 impl<'a> BatchPlan<'a> {
-    /// By what the books say. Rows are in order of id, so that two transactions never wait for each other.
+    /// Plans by the cache. Rows are in order of id, so that two transactions cannot deadlock.
     pub(super) fn of(changes: &[&'a Change], books: &WriterCache, sight: CacheTrust) -> Result<Self, NotCached> {
         let before = books.ends.ok_or(NotCached)?;
         let mut plan = Self {
@@ -74,12 +73,12 @@ impl<'a> BatchPlan<'a> {
         Ok(plan)
     }
 
-    /// Whether anything is written at all.
+    /// Reports whether the plan writes nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// What is true about the changed jobs afterwards.
+    /// The state of the changed jobs afterwards.
     pub(super) fn known(&self) -> impl Iterator<Item = (JobId, CachedJob)> + '_ {
         self.jobs.iter().map(|(id, turn)| (*id, turn.to))
     }
@@ -88,7 +87,7 @@ impl<'a> BatchPlan<'a> {
         let current = self.jobs.get(&change.id).map(|turn| turn.to).or_else(|| books.known(change.id));
         match (change.expected, current) {
             (Expected::At(_), None) if sight == CacheTrust::Memory => return Err(NotCached),
-            // Somebody else took the job further than we know.
+            // Another process changed the job since it was cached.
             (Expected::At(revision), Some(known)) if sight == CacheTrust::Memory && revision > known.rev => {
                 return Err(NotCached);
             }
@@ -136,14 +135,13 @@ impl<'a> BatchPlan<'a> {
 }
 
 impl CachedJob {
-    /// A job that is not there yet.
     fn new(n: u64, stage: StageName) -> Self {
         let n = super::row::stored(n);
         Self { n, rev: Revision(0), stage, latest: Position(0), seq: domain::EventSeq(0) }
     }
 }
 
-/// The jobs that changes are about, each once.
+/// The jobs of the changes, each once.
 pub(super) fn ids(changes: &[&Change]) -> Vec<JobId> {
     let ids: HashMap<JobId, ()> = changes.iter().map(|change| (change.id, ())).collect();
     let mut ids: Vec<_> = ids.into_keys().collect();

@@ -1,4 +1,4 @@
-//! Small documents by key. They change rarely, so each change is a statement and a flush of its own.
+//! Small documents by key. They change rarely, so each change is its own statement and flush.
 
 use async_trait::async_trait;
 use domain::{Collection, CommitError, Expected, FleetStore, Revision, StoreError, Versioned};
@@ -11,7 +11,7 @@ use super::row::{column, counter, stored};
 
 pub(super) const DOCUMENT: &str = "SELECT rev, doc FROM fleet_documents WHERE collection = $1 AND key = $2";
 pub(super) const DOCUMENTS: &str = "SELECT rev, doc, key FROM fleet_documents WHERE collection = $1 ORDER BY key";
-/// Each writes only for the one who has the database: the row of the log is held until the flush, so that nobody takes over in
+/// Each statement checks the term: it locks the log's row until the flush, so that the leadership cannot change in
 /// between.
 pub(super) const CREATE_DOCUMENT: &str = "\
     WITH ours AS (SELECT term FROM fleet_log WHERE term = coalesce($3, term) FOR SHARE)
@@ -52,7 +52,7 @@ impl FleetStore for PostgresStore {
             (Expected::At(revision), None) => {
                 self.pool.execute(REMOVE_DOCUMENT, &[&name, &key, &term, &stored(revision.0)]).await? == 1
             }
-            // Removing what is not there leaves it so, which is what was asked for.
+            // Removing an absent document succeeds.
             (Expected::Absent, None) => self.pool.rows(DOCUMENT, &[&name, &key]).await?.is_empty(),
         };
         self.meter.transactions.add(1);
@@ -75,7 +75,7 @@ impl FleetStore for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Whether nothing was written because of what is there, rather than because somebody else has the database.
+    /// Reports whether a write failed because of the stored revision, rather than because the leadership was lost.
     async fn still_ours(&self) -> Result<bool, StoreError> {
         let Some(term) = self.tenure.term() else { return Ok(true) };
         let rows = self.pool.rows(TERM, &[]).await?;

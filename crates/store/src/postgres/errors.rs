@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL means to those who asked, and what they can do about it.
+//! Maps errors of PostgreSQL to store errors with a remedy.
 
 use std::error::Error as _;
 use std::fmt;
@@ -7,27 +7,27 @@ use domain::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// Why the server did not do what it was asked.
+/// Why a request to the server failed.
 #[derive(Debug)]
 pub(super) enum ServerError {
-    /// It said no, or the connection broke.
+    /// The server returned an error, or the connection broke.
     Said(Error),
-    /// It did not answer in time.
+    /// The server did not answer in time.
     Silent,
-    /// There is no connection to be had, for this reason.
+    /// No connection could be made, for this reason.
     Unreachable(String),
 }
 
-/// Who is to blame for a refusal.
+/// The cause of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorSource {
-    /// What was written: it would be refused again.
+    /// The written content: a retry would fail again.
     Content,
-    /// Somebody who wrote at the same time: trying again helps.
+    /// A concurrent writer: a retry helps.
     Race,
-    /// The connection: what went over it may or may not have happened.
+    /// The connection: the request may or may not have been executed.
     Connection,
-    /// The server, as a whole.
+    /// The server as a whole.
     Server,
 }
 
@@ -35,7 +35,7 @@ impl ServerError {
     pub(super) fn blame(&self) -> ErrorSource {
         let Self::Said(error) = self else { return ErrorSource::Connection };
         let Some(state) = error.code() else {
-            // Without a word from the server only a conversion can have failed; the rest is the connection.
+            // Without an error code, a conversion failed or the connection broke.
             let converting = error.source().is_some_and(|cause| !cause.is::<std::io::Error>());
             return if converting { ErrorSource::Content } else { ErrorSource::Connection };
         };
@@ -51,7 +51,7 @@ impl ServerError {
         }
     }
 
-    /// Whether another try at connecting may help.
+    /// Reports whether another attempt to connect may succeed.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Said(error) => error.code().is_none_or(|state| {
@@ -64,12 +64,12 @@ impl ServerError {
         }
     }
 
-    /// The same, of an attempt to connect.
+    /// The same error, of an attempt to connect.
     pub(super) fn while_connecting(self) -> Self {
         Self::Unreachable(self.to_string())
     }
 
-    /// What the caller is told.
+    /// The error for the caller.
     pub(super) fn fault(&self) -> StoreError {
         match (self.blame(), self) {
             (ErrorSource::Content, _) => StoreError::Corrupt(format!("the change contradicts what is stored ({self})")),
@@ -97,7 +97,7 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// An error with what caused it. The server's own details are left out: they may quote what was stored.
+/// The error with its causes. The server's details are left out: they may quote stored content.
 pub(super) fn chain(error: &Error) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{} [{}]", said.message(), said.code().code());
@@ -108,7 +108,7 @@ pub(super) fn chain(error: &Error) -> String {
     }
 }
 
-/// The answer once the store is closed.
+/// The error of a closed store.
 pub(super) fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed: the process is shutting down".to_owned())
 }

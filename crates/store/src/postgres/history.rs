@@ -1,4 +1,4 @@
-//! What people and programs read about jobs.
+//! Queries about jobs, and the event log.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) const BODY: &str = "\
 pub(super) const EVENTS: &str = "\
     SELECT e.pos, e.doc, b.id, e.product, e.seq FROM fleet_events e JOIN fleet_bodies b ON b.n = e.job
     WHERE e.pos > $1 ORDER BY e.pos LIMIT $2";
-/// Each product's transactions are in order already; the first events of all are among the first of each.
+/// Each product's transactions are in order; the first events of all products are among the first of each.
 pub(super) const EVENTS_OF_PRODUCTS: &str = "\
     SELECT f.pos, f.doc, f.id, f.product, f.seq FROM unnest($3::text[]) AS p (product)
     CROSS JOIN LATERAL (
@@ -30,7 +30,7 @@ pub(super) const EVENTS_OF_PRODUCTS: &str = "\
         ) e JOIN fleet_bodies b ON b.n = e.job
         ORDER BY s.last, e.pos LIMIT $2
     ) f ORDER BY f.pos LIMIT $2";
-/// Found from the latest backwards: each event says where the one before it is.
+/// From the latest backwards: each event stores the position of the previous one.
 pub(super) const EVENTS_OF_JOB: &str = "\
     WITH RECURSIVE told AS (
         SELECT e.pos, e.before FROM fleet_jobs j JOIN fleet_events e ON e.pos = j.latest WHERE j.id = $3 AND e.pos > $1
@@ -41,7 +41,7 @@ pub(super) const EVENTS_OF_JOB: &str = "\
 pub(super) const RUNS: &str = "\
     SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = $1 AND r.n > $2
     ORDER BY r.n LIMIT $3";
-/// Reads the whole table, which is no longer than the answer.
+/// Reads the whole table, which is as long as the result.
 pub(super) const CENSUS: &str = "SELECT product, stage, n FROM fleet_counts WHERE n > 0";
 
 #[async_trait]
@@ -103,7 +103,7 @@ impl JobHistory for PostgresStore {
     }
 }
 
-/// The rows that can be read; the others are noted.
+/// The readable rows; unreadable ones are quarantined.
 fn readable<T>(rows: impl Iterator<Item = Result<T, StoreError>>, note: impl Fn(&StoreError)) -> Vec<T> {
     rows.filter_map(|row| row.inspect_err(&note).ok()).collect()
 }

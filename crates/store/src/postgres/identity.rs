@@ -1,5 +1,4 @@
-//! Which store a database is, and whether it is still all of it: compared with the record that the coordinator's machine
-//! keeps (row 37).
+//! The identity of a database: compared with the record on the coordinator's machine, to detect lost work (row 37).
 
 use std::io;
 use std::path::Path;
@@ -16,26 +15,27 @@ use crate::record::{DataLoss, RecordFile, StoreIdentity, StoreRecord, read_recor
 /// The key of the store's own id in [`Collection::Meta`].
 const ID_KEY: &str = "store";
 
-/// Why a database was not compared with its record, or not accepted.
+/// Why a database was not compared with its record, or was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The database lacks something that was acknowledged.
+    /// The database lacks acknowledged work.
     #[error(transparent)]
     DataLoss(#[from] DataLoss),
-    /// The record cannot be read or written.
+    /// The record could not be read or written.
     #[error("cannot use the record of the store in the data directory")]
     Files(#[from] io::Error),
-    /// The database did not answer.
+    /// The database could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The database was not written.
+    /// The database could not be written.
     #[error(transparent)]
     Commit(#[from] CommitError),
 }
 
 impl PostgresStore {
-    /// Compares the database with the record at `path`, gives it the id `fresh` where it has none, and begins its new
-    /// record. A database below its record is refused, unless an operator accepted the loss at the time given.
+    /// Compares the database with the record at `path`, assigns the id `fresh` if it has none, and starts its new
+    /// record. A database that is behind its record is refused, unless an operator accepted the loss at the given
+    /// time.
     pub async fn meet_record(
         &self,
         path: &Path,
@@ -71,7 +71,7 @@ impl PostgresStore {
         Ok(RecordFile::create(path, record)?)
     }
 
-    /// Resolves when something was written here after `after`, with where the log ends. Nothing is asked of the server.
+    /// Resolves once the log is known to reach beyond `after`, with its end. Sends no query.
     pub async fn reached(&self, after: Position) -> Result<Position, StoreError> {
         self.end.reached(after).await
     }
@@ -88,7 +88,7 @@ impl PostgresStore {
         Ok(StoreIdentity { store_id: id, generation, position: self.end() })
     }
 
-    /// Whether nothing was ever written to it.
+    /// Reports whether the database was never written.
     pub async fn is_blank(&self) -> Result<bool, StoreError> {
         let has_id = self.document(Collection::Meta, ID_KEY).await?.is_some();
         let has_tokens = !self.documents(Collection::Tokens).await?.is_empty();

@@ -1,4 +1,4 @@
-//! Jobs: the truth that dispatch rests on.
+//! Jobs: the state that dispatch depends on.
 
 use async_trait::async_trait;
 use domain::{
@@ -48,7 +48,7 @@ impl JobStore for PostgresStore {
         outcomes
     }
 
-    /// A page of nothing but unreadable jobs is not the end of the list.
+    /// A page of unreadable jobs only is not the end of the list.
     async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError> {
         self.meter.sweep_reads.add(1);
         let mut after = after.map_or(Uuid::nil(), uuid);

@@ -1,8 +1,7 @@
-//! Who may write: one coordinator at a time, because leases and the queue live in its memory.
+//! Leadership: one coordinator at a time may write, because leases and the queue are in its memory.
 //!
-//! A lock that lives as long as its connection keeps a second coordinator out while the first one is there. A number that
-//! rises whenever somebody takes the database over, and that every write shows, keeps out one that believes to be there
-//! still.
+//! An advisory lock, held as long as its connection, keeps a second coordinator out. A term that rises with every
+//! change of leadership, and that every write must match, fences a former leader that has not noticed its loss.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use super::errors::ServerError;
 use super::open_error::OpenError;
 use super::url::Url;
 
-/// The lock carries the number of the table, so that fleets in one database but in different schemas keep apart. The other
+/// The lock contains the table's oid, so that fleets in different schemas of one database are independent. The other
 /// half of its number is "GIGA".
 const LOCK: &str = "SELECT pg_try_advisory_lock((1195984705::bigint << 32) | 'fleet_log'::regclass::oid::bigint)";
 /// The same until the end of a transaction.
@@ -30,26 +29,26 @@ const HOLDER: &str = "\
 const TAKE_OVER: &str = "UPDATE fleet_log SET term = term + 1 RETURNING term";
 pub(super) const TERM: &str = "SELECT term FROM fleet_log";
 
-/// A machine that vanished is noticed within half a minute, and its lock with it.
+/// Keepalives: the server detects a vanished machine within half a minute and releases its lock.
 const NOTICE: &str = "\
     SELECT set_config('tcp_keepalives_idle', '15', false), set_config('tcp_keepalives_interval', '5', false),
            set_config('tcp_keepalives_count', '3', false), set_config('application_name', $1, false)";
 
-/// How often a lock that somebody has is tried, and for how long: a coordinator that was just stopped takes a moment to go.
+/// How often to try a lock that is held: a coordinator that was just stopped takes a moment to release it.
 const TRY_EVERY: Duration = Duration::from_millis(100);
 const TRIES: u32 = 50;
 
-/// How long the keeper of a lost lock waits before it tries again.
+/// How long to wait before a lost lock is tried again.
 const REGAIN_EVERY: Duration = Duration::from_secs(1);
 
-/// Whether a store has the database to itself.
+/// Whether a store has exclusive write access to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exclusivity {
     /// One coordinator at a time: a second one is refused.
     Alone,
-    /// Several stores write at once. Each write is safe; what coordinators keep in memory is not shared between them.
+    /// Several stores write concurrently. Each write is safe; the coordinators' memory is not shared.
     Shared,
-    /// Only reads, whoever works on it: nothing is made or brought up to date.
+    /// Reads only, beside any coordinator: nothing is created or migrated.
     Guest,
 }
 
@@ -60,7 +59,7 @@ pub(super) struct Leadership {
 }
 
 impl Leadership {
-    /// Takes the database over, unless somebody is there.
+    /// Takes the leadership, unless another coordinator has it.
     pub(super) async fn begin(
         connector: &Arc<Connector>,
         url: &Url,
@@ -78,7 +77,7 @@ impl Leadership {
         Ok(tenure)
     }
 
-    /// What writes have to show.
+    /// The term that writes must match.
     pub(super) fn term(&self) -> Option<i64> {
         self.term
     }
@@ -87,7 +86,7 @@ impl Leadership {
         self.lost.is_cancelled()
     }
 
-    /// Somebody else has the database now.
+    /// Marks the leadership as lost to another process.
     pub(super) fn lose(&self) {
         if !self.is_lost() {
             error!("Another coordinator has taken the database over; this one writes nothing any more");
@@ -95,20 +94,20 @@ impl Leadership {
         self.lost.cancel();
     }
 
-    /// Resolves once somebody else has the database.
+    /// Resolves once another process has the leadership.
     pub(super) async fn lost(&self) {
         self.lost.cancelled().await;
     }
 }
 
-/// The answer to one who writes after somebody else has taken over.
+/// The error of a write after the leadership was lost.
 pub(super) fn deposed() -> StoreError {
     StoreError::Unavailable(
         "another coordinator has taken the database over: this one has to be started again".to_owned(),
     )
 }
 
-/// Keeps everybody out until the end of the transaction, unless somebody works on the database.
+/// Locks out coordinators until the end of the transaction; fails if one uses the database.
 pub(super) async fn vacant(session: &Session, url: &Url, clock: &dyn Clock) -> Result<(), OpenError> {
     lock(session, url, LOCK_FOR_NOW, clock).await
 }
@@ -133,7 +132,7 @@ async fn lock(session: &Session, url: &Url, sql: &str, clock: &dyn Clock) -> Res
 async fn connect(connector: &Connector) -> Result<Session, ServerError> {
     let session = connector.connect().await?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    // The server keeps 63 characters of it.
+    // The server truncates it to 63 characters.
     let host: String = host.chars().take(32).collect();
     session.rows(NOTICE, &[&format!("gigafactory {} on {host}", std::process::id())]).await?;
     Ok(session)
@@ -148,7 +147,7 @@ fn first(rows: &[tokio_postgres::Row]) -> Result<i64, ServerError> {
     Ok(row.try_get(0)?)
 }
 
-/// Holds the lock for as long as the store is open, and takes it again when its connection breaks.
+/// Holds the lock while the store is open, and takes it again when its connection breaks.
 async fn keep(connector: Arc<Connector>, tenure: Arc<Leadership>, session: Session) {
     let closing = connector.closing.clone();
     let keeping = async {
@@ -173,7 +172,7 @@ async fn keep(connector: Arc<Connector>, tenure: Arc<Leadership>, session: Sessi
     closing.run_until_cancelled(keeping).await;
 }
 
-/// The lock again, if nobody took over meanwhile.
+/// Takes the lock again, if no other process has taken the leadership meanwhile.
 async fn regain(connector: &Connector, tenure: &Leadership) -> Result<Option<Session>, ServerError> {
     let session = connect(connector).await?;
     let has_it = try_lock(&session, LOCK).await?;

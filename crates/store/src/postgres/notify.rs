@@ -1,4 +1,4 @@
-//! Word of new events: to this process at once, to others in one message for many commits.
+//! Notifications of new events: to this process at once, to others in one message for many commits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,17 +14,17 @@ use super::errors::{ServerError, closed};
 use super::transaction;
 use crate::meter::Meter;
 
-/// At most this many messages a second: a message is a commit of its own, and commits with messages queue up.
+/// Minimum interval between messages: a message is its own commit, and commits with messages are serialised.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 
-/// How long the one who listens waits before it looks for a lost server again.
+/// How long the listener waits before it reconnects.
 const RECONNECT_EVERY: Duration = Duration::from_secs(2);
 
-/// The channel carries the number of the table, so that fleets in one database but in different schemas keep apart.
+/// The channel's name contains the table's oid, so that fleets in different schemas of one database are independent.
 const CHANNEL: &str = "SELECT 'fleet_log_' || 'fleet_log'::regclass::oid";
 const NOTIFY: &str = "SELECT pg_notify('fleet_log_' || 'fleet_log'::regclass::oid, $1)";
 
-/// Where the log ends, as far as this process knows.
+/// The end of the log, as far as this process knows.
 pub(super) struct LogEnd {
     /// `None` once the store is closed.
     sender: Mutex<Option<watch::Sender<Position>>>,
@@ -46,7 +46,7 @@ impl Default for LogEnd {
 }
 
 impl LogEnd {
-    /// The log reaches at least this far.
+    /// Records that the log reaches at least this position.
     pub(super) fn reach(&self, position: Position) {
         if let Some(sender) = &*self.sender.lock() {
             sender.send_if_modified(|end| {
@@ -68,7 +68,7 @@ impl LogEnd {
         receiver.wait_for(|end| *end > after).await.map(|end| *end).map_err(|_| closed())
     }
 
-    /// The same for one who needs no look at the server: what was written here is enough.
+    /// The same without counting as a waiting subscriber, so that the server is not polled.
     pub(super) async fn reached(&self, after: Position) -> Result<Position, StoreError> {
         let mut receiver = self.receiver.clone();
         receiver.wait_for(|end| *end > after).await.map(|end| *end).map_err(|_| closed())
@@ -83,7 +83,7 @@ impl LogEnd {
     }
 }
 
-/// Somebody who waits.
+/// Counts a waiting subscriber.
 struct Waiter<'a>(&'a AtomicUsize);
 
 impl<'a> Waiter<'a> {
@@ -99,7 +99,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Listens for others, and tells them of what was written here.
+/// Listens for the notifications of other processes, and sends those of this one.
 pub(super) struct Notifier {
     connector: Arc<Connector>,
     meter: Arc<Meter>,
@@ -113,7 +113,7 @@ impl Notifier {
         Self { connector, meter, own: watch::Sender::new(Position(0)), told: Position(0), look_every }
     }
 
-    /// Where the one who writes says how far it has written.
+    /// The channel through which the writer publishes its position.
     pub(super) fn own(&self) -> watch::Sender<Position> {
         self.own.clone()
     }
@@ -132,13 +132,13 @@ impl Notifier {
             .await;
     }
 
-    /// Listens and tells until the connection breaks.
+    /// Listens and notifies until the connection breaks.
     async fn listen(&mut self) -> Result<(), ServerError> {
         let session = self.connector.connect().await?;
         let rows = session.rows(CHANNEL, &[]).await?;
         let channel: String = rows.first().map_or(Ok(String::new()), |row| row.try_get(0))?;
         session.run(&format!("LISTEN {channel}")).await?;
-        // Nobody told us of what happened before we listened.
+        // Notifications from before the LISTEN were missed.
         self.look(&session).await?;
         let mut own = self.own.subscribe();
         loop {
@@ -173,7 +173,7 @@ impl Notifier {
     }
 }
 
-/// Where the log ends once it reaches beyond `told`; `None` once nobody writes any more.
+/// The end of the log once it is beyond `told`; `None` once the writer has ended.
 async fn further(own: &mut watch::Receiver<Position>, told: Position) -> Option<Position> {
     own.wait_for(|end| *end > told).await.ok().map(|end| *end)
 }

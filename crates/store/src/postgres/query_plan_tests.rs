@@ -1,4 +1,4 @@
-//! Every statement finds its rows through an index, whatever it is asked with, among a million jobs.
+//! Every statement finds its rows through an index, for any parameters, among a million jobs.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ const SEED: &str = "\
     UPDATE fleet_log SET pos = 1000000, jobs = 1000000;
     ANALYZE";
 
-/// The plan that a prepared statement keeps, whatever it is asked with.
+/// The generic plan of a prepared statement.
 async fn plan(session: &Session, sql: &str) -> Value {
     let parameters = (1..).take_while(|n| sql.contains(&format!("${n}"))).map(|_| "NULL").collect::<Vec<_>>();
     let arguments = if parameters.is_empty() { String::new() } else { format!("({})", parameters.join(", ")) };
@@ -70,7 +70,7 @@ async fn plan(session: &Session, sql: &str) -> Value {
     serde_json::from_str::<Value>(&answer[0]).unwrap()[0]["Plan"].clone()
 }
 
-/// The nodes of a plan, each with those above it.
+/// The nodes of a plan, each with its ancestors.
 fn nodes<'p>(node: &'p Value, above: &[&'p str], found: &mut Vec<(Vec<&'p str>, &'p Value)>) {
     let mut here = above.to_vec();
     found.push((here.clone(), node));
@@ -80,15 +80,15 @@ fn nodes<'p>(node: &'p Value, above: &[&'p str], found: &mut Vec<(Vec<&'p str>, 
     }
 }
 
-/// Whether a row is read for a sort that nothing bounds: only a limit between the two does. An incremental sort is none: it
-/// has the events of one transaction at a time.
+/// Reports whether rows are read for an unbounded sort: only a limit between the two bounds it. An incremental sort is
+/// bounded: it sorts the events of one transaction at a time.
 fn is_sorted_unbounded(above: &[&str]) -> bool {
     let sort = above.iter().rposition(|kind| *kind == "Sort");
     sort.is_some_and(|sort| !above[sort..].contains(&"Limit"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn among_a_million_jobs_no_statement_reads_a_whole_table_or_sorts_what_no_limit_bounds() {
+async fn no_statement_scans_a_table_or_sorts_without_a_limit() {
     let Some(server) = for_test(Flushes::None).unwrap() else { return };
     let url = Url::parse(&format!("{}?fsync=off", server.url())).unwrap();
     let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
@@ -106,7 +106,7 @@ async fn among_a_million_jobs_no_statement_reads_a_whole_table_or_sorts_what_no_
             let Some(table) = node["Relation Name"].as_str() else { continue };
             let kind = node["Node Type"].as_str().unwrap();
             assert!(kind != "Seq Scan" || SMALL.contains(&table), "{name} reads all of {table}: {plan:#}");
-            // The index of open jobs has no others in it.
+            // The partial index of open jobs has no other rows.
             let is_small = node["Index Name"] == "fleet_jobs_open";
             let bounded = is_small || !kind.starts_with("Index") || node["Index Cond"].is_string();
             assert!(bounded, "{name} walks through a whole index of {table}: {plan:#}");

@@ -1,7 +1,8 @@
-//! Putting a backup in the place of what is there, in one transaction: a death at any step leaves the old or the new.
+//! Replaces the content of a database with a backup, in one transaction: a crash at any step leaves the old or the
+//! new.
 //!
-//! The backup is loaded into tables of a schema of its own; then the old tables go aside and the new ones take their place.
-//! Whoever works on the old ones is in an earlier term afterwards, and writes nothing any more.
+//! The backup is loaded into tables of a separate schema; then the old tables are moved aside and the new ones take
+//! their place. A process that uses the old tables has an outdated term afterwards and can no longer write.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ use super::{PostgresStore, documents, schema};
 use crate::sql_value::SqlValue;
 use crate::sqlite::{BackupError, LABEL_KEY, RestoreOutcome, RowValues, inspect_backup, read_out};
 
-/// A table: its name, how it is read from a backup, its columns here, and what they are.
+/// A table: its name, the query that reads it from a backup, its columns here, and their types.
 struct Table {
     name: &'static str,
     select: &'static str,
@@ -83,19 +84,19 @@ const TABLES: [Table; 8] = [
     },
     Table {
         name: "fleet_documents",
-        // What backs runs is kept beside their logs.
+        // Evidence is stored beside the logs, not in the database.
         select: "SELECT collection, key, rev, doc FROM fleet_documents WHERE collection <> 'fleet_evidence'",
         columns: "collection, key, rev, doc",
         kinds: &[Type::TEXT, Type::TEXT, Type::INT8, Type::BYTEA],
     },
 ];
 
-/// Where the new tables are until they take the place of the old ones.
+/// The schema of the new tables until they replace the old ones.
 const INCOMING: &str = "fleet_incoming";
 
-/// Loading takes as long as it takes.
+/// Loading has no time limit.
 const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
-/// The lock is the one that schemas are brought up to date under.
+/// The same lock as for migrations.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1195984705)";
 const HOME: &str = "\
     SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -109,8 +110,8 @@ const ENDS: &str = "\
                          jobs = (SELECT coalesce(max(n), 0) FROM fleet_bodies)";
 
 impl PostgresStore {
-    /// Puts a backup in the place of everything that is there. What was there is kept in a schema of its own, whose name
-    /// is in the answer. From then on this store writes nothing any more: it has to be opened again.
+    /// Replaces the content of the database with a backup. The old content is kept in a schema of its own, whose name
+    /// is returned. Afterwards this store can no longer write: it has to be opened again.
     pub async fn restore(&self, from: &Path, now: Timestamp) -> Result<RestoreOutcome, BackupError> {
         let path = from.to_owned();
         let inspected = tokio::task::spawn_blocking(move || inspect_backup(&path)).await;
@@ -120,7 +121,7 @@ impl PostgresStore {
         let replaced = generation(&session).await.map_err(away)?;
         let generation = Generation::restored(backup.generation, Some(replaced), now);
         let lineage = StoreGeneration { generation, restored_at: Some(now), as_of: backup.taken_at };
-        // What is not committed is undone with its connection.
+        // The server rolls an uncommitted transaction back when its connection closes.
         let kept = swap(&self.connector, &session, from, &lineage).await?;
         info!(
             store.generation = %generation,
@@ -130,7 +131,7 @@ impl PostgresStore {
     }
 }
 
-/// The generation that the database is in.
+/// The database's generation.
 async fn generation(session: &Session) -> Result<Generation, ServerError> {
     let rows = session.rows(documents::DOCUMENT, &[&Collection::Meta.name(), &StoreGeneration::KEY]).await?;
     let Some(row) = rows.first() else { return Ok(Generation::default()) };
@@ -138,7 +139,7 @@ async fn generation(session: &Session) -> Result<Generation, ServerError> {
     Ok(lineage.map_err(|error| ServerError::Unreachable(error.to_string()))?.generation)
 }
 
-/// Loads the backup, moves the tables, commits. Answers with the schema that has the old ones.
+/// Loads the backup, swaps the tables and commits. Returns the schema that holds the old ones.
 async fn swap(
     connector: &Connector,
     session: &Session,
@@ -181,15 +182,15 @@ async fn swap(
     }
 }
 
-/// The name that a connection has for as long as it is within the transaction of a restore, and no longer.
+/// The `application_name` of a connection during the transaction of a restore.
 fn transaction_name(generation: Generation) -> String {
     format!("gigafactory restore {generation}")
 }
 
-/// Whether a swap whose answer was lost was committed: seen once its transaction is over.
+/// Reports whether a swap was committed whose response was lost. Waits until its transaction has ended.
 async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<bool, ServerError> {
     let session = connector.connect_patiently().await?;
-    // The server may not have noticed that nobody listens: left alone, the transaction would keep its locks.
+    // The server may not have noticed the lost connection: without this, the transaction would keep its locks.
     let name = transaction_name(wanted);
     let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{name}'");
     session.run(&end).await?;
@@ -197,7 +198,7 @@ async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<
     Ok(generation(&session).await? == wanted)
 }
 
-/// A schema that is not there yet.
+/// An unused schema name for the old tables.
 async fn aside(session: &Session, generation: Generation) -> Result<String, ServerError> {
     let first = format!("fleet_before_generation_{generation}");
     let mut name = first.clone();
@@ -239,7 +240,7 @@ fn parameter(cell: &SqlValue) -> &(dyn ToSql + Sync) {
     cell
 }
 
-/// Writes down what the store must know about its own past, and where everything ends.
+/// Writes the store's generation history and the ends of the log and of the jobs.
 async fn settle(session: &Session, lineage: &StoreGeneration) -> Result<(), ServerError> {
     let (meta, document) = (Collection::Meta.name(), serde_json::to_vec(lineage).unwrap_or_default());
     session.client.execute(WRITE_LINEAGE, &[&meta, &StoreGeneration::KEY, &document]).await?;

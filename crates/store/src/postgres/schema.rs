@@ -1,4 +1,4 @@
-//! The schema, as the ordered list of steps that lead to it.
+//! The schema, as an ordered list of migrations.
 
 use domain::Clock;
 
@@ -8,11 +8,11 @@ use super::leadership;
 use super::open_error::OpenError;
 use super::url::Url;
 
-/// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
+/// Each migration leads from the schema version of its index to the next. A released migration never changes.
 pub(super) const MIGRATIONS: &[&str] =
     &[include_str!("migrations/0001_fleet.sql"), include_str!("migrations/0002_deadlines_in_memory.sql")];
 
-/// Whoever brings a schema up to date holds this lock; the others wait, and find it done. The number is "GIGA".
+/// A migrating process holds this lock; others wait and then find the schema migrated. The number is "GIGA".
 const BEGIN: &str = "\
     BEGIN;
     SELECT pg_advisory_xact_lock(1195984705);
@@ -20,8 +20,8 @@ const BEGIN: &str = "\
 const VERSION: &str = "SELECT version FROM fleet_schema";
 const RECORD: &str = "WITH old AS (DELETE FROM fleet_schema) INSERT INTO fleet_schema (version) VALUES ($1)";
 
-/// Brings the database up to date, in one transaction: afterwards it has the newest schema, or the one it had. Never under
-/// the feet of a coordinator that works on it.
+/// Migrates the database in one transaction: afterwards it has the newest schema, or the old one. Never migrates a
+/// database that a coordinator uses.
 pub(super) async fn migrate(
     session: &Session,
     url: &Url,
@@ -34,7 +34,7 @@ pub(super) async fn migrate(
     outcome.and(ended)
 }
 
-/// Makes sure that the database has the newest schema, and changes nothing.
+/// Checks that the database has the newest schema. Changes nothing.
 pub(super) async fn check(session: &Session, url: &Url) -> Result<(), OpenError> {
     let known = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
     let there = session.texts("SELECT to_regclass('fleet_schema') IS NOT NULL").await;
@@ -49,7 +49,7 @@ pub(super) async fn check(session: &Session, url: &Url) -> Result<(), OpenError>
     }
 }
 
-/// What is there, for people.
+/// Describes the database for the operator.
 pub(super) async fn describe(session: &Session) -> Result<String, ServerError> {
     let server = session.texts("SHOW server_version").await?.concat();
     let there = session.texts("SELECT to_regclass('fleet_schema') IS NOT NULL").await?;

@@ -1,4 +1,4 @@
-//! A schema of its own beside whatever else is in a database: what a benchmark does there touches nobody's fleet.
+//! A separate schema for benchmarks, which leaves the fleets of the same database alone.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::url::Url;
 
 const ROOMS: &str = "SELECT string_agg(nspname, ' ') FROM pg_namespace WHERE nspname ~ '^giga_bench_[0-9]+$'";
 
-/// A schema for the time of a benchmark. What is not removed by hand stays until the next one is made.
+/// A schema for one benchmark. If it is not removed, the next benchmark removes it.
 pub struct ScratchSchema {
     url: Url,
     process: u32,
@@ -20,7 +20,7 @@ pub struct ScratchSchema {
 }
 
 impl ScratchSchema {
-    /// Makes one for a process, and removes those of processes that are dead.
+    /// Creates a schema for a process, and removes those of dead processes.
     pub async fn make(
         url: &Url,
         process: u32,
@@ -38,13 +38,13 @@ impl ScratchSchema {
         Ok(room)
     }
 
-    /// The address of the room in the database at `address`.
+    /// The URL of the schema in the database at `address`.
     pub fn address(&self, address: &str) -> String {
         let sign = if address.contains('?') { '&' } else { '?' };
         format!("{address}{sign}options=-csearch_path%3Dgiga_bench_{}", self.process)
     }
 
-    /// Removes it with everything in it.
+    /// Drops the schema with its content.
     pub async fn remove(self) -> Result<(), OpenError> {
         let session = self.session().await?;
         session.run(&drop_schema(self.process)).await.map_err(OpenError::server(&self.url))

@@ -1,4 +1,4 @@
-//! One transaction for many changes: one statement by what is remembered, or two round trips that look first.
+//! One transaction for many changes: a single statement based on the cache, or two round trips that read first.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,46 +18,46 @@ use super::writer::Outcome;
 use super::writer_cache::{CachedJob, LogEnds, WriterCache};
 use crate::change::Change;
 
-/// From here to the commit nobody else writes.
+/// From here to the commit no other process can write.
 pub(super) const LOCK: &str = "SELECT pos, jobs, term FROM fleet_log FOR UPDATE";
 pub(super) const CURRENT: &str = "\
     SELECT j.id, j.n, j.rev, j.stage, j.latest, coalesce(e.seq, 0)
     FROM fleet_jobs j LEFT JOIN fleet_events e ON e.pos = j.latest WHERE j.id = ANY ($1::uuid[])";
 pub(super) const END: &str = "SELECT pos FROM fleet_log";
 
-/// Undoing takes a server no time: one that is slower is not there.
+/// A rollback is immediate: a server that takes longer is unreachable.
 const UNDO_WITHIN: Duration = Duration::from_secs(2);
 
-/// A transaction that is on the disk.
+/// A committed transaction.
 #[derive(Default)]
 pub(super) struct CommittedTransaction {
     pub(super) outcomes: Vec<Outcome>,
-    /// What was added to the log.
+    /// The appended events.
     pub(super) events: Vec<StoredEvent>,
 }
 
 /// Why a transaction was not committed.
 pub(super) enum TransactionError {
-    /// There is no connection to be had.
+    /// No connection could be made.
     Away(ServerError),
-    /// Memory does not tell what becomes of it, or was wrong: nothing of it is stored, and somebody has to look.
+    /// The cache cannot decide, or was outdated: nothing is stored, and the rows must be read.
     Unclear,
-    /// It was undone: nothing of it is stored.
+    /// Rolled back: nothing of it is stored.
     Undone(ServerError),
-    /// The commit was on its way when the connection broke: nobody knows.
+    /// The connection broke during the commit: the outcome is unknown.
     Unknown(ServerError),
-    /// Another process has taken the database over. Nothing of it is stored, and nothing ever will be.
+    /// Another process has taken the leadership. Nothing was stored, and this store can never write again.
     Deposed,
 }
 
-/// Where the log ends.
+/// The end of the log.
 pub(super) async fn end(session: &Session) -> Result<Position, ServerError> {
     let rows = session.rows(END, &[]).await?;
     rows.first().map_or(Ok(Position(0)), |row| Ok(Position(number(row, 0)?)))
 }
 
-/// Does the changes as if one after the other, by what the books say. The statement is a transaction of its own, and the
-/// database refuses it if the books are wrong.
+/// Applies the changes in order, based on the cache. The statement is its own transaction, and the database rejects it
+/// if the cache is outdated.
 pub(super) async fn by_memory(
     session: &Session,
     changes: &[&Change],
@@ -80,7 +80,7 @@ pub(super) async fn by_memory(
             books.forget();
             Err(match trouble.blame() {
                 ErrorSource::Connection => TransactionError::Unknown(trouble),
-                // Whatever it minds, a look tells whose fault that is.
+                // Whatever the error is, reading the rows shows which change caused it.
                 ErrorSource::Content | ErrorSource::Race => TransactionError::Unclear,
                 ErrorSource::Server => TransactionError::Undone(trouble),
             })
@@ -88,7 +88,7 @@ pub(super) async fn by_memory(
     }
 }
 
-/// The same, by what the database says, with nobody else able to change it.
+/// Applies the changes in order, based on the rows as read under the log's lock.
 pub(super) async fn by_looking(
     session: &Session,
     changes: &[&Change],
@@ -104,7 +104,7 @@ pub(super) async fn by_looking(
     outcome
 }
 
-/// Ends a transaction that failed. The server undoes what is left of a connection that is given up.
+/// Rolls a failed transaction back. The server rolls back the transaction of a closed connection by itself.
 async fn undo(session: &Session, broken: &TransactionError) {
     let is_lost = match broken {
         TransactionError::Undone(trouble) | TransactionError::Unknown(trouble) | TransactionError::Away(trouble) => {
@@ -112,7 +112,7 @@ async fn undo(session: &Session, broken: &TransactionError) {
         }
         TransactionError::Unclear | TransactionError::Deposed => false,
     };
-    // Nobody waits for a word over a connection that has just failed to bring one.
+    // No rollback over a connection that has just failed.
     let is_undone = !is_lost && matches!(timeout(UNDO_WITHIN, session.run("ROLLBACK")).await, Ok(Ok(())));
     if !is_undone {
         session.give_up();
@@ -138,7 +138,7 @@ async fn look_and_write(
     let log = Log::new(plan.before, plan.after, term);
     let (sql, params) = plan.rows.statement(&log);
     session.prepared(sql).await.map_err(TransactionError::Undone)?;
-    // Sent without waiting for the answer in between: a statement that fails turns the commit into an undoing.
+    // Pipelined: if the statement fails, the commit becomes a rollback.
     let (written, committed) = tokio::join!(biased; session.rows(sql, &params), session.run("COMMIT"));
     match written.and(committed) {
         Ok(()) => Ok(settled(plan, books)),
@@ -147,19 +147,19 @@ async fn look_and_write(
     }
 }
 
-/// What a look finds.
+/// The stored rows of the changes.
 struct StoredState {
     books: WriterCache,
     term: i64,
 }
 
-/// Begins, keeps everybody else from writing, and reads what the changes are about.
+/// Begins a transaction, locks out other writers, and reads the rows of the changes.
 async fn look(session: &Session, changes: &[&Change]) -> Result<StoredState, ServerError> {
     let (lock, current) = (session.prepared(LOCK).await?, session.prepared(CURRENT).await?);
     let ids: Vec<Uuid> = ids(changes).into_iter().map(uuid).collect();
     let (client, asked): (_, [&(dyn ToSql + Sync); 1]) = (&session.client, [&ids]);
     let all = async {
-        // Sent in this order without waiting for the answers.
+        // Pipelined in this order.
         let (begun, locked, found) = tokio::join!(
             biased;
             client.batch_execute("BEGIN"),

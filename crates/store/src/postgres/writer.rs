@@ -1,4 +1,4 @@
-//! Whatever waits is committed together, so that one flush serves many callers.
+//! The writer. It commits all queued changes together, so that one flush serves many callers.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,23 +20,23 @@ use crate::change::Change;
 use crate::meter::Meter;
 use crate::recent::RecentEvents;
 
-/// What a caller learns about one of its changes.
+/// The result of one change, as its caller receives it.
 pub(super) type Outcome = Result<Revision, CommitError>;
 
-/// A transaction of this many changes takes a few milliseconds; more would make the first caller wait for the last.
+/// A transaction of this many changes takes a few milliseconds; a larger one would delay its first caller.
 const CHANGES_MAX: usize = 1024;
 
-/// A message to the server is far smaller than the largest that it takes.
+/// Keeps a message far below the server's maximum size.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How often a transaction is tried that was undone through no fault of its own.
+/// Maximum attempts of a transaction that was rolled back because of a race.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// A connection that was quiet for longer is asked something first: it may be gone without anybody having noticed, and
-/// what is sent over such a one has an unknown outcome.
+/// A connection that was idle for longer is probed first: it may be broken, and a write over a broken connection has
+/// an unknown outcome.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 
-/// The way to the one who writes.
+/// The handle of the writer task.
 pub(super) struct Writer {
     requests: Mutex<Option<mpsc::Sender<Write>>>,
     ended: CancellationToken,
@@ -47,9 +47,9 @@ struct Write {
     answer: oneshot::Sender<Vec<Outcome>>,
 }
 
-/// What the one who writes tells others.
+/// The channels through which the writer publishes its progress.
 pub(super) struct WriterNotice {
-    /// Where the log ends by what was written here.
+    /// The end of the log as written by this process.
     pub(super) own: watch::Sender<Position>,
     pub(super) recent: Arc<RecentEvents>,
     pub(super) meter: Arc<Meter>,
@@ -78,7 +78,7 @@ impl Writer {
         Self { requests: Mutex::new(Some(requests)), ended }
     }
 
-    /// Hands the changes over and waits for the flush. Once handed over they are written, even if nobody waits any more.
+    /// Queues the changes and waits for the flush. Queued changes are written even if the caller is cancelled.
     pub(super) async fn write(&self, changes: Vec<Change>) -> Vec<Outcome> {
         let count = changes.len();
         let (answer, outcomes) = oneshot::channel();
@@ -86,11 +86,11 @@ impl Writer {
         if requests.send(Write { changes, answer }).await.is_err() {
             return refuse(count, closed);
         }
-        // Without an answer the one who wrote has died with the changes in its hands.
+        // Without a response, the writer has died while it had the changes.
         outcomes.await.unwrap_or_else(|_| unknown(count))
     }
 
-    /// Writes what waits; nothing more comes in.
+    /// Writes the queue; accepts no more changes.
     pub(super) async fn close(&self) {
         drop(self.requests.lock().take());
         self.ended.cancelled().await;
@@ -105,7 +105,8 @@ fn unknown(count: usize) -> Vec<Outcome> {
     (0..count).map(|_| Err(CommitError::Unknown)).collect()
 }
 
-/// The one who writes. Transactions follow one another, as their flushes have to; what comes in meanwhile is the next one.
+/// The state of the writer task. Transactions are sequential, as their flushes have to be; changes that arrive
+/// meanwhile form the next one.
 struct WriterState {
     waiting: mpsc::Receiver<Write>,
     connector: Arc<Connector>,
@@ -118,7 +119,7 @@ struct WriterState {
     _ended: tokio_util::sync::DropGuard,
 }
 
-/// The changes in transactions that are not too large. One caller may hand over more than that at once.
+/// Splits the changes into transactions of limited size. A single caller may exceed the limit.
 fn parts(changes: &[&Change]) -> VecDeque<Range<usize>> {
     let (mut parts, mut start, mut bytes) = (VecDeque::new(), 0, 0);
     for (at, change) in changes.iter().enumerate() {
@@ -132,10 +133,10 @@ fn parts(changes: &[&Change]) -> VecDeque<Range<usize>> {
     parts
 }
 
-/// What came of a part of a batch.
+/// The outcome of a part of a batch.
 enum PartOutcome {
     Done(Vec<Outcome>),
-    /// One of them is at fault: in two halves, only one of them fails.
+    /// One of the changes caused the error: split the part in two, and only one half fails.
     Halve,
 }
 
@@ -147,7 +148,7 @@ impl WriterState {
         }
     }
 
-    /// The first request and whatever else waits, up to a bound.
+    /// The first request and all queued ones, up to a limit.
     fn gather(&mut self, first: Write) -> Vec<Write> {
         let mut changes = first.changes.len();
         let mut batch = vec![first];
@@ -166,7 +167,7 @@ impl WriterState {
         drop(changes);
         for write in batch {
             let count = write.changes.len();
-            // A caller that does not wait any more has no use for the answer; the changes are written all the same.
+            // A cancelled caller receives no response; its changes are written all the same.
             let _ = write.answer.send(outcomes.by_ref().take(count).collect());
         }
     }
@@ -232,7 +233,7 @@ impl WriterState {
         PartOutcome::Done(refuse(changes.len(), || last.as_ref().map_or_else(closed, ServerError::fault)))
     }
 
-    /// One transaction. By memory at first; a look costs one more round trip.
+    /// Runs one transaction: based on the cache at first; reading the rows costs one more round trip.
     async fn attempt(&mut self, changes: &[&Change], looks: bool) -> Result<CommittedTransaction, TransactionError> {
         let session = match self.session.take().filter(|session| !session.is_broken()) {
             Some(session) => session,
@@ -248,7 +249,7 @@ impl WriterState {
         outcome
     }
 
-    /// What a commit leaves behind in memory: the counters, and a word to those who follow the log.
+    /// Updates memory after a commit: the counters and the subscribers' notification.
     fn record(&self, committed: CommittedTransaction) -> Vec<Outcome> {
         let meter = &self.word.meter;
         meter.transactions.add(1);

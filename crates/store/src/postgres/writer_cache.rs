@@ -1,20 +1,20 @@
-//! What the writer keeps in its head: where the log and the jobs end, and what the jobs at hand look like.
+//! The writer's cache: the ends of the log and of the jobs, and the columns of recent jobs.
 
 use std::collections::HashMap;
 
 use domain::{EventSeq, JobId, Position, Revision, StageName};
 
-/// Jobs at hand that are remembered: a few megabytes. More only means that some are looked up again.
+/// Number of cached jobs: a few megabytes. Others are read from the table.
 const KNOWN_MAX: usize = 32_768;
 
-/// Where the log and the jobs end.
+/// The latest log position and the latest job number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LogEnds {
     pub(super) log: Position,
     pub(super) jobs: u64,
 }
 
-/// What the next change of a job depends on.
+/// The columns of a job that its next change depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CachedJob {
     pub(super) n: i64,
@@ -24,17 +24,17 @@ pub(super) struct CachedJob {
     pub(super) seq: EventSeq,
 }
 
-/// The database as it was after the last transaction. Somebody else may have changed it since: whatever is written by it
-/// says what it goes by, and the database refuses what does not hold any more.
+/// The database as of the last transaction. Another process may have changed it since: each write states the values it
+/// depends on, and the database rejects a mismatch.
 #[derive(Debug, Default)]
 pub(super) struct WriterCache {
-    /// `None` until somebody looked.
+    /// `None` until the log's row was read.
     pub(super) ends: Option<LogEnds>,
     known: HashMap<JobId, CachedJob>,
 }
 
 impl WriterCache {
-    /// With what was just read.
+    /// A cache of freshly read rows.
     pub(super) fn read(ends: LogEnds, known: HashMap<JobId, CachedJob>) -> Self {
         Self { ends: Some(ends), known }
     }
@@ -43,7 +43,7 @@ impl WriterCache {
         self.known.get(&id).copied()
     }
 
-    /// What is true after a transaction. Jobs are remembered for as long as they can still change often.
+    /// Updates the cache after a transaction. Jobs are cached while they are likely to change.
     pub(super) fn settle(&mut self, ends: LogEnds, jobs: impl Iterator<Item = (JobId, CachedJob)>) {
         self.ends = Some(ends);
         for (id, known) in jobs {
@@ -58,7 +58,7 @@ impl WriterCache {
         }
     }
 
-    /// Nothing is certain any more.
+    /// Clears the cache after an unknown outcome.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }

@@ -33,7 +33,7 @@ impl FleetStore for SqliteStore {
     ) -> Result<Revision, CommitError> {
         let doc = document.map(|document| document.to_string());
         let unit = Unit::Document(DocumentUnit { collection, key: key.to_owned(), expected, doc });
-        // One unit has one outcome; none would mean that the writer lost it.
+        // One unit has one outcome; none means that the writer lost it.
         self.writer.write(vec![unit]).await.pop().unwrap_or(Err(CommitError::Unknown))
     }
 

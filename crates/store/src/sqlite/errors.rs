@@ -1,9 +1,9 @@
-//! What an error of SQLite means to those who asked, and what they can do about it.
+//! Maps errors of SQLite to store errors with a remedy.
 
 use domain::StoreError;
 use rusqlite::{Error, ErrorCode};
 
-/// The fault behind an error of SQLite.
+/// Maps an error of SQLite to a store error.
 pub(super) fn fault(error: &Error) -> StoreError {
     match error.sqlite_error_code() {
         _ if is_full(error) => StoreError::DiskFull(
@@ -23,18 +23,18 @@ pub(super) fn fault(error: &Error) -> StoreError {
     }
 }
 
-/// Whether it is for lack of space: the file or the log cannot grow, or the index of the log, which SQLite calls an I/O
-/// error.
+/// Reports whether the disk is full: the file, the log or the log's index cannot grow. SQLite reports the last one as
+/// an I/O error.
 pub(super) fn is_full(error: &Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DiskFull) || is_index_full(error)
 }
 
-/// Whether the index of the write-ahead log could not grow. It does so after the log was flushed.
+/// Reports whether the index of the write-ahead log could not grow. That happens after the log was flushed.
 pub(super) fn is_index_full(error: &Error) -> bool {
     error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
-/// The answer once the store has let go of its file.
+/// The error of a closed store.
 pub(super) fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed: the process is shutting down".to_owned())
 }

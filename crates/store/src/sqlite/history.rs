@@ -1,4 +1,4 @@
-//! What people and programs read about jobs.
+//! Queries about jobs, and the event log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) const EVENT: &str = "\
 pub(super) const RUNS: &str = "\
     SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = ?1 AND r.n > ?2
     ORDER BY r.n LIMIT ?3";
-/// Reads the whole table, which is no longer than the answer.
+/// Reads the whole table, which is as long as the result.
 pub(super) const CENSUS: &str = "SELECT product, stage, n FROM fleet_counts WHERE n > 0";
 
 #[async_trait]
@@ -105,7 +105,7 @@ impl JobHistory for SqliteStore {
     }
 }
 
-/// The rows that can be read; the others are noted.
+/// The readable rows; unreadable ones are quarantined.
 fn readable<T>(
     rows: impl Iterator<Item = rusqlite::Result<T>>,
     note: impl Fn(&rusqlite::Error),
@@ -121,7 +121,7 @@ fn readable<T>(
     Ok(all)
 }
 
-/// A job's events, found from the latest backwards: each says where the one before it is.
+/// A job's events, from the latest backwards: each event stores the position of the previous one.
 fn events_of_job(
     connection: &Connection,
     id: JobId,
@@ -140,7 +140,7 @@ fn events_of_job(
     Ok(events.into())
 }
 
-/// Each product's events are in order of position already; the first `limit` of all of them are among the first of each.
+/// Each product's events are in order of position; the first `limit` of all products are among the first of each.
 fn events_of_products(
     connection: &Connection,
     products: &[ProductId],
@@ -157,7 +157,7 @@ fn events_of_products(
     Ok(events)
 }
 
-/// The events of the transactions that have any of a product.
+/// The events of the transactions that contain events of a product.
 fn events_of_product(
     connection: &Connection,
     product: &ProductId,

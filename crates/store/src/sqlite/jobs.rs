@@ -1,4 +1,4 @@
-//! Jobs: the truth that dispatch rests on.
+//! Jobs: the state that dispatch depends on.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl JobStore for SqliteStore {
     }
 }
 
-/// The next open jobs that can be read. One that cannot is reported and passed over: it must not hold up the others.
+/// The next readable open jobs. An unreadable one is logged and skipped: it must not block the others.
 fn open_page(
     connection: &rusqlite::Connection,
     quarantine: &Quarantine,
@@ -105,7 +105,7 @@ fn open_page(
                 Err(error) => return Err(error),
             }
         }
-        // A page of nothing but unreadable jobs is not the end of the list.
+        // A page of unreadable jobs only is not the end of the list.
         if !jobs.is_empty() || seen < limit {
             return Ok(jobs);
         }

@@ -39,7 +39,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("document is there", unit::DOCUMENT_IS_THERE),
 ];
 
-/// Those that read one row per product and stage: a table that is no longer than their answer.
+/// Statements that read a whole small table: one row per product and stage.
 const SMALL: &[(&str, &str)] = &[("census", history::CENSUS), ("products", list::PRODUCTS)];
 
 fn fleet() -> Connection {
@@ -72,7 +72,7 @@ fn no_statement_reads_a_whole_table() {
 }
 
 #[test]
-fn no_page_is_sorted_after_it_was_read() {
+fn no_page_needs_a_sort() {
     let connection = fleet();
 
     for (name, sql) in STATEMENTS.iter().filter(|(name, _)| *name != "dependents") {
@@ -83,7 +83,7 @@ fn no_page_is_sorted_after_it_was_read() {
 }
 
 #[test]
-fn the_statements_that_read_a_whole_table_read_the_counts() {
+fn full_scans_read_only_the_counts_table() {
     let connection = fleet();
 
     for (name, sql) in SMALL {
@@ -92,6 +92,6 @@ fn the_statements_that_read_a_whole_table_read_the_counts() {
 }
 
 #[test]
-fn the_ends_of_the_log_and_of_the_jobs_are_looked_up() {
+fn the_ends_of_log_and_jobs_are_index_lookups() {
     assert_eq!(scans(&fleet(), writer::LAST), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! One change, made ready by the caller and applied by the writer inside a transaction.
+//! One change, serialised by the caller and applied by the writer inside a transaction.
 
 use domain::{Collection, Commit, EventSeq, Expected, Position, Revision, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,18 +7,18 @@ use super::row::stored;
 use super::writer_cache::{CachedJob, WriterCache};
 use crate::change::Change;
 
-/// What a transaction writes, whole or not at all. Serialised by its caller, so that the writer only writes.
+/// An atomic part of a transaction. The caller serialises it, so that the writer only writes.
 pub(super) enum Unit {
     Job(Box<JobUnit>),
     Document(DocumentUnit),
 }
 
-/// What became of a unit.
+/// The outcome of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ApplyOutcome {
     Written(Revision),
     Stale,
-    /// Its events do not follow those that are there [J7].
+    /// The event numbers do not continue the stored ones [J7].
     Gap,
 }
 
@@ -31,7 +31,6 @@ impl Unit {
     }
 }
 
-/// A job's change.
 pub(super) struct JobUnit(Change);
 
 pub(super) const CREATE: &str = "\
@@ -43,7 +42,8 @@ pub(super) const CREATE_DEP: &str = "INSERT INTO fleet_deps (dep, job) VALUES (?
 pub(super) const CURRENT: &str = "\
     SELECT n, rev, stage, priority, latest, ifnull((SELECT seq FROM fleet_events WHERE pos = latest), 0)
     FROM fleet_jobs WHERE id = ?1";
-/// SQLite writes each index again that a statement names a column of: there is one statement for each set of them.
+/// SQLite rewrites each index whose columns a statement names, so there is one statement for each set of changed
+/// columns.
 pub(super) const REPLACE: &str = "\
     UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5, stage = ?6, open = ?7, priority = ?8
     WHERE n = ?1";
@@ -98,12 +98,12 @@ impl JobUnit {
         Ok(ApplyOutcome::Written(self.0.expected.next()))
     }
 
-    /// Whether the events are numbered on from the last one.
+    /// Reports whether the event numbers continue after the last one.
     fn follows(&self, last: EventSeq) -> bool {
         self.0.events.iter().zip(last.0 + 1..).all(|((seq, _), expected)| seq.0 == expected)
     }
 
-    /// What is there, from memory or from the table.
+    /// The job's current columns, from the cache or from the table.
     fn current(&self, connection: &Connection, books: &WriterCache<'_>) -> rusqlite::Result<Option<CachedJob>> {
         match books.known(self.0.id) {
             Some(known) => Ok(Some(known)),
@@ -111,13 +111,13 @@ impl JobUnit {
         }
     }
 
-    /// Where the job's latest event will be once its events are in the log.
+    /// The position of the job's latest event after this unit's events are appended.
     fn latest(&self, books: &WriterCache<'_>, before: Position) -> i64 {
         let events = self.0.events.len() as u64;
         stored(if events == 0 { before.0 } else { books.end().0 + events })
     }
 
-    /// Writes the job if there is none; answers with what is known about it now.
+    /// Inserts the job if it does not exist; returns its new cache entry.
     fn create(&self, connection: &Connection, books: &mut WriterCache<'_>) -> rusqlite::Result<Option<CachedJob>> {
         let (n, facts) = (books.next_job(), &self.0.facts);
         let written = connection.prepare_cached(CREATE)?.execute(params![
@@ -147,7 +147,7 @@ impl JobUnit {
         Ok(Some(CachedJob { n, rev, stage, priority, latest: Position(0), seq: EventSeq(0) }))
     }
 
-    /// Writes the job over what is there; answers with what is known about it now.
+    /// Updates the job; returns its new cache entry.
     fn replace(
         &self,
         connection: &Connection,
@@ -181,7 +181,6 @@ impl JobUnit {
     }
 }
 
-/// A document's change.
 pub(super) struct DocumentUnit {
     pub(super) collection: Collection,
     pub(super) key: String,
@@ -214,7 +213,7 @@ impl DocumentUnit {
                 let mut statement = connection.prepare_cached(REMOVE_DOCUMENT)?;
                 statement.execute(params![collection, key, stored(revision.0)])? == 1
             }
-            // Removing what is not there leaves it so, which is what was asked for.
+            // Removing an absent document succeeds.
             (Expected::Absent, None) => {
                 let mut statement = connection.prepare_cached(DOCUMENT_IS_THERE)?;
                 !statement.query_row(params![collection, key], |row| row.get::<_, bool>(0))?

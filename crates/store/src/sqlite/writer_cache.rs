@@ -1,5 +1,5 @@
-//! What the writer keeps in its head: where the log and the jobs end, what the jobs at hand look like, and what one
-//! transaction adds to the counts.
+//! The writer's cache: the ends of the log and of the jobs, the columns of recent jobs, and the counts that one
+//! transaction adds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use rusqlite::{Connection, Row, params};
 
 use super::row::{counter, parsed, stored};
 
-/// Jobs at hand that are remembered: a few megabytes. More only means that some are looked up again.
+/// Number of cached jobs: a few megabytes. Others are read from the table.
 const KNOWN_MAX: usize = 32_768;
 
-/// Where the log and the jobs end.
+/// The latest log position and the latest job number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LogEnds {
     pub(super) log: Position,
     pub(super) jobs: u64,
 }
 
-/// The columns of a job that its next change depends on. Nobody but the writer changes them.
+/// The columns of a job that its next change depends on. Only the writer changes them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CachedJob {
     pub(super) n: i64,
@@ -45,12 +45,12 @@ impl CachedJob {
     }
 }
 
-/// The priority of this name. What is none of ours differs from every one of them, and is written over.
+/// Parses a priority. An unknown one differs from all known ones, so the next change overwrites it.
 fn priority(name: &str) -> Option<Priority> {
     Priority::ALL.into_iter().find(|priority| priority.name() == name)
 }
 
-/// The jobs that were written lately, by id. Wrong after a transaction that was undone: then it starts over.
+/// Recently written jobs by id. It is invalid after a rollback and then cleared.
 #[derive(Debug, Default)]
 pub(super) struct JobCache(HashMap<JobId, CachedJob>);
 
@@ -60,14 +60,14 @@ impl JobCache {
     }
 }
 
-/// What one transaction adds.
+/// The changes of one transaction to the cache.
 pub(super) struct WriterCache<'a> {
     memory: &'a mut JobCache,
     ends: LogEnds,
     moved: BTreeMap<(ProductId, StageName), i64>,
     spans: BTreeMap<ProductId, (Position, Position)>,
     recorded: Vec<StoredEvent>,
-    /// The job that the latest event of the log belongs to, so that its next one in the same unit finds it.
+    /// The job of the log's latest event, so that the next event of the same unit can refer to it.
     last_of: Option<JobId>,
 }
 
@@ -82,12 +82,12 @@ impl<'a> WriterCache<'a> {
         Self { memory, ends, moved, spans, recorded: Vec::new(), last_of: None }
     }
 
-    /// What is remembered about a job.
+    /// The cached columns of a job.
     pub(super) fn known(&self, id: JobId) -> Option<CachedJob> {
         self.memory.0.get(&id).copied()
     }
 
-    /// Remembers a job for as long as it can still change often.
+    /// Caches a job while it is likely to change.
     pub(super) fn know(&mut self, id: JobId, known: CachedJob) {
         self.last_of = None;
         if known.stage.is_terminal() {
@@ -100,18 +100,18 @@ impl<'a> WriterCache<'a> {
         self.memory.0.insert(id, known);
     }
 
-    /// The number that the next job gets.
+    /// The number for the next job.
     pub(super) fn next_job(&self) -> i64 {
         stored(self.ends.jobs + 1)
     }
 
-    /// The next job was written, and has its number.
+    /// Counts a newly inserted job, which took the next number.
     pub(super) fn number(&mut self, product: &ProductId, stage: StageName) {
         self.ends.jobs += 1;
         *self.moved.entry((product.clone(), stage)).or_default() += 1;
     }
 
-    /// A job moved from one stage to another.
+    /// Counts a job's move from one stage to another.
     pub(super) fn moved(&mut self, product: &ProductId, from: StageName, to: StageName) {
         if from != to {
             *self.moved.entry((product.clone(), from)).or_default() -= 1;
@@ -119,12 +119,12 @@ impl<'a> WriterCache<'a> {
         }
     }
 
-    /// Where the log ends.
+    /// The end of the log.
     pub(super) fn end(&self) -> Position {
         self.ends.log
     }
 
-    /// The place of the next event, and of the one before it if this unit has written that too.
+    /// The position of the next event, and of the previous one if this unit wrote it too.
     pub(super) fn append(
         &mut self,
         job: JobId,
@@ -144,7 +144,7 @@ impl<'a> WriterCache<'a> {
         (position, before)
     }
 
-    /// Writes counts and spans, once per transaction and not once per job.
+    /// Writes counts and spans once per transaction instead of once per job.
     pub(super) fn settle(self, connection: &Connection) -> rusqlite::Result<(LogEnds, Vec<StoredEvent>)> {
         for ((product, stage), by) in &self.moved {
             if *by != 0 {

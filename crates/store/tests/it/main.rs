@@ -1,4 +1,4 @@
-//! The adapters against the suite, and each against what only it promises.
+//! Each adapter against the conformance suite, and tests of its own.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 mod golden;

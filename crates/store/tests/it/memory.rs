@@ -1,4 +1,4 @@
-//! The store in memory keeps every promise but the one to last.
+//! The store in memory passes the conformance suite, except for durability.
 
 use std::sync::Arc;
 

@@ -1,14 +1,14 @@
-//! PostgreSQL keeps every promise, and some of its own.
+//! PostgreSQL passes the conformance suite and tests of its own.
 
 mod backup;
 mod bodies;
 mod cutting;
+mod leadership;
 mod meter;
 mod opening;
 mod ordering;
 mod proxy;
 mod restarting;
-mod tenure;
 mod waking;
 
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use pgserver::{Flushes, Server, for_test};
 use store::conformance::{Harness, Stores};
 use store::{Exclusivity, PostgresOptions, PostgresStore, PostgresUrl};
 
-/// A server of one test.
+/// A server for one test.
 pub(crate) struct Database {
     pub(crate) server: Server,
     open: Option<Arc<PostgresStore>>,
 }
 
 impl Database {
-    /// `None` where the tester said that there is no PostgreSQL.
+    /// `None` if the tester disabled PostgreSQL.
     pub(crate) fn new() -> Option<Self> {
         let server = for_test(Flushes::None).unwrap_or_else(|error| panic!("{error}"))?;
         Some(Self { server, open: None })
     }
 
-    /// The server does not flush, which the store is told to accept.
+    /// The server runs with fsync=off, which this URL accepts.
     pub(crate) fn url(&self) -> String {
         format!("{}?fsync=off", self.server.url())
     }
@@ -42,7 +42,7 @@ impl Database {
         open(&self.url(), PostgresOptions::default()).await
     }
 
-    /// A store beside others.
+    /// A store with shared access.
     pub(crate) async fn another(&self) -> PostgresStore {
         open(&self.url(), SHARED).await
     }
@@ -53,14 +53,14 @@ pub(crate) async fn open(url: &str, options: PostgresOptions) -> PostgresStore {
     PostgresStore::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
 }
 
-/// A connection beside the store's: another program, or a person.
+/// A connection beside the store's: another program, or the operator.
 pub(crate) async fn psql(database: &Database) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(&database.server.url(), tokio_postgres::NoTls).await.unwrap();
     tokio_util::task::TaskTracker::new().spawn(connection);
     client
 }
 
-/// Waits until `is_so`, and says what was waited for if that takes too long.
+/// Waits until `is_so`; fails with `what` after a timeout.
 pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     let clock = SystemClock::new();
     let waiting = async {
@@ -71,7 +71,7 @@ pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited too long for {what}"));
 }
 
-/// What stores run with that work beside each other.
+/// Options of stores with shared access.
 pub(crate) const SHARED: PostgresOptions = PostgresOptions {
     tenancy: Exclusivity::Shared,
     readers: 4,
@@ -79,7 +79,7 @@ pub(crate) const SHARED: PostgresOptions = PostgresOptions {
     look_every: Duration::from_secs(60),
 };
 
-/// How long anything may take before a test gives up on it.
+/// Timeout of any single step of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! The store on a weak database keeps every promise of the suite while requests are answered, and the promises that
-//! matter when they are not.
+//! The store on a simulated document database passes the conformance suite while requests are answered, and its safety
+//! properties when they are not.
 
 mod database;
 mod faults;
@@ -12,7 +12,7 @@ use clock::SeededEntropy;
 use store::conformance::{Harness, Stores};
 use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
 
-/// A database in memory, and stores that are opened on it.
+/// A database in memory, and the stores that are opened on it.
 pub(crate) struct Cloud {
     pub(crate) database: Arc<SimulatedDatabase>,
     pub(crate) clock: Arc<HastyClock>,
@@ -24,7 +24,7 @@ impl Cloud {
         Self { database, clock: Arc::default() }
     }
 
-    /// Another process.
+    /// Opens a store, as another process would.
     pub(crate) async fn open(&self) -> Arc<SimulatedDocumentStore> {
         let chance = Arc::new(SeededEntropy::new(5));
         Arc::new(
@@ -48,8 +48,8 @@ impl Harness for Cloud {
 
 store::store_conformance!(Cloud::new(Faults::default(), 0));
 
-/// The same promises while requests are turned away and the feed repeats itself: whoever is answered is answered rightly.
-/// Left out are those that count on `changed` to know the very end of the log at once: it answers with what is known.
+/// The suite with throttling and a repeating feed: every answer is correct. Tests that expect `changed` to know the
+/// exact end of the log at once are left out: it returns the known end.
 mod busy {
     use super::{Cloud, Faults};
 
@@ -57,21 +57,21 @@ mod busy {
 
     store::store_conformance! { @each Cloud::new(BUSY, 1);
         only_one_of_two_writers_wins,
-        a_refused_unit_never_fails_its_neighbours,
-        creating_twice_is_stale_the_second_time_and_changes_nothing,
-        a_job_and_its_events_are_both_there_or_neither,
-        units_of_one_job_in_one_commit_build_on_each_other,
-        a_write_whose_caller_left_is_whole_or_absent,
-        a_job_comes_back_as_it_was_written,
-        runs_come_back_in_order,
-        open_lists_exactly_the_jobs_that_are_not_over,
-        the_census_follows_every_move,
+        a_rejected_unit_does_not_fail_the_others,
+        creating_a_job_twice_is_stale_and_changes_nothing,
+        a_job_and_its_events_are_written_together_or_not_at_all,
+        units_of_one_job_in_one_commit_apply_in_order,
+        an_abandoned_write_is_complete_or_absent,
+        a_job_is_read_as_it_was_written,
+        runs_are_listed_in_order,
+        open_lists_exactly_the_jobs_that_have_not_ended,
+        the_census_follows_every_stage_change,
         a_list_is_stable_while_jobs_are_added,
-        a_filter_shows_what_it_names_and_nothing_else,
+        a_filter_returns_exactly_the_matching_jobs,
         a_follower_sees_every_event_exactly_once,
-        a_scope_hears_its_own_events_only,
+        a_scope_returns_only_its_own_events,
         a_document_is_compared_and_set,
-        a_document_is_removed_only_as_it_was_seen,
-        what_was_acknowledged_survives_a_restart,
+        a_document_is_removed_only_at_its_expected_revision,
+        acknowledged_writes_survive_a_restart,
     }
 }

@@ -1,4 +1,4 @@
-//! SQLite keeps every promise, and some of its own.
+//! SQLite passes the conformance suite and tests of its own.
 
 mod backup;
 mod closing;
@@ -20,7 +20,7 @@ use store::conformance::{Harness, Stores};
 use store::{Options, SqliteStore};
 use tempfile::TempDir;
 
-/// A database in a folder that goes away with it.
+/// A database in a temporary directory.
 pub(crate) struct Database {
     folder: TempDir,
     open: Option<Arc<SqliteStore>>,

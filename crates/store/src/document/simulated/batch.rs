@@ -1,44 +1,44 @@
-//! What is written together: items of one partition, each under its own condition.
+//! Batches: items of one partition, written together, each under its own condition.
 
 use super::database::{Document, RequestError};
 
-/// Writes that one batch may hold.
+/// Maximum number of writes in a batch.
 pub const BATCH_OPS_MAX: usize = 100;
 
-/// Bytes that one batch may hold.
+/// Maximum size of a batch in bytes.
 pub const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// One write of a batch.
 #[derive(Debug, Clone)]
 pub struct Op {
-    /// The item in the partition.
+    /// The item's id within the partition.
     pub id: String,
-    /// What must be there.
+    /// The precondition.
     pub condition: Condition,
-    /// What will be there.
+    /// The new document.
     pub document: Document,
 }
 
-/// What must be there for a write to happen.
+/// The precondition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing.
+    /// The item does not exist.
     Absent,
-    /// This version.
+    /// The item has this etag.
     At(u64),
-    /// Whatever there is.
+    /// No precondition.
     Any,
 }
 
 /// Why a batch was not written, or may not have been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchError {
-    /// The condition of this write does not hold, or it is of an item that the batch writes before; nothing was written.
+    /// The precondition of this write failed, or the batch writes its item twice; nothing was written.
     Refused {
-        /// Its place in the batch.
+        /// Index of the write in the batch.
         at: usize,
     },
-    /// There is more in it than the database takes at once; nothing was written.
+    /// The batch exceeds the database's limits; nothing was written.
     TooLarge,
     /// The request itself failed.
     Request(RequestError),

@@ -1,4 +1,4 @@
-//! Time for those who wait in tests.
+//! A clock for tests that do not wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use domain::{Clock, Timestamp};
 
-/// A clock on which every pause is over at once, and has passed. Others go first while somebody sleeps.
+/// A clock on which every sleep ends at once and its time counts as passed. A sleeper yields to other tasks first.
 #[derive(Debug, Default)]
 pub struct HastyClock {
     slept_ms: AtomicU64,

@@ -1,5 +1,5 @@
-//! A document database as clouds sell them, in memory: items in logical partitions, compared and set one by one or in a
-//! batch of one partition, and nothing beyond that.
+//! A document database like those of cloud vendors, in memory: items in logical partitions, written by
+//! compare-and-set, alone or in a batch within one partition.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Bound, RangeInclusive};
@@ -14,31 +14,31 @@ use super::batch::{BatchError, Condition, Op};
 use super::faults::{Dice, Faults, RequestFate};
 use super::feed::Feed;
 
-/// A document: names to texts. What a query can find it by is kept beside it.
+/// A document: named text fields. Its index entries are kept beside them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Document {
-    /// Its fields.
+    /// The fields by name.
     pub fields: BTreeMap<&'static str, Arc<str>>,
-    /// What the index has of it; a name may stand there several times, as the elements of an array do.
+    /// The index entries; a name may occur several times, as for the elements of an array.
     pub keys: Vec<(&'static str, String)>,
 }
 
 impl Document {
-    /// With one more field.
+    /// Adds a field.
     #[must_use]
     pub fn with(mut self, name: &'static str, text: impl Into<Arc<str>>) -> Self {
         self.fields.insert(name, text.into());
         self
     }
 
-    /// With one more entry in the index.
+    /// Adds an index entry.
     #[must_use]
     pub fn key(mut self, name: &'static str, value: String) -> Self {
         self.keys.push((name, value));
         self
     }
 
-    /// A field's text; empty where there is none.
+    /// A field's text; empty if absent.
     pub fn text(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", |text| text.as_ref())
     }
@@ -48,53 +48,53 @@ impl Document {
     }
 }
 
-/// Where an item is: nothing is atomic across partitions.
+/// The address of an item. Nothing is atomic across partitions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Which container.
+    /// The container.
     pub container: &'static str,
-    /// Which logical partition of it.
+    /// The logical partition in the container.
     pub partition: String,
-    /// Which item of that.
+    /// The item in the partition.
     pub id: String,
 }
 
 /// An item as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// Where it is.
+    /// The item's address.
     pub key: Key,
-    /// Its version: opaque, compared by writes.
+    /// The item's version: opaque, compared by conditional writes.
     pub etag: u64,
-    /// What it says.
+    /// The item's content.
     pub document: Document,
 }
 
-/// Why a request was not answered with what it asked for.
+/// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestError {
-    /// Too many requests lately; it did not happen.
+    /// Rate-limited: the request was not executed. Retry after this time.
     Throttled(Duration),
-    /// It did not happen.
+    /// The request was not executed.
     Refused,
-    /// Nobody knows whether it happened.
+    /// The outcome of the request is unknown.
     TimedOut,
 }
 
-/// A question to the index of a container.
+/// A query on a container's index.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// Which entries.
+    /// The name of the index entries.
     pub name: &'static str,
-    /// From where to where.
+    /// The range of values.
     pub values: RangeInclusive<String>,
-    /// In which direction.
+    /// The order of the results.
     pub order: Order,
-    /// Items that are handed out at most.
+    /// Maximum number of results.
     pub limit: usize,
 }
 
-/// The order of a query's answer, by the value in the index and then by partition.
+/// The order of a query's results, by index value and then by partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Smallest first.
@@ -103,11 +103,12 @@ pub enum Order {
     Falling,
 }
 
-/// A simulated document database. It outlives the stores that are opened on it, as a cloud outlives a process.
+/// A simulated document database. It outlives the stores that are opened on it, as a cloud database outlives a
+/// process.
 pub struct SimulatedDatabase {
     pub(super) dice: Dice,
     pub(super) data: Mutex<Data>,
-    /// Rises with every write to a container that has a feed: stands for asking the feed again and again.
+    /// Rises with every write to a container that has a feed. It stands for polling the feed.
     bell: watch::Sender<u64>,
 }
 
@@ -124,34 +125,34 @@ pub(super) struct Data {
 struct StoredItem {
     etag: u64,
     document: Document,
-    /// What it was before its latest write.
+    /// The version before the latest write.
     before: Option<(u64, Document)>,
 }
 
 impl SimulatedDatabase {
-    /// An empty database with these faults, decided by this chance.
+    /// Creates an empty database with these faults, decided by `chance`.
     pub fn new(faults: Faults, chance: Arc<dyn Entropy>) -> Self {
         Self { dice: Dice::new(faults, chance), data: Mutex::default(), bell: watch::Sender::new(0) }
     }
 
-    /// Another database with everything that is in this one now, as a cloud makes it that goes back to a moment. Nothing
-    /// goes wrong with it until somebody says so.
+    /// Copies the database, as a point-in-time restore does. The copy has no faults until [`Self::set_faults`] sets
+    /// some.
     pub fn copied(&self, chance: Arc<dyn Entropy>) -> Self {
         let data = Mutex::new(self.data.lock().clone());
         Self { dice: Dice::new(Faults::default(), chance), data, bell: watch::Sender::new(0) }
     }
 
-    /// Changes what goes wrong from now on.
+    /// Sets the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.dice.set(faults);
     }
 
-    /// Requests since the beginning, by kind; those that failed count.
+    /// The number of requests by kind, failed ones included.
     pub fn requests(&self, kind: &str) -> u64 {
         self.data.lock().requests.get(kind).copied().unwrap_or(0)
     }
 
-    /// One item.
+    /// Reads one item.
     pub async fn read(&self, key: &Key) -> Result<Option<Item>, RequestError> {
         self.begin("read").await?;
         let is_stale = self.dice.happens(self.dice.faults().stale_reads);
@@ -164,7 +165,7 @@ impl SimulatedDatabase {
         Ok(Some(Item { key: key.clone(), etag, document }))
     }
 
-    /// Items of one partition whose ids are in a range, in order.
+    /// Reads the items of one partition whose ids are in a range, in order.
     pub async fn range(
         &self,
         container: &'static str,
@@ -179,13 +180,13 @@ impl SimulatedDatabase {
         Ok(found.take(limit).map(|(key, kept)| kept.item(key)).collect())
     }
 
-    /// Items of a container by an entry in its index, across partitions.
+    /// Queries a container's index, across partitions.
     pub async fn query(&self, query: Query) -> Result<Vec<Item>, RequestError> {
         self.begin("query").await?;
         let data = self.data.lock();
         let first = Key { container: "", partition: String::new(), id: String::new() };
         let (from, to) = query.values.into_inner();
-        // Entries of the last value lie before its successor, the same text with a zero behind it.
+        // The successor of the last value is the same text with a zero appended; its entries sort before that.
         let span = (
             Bound::Included((query.name, from, first.clone())),
             Bound::Excluded((query.name, format!("{to}\0"), first)),
@@ -198,7 +199,7 @@ impl SimulatedDatabase {
         })
     }
 
-    /// How many items there are for each value in the index.
+    /// Counts the items for each value of an index.
     pub async fn count(&self, name: &'static str) -> Result<BTreeMap<String, u64>, RequestError> {
         self.begin("query").await?;
         let data = self.data.lock();
@@ -210,7 +211,7 @@ impl SimulatedDatabase {
         Ok(counts)
     }
 
-    /// Writes several items of one partition, all or none; answers with their new versions.
+    /// Writes several items of one partition atomically; returns their new etags.
     pub async fn batch(&self, container: &'static str, partition: &str, ops: Vec<Op>) -> Result<Vec<u64>, BatchError> {
         self.dice.give_way().await;
         let fate = self.dice.of_write();
@@ -229,11 +230,11 @@ impl SimulatedDatabase {
             applied
         };
         self.dice.give_way().await;
-        // Also the answer that nothing was written can be lost.
+        // The response that nothing was written can be lost too.
         if fate == RequestFate::AnswerLost { Err(RequestError::TimedOut.into()) } else { applied }
     }
 
-    /// Rings when the feed may show something new.
+    /// Signals that the feed may have new changes.
     pub fn bell(&self) -> watch::Receiver<u64> {
         self.bell.subscribe()
     }

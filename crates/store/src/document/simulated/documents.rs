@@ -1,4 +1,4 @@
-//! Small documents, each in a partition of its own. What is removed stays as a tombstone.
+//! Small documents, each in its own partition. A removed document stays as a tombstone.
 
 use async_trait::async_trait;
 use domain::{Collection, CommitError, Expected, FleetStore, Revision, StoreError, Versioned};
@@ -76,7 +76,7 @@ fn listed(collection: Collection, key: &str) -> String {
     format!("{} {key}", collection.name())
 }
 
-/// What an item says, unless it is a tombstone.
+/// Decodes an item; `None` for a tombstone.
 fn living(item: &Item) -> Result<Option<Versioned<Value>>, StoreError> {
     let Some(json) = item.document.fields.get("json") else { return Ok(None) };
     let value = serde_json::from_str(json).map_err(|error| unreadable(&item.key, error))?;

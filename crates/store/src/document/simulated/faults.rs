@@ -1,4 +1,4 @@
-//! What can go wrong with a document database, decided by a seed.
+//! Faults of a document database, decided by a seed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,30 +6,30 @@ use std::time::Duration;
 use domain::Entropy;
 use parking_lot::Mutex;
 
-/// How often each thing goes wrong, as parts of one. Nothing does by default.
+/// The probability of each fault. None by default.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Faults {
-    /// Requests that are turned away, with a time to wait: too many of them lately.
+    /// Requests that are rate-limited, with a time to wait.
     pub throttled: f64,
-    /// Requests that fail and are known not to have happened.
+    /// Requests that fail and are known not to have been executed.
     pub refused: f64,
-    /// Writes that happen, and whose answer is lost.
+    /// Writes that are executed and whose response is lost.
     pub answers_lost: f64,
-    /// Writes that do not happen, and about which nobody says so.
+    /// Writes that are not executed and time out.
     pub requests_lost: f64,
-    /// Reads of one item that show the version before the latest.
+    /// Reads of one item that return the version before the latest.
     pub stale_reads: f64,
-    /// Pages of the change feed that are empty although it goes on.
+    /// Pages of the change feed that are empty although more follow.
     pub empty_pages: f64,
-    /// Pages of the change feed that begin again somewhere before.
+    /// Pages of the change feed that start again at an earlier position.
     pub repeated_pages: f64,
-    /// Every request gives way to others up to this many times.
+    /// Every request yields to other tasks up to this many times.
     pub yields_max: u32,
 }
 
 impl Faults {
-    /// Everything that a busy account with session consistency shows on a bad day. Within its session nobody reads what is
-    /// older than what was written, so stale reads are not among it: a store promises that it has none.
+    /// Everything that a busy account with session consistency does on a bad day. Stale reads are not included:
+    /// session consistency excludes them, and a store must have none.
     pub const BAD_DAY: Self = Self {
         throttled: 0.04,
         refused: 0.02,
@@ -42,7 +42,7 @@ impl Faults {
     };
 }
 
-/// What becomes of one request.
+/// The outcome of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestFate {
     Fine,
@@ -52,10 +52,10 @@ pub(super) enum RequestFate {
     RequestLost,
 }
 
-/// The longest time that a throttled caller is told to wait.
+/// Maximum `retry after` of a throttled request.
 const RETRY_AFTER_MAX_MS: u8 = 20;
 
-/// Faults and the chance that decides on them.
+/// The faults and the entropy that decides on them.
 pub(super) struct Dice {
     faults: Mutex<Faults>,
     chance: Arc<dyn Entropy>,
@@ -74,7 +74,7 @@ impl Dice {
         *self.faults.lock()
     }
 
-    /// Whether something happens that happens in this part of all cases. What never happens costs no chance.
+    /// Returns true with this probability. A probability of zero uses no entropy.
     pub(super) fn happens(&self, part: f64) -> bool {
         part > 0.0 && self.chance.fraction() < part
     }
@@ -105,7 +105,7 @@ impl Dice {
         }
     }
 
-    /// Lets others go first, as a network does.
+    /// Yields to other tasks, as a network does.
     pub(super) async fn give_way(&self) {
         let most = self.faults().yields_max as usize;
         for _ in 0..self.any(most + 1) {

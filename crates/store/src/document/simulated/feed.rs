@@ -1,43 +1,43 @@
-//! The change feed: which items changed, as they are now. It skips versions, repeats itself, has empty pages, knows no
-//! order across partitions, and never shows that something is gone.
+//! The change feed: the items that changed, in their latest version. It skips versions, repeats itself, has empty
+//! pages, has no order across partitions, and never reports a deletion.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::database::{Item, Key, RequestError, SimulatedDatabase};
 
-/// Physical partitions: each has a feed of its own.
+/// Number of physical partitions; each has its own feed.
 pub const PHYSICAL_PARTITIONS: usize = 4;
 
 /// The container that has a feed.
 pub(super) const FED: &str = "jobs";
 
-/// Where a reader of one physical partition's feed is. Opaque.
+/// A reader's position in one physical partition's feed. Opaque.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Continuation(u64);
 
 impl Continuation {
-    /// As text, for keeping.
+    /// Serialises the position.
     pub fn text(self) -> String {
         format!("\"{:x}\"", self.0)
     }
 
-    /// From text; the beginning if it is none.
+    /// Parses a position; invalid text means the beginning.
     pub fn read(text: &str) -> Self {
         Self(u64::from_str_radix(text.trim_matches('"'), 16).unwrap_or(0))
     }
 }
 
-/// An answer of the feed.
+/// A response of the feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeedPage {
-    /// Some items, possibly none although there are more, and where to go on.
+    /// Some items, possibly none although more follow, and the next position.
     Changes(Vec<Item>, Continuation),
-    /// Nothing has changed since: the only way in which the end is told.
+    /// Nothing has changed since. Only this response reports the end.
     NotModified,
 }
 
-/// Which items changed when, by physical partition. An item is there once: at its latest change.
+/// The changes by physical partition. An item occurs once, at its latest change.
 #[derive(Default, Clone)]
 pub(super) struct Feed {
     end: u64,
@@ -64,7 +64,7 @@ impl Feed {
 }
 
 impl SimulatedDatabase {
-    /// The next changes of one physical partition.
+    /// Reads the next changes of one physical partition.
     pub async fn changes(&self, partition: usize, after: Continuation, limit: usize) -> Result<FeedPage, RequestError> {
         self.begin("feed").await?;
         let faults = self.dice.faults();

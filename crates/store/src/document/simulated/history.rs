@@ -1,4 +1,4 @@
-//! What people and programs read about jobs.
+//! Queries about jobs, and the event log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::items::{JOBS, LAST, LOG, job, job_key, sortable, unreadable};
 use super::log::{entry_id, place, recorded};
 use crate::cursor::ListPosition;
 
-/// Jobs looked at in one request while a list is filled.
+/// Jobs read per request while a list is filled.
 const LIST_PAGE: usize = 256;
 
 #[async_trait]

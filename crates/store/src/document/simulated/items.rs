@@ -1,4 +1,4 @@
-//! What the adapter's items are called, and jobs as documents.
+//! The names of the adapter's items, and the encoding of jobs as documents.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::feed::FED;
 
 /// One logical partition per job: `job`, `body`, `e:{seq}`, `run:{n}`.
 pub(super) const JOBS: &str = FED;
-/// One partition: the log of the fleet's events and what has been entered into it.
+/// One partition: the log of the fleet's events and each job's progress.
 pub(super) const LOG: &str = "log";
 /// One logical partition per document.
 pub(super) const FLEET: &str = "fleet";
 
-/// After every id that begins with a letter and a colon.
+/// Sorts after every id that begins with a letter and a colon.
 pub(super) const LAST: &str = "\u{10ffff}";
 
 pub(super) fn job_key(id: JobId, item: &str) -> Key {
@@ -26,7 +26,7 @@ pub(super) fn event_id(seq: EventSeq) -> String {
     format!("e:{seq:020}", seq = seq.0)
 }
 
-/// A point in time as text that sorts as time does.
+/// A timestamp as text that sorts chronologically.
 pub(super) fn sortable(at: Timestamp) -> String {
     format!("{:016x}", at.as_millis().cast_unsigned() ^ (1 << 63))
 }
@@ -39,7 +39,7 @@ pub(super) fn unreadable(key: &Key, error: impl std::fmt::Display) -> StoreError
     StoreError::Corrupt(format!("{} of {} `{}`: {error}", key.id, key.container, key.partition))
 }
 
-/// The job that an item holds.
+/// Decodes the job of an item.
 pub(super) fn job(item: &Item) -> Result<Versioned<Job>, StoreError> {
     let submission: Submission =
         serde_json::from_str(item.document.text("submission")).map_err(|error| unreadable(&item.key, error))?;
@@ -48,7 +48,7 @@ pub(super) fn job(item: &Item) -> Result<Versioned<Job>, StoreError> {
     Ok(Versioned { value, revision: Revision(number(item, "rev")?) })
 }
 
-/// The writes that a unit comes to; the job's own is the first.
+/// The writes of a unit; the job's own is the first.
 pub(super) fn ops(unit: &Commit, current: Option<&Item>) -> Result<Vec<Op>, StoreError> {
     let unwritable = |error: serde_json::Error| StoreError::Corrupt(format!("the job cannot be written: {error}"));
     let mut seq = EventSeq(current.map_or(Ok(0), |item| number(item, "seq"))?);
@@ -87,7 +87,7 @@ pub(super) fn ops(unit: &Commit, current: Option<&Item>) -> Result<Vec<Op>, Stor
     Ok(ops)
 }
 
-/// A document with what queries find a job by.
+/// A document with the index entries of a job.
 fn indexed(unit: &Commit) -> Document {
     let (id, facts) = (unit.job.id().to_string(), &unit.facts);
     let mut document = Document::default()

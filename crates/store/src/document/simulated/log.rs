@@ -1,4 +1,4 @@
-//! The log of the fleet's events, derived from what jobs have and it has not.
+//! The log of the fleet's events, derived from the difference between the jobs and the log.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -12,28 +12,28 @@ use super::items::{JOBS, LOG, event_id, number, unreadable};
 use super::retry::{WriteError, backoff};
 use super::{SimulatedDocumentStore, pending_writes::PendingBatch};
 
-/// Entries of one job in one batch: with the end and the job's mark several jobs fit beside each other.
+/// Maximum entries of one job in one batch: with the end and the job's mark, several jobs fit into a batch.
 const ENTRIES_MAX: usize = 40;
 
-/// Changes read from the feed at once.
+/// Changes read from the feed per request.
 const FEED_PAGE: usize = 100;
 
-/// Pages without anything in them, in a row, after which the rest is left to the next look.
+/// Consecutive empty pages after which the rest is left to the next poll.
 const EMPTY_PAGES_MAX: u32 = 1_000;
 
-/// Lost races over the end of the log: somebody else enters the same events meanwhile.
+/// Maximum conflicts over the end of the log: another process appends the same events at the same time.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// Jobs whose mark is remembered; beyond that it is read again.
+/// Number of cached marks; beyond that they are read again.
 const MARKS_MAX: usize = 16_384;
 
-/// What this process knows of the log. Nothing here is truth.
+/// This process's cache of the log. Never truth.
 #[derive(Default)]
 pub(super) struct Progress {
     feed: [Continuation; PHYSICAL_PARTITIONS],
-    /// Where the log ends, and under which version.
+    /// The end of the log, and its etag.
     end: Option<LogEnd>,
-    /// How far jobs have been entered, at least.
+    /// A lower bound of how far each job's events are in the log.
     marks: HashMap<JobId, EventSeq>,
 }
 
@@ -44,7 +44,7 @@ struct LogEnd {
 }
 
 impl SimulatedDocumentStore {
-    /// Where the log ended and how far the feed was read when that was last written down.
+    /// Loads the end of the log and the feed positions as last saved.
     pub(super) async fn load_progress(&self) -> Result<(), StoreError> {
         let mut progress = self.progress.lock().await;
         for (partition, continuation) in progress.feed.iter_mut().enumerate() {
@@ -57,7 +57,7 @@ impl SimulatedDocumentStore {
         Ok(())
     }
 
-    /// Enters whatever this process wrote, and whatever the feed shows to have changed. Idempotent.
+    /// Appends this process's writes, and the changes that the feed returns. Idempotent.
     pub(super) async fn catch_up(&self) -> Result<(), StoreError> {
         let mut progress = self.progress.lock().await;
         let mine: PendingBatch<'_> = self.touched.take();
@@ -66,14 +66,14 @@ impl SimulatedDocumentStore {
         for partition in 0..PHYSICAL_PARTITIONS {
             self.follow_feed(&mut progress, partition).await?;
         }
-        // Others may have entered what was found here to be entered.
+        // Another process may have appended the same events.
         progress.end = None;
         let end = self.log_end(&mut progress).await?.position;
         self.end.send_if_modified(|known| end > std::mem::replace(known, end.max(*known)));
         Ok(())
     }
 
-    /// Reads one physical partition's feed until it says that nothing has changed: an empty page does not say that.
+    /// Reads one physical partition's feed until `NotModified`: an empty page is not the end.
     async fn follow_feed(&self, progress: &mut Progress, partition: usize) -> Result<(), StoreError> {
         let before = progress.feed[partition];
         let mut empty = 0;
@@ -83,7 +83,7 @@ impl SimulatedDocumentStore {
             let FeedPage::Changes(items, reached) = page else { break };
             empty = if items.is_empty() { empty + 1 } else { 0 };
             self.enter(progress, changed_jobs(&items)?).await?;
-            // Only now: a process that ends in between reads the page again.
+            // Saved last: a process that ends before this reads the page again.
             progress.feed[partition] = reached;
         }
         if progress.feed[partition] != before {
@@ -96,7 +96,7 @@ impl SimulatedDocumentStore {
         Ok(())
     }
 
-    /// Enters the events that these jobs have, up to these numbers, and the log has not.
+    /// Appends the events of these jobs, up to these numbers, that the log lacks.
     async fn enter(&self, progress: &mut Progress, mut left: VecDeque<(JobId, EventSeq)>) -> Result<(), StoreError> {
         let mut lost_races = 0;
         while !left.is_empty() {
@@ -123,7 +123,7 @@ impl SimulatedDocumentStore {
                     progress.end = Some(LogEnd { position: batch.end, condition });
                     progress.remember(&batch);
                 }
-                // Somebody else entered something, or nobody knows: what is there now decides again.
+                // Another process appended events, or the outcome is unknown: read the current state and decide again.
                 Err(WriteError::Refused { .. } | WriteError::Unknown) if lost_races < ATTEMPTS_MAX => {
                     progress.end = None;
                     lost_races += 1;
@@ -139,7 +139,7 @@ impl SimulatedDocumentStore {
         Ok(())
     }
 
-    /// Adds what the log lacks of a job; answers whether that was all.
+    /// Adds a job's missing events to the batch; returns whether all of them fit.
     async fn gather(&self, batch: &mut Batch, job: JobId, upto: EventSeq) -> Result<bool, StoreError> {
         let entered = match batch.marks.get(&job) {
             Some(mark) => mark.entered,
@@ -188,14 +188,14 @@ impl Progress {
     }
 }
 
-/// Entries that are written together with the end that they lead to and the marks of their jobs.
+/// Entries that are written together with the new end and the marks of their jobs.
 struct Batch {
     end: Position,
     entries: Vec<Op>,
     marks: BTreeMap<JobId, JobMark>,
 }
 
-/// How far a job has been entered.
+/// How far a job's events are in the log.
 struct JobMark {
     before: EventSeq,
     entered: EventSeq,
@@ -207,7 +207,7 @@ impl Batch {
         Self { end, entries: Vec::new(), marks: BTreeMap::new() }
     }
 
-    /// Whether another job's entries and its mark fit, with the end itself.
+    /// Reports whether another job's entries and its mark fit, with the end itself.
     fn has_room(&self) -> bool {
         self.entries.len() + self.marks.len() + ENTRIES_MAX + 2 <= BATCH_OPS_MAX
     }
@@ -222,7 +222,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The writes, the end's first; nothing if there is nothing to enter.
+    /// The writes, with the end first; `None` if there is nothing to append.
     fn ops(&self, before: LogEnd) -> Option<Vec<Op>> {
         if self.entries.is_empty() {
             return None;
@@ -252,7 +252,7 @@ fn entry(position: Position, job: JobId, event: &Item) -> Op {
     Op { id: entry_id(position), condition: Condition::Absent, document }
 }
 
-/// An entry of the log as readers get it.
+/// Decodes an entry of the log.
 pub(super) fn recorded(item: &Item) -> Result<StoredEvent, StoreError> {
     Ok(StoredEvent {
         position: Position(number(item, "position")?),
@@ -263,7 +263,7 @@ pub(super) fn recorded(item: &Item) -> Result<StoredEvent, StoreError> {
     })
 }
 
-/// Jobs among the items that changed, with the number of their latest event.
+/// The jobs among the changed items, with the number of their latest event.
 fn changed_jobs(items: &[Item]) -> Result<VecDeque<(JobId, EventSeq)>, StoreError> {
     let jobs = items.iter().filter(|item| item.key.id == "job");
     let changed = |item: &Item| {
@@ -273,7 +273,7 @@ fn changed_jobs(items: &[Item]) -> Result<VecDeque<(JobId, EventSeq)>, StoreErro
     jobs.map(changed).collect()
 }
 
-/// Where the entries of somebody sort in the index, by position.
+/// The sort key of an owner's entries in the index, by position.
 pub(super) fn place(whose: &str, position: Position) -> String {
     format!("{whose} {:020}", position.0)
 }

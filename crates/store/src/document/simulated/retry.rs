@@ -1,4 +1,4 @@
-//! How long the adapter bears with its database: throttled and refused requests are made again, after a pause.
+//! Retries with backoff: throttled and rejected requests are sent again after a pause.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use domain::{Clock, Entropy, StoreError};
 use super::batch::{BatchError, Op};
 use super::database::{RequestError, SimulatedDatabase};
 
-/// Tries of one request: as many as the vendors' own clients make.
+/// Maximum attempts of one request: as many as the vendors' clients make.
 const ATTEMPTS_MAX: u32 = 10;
 
-/// The first pause after a request that was refused; it doubles, up to [`PAUSE_MAX`].
+/// The first pause after a rejected request; it doubles, up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// No single pause is longer: whoever waits for the answer has a deadline of its own.
+/// Maximum single pause: the caller has a deadline of its own.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Why a batch was not written.
 #[derive(Debug)]
 pub(super) enum WriteError {
-    /// The condition of the write at this place did not hold.
+    /// The precondition of the write at this index failed.
     Refused { at: usize },
-    /// Nobody knows whether it was written: never tried again here, because only a fresh read can tell what to do.
+    /// The outcome is unknown. Never retried here, because only a fresh read can decide what to do.
     Unknown,
-    /// It was not written.
+    /// The batch was not written.
     Store(StoreError),
 }
 
-/// The database through somebody who waits.
+/// The database behind a retry policy.
 pub(super) struct RetryingDatabase {
     pub(super) database: Arc<SimulatedDatabase>,
     clock: Arc<dyn Clock>,
@@ -40,7 +40,7 @@ impl RetryingDatabase {
         Self { database, clock, chance }
     }
 
-    /// Makes a request that changes nothing until it is answered: it can be made again whatever became of it.
+    /// Sends a read until it is answered. A read can be retried after any failure.
     pub(super) async fn ask<T, F>(&self, request: impl Fn() -> F + Send) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, RequestError>> + Send,
@@ -55,7 +55,7 @@ impl RetryingDatabase {
         Err(given_up())
     }
 
-    /// Writes a batch. It is sent again only when it is known not to have happened.
+    /// Writes a batch. It is retried only when it is known not to have been executed.
     pub(super) async fn write(
         &self,
         container: &'static str,
@@ -78,15 +78,14 @@ impl RetryingDatabase {
         Err(WriteError::Store(given_up()))
     }
 
-    /// Waits at least `span` and at most twice as long, so that those who were turned away together do not come back
-    /// together.
+    /// Waits between `span` and twice `span`, so that requests that were throttled together do not return together.
     pub(super) async fn pause(&self, span: Duration) {
         let span = span.min(PAUSE_MAX);
         self.clock.sleep(span + span.mul_f64(self.chance.fraction())).await;
     }
 }
 
-/// The pause before the next try.
+/// The pause before the next attempt.
 pub(super) fn backoff(attempt: u32) -> Duration {
     PAUSE.saturating_mul(2_u32.saturating_pow(attempt)).min(PAUSE_MAX)
 }

@@ -1,4 +1,4 @@
-//! The server dies under its writers and comes back.
+//! The server is killed while stores write, and restarts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{open, until};
 
 const WRITERS: u32 = 8;
 
-/// What writers were promised, and when they may stop.
+/// The acknowledged writes, and the signal to stop.
 #[derive(Default)]
 struct Promises {
     acknowledged: Mutex<BTreeMap<JobId, Revision>>,
@@ -24,7 +24,7 @@ struct Promises {
 }
 
 impl Promises {
-    /// Writes until it is known what became of it, as a caller by the protocol does.
+    /// Writes until the outcome is known, as the protocol requires of a caller.
     async fn write(&self, postgres: &PostgresStore, unit: domain::Commit) {
         let (id, wanted) = (unit.job.id(), unit.expected.next());
         loop {
@@ -40,7 +40,7 @@ impl Promises {
                         return;
                     }
                 }
-                // A write whose answer was lost and that nobody could read up on yet.
+                // A write whose response was lost and that could not be read back yet.
                 Err(CommitError::Stale) => return,
                 Err(CommitError::Store(StoreError::Unavailable(_))) => {}
                 Err(error) => panic!("{error:?}"),
@@ -59,7 +59,7 @@ impl Promises {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_server_that_is_killed_loses_nothing_that_it_acknowledged_and_the_store_comes_back_by_itself() {
+async fn a_killed_server_keeps_acknowledged_writes_and_reconnects() {
     let Some(mut server) = for_test(Flushes::Real).unwrap() else { return };
     let postgres = Arc::new(open(&server.url(), PostgresOptions::default()).await);
     let promises = Arc::new(Promises::default());

@@ -1,4 +1,4 @@
-//! The simulated database is as weak as the real one.
+//! The simulated database has the weak guarantees of a real one.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn key(partition: &str, id: &str) -> Key {
     Key { container: "jobs", partition: partition.to_owned(), id: id.to_owned() }
 }
 
-/// Everything that the feed shows from the beginning, in the order in which it shows it.
+/// Everything that the feed returns from the beginning, in its order.
 async fn feed(cloud: &Cloud) -> Vec<(String, String)> {
     let mut shown = Vec::new();
     for partition in 0..PHYSICAL_PARTITIONS {
@@ -31,7 +31,7 @@ async fn feed(cloud: &Cloud) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_batch_is_written_whole_or_not_at_all() {
+async fn a_batch_is_atomic() {
     let cloud = Cloud::new(Faults::default(), 0);
     let batch = |ops| cloud.database.batch("jobs", "a", ops);
     let etags = batch(vec![op("job", Condition::Absent, "1"), op("e:1", Condition::Absent, "1")]).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_batch_is_written_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn the_feed_shows_the_latest_version_only_and_an_empty_page_is_not_its_end() {
+async fn the_feed_returns_latest_versions_and_empty_pages() {
     let chaos = Faults { empty_pages: 0.7, ..Faults::default() };
     let cloud = Cloud::new(chaos, 3);
     for text in ["1", "2", "3"] {
@@ -68,7 +68,7 @@ async fn the_feed_shows_the_latest_version_only_and_an_empty_page_is_not_its_end
 }
 
 #[tokio::test]
-async fn the_feed_repeats_itself_and_orders_nothing_across_partitions() {
+async fn the_feed_repeats_and_has_no_order_across_partitions() {
     let chaos = Faults { repeated_pages: 0.5, ..Faults::default() };
     let cloud = Cloud::new(chaos, 3);
     let partitions: Vec<String> = (0..100).map(|n| format!("{n:03}")).collect();
@@ -85,7 +85,7 @@ async fn the_feed_repeats_itself_and_orders_nothing_across_partitions() {
 }
 
 #[tokio::test]
-async fn a_write_that_timed_out_has_happened_or_has_not() {
+async fn a_timed_out_write_may_have_been_executed() {
     let lossy = Faults { answers_lost: 0.4, requests_lost: 0.4, ..Faults::default() };
     let cloud = Cloud::new(lossy, 7);
     let (mut happened, mut lost) = (0, 0);

@@ -1,4 +1,4 @@
-//! What the adapter makes of a database that fails.
+//! The adapter on a failing database.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use store::document::simulated::Faults;
 use super::Cloud;
 
 #[tokio::test]
-async fn a_throttled_request_is_made_again_after_the_time_it_was_told() {
+async fn a_throttled_request_is_retried_after_its_delay() {
     let cloud = Cloud::new(Faults { throttled: 0.3, refused: 0.2, ..Faults::default() }, 11);
     let store = cloud.open().await;
 
@@ -19,11 +19,11 @@ async fn a_throttled_request_is_made_again_after_the_time_it_was_told() {
         assert!(matches!(outcomes[..], [Ok(Revision(1))]), "{outcomes:?}");
     }
 
-    assert!(cloud.clock.monotonic() > Duration::from_secs(1), "nobody waited");
+    assert!(cloud.clock.monotonic() > Duration::from_secs(1), "the store did not wait");
 }
 
 #[tokio::test]
-async fn a_database_that_turns_everything_away_is_given_up_in_bounded_time() {
+async fn retries_end_in_bounded_time() {
     let cloud = Cloud::new(Faults::default(), 11);
     let store = cloud.open().await;
     cloud.database.set_faults(Faults { throttled: 1.0, ..Faults::default() });
@@ -37,7 +37,7 @@ async fn a_database_that_turns_everything_away_is_given_up_in_bounded_time() {
 }
 
 #[tokio::test]
-async fn row_32_a_write_that_timed_out_is_unknown_and_a_fresh_read_tells() {
+async fn row_32_a_timed_out_write_is_unknown_until_a_fresh_read() {
     let cloud = Cloud::new(Faults::default(), 11);
     let store = cloud.open().await;
     let lossy = Faults { answers_lost: 0.3, requests_lost: 0.3, ..Faults::default() };
@@ -68,7 +68,7 @@ async fn row_32_a_write_that_timed_out_is_unknown_and_a_fresh_read_tells() {
 }
 
 #[tokio::test]
-async fn a_stale_read_loses_its_race_and_overwrites_nothing() {
+async fn a_write_after_a_stale_read_conflicts() {
     let cloud = Cloud::new(Faults::default(), 11);
     let store = cloud.open().await;
     assert!(store.commit(vec![create(job(1))]).await[0].is_ok());
@@ -87,7 +87,7 @@ async fn a_stale_read_loses_its_race_and_overwrites_nothing() {
 }
 
 #[tokio::test]
-async fn a_document_that_was_removed_does_not_begin_its_revisions_again() {
+async fn a_removed_document_keeps_its_revision_count() {
     let cloud = Cloud::new(Faults::default(), 11);
     let store = cloud.open().await;
     let put = async |expected, value| store.put(Collection::Factories, "forge", expected, value).await;

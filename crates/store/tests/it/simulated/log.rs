@@ -1,4 +1,4 @@
-//! The log that is derived from state: complete, in each job's order, the same for everybody, whatever the feed shows.
+//! The derived log: complete, in each job's order, the same for all readers, whatever the feed returns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const EVENTS_EACH: u64 = 1 + 3 * ROUNDS;
 const ROUNDS: u64 = 4;
 const EVENTS: u64 = JOBS as u64 * EVENTS_EACH;
 
-/// Writes a job as the coordinator does: what is unknown is read again before anything else.
+/// Writes a job as the coordinator does: after an unknown outcome it reads again first.
 async fn write(store: &SimulatedDocumentStore, base: Option<Versioned<Job>>, next: Job) -> Versioned<Job> {
     loop {
         let unit = match &base {
@@ -41,7 +41,7 @@ async fn write(store: &SimulatedDocumentStore, base: Option<Versioned<Job>>, nex
     }
 }
 
-/// Leads a job through its rounds.
+/// Takes a job through its rounds.
 async fn live(store: &SimulatedDocumentStore, n: u32) {
     let mut current = write(store, None, job(n)).await;
     for _ in 0..ROUNDS {
@@ -56,7 +56,7 @@ async fn log(store: &SimulatedDocumentStore) -> Vec<StoredEvent> {
     store.events(&Scope::Fleet, Position(0), u16::MAX).await.unwrap()
 }
 
-/// Each position once, each job's events in order and without a gap.
+/// Checks that each position occurs once, and each job's events are in order and without a gap.
 fn check(log: &[StoredEvent]) {
     let positions: Vec<u64> = log.iter().map(|event| event.position.0).collect();
     assert_eq!(positions, (1..=log.len() as u64).collect::<Vec<_>>());
@@ -68,14 +68,14 @@ fn check(log: &[StoredEvent]) {
 }
 
 #[tokio::test]
-async fn row_26_a_process_that_saw_only_the_latest_versions_has_the_whole_log() {
+async fn row_26_latest_versions_suffice_for_the_whole_log() {
     let cloud = Cloud::new(Faults::BAD_DAY, 26);
     let (writer, reader) = (cloud.open().await, cloud.open().await);
     for n in 0..JOBS {
         live(&writer, n).await;
     }
 
-    // By now the feed shows each job once, at its thirteenth version.
+    // By now the feed returns each job once, at its thirteenth version.
     let derived = log(&reader).await;
 
     assert_eq!(derived.len() as u64, EVENTS);
@@ -84,7 +84,7 @@ async fn row_26_a_process_that_saw_only_the_latest_versions_has_the_whole_log() 
 }
 
 #[tokio::test]
-async fn row_26_the_state_is_the_same_whether_the_feed_was_read_at_every_change_or_at_the_end() {
+async fn row_26_the_state_does_not_depend_on_when_the_feed_is_read() {
     let (often, seldom) = (Cloud::new(Faults::BAD_DAY, 1), Cloud::new(Faults::BAD_DAY, 2));
     let (often_reader, seldom_reader) = (often.open().await, seldom.open().await);
     let (often_writer, seldom_writer) = (often.open().await, seldom.open().await);
@@ -107,7 +107,7 @@ async fn row_26_the_state_is_the_same_whether_the_feed_was_read_at_every_change_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn row_27_processes_that_all_number_the_log_number_every_event_once() {
+async fn row_27_concurrent_processes_number_every_event_once() {
     let cloud = Cloud::new(Faults::BAD_DAY, 27);
     let mut tasks = JoinSet::new();
     for n in 0..JOBS {
@@ -139,13 +139,13 @@ async fn row_27_processes_that_all_number_the_log_number_every_event_once() {
 }
 
 #[tokio::test]
-async fn row_03_a_process_that_starts_without_knowing_how_far_the_feed_was_read_changes_nothing() {
+async fn row_03_rereading_the_feed_changes_nothing() {
     let cloud = Cloud::new(Faults::default(), 3);
     let first = cloud.open().await;
     live(&first, 1).await;
     let before = log(&first).await;
 
-    // A second process reads everything again that the first has entered.
+    // A second process reads again all that the first has appended.
     cloud.database.set_faults(Faults { repeated_pages: 1.0, ..Faults::default() });
     let second = cloud.open().await;
     let after = log(&second).await;
@@ -156,7 +156,7 @@ async fn row_03_a_process_that_starts_without_knowing_how_far_the_feed_was_read_
 }
 
 #[tokio::test]
-async fn a_process_reads_what_it_wrote_although_the_feed_is_silent() {
+async fn a_process_reads_its_own_writes_without_the_feed() {
     let cloud = Cloud::new(Faults { empty_pages: 1.0, ..Faults::default() }, 3);
     let store = cloud.open().await;
 

@@ -1,4 +1,4 @@
-//! One coordinator at a time has the database.
+//! One coordinator at a time has the leadership.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const KEEPERS: &str = "\
     WHERE locktype = 'advisory' AND granted AND d.datname = current_database()";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_second_coordinator_is_refused_and_told_who_is_there() {
+async fn a_second_coordinator_is_refused_and_told_the_holder() {
     let Some(database) = Database::new() else { return };
     let postgres = database.postgres().await;
     let url = PostgresUrl::parse(&database.url()).unwrap();
@@ -32,7 +32,7 @@ async fn a_second_coordinator_is_refused_and_told_who_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whoever_comes_next_after_a_close_gets_in() {
+async fn a_closed_store_releases_the_leadership() {
     let Some(database) = Database::new() else { return };
 
     for n in 0..3 {
@@ -43,7 +43,7 @@ async fn whoever_comes_next_after_a_close_gets_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_lock_that_was_lost_and_that_nobody_took_is_taken_again() {
+async fn a_lost_lock_is_taken_again_if_it_is_free() {
     let Some(database) = Database::new() else { return };
     let postgres = database.postgres().await;
     let administrator = psql(&database).await;
@@ -63,12 +63,12 @@ async fn a_lock_that_was_lost_and_that_nobody_took_is_taken_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_who_was_taken_over_from_writes_nothing_any_more() {
+async fn a_deposed_leader_cannot_write_jobs() {
     let Some(database) = Database::new() else { return };
     let proxy = Proxy::start(database.server.port()).await;
     let first = open(&proxy.url(), PostgresOptions::default()).await;
     first.commit(vec![create(job(1))]).await.remove(0).unwrap();
-    // While it is cut off, another coordinator takes its place.
+    // While it is disconnected, another coordinator takes the leadership.
     proxy.arm(Fault::CutAlways);
     proxy.cut();
     let second = database.postgres().await;
@@ -84,7 +84,7 @@ async fn one_who_was_taken_over_from_writes_nothing_any_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_who_was_taken_over_from_changes_no_document_either() {
+async fn a_deposed_leader_cannot_write_documents() {
     let Some(database) = Database::new() else { return };
     let proxy = Proxy::start(database.server.port()).await;
     let first = open(&proxy.url(), PostgresOptions::default()).await;
@@ -109,9 +109,9 @@ async fn one_who_was_taken_over_from_changes_no_document_either() {
     assert_eq!(left, [("shop".to_owned(), json!("before"))]);
 }
 
-/// Two stores that both write believe different things about one job, again and again.
+/// Two shared stores repeatedly have different cache entries for one job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn stores_beside_each_other_never_write_by_what_they_wrongly_remember() {
+async fn shared_stores_never_write_from_an_outdated_cache() {
     let Some(database) = Database::new() else { return };
     let (one, two) = (database.another().await, database.another().await);
     let created = create(job(1));
