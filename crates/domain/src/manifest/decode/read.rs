@@ -132,7 +132,7 @@ impl Decoder {
                 self.expected("a whole number", node);
             }
             _ => {
-                self.refuse(node.line, format!("must be between {min} and {max}, found {}", escape_for_terminal(text)))
+                self.refuse(node.line, format!("must be between {min} and {max}, found {}", escape_for_terminal(text)));
             }
         }
         None
