@@ -89,7 +89,7 @@ impl RetryPolicy {
         RetryDecision::Retry { not_before: Some(now.after(pause)) }
     }
 
-    /// Backoff after a release that `releases` releases preceded. The first one is free, because a shutdown releases
+    /// Backoff after a release that `releases` releases preceded. The first two are free, because a shutdown releases
     /// too. A factory that accepts and releases in a loop must not fill the log.
     pub fn after_release(&self, releases: u32, now: Timestamp) -> Option<Timestamp> {
         const FIRST: Duration = Duration::from_secs(1);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointless_retry_is_dead_lettered_at_once() {
+    fn a_pointless_retry_fails_at_once() {
         let failure = (FailureReason::EngineError, Retryability::Pointless);
 
         let verdict = RetryPolicy::default().after_failure(&Retry::default(), 0, failure, NOW, 0.0);

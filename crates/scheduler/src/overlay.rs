@@ -137,7 +137,7 @@ impl<'a> FleetOverlay<'a> {
         alike.index == Index::Fleet && !self.changed.is_empty() && self.changed.contains_key(&rank.factory)
     }
 
-    /// The repository conditions that a factory passes, if `has` returns its repositories.
+    /// The repository conditions that a factory passes. `has` is true for its repositories.
     pub(crate) fn repo_fit(
         &self,
         kind: &CapabilityClass,

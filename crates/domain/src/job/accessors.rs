@@ -143,7 +143,7 @@ impl Job {
         self.state.promoted.as_ref()
     }
 
-    /// The commits that were granted a promotion: the pull request's branch points at one of them.
+    /// The commits that were granted a promotion: the pull request's branch may point at any of them.
     pub fn heads(&self) -> &[CommitSha] {
         &self.state.heads
     }

@@ -1,6 +1,6 @@
 //! "Did you mean" suggestions.
 
-/// Twice the length of the longest known key; longer words get no suggestion.
+/// At least twice the length of the longest known key; longer words get no suggestion.
 const WORD_CHARS_MAX: usize = 32;
 const DISTANCE_MAX: usize = 2;
 
@@ -24,7 +24,6 @@ fn plain(word: &str) -> Vec<char> {
     letters.take(WORD_CHARS_MAX + 1).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// The edit distance.
 fn distance(from: &[char], to: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.iter().enumerate() {

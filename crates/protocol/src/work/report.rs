@@ -109,7 +109,7 @@ pub struct FailureReport {
     pub lease_epoch: Epoch,
     /// The reason.
     pub reason: FailureReason,
-    /// Whether a retry may succeed; if not, the job is dead-lettered at once.
+    /// Whether a retry may succeed; if not, the job fails at once.
     #[serde(default, skip_serializing_if = "Retryability::is_worthwhile")]
     pub again: Retryability,
     /// Details for people.

@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn an_errand_goes_to_a_live_factory_that_can_reach_the_repository(scenario in scenarios()) {
+    fn an_errand_goes_to_a_live_factory_with_the_repository(scenario in scenarios()) {
         let world = scenario.world();
         let (repo, product, avoid) = (name("web"), name("alpha"), name("f1"));
 
