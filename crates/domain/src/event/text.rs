@@ -22,8 +22,12 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::DispatchDeclined => {
             data.with_message(format!("{} declined the offer", data.text("targetFactoryId")))
         }
-        EventKind::Granted => format!("lease granted to {} (run {})", data.text("factoryId"), data.text("run")),
-        EventKind::Started => format!("engine {} started on {actor}", data.text("engine")),
+        EventKind::Granted if data.has("factoryId") => {
+            format!("lease granted to {} (run {})", data.text("factoryId"), data.text("run"))
+        }
+        EventKind::Granted => "lease granted".to_owned(),
+        EventKind::Started if data.has("engine") => format!("engine {} started{}", data.text("engine"), on(by)),
+        EventKind::Started => "engine started".to_owned(),
         EventKind::Checkpointed => format!("checkpoint saved at commit {}", data.commit("sha")),
         EventKind::Completed => completed(&data),
         EventKind::Promoted => match data.0.pointer("/pullRequest/url").and_then(Value::as_str) {

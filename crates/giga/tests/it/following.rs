@@ -43,7 +43,7 @@ fn waiting_goes_on_where_a_cut_stream_ended() {
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
 
     assert_eq!((ran.code, ran.stdout), (Some(0), format!("{SHORT}  testing      Tidy up\n")), "{}", ran.stderr);
-    assert!(ran.stderr.contains("12:00:05  building     started"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("12:00:05  building     engine started"), "{}", ran.stderr);
     let resumed = format!("GET /api/fleet/jobs/{ID}/events/stream after 7");
     assert!(coordinator.seen().contains(&resumed), "{:?}", coordinator.seen());
 }
@@ -95,7 +95,7 @@ fn a_question_ends_the_wait_and_is_shown_with_how_to_answer_it() {
     assert_eq!((ran.code, ran.stdout), (Some(1), format!("{SHORT}  blocked      Tidy up\n")), "{}", ran.stderr);
     let told = format!("error: job {SHORT} \"Tidy up\" asks: Which gate?\n");
     let answer = format!("`giga requeue {SHORT} -m \"…\"` answers it");
-    for text in ["blocked      asked: Which gate?", &told, &answer] {
+    for text in ["blocked      question: Which gate?", &told, &answer] {
         assert!(ran.stderr.contains(text), "{text}: {}", ran.stderr);
     }
 }
@@ -127,7 +127,7 @@ fn an_attempt_that_failed_is_said_with_its_reason_and_the_next_try() {
 
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
 
-    let said = "12:00:05  queued       attempt 1 failed: tests fail; next try in 30s\n";
+    let said = "12:00:05  queued       attempt 1 failed (verify_failed), requeued: tests fail; next try in 30s\n";
     assert!(ran.code == Some(0) && ran.stderr.contains(said), "{}", ran.stderr);
 }
 
@@ -327,8 +327,8 @@ fn a_replay_ends_where_the_log_ended() {
     let ran = Machine::new().giga_with(&["events", "--limit", "2", "--api", coordinator.api()], &TOKEN, "");
 
     let expected = format!(
-        "2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  queued       submitted by the coordinator\n\
-         2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  assigned     granted by the coordinator\n"
+        "2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  queued       submitted\n\
+         2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  assigned     lease granted\n"
     );
     assert_eq!((ran.code, ran.stdout, ran.stderr.as_str()), (Some(0), expected, ""));
 }
@@ -374,7 +374,12 @@ fn what_an_agent_does_is_told_while_waiting_and_a_stream_resumes_behind_the_last
 
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let told: Vec<&str> = ran.stderr.lines().filter_map(|line| Some(line.split_once("building     ")?.1)).collect();
-    assert_eq!(told, ["started", "Read README.md (1 tool call)", "Edit src/lib.rs (3 tool calls)"], "{}", ran.stderr);
+    assert_eq!(
+        told,
+        ["engine started", "Read README.md (1 tool call)", "Edit src/lib.rs (3 tool calls)"],
+        "{}",
+        ran.stderr
+    );
     let resumed = format!("GET /api/fleet/jobs/{ID}/events/stream after 7");
     assert!(coordinator.seen().contains(&resumed), "{:?}", coordinator.seen());
 }
