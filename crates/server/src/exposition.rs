@@ -1,14 +1,14 @@
-//! The figures in the text format that Prometheus reads.
+//! The metrics in the Prometheus text format.
 
 use std::fmt::{Display, Write};
 
 use coordinator::MetricsSnapshot;
 use protocol::Metrics;
 
-/// The kind of text that [`render`] writes.
+/// The content type of [`render`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Everything that is counted, one line each.
+/// All metrics, one line each.
 pub(crate) fn render(metrics: &Metrics, figures: &MetricsSnapshot, streams: usize) -> String {
     let mut page = TextPage::default();
     page.family("giga_jobs", "gauge", "Jobs by stage.");

@@ -166,7 +166,7 @@ impl Coordinator {
 
     /// The target did not accept in time. A connected one is at fault itself, and the job does not pay for it.
     async fn expire_offer(&self, id: JobId, offer: &Dispatch) -> Result<(), Error> {
-        // A factory that was sent to wait for a dependency did answer.
+        // A factory whose accept was refused for an unmet dependency did answer.
         let is_connected = self.inboxes.is_open(&offer.target) && !self.waits_for_deps(id).await?;
         let why = if is_connected { OfferEnd::Unanswered } else { OfferEnd::Undelivered };
         self.take_back(id, offer.seq, why).await?;
@@ -179,7 +179,7 @@ impl Coordinator {
     /// An offer ended without a lease: no attempt is counted, and another target is preferred (protocol 4).
     pub(crate) async fn take_back(&self, id: JobId, seq: DispatchSeq, why: OfferEnd) -> Result<(), Error> {
         fail_point!("take_back::before_commit");
-        // A factory that was sent to wait for a dependency did not decline the job.
+        // A factory whose accept was refused for an unmet dependency did not decline the job.
         let waits_for_deps = self.waits_for_deps(id).await?;
         let amended = self
             .try_amend(id, |job| match job.stage() {

@@ -1,4 +1,4 @@
-//! Which requests pass.
+//! Accepted and rejected requests.
 
 use serde_json::json;
 
