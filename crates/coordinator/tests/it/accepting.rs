@@ -175,7 +175,7 @@ async fn row_32_a_commit_whose_answer_is_lost_is_looked_up_and_never_repeated_bl
     }
 }
 
-/// One life; whatever is not decided is asked for again.
+/// One run; every undecided request is repeated.
 async fn live(fleet: &Fleet, machine: &Machine, job: JobId) {
     for _ in 0..100 {
         fleet.coordinator.sweep().await;

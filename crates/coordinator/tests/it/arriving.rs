@@ -1,4 +1,4 @@
-//! Arrivals: a job that comes while nobody waits is offered in the write that submits it.
+//! The fast path: while the queue is empty, a job is offered in the write that submits it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::machine::{Machine, Offers, drain};
 const OFFERED: [EventKind; 2] = [EventKind::Submitted, EventKind::Dispatched];
 const WAITING: [EventKind; 1] = [EventKind::Submitted];
 
-/// A coordinator that dispatches by itself, and a factory with so many seats.
+/// A running dispatcher, and a factory with this many seats.
 async fn running(fleet: &Fleet, seats: u32) -> (Machine, JoinSet<()>) {
     let mac = Machine::join_with(fleet, "mac", Offers { seats, ..Offers::default() }).await;
     let mut tasks = JoinSet::new();
@@ -24,7 +24,7 @@ async fn running(fleet: &Fleet, seats: u32) -> (Machine, JoinSet<()>) {
     (mac, tasks)
 }
 
-/// Lets everything that was woken run until it sleeps again.
+/// Runs all woken tasks until they sleep again.
 async fn turns() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -63,7 +63,7 @@ async fn nobody_who_waits_is_overtaken_by_an_arrival() {
     let other = Machine::join(&fleet, "other").await;
     let third = fleet.submit(PLAIN).await;
 
-    // The second was first in line when a seat came, whoever got to it.
+    // The second was first in the queue when a seat became free, whichever task placed it.
     turns().await;
     assert_eq!(fleet.kinds(first).await, OFFERED);
     assert_eq!(target(&fleet, second).await, Some(other.id.clone()));

@@ -1,4 +1,4 @@
-//! Claim: a factory asks for work and gets what push would have given it, once.
+//! Claim: a factory requests work and gets the jobs that push would have given it, once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -204,7 +204,7 @@ async fn claims_and_the_dispatcher_at_once_share_no_seat_of_a_repository() {
         let mut offers = Offers::default();
         offers.capabilities.insert("has:xcode".parse().unwrap());
         let (_mac, linux) = (Machine::join_with(&fleet, "mac", offers).await, Machine::join(&fleet, "linux").await);
-        // The dispatcher begins with what only the one can do, a claim of the other with what comes after it.
+        // The dispatcher begins with the jobs that only one factory can do, a claim of the other with the next ones.
         submit_next(&fleet, "---\ntitle: Build\nrepo: notes\ncapabilities: [\"has:xcode\"]\n---\n").await;
         submit_next(&fleet, IN_REPO).await;
         fleet.store().set(|faults| faults.yields_max = 5);
@@ -257,7 +257,7 @@ async fn row_20_however_many_jobs_wait_for_one_that_was_opened_again_claims_get_
     let other = submit_next(&fleet, PLAIN).await;
 
     let first = mac.ask_for(&fleet, 1).await;
-    // Time alone brings none of them back in front of the others.
+    // Time alone does not move any of them in front of the others.
     fleet.pass(Duration::from_secs(600), &[&mac]).await;
     let second = mac.ask_for(&fleet, 1).await;
 

@@ -1,5 +1,5 @@
-//! What the embedded store is asked, counted exactly. Told on that store alone: how many requests an operation takes is
-//! each store's own affair.
+//! The embedded store's operations, counted exactly. On that store only: the number of requests per operation differs
+//! between stores.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use crate::machine::{Grip, Machine, Offers, drain};
 
 const DIAMONDS_AT_ONCE: usize = 50;
 
-/// How many diamonds there are.
+/// The number of diamonds.
 fn diamonds() -> usize {
     share_of(1_000)
 }
@@ -68,7 +68,7 @@ async fn row_19_diamonds_open_in_every_order_across_crashes_and_lost_reactions()
     }
 }
 
-/// Runs jobs in random order until `left` of them have ended; half-way the coordinator dies.
+/// Runs jobs in random order until `left` of them have ended; half-way the coordinator is killed.
 async fn work_off(mut fleet: Fleet, mac: &Machine, mut left: usize) -> Fleet {
     let half = left / 2;
     let mut inbox = mac.open_inbox(&fleet, 1_000).await;
@@ -78,7 +78,7 @@ async fn work_off(mut fleet: Fleet, mac: &Machine, mut left: usize) -> Fleet {
         fleet.dispatch().await;
         offered.extend(drain(&mut inbox).await.0);
         if offered.is_empty() {
-            // A reaction was lost: the sweep makes up for it.
+            // A reaction was lost: the sweep repeats it.
             fleet.coordinator.sweep().await;
             idle += 1;
             assert!(idle < 1_000, "{left} jobs are stuck");
@@ -105,7 +105,7 @@ async fn run(fleet: &Fleet, mac: &Machine, message: &domain::Message) {
     let grip = Grip { job: message.job_id, epoch: accepted.lease_epoch };
     mac.start(fleet, grip).await.unwrap();
     if fleet.any(5) == 0 {
-        // The completion is written, and what should follow it is not.
+        // The completion is written; its reactions are not.
         let dag = fleet.coordinator.dag(&fleet.admin, message.job_id).await.unwrap();
         let others = dag.nodes.into_iter().map(|node| node.id).filter(|id| *id != message.job_id);
         fleet.store().set(|faults| faults.unwritable = others.collect());
@@ -127,7 +127,7 @@ fn check_diamond(stories: &HashMap<JobId, Vec<EventKind>>, n: usize) {
     }
 }
 
-/// Nobody was granted before everything it waits for had shipped.
+/// No job was granted before all of its dependencies had shipped.
 async fn check_order(fleet: &Fleet) {
     let product = domain::ProductId::default_product();
     let mut shipped: HashMap<JobId, usize> = HashMap::new();
@@ -405,7 +405,7 @@ async fn a_graph_that_is_cut_says_so_and_keeps_what_is_near() {
     assert!(ids[..2_000].iter().all(|id| shown.contains(id)), "those nearest to the job are there");
 }
 
-/// [I9]: a chain whose first job failed says so at every link, until the job is requeued.
+/// [I9]: a chain whose first job failed shows it at every link, until the job is requeued.
 #[tokio::test]
 async fn a_job_blocked_on_a_failed_dependency_says_so_until_it_is_requeued() {
     let fleet = Fleet::warm(lasting()).await;

@@ -1,4 +1,4 @@
-//! From the stamp to the grant: whatever the broker, the dispatcher or the target does, every job is granted once.
+//! From the offer to the grant: whatever the broker, the dispatcher or the target does, every job is granted once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -186,7 +186,7 @@ async fn row_23_a_job_that_the_broker_buried_still_runs() {
     fleet.dispatch().await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     assert_eq!(drain(&mut inbox).await.0.len(), 1);
-    // The factory dies without an answer, and the broker gives the message up.
+    // The factory dies without an answer, and the broker dead-letters the message.
     drop(inbox);
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     assert_eq!(drain(&mut inbox).await.0.len(), 0);
@@ -249,7 +249,7 @@ async fn row_27_lost_repeated_delayed_and_shuffled_messages_cost_only_time() {
     }
 }
 
-/// Accepts what it can, each time as if it had never seen the message before, and completes it.
+/// Accepts every message as if it were new, and completes its job.
 async fn work_off(fleet: &Fleet, machine: &Machine, messages: Vec<domain::Message>) {
     for message in messages {
         let claim = machine.claim(fleet, message.job_id, message.dispatch_seq);

@@ -12,7 +12,7 @@ use crate::machine::{Grip, Machine, sha};
 
 const ERRAND_WITHIN: Duration = Duration::from_secs(120);
 
-/// A job whose work is done; its holder may move the branch.
+/// A completed job; its holder may move the branch.
 async fn completed(fleet: &Fleet, machine: &Machine) -> (JobId, PromoteOrder) {
     let job = fleet.submit(IN_REPO).await;
     let grip = machine.build(fleet, job).await;
@@ -20,14 +20,14 @@ async fn completed(fleet: &Fleet, machine: &Machine) -> (JobId, PromoteOrder) {
     (job, order)
 }
 
-/// A job whose branch shows the work.
+/// A job whose branch has the work.
 async fn promoted(fleet: &Fleet, machine: &Machine) -> JobId {
     let (job, order) = completed(fleet, machine).await;
     machine.promote(fleet, Grip { job, epoch: order.lease_epoch }, ErrandOutcome::Done).await.unwrap();
     job
 }
 
-/// Accepts the errand that is offered.
+/// Accepts the offered errand.
 async fn take_errand(fleet: &Fleet, machine: &Machine, job: JobId) -> (Grip, PromoteOrder) {
     let claim = machine.claim(fleet, job, fleet.job(job).await.dispatch_seq);
     let accepted = machine.accept(fleet, &claim).await.unwrap();
@@ -289,7 +289,7 @@ async fn a_merge_that_cannot_work_is_not_asked_for_again_by_itself() {
     assert_eq!(fleet.count(job, EventKind::ShipRequested).await, 1);
 }
 
-/// [I9]: the base was rewritten, the branch was moved, or the commit is gone: a person has to look, and is told.
+/// [I9]: the base was rewritten, the branch was moved, or the commit is gone: an alert asks an operator to act.
 #[tokio::test]
 async fn a_merge_that_was_given_up_is_an_alert() {
     let fleet = Fleet::warm(lasting()).await;
@@ -331,7 +331,7 @@ async fn a_promotion_that_was_given_up_is_an_alert() {
     assert!(items[0].message.contains("push failed: the branch was moved"), "{}", items[0].message);
 }
 
-/// [I9]: the job shows what failed, with whom it conflicts, and how often it is tried again.
+/// [I9]: the job shows what failed, which job it conflicts with, and how often it is retried.
 #[tokio::test]
 async fn a_failed_merge_is_shown_on_the_job_until_it_is_tried_anew() {
     let fleet = Fleet::warm(quick().with(|settings| settings.conflict_rounds_max = 0)).await;

@@ -1,5 +1,5 @@
-//! A change feed that skips, repeats and reorders, between coordinators that are processes of their own. Told on the weak
-//! store alone: the embedded ones have no feed.
+//! A change feed that skips, repeats and reorders, between coordinators in processes of their own. On the simulated
+//! store only: the embedded ones have no feed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::machine::Machine;
 
 const LIVES: usize = 60;
 
-/// Every page of the feed is repeated from somewhere before, and most are empty.
+/// Every page of the feed repeats earlier entries, and most are empty.
 const WILD_FEED: Faults = Faults { empty_pages: 0.7, repeated_pages: 1.0, ..Faults::BAD_DAY };
 
-/// Nothing goes wrong but that many reads show what was before the latest write, which no store may do that has one
-/// coordinator, and an account that several share does unless it is read strongly.
+/// Many reads return the state before the latest write. A store with one coordinator may not do that; a database
+/// account shared by several does, unless it is read with strong consistency.
 const LAGGING: Faults =
     Faults { throttled: 0.0, refused: 0.0, answers_lost: 0.0, requests_lost: 0.0, stale_reads: 0.2, ..Faults::BAD_DAY };
 
-/// So often a step is asked for that reads which lag behind may refuse.
+/// Retries of a step that stale reads may refuse.
 const ASKED_MAX: usize = 200;
 
-/// A life from its first to its last event.
+/// The events of a job from the first to the last.
 const LIFE: [EventKind; 6] = [
     EventKind::Submitted,
     EventKind::Dispatched,
@@ -73,7 +73,7 @@ async fn row_26_whoever_saw_only_the_last_version_of_each_job_tells_the_whole_st
     let mac = Machine::join(&busy, "mac").await;
     let jobs = live(&busy, &mac, LIVES).await;
 
-    // Nobody has read the log so far: the feed has one entry per job, and it says that the job has shipped.
+    // No subscriber has read the log so far: the feed has one entry per job, and it says that the job has shipped.
     let follower = silent.coordinator.follow(Scope::Fleet, Some(Position(0))).await.unwrap();
     let heard = hear(follower, LIVES * LIFE.len()).await;
 

@@ -1,4 +1,4 @@
-//! Following the log: nothing twice, nothing left out, and one read for all who follow closely (row 24).
+//! Event streams: no duplicates, no gaps, and one read for all subscribers near the end (row 24).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use protocol::Action;
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
 
-/// The next `count` events, or more if they come together.
+/// The next `count` events, or more if they arrive together.
 pub(crate) async fn hear(follower: &mut Subscriber, count: usize) -> Vec<(JobId, EventKind)> {
     let mut heard = Vec::new();
     while heard.len() < count {

@@ -1,4 +1,4 @@
-//! When there is no work, nothing is done [I14]; and after a start nobody is called missing before they could be heard.
+//! Without work the coordinator is idle [I14]; after a start no factory counts as missing before it had time to report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::machine::{Machine, drain};
 
 pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(30);
 
-/// Lets everything that was woken run until it sleeps again.
+/// Runs all woken tasks until they sleep again.
 pub(crate) async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
@@ -45,7 +45,7 @@ async fn a_running_coordinator_takes_a_job_to_its_end_by_wake_ups_alone() {
 async fn a_timer_that_has_nothing_to_do_sleeps() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
-    // Offered during the warm-up of the next coordinator, and accepted before its deadline was put off to.
+    // Offered during the warm-up of the next coordinator, and accepted before its postponed deadline.
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
     fleet.bench.clock.advance(Duration::from_secs(16));
@@ -64,7 +64,7 @@ async fn a_timer_that_has_nothing_to_do_sleeps() {
     settle().await;
     let metrics = tokio::runtime::Handle::current().metrics();
 
-    // A task that never sleeps keeps the only thread of this runtime from ever parking.
+    // A task that never sleeps keeps the only thread of this runtime from parking.
     let parked = metrics.worker_park_count(0);
     let rested = async {
         while metrics.worker_park_count(0) == parked {

@@ -1,4 +1,4 @@
-//! Tokens, enrolment, processes of one factory, and leaving [T3][T7].
+//! Tokens, enrolment, processes of one factory, and removal [T3][T7].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -394,7 +394,7 @@ async fn an_alert_about_another_products_repository_is_not_shown() {
     assert_eq!(codes, vec![vec![protocol::AlertCode::RemoteUnavailable], vec![]]);
 }
 
-/// A closed stream is noticed at once: nothing is offered to the factory, and what it holds stays with it.
+/// A closed stream is noticed at once: the factory gets no offers, and keeps its leases.
 #[tokio::test]
 async fn a_factory_whose_stream_closed_is_disconnected_and_gets_no_offers() {
     let fleet = Fleet::warm(lasting()).await;

@@ -1,4 +1,4 @@
-//! What the coordinator makes of a failure that stays, of a question, and of money that nobody knows.
+//! How the coordinator treats permanent failures, questions and unknown costs.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Several coordinators on one store that all believe they lead: harmless, by the stamp, the accept and the fence.
+//! Several coordinators on one store that all believe they lead: harmless, because of the offer's compare-and-set, the
+//! accept and the fence.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ async fn row_12_three_dispatchers_that_all_lead_grant_each_dispatch_once() {
     for name in ["a", "b", "c", "d"] {
         let machine = Machine::join_with(&fleets[0], name, Offers { seats: 100, ..Offers::default() }).await;
         for fleet in &fleets[1..] {
-            // The first try meets what another coordinator wrote, and learns it.
+            // The first attempt meets the write of another coordinator, and reads it.
             let _ = machine.try_beat(fleet).await;
             machine.beat(fleet).await;
         }

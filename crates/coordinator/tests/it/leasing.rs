@@ -1,4 +1,4 @@
-//! Leases: renewed in memory, reaped by one conditional write, and worth nothing to whoever lost them.
+//! Leases: renewed in memory, reaped by one conditional write, and fenced after they are lost.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn is_fenced(error: &Error) -> bool {
     matches!(error, Error::Refused(Refusal::StaleEpoch { .. } | Refusal::NotHolder { .. }))
 }
 
-/// A write that a worker made once, and that the network may bring again.
+/// A write that a worker made once, and that the network may repeat.
 #[derive(Debug, Clone, Copy)]
 enum Write {
     Start(Grip),
@@ -39,7 +39,7 @@ async fn write(fleet: &Fleet, machine: &Machine, write: Write) -> Result<(), Err
     }
 }
 
-/// Brings each past write again up to three times, in random order; the job must stay as it is, but for its own saves.
+/// Repeats each past write up to three times, in random order; the job must not change, except by its own checkpoints.
 async fn replay(fleet: &Fleet, machine: &Machine, past: &[Write], job: domain::JobId) {
     let mut again = Vec::new();
     for past in past {
@@ -54,7 +54,7 @@ async fn replay(fleet: &Fleet, machine: &Machine, past: &[Write], job: domain::J
             assert!(is_fenced(error), "{late:?}: {error}");
         }
         match late {
-            // Work that is saved twice by the live holder is saved twice: it is the same work.
+            // A checkpoint that the live holder saves twice is the same work.
             Write::Save(_) if outcome.is_ok() => {
                 let expected = JobView { rev: after.rev, seq: after.seq, updated_at: after.updated_at, ..before };
                 assert_eq!(after, expected);
@@ -88,7 +88,7 @@ async fn row_07_a_write_that_comes_late_or_again_changes_nothing() {
             fleet.pass(Duration::from_secs(150), &[&mac]).await;
         }
         assert_eq!(fleet.job(job).await.attempts, 2);
-        // The promotion expired while time passed: another grant is needed for it.
+        // The promotion expired meanwhile: it needs another grant.
         fleet.dispatch().await;
         let grip = mac.try_take(&fleet, job).await.unwrap();
         write(&fleet, &mac, Write::Promote(grip)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Modes: switched at run time, told at once, and never in the way of what is under way [D1][I13].
+//! Dispatch modes: switched at run time, sent at once, without effect on running work [D1][I13].
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Nothing waits silently [I9], and nothing starts that should not [I10].
+//! No job waits without a reason shown [I9], and none starts that must not [I10].
 
 use std::time::Duration;
 
@@ -182,7 +182,7 @@ async fn a_stopped_factory_is_listed_and_raises_no_alert() {
     };
     let stopped = shown(&fleet);
 
-    // Also when it has been silent for long, and after a restart of the coordinator.
+    // Also after a long silence, and after a restart of the coordinator.
     fleet.pass(RENEW_EVERY * 10, &[]).await;
     let alerts_before = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
     let before = shown(&fleet);

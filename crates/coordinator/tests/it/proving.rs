@@ -1,4 +1,4 @@
-//! What backs a run is kept beside its log, by its holder alone, and shown without harm [B4].
+//! Evidence of a run is stored beside its log, by its holder only, and escaped for terminals [B4].
 
 use coordinator::Error;
 use domain::{Evidence, LogStore, Refusal, RunInsights, RunOutcome};
@@ -46,7 +46,7 @@ async fn everything_that_backs_a_run_is_told_in_one_answer() {
         ..CompletionReport::default()
     };
     fleet.coordinator.complete(&mac.who, job, &done).await.unwrap();
-    // The branch is still being moved: the run goes on, and may still show something.
+    // The branch is still being moved: the run continues, and may still add evidence.
     fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "-squeak\n+\u{1b}]52;c;x\u{7}\n")).await.unwrap();
 
     let told = fleet.coordinator.evidence(&fleet.admin, job, 1).await.unwrap();

@@ -1,4 +1,4 @@
-//! However many jobs come and however they end, no seat is given twice [S6].
+//! However many jobs arrive and however they end, no seat is assigned twice [S6].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl Load {
         for _ in 0..self.grips.len().min(5) {
             let (at, grip) = self.grips.swap_remove(self.fleet.any(self.grips.len()));
             let machine = &self.machines[at];
-            // A grip may have been lost meanwhile; then every one of these is refused.
+            // A lease may have been lost meanwhile; then each of these is refused.
             let _ = match self.fleet.any(4) {
                 0 => machine.fail(&self.fleet, grip, FailureReason::Crash).await.map(drop),
                 1 => machine.release(&self.fleet, grip).await.map(drop),

@@ -1,4 +1,4 @@
-//! What comes back from pull requests: heard once, in rounds, and never for ever [B5].
+//! Pull-request feedback: each comment counts once, in a limited number of rounds [B5].
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Yard {
 }
 
 impl Yard {
-    /// A job whose work is done and whose pull request is open.
+    /// A finished job with an open pull request.
     async fn open() -> Self {
         let fleet = Fleet::warm(lasting()).await;
         let mac = Machine::join(&fleet, "mac").await;
@@ -34,7 +34,7 @@ impl Yard {
         yard
     }
 
-    /// Works on the job until its branch shows a commit.
+    /// Works on the job until its branch has a commit.
     async fn finish(&self, n: u32) {
         let grip = self.mac.build(&self.fleet, self.job).await;
         let request = CompletionReport {
@@ -54,7 +54,7 @@ impl Yard {
         self.fleet.coordinator.promote(&self.mac.who, self.job, &report).await.unwrap();
     }
 
-    /// Lets time pass until somebody is asked to look.
+    /// Advances time until a factory is asked to poll.
     async fn asked(&mut self) -> Vec<PollPullRequest> {
         self.fleet.coordinator.ask_for_looks();
         self.fleet.bench.clock.advance(LOOK_EVERY);

@@ -1,4 +1,4 @@
-//! What people do to jobs, what the holder hears of it, and what a repeated submit means.
+//! Operators' actions on jobs, their effect on the holder, and repeated submits.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -61,7 +61,7 @@ async fn row_29_a_key_stands_for_its_job_even_after_the_job_has_ended() {
 
 #[tokio::test]
 async fn fifty_submits_with_one_key_at_once_are_one_job() {
-    // Whoever does not hear what became of a submit finds the same job whoever wrote it.
+    // A client that does not learn the outcome of its submit finds the same job on retry, whichever request wrote it.
     let fleet = Fleet::warm(lasting().answering()).await;
     fleet.store().set(|faults| faults.yields_max = 3);
 

@@ -1,4 +1,5 @@
-//! Usage limits belong to logins: a job that meets one waits for the login, or goes to another, and loses nothing [B1][B9].
+//! Usage limits belong to credentials: a job that hits one waits for the reset or goes to another credential, and loses
+//! nothing [B1][B9].
 
 use std::time::Duration;
 
@@ -19,20 +20,20 @@ fn claude() -> EngineName {
     "claude".parse().unwrap()
 }
 
-/// An engine that uses this login.
+/// An engine with this credential.
 fn by(engine: &str, credential: &str) -> EngineHealth {
     let named = EngineHealth::named(engine.parse().unwrap());
     EngineHealth { credential: Some(credential.to_owned()), signed_in: Some(true), ..named }
 }
 
-/// A machine with these engines and logins.
+/// A machine with these engines and credentials.
 async fn machine(fleet: &Fleet, name: &str, engines: Vec<EngineHealth>) -> Machine {
     let tokens = engines.iter().map(|health| format!("engine:{}", health.name).parse().unwrap());
     let capabilities = tokens.chain(["os:linux".parse().unwrap()]).collect();
     Machine::join_with(fleet, name, Offers { capabilities, engines, ..Offers::default() }).await
 }
 
-/// At once, so that times are exact.
+/// Without jitter, so that times are exact.
 fn exact(bench: Bench) -> Bench {
     bench.with(|settings| settings.windows.spread = Duration::ZERO)
 }
@@ -98,7 +99,7 @@ async fn a_running_coordinator_goes_on_at_the_reset_by_a_wake_up_alone() {
     let fleet = Fleet::warm(exact(quick())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
-    // Soon enough for the machine not to be missed meanwhile.
+    // Soon enough for the machine not to count as missing.
     let grip = mac.take(&fleet, job).await;
     mac.start_by(&fleet, grip, "claude").await.unwrap();
     let resets_at = fleet.bench.clock.now().after(Duration::from_secs(20));
@@ -181,7 +182,7 @@ async fn a_login_that_its_factory_does_not_name_rests_on_that_factory_alone() {
     let fleet = Fleet::warm(quick()).await;
     let mac = machine(&fleet, "mac", vec![EngineHealth::named(claude())]).await;
     let job = fleet.submit(PLAIN).await;
-    // What a factory does not name in its signs of life it cannot use up for others.
+    // A factory cannot exhaust a credential that its heartbeats do not name.
     runs_into_its_window(&fleet, &mac, job, "login-of-somebody-else").await;
 
     assert_eq!(credentials(&fleet)[0].credential, "mac/claude");
@@ -292,7 +293,7 @@ async fn clocks_that_are_set_neither_keep_a_login_resting_nor_lose_a_window_that
     fleet.pass(Duration::from_secs(1), &[&mac]).await;
     let grip = mac.take(&fleet, job).await;
 
-    // By a clock that runs ahead the reset has passed, and the engine says that it has not.
+    // By a clock that is ahead the reset has passed, and the engine reports that it has not.
     mac.start_by(&fleet, grip, "claude").await.unwrap();
     let reset = fleet.coordinator.clock().now().after(HOUR);
     *fleet.bench.ahead.lock() = HOUR * 2;

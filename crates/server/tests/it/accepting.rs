@@ -1,4 +1,4 @@
-//! Accept: once per dispatch, by its target, with everything checked again.
+//! Accept: once per dispatch, by its target, with every precondition checked again.
 
 use std::time::Duration;
 

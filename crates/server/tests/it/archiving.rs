@@ -1,4 +1,4 @@
-//! Backups over HTTP, and what a restored store tells those who followed the lost one.
+//! Backups over HTTP, and what clients of the former store get from a restored one.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ async fn backup_of(fleet: &Fleet, folder: &Path) -> (BackupSummary, Vec<u8>) {
     (summary, body.to_vec())
 }
 
-/// Another fleet, on what a backup of this one knows.
+/// Another fleet, restored from a backup of this one.
 async fn restored(fleet: &Fleet) -> Fleet {
     let folder = tempfile::tempdir().unwrap();
     let (backup, now) = (folder.path().join("backup"), SystemClock::new().now());
@@ -49,7 +49,7 @@ async fn a_backup_is_one_good_file_and_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_backup_that_nobody_waits_for_keeps_its_turn_until_it_is_made_and_leaves_nothing_behind() {
-    // With one connection at a time, whoever is let in knows that the one before was seen to hang up.
+    // With one connection at a time, an admitted client knows that the server has seen the former one disconnect.
     let fleet = Fleet::limited(Limits { connections_max: 1, ..Limits::default() }).await;
     let asking = || Asking::get("/api/fleet/backup").token(&fleet.admin_token);
     let gate = fleet.shelf.gate.lock().await;

@@ -1,4 +1,4 @@
-//! What the server does about those who should not be there.
+//! Protection against unauthorised, slow and greedy clients.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A token is sent only to the coordinator that issued it, and TLS faults say what to do.
+//! A token is sent only to the coordinator that issued it, and TLS errors name the remedy.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::fleet::Fleet;
 use crate::raw::{Asking, ask};
 
-/// A process that listens where a coordinator might, answers everything with `answer`, and keeps what it was sent.
+/// A process that listens on a coordinator's address, answers everything with `answer`, and records what it receives.
 struct Impostor {
     base: String,
     heard: Arc<Mutex<Vec<u8>>>,

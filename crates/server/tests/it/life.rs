@@ -1,4 +1,4 @@
-//! The whole life of a job, by HTTP.
+//! A job from submit to ship, over HTTP.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Usage limits, progress and evidence, by HTTP.
+//! Usage limits, progress and evidence, over HTTP.
 
 use domain::{Epoch, StageName};
 use protocol::{

@@ -1,4 +1,4 @@
-//! Listening, encrypting, describing, stopping.
+//! Listening, TLS, the OpenAPI document, shutdown.
 
 use std::net::SocketAddr;
 
@@ -111,7 +111,7 @@ async fn a_job_that_is_still_the_same_is_not_sent_again() {
     assert_eq!(changed.status, StatusCode::OK);
 }
 
-/// Two people look at one job; only the one who has seen its latest state may change it.
+/// Two operators open one job; only the one with the latest revision may change it.
 #[tokio::test]
 async fn a_change_of_an_outdated_job_is_refused() {
     let fleet = Fleet::start().await;
@@ -228,7 +228,7 @@ async fn a_request_that_is_under_way_is_answered_before_the_server_stops() {
     assert!(TcpStream::connect(fleet.address).await.is_err(), "nobody listens any more");
 }
 
-/// Whoever hangs up early has still asked: what was written down must also be dispatched.
+/// A client that disconnects early has still submitted: a written job must also be dispatched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_is_finished_though_its_client_hangs_up() {
     let fleet = Fleet::start().await;
@@ -287,7 +287,7 @@ async fn behind_a_proxy_the_figures_need_a_token() {
     assert_eq!(shown.status, StatusCode::OK);
 }
 
-/// `UPDATE_GOLDEN=1` writes the file anew.
+/// `UPDATE_GOLDEN=1` rewrites the file.
 #[tokio::test]
 async fn the_description_is_the_one_on_file() {
     let fleet = Fleet::start().await;

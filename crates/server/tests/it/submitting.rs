@@ -1,4 +1,4 @@
-//! Submitting: once, many at a time, and not at all.
+//! Submits: single, in batches, and rejected.
 
 use domain::{JobId, StageName, TokenScope};
 use http::StatusCode;
@@ -118,7 +118,7 @@ async fn lists_are_filtered_and_paged() {
     assert_eq!(code(bad), "invalid");
 }
 
-/// Everything that is wrong is refused with a stable code, and leaves the store as it was.
+/// Every invalid request is rejected with a stable code, and leaves the store unchanged.
 #[tokio::test]
 async fn bad_input_is_refused_by_name_and_changes_nothing() {
     let fleet = Fleet::start().await;

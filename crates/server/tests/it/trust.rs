@@ -1,5 +1,5 @@
-//! A factory with a valid token that names what is not its own: another factory's instance, nonce and job (row 34, [T3]),
-//! figures that no run can have, and times that no document can hold.
+//! A factory with a valid token that names another factory's instance, nonce and job (row 34, [T3]), metrics that no
+//! run can have, and times that no document can hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use server::Limits;
 use crate::fleet::{Fleet, Worker, next_offer, random};
 use crate::raw::{Answer, Asking, ask};
 
-/// A job of the product `default` that the factory `victim` works on, and what identifies its claim.
+/// A job of the product `default` that the factory `victim` holds, and the ids of its claim.
 struct Held {
     job: JobId,
     epoch: Epoch,
@@ -46,9 +46,9 @@ struct Call {
     method: &'static str,
     path: &'static str,
     body: Option<Value>,
-    /// The code for a factory whose token covers the job's product.
+    /// The code for a factory whose token includes the job's product.
     same_product: &'static str,
-    /// The code for a factory whose token does not cover it.
+    /// The code for a factory whose token does not include it.
     other_product: &'static str,
 }
 
@@ -93,7 +93,7 @@ fn calls(held: &Held, own: InstanceId) -> Vec<Call> {
         post("/factories/{own}/renew", renew(instance, &json!([])), "foreign_instance", "foreign_instance"),
         post("/factories/{own}/renew", renew(instance, &json!([])), "foreign_instance", "foreign_instance"),
         post("/factories/{own}/renew", renew(instance, &listed), "foreign_instance", "foreign_instance"),
-        // A process that lists what it does not hold is told so.
+        // A process that lists a lease it does not hold gets it back as lost.
         post("/factories/{own}/renew", renew(&own, &listed), "lost", "lost"),
         post("/factories/victim/renew", renew(instance, &listed), "forbidden", "forbidden"),
         post("/factories/victim/drain", json!({}), "forbidden", "forbidden"),
@@ -157,7 +157,7 @@ async fn made(fleet: &Fleet, call: &Call, held: &Held, job: JobId, caller: &Work
     let method: Method = call.method.parse().unwrap();
     let mut asking = Asking::new(method, &format!("/api/fleet{path}")).token(&caller.token);
     if let Some(body) = &call.body {
-        // The job that is meant may also be in the body.
+        // The job may also be named in the body.
         let text = body.to_string().replace(&held.job.to_string(), &job.to_string());
         asking = asking.header("content-type", "application/json").body(text);
     }
@@ -174,7 +174,7 @@ async fn made(fleet: &Fleet, call: &Call, held: &Held, job: JobId, caller: &Work
     connection.ask(asking).await
 }
 
-/// The code of what an answer refuses, of the one operation that it is about where there are several.
+/// The error code of an answer, or of its one operation in a batch.
 fn outcome(call: &Call, answer: &Answer) -> String {
     if call.same_product == "text" && answer.status.is_success() {
         return "text".to_owned();
@@ -189,7 +189,8 @@ fn outcome(call: &Call, answer: &Answer) -> String {
     code.unwrap_or(all_is_well).to_owned()
 }
 
-/// What the calls of others must leave as it is: the job with the expiry of its lease, and the factory with its seats.
+/// The state that calls of other factories must not change: the job with the expiry of its lease, and the factory with
+/// its seats.
 async fn state_of(fleet: &Fleet, held: &Held) -> (Value, Value) {
     let job = fleet.admin.get(&format!("/jobs/{}", held.job)).await.unwrap();
     let factory = fleet.admin.get("/factories/victim").await.unwrap();
@@ -310,7 +311,7 @@ async fn figures_that_no_run_can_have_are_refused_by_name() {
         ("tokensIn", "1000000000001"),
         ("tokensOut", "18446744073709551615"),
         ("turns", "4294967295"),
-        // JSON has no words for these; whatever comes close is not taken.
+        // JSON cannot express these; similar values are rejected.
         ("costUsd", "1e400"),
         ("costUsd", "NaN"),
         ("tokensIn", "-1"),
@@ -618,7 +619,7 @@ async fn a_factory_does_not_end_its_own_drain() {
     }
 }
 
-/// The credentials that a client is shown, each with the factories that it is shown.
+/// The credentials that a client may see, each with the visible factories.
 async fn credentials(client: &protocol::Client) -> Vec<(String, Vec<String>)> {
     let shown: protocol::CredentialList = client.get("/credentials").await.unwrap();
     let row = |one: protocol::CredentialView| (one.credential, one.factories.into_iter().map(String::from).collect());
@@ -646,7 +647,7 @@ async fn suspended_credentials_are_shown_to_those_who_see_a_factory_that_uses_th
         let quota = json!({ "leaseEpoch": epoch, "engine": "claude", "credential": "team", "resetsAt": "2099-01-01T00:00:00Z" });
         let _: Value = worker.client.post(&format!("/jobs/{job}/quota"), &quota).await.unwrap();
     }
-    // A second factory of the product, with a login of its own.
+    // A second factory of the product, with its own credential.
     let sibling = fleet.factory_for("a-2", &["alpha"]).await;
     let products = ["alpha".parse().unwrap()].into();
     let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products }).await.secret);

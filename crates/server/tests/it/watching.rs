@@ -1,4 +1,4 @@
-//! Event streams: without gaps, without repeats, and never for longer than they may.
+//! Event streams: no gaps, no duplicates, and closed when they must end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ async fn next(stream: &mut EventStream) -> Option<SseEvent> {
     soon(stream.next()).await.unwrap()
 }
 
-/// The next event that is about a job.
+/// The next job event.
 async fn next_of_job(stream: &mut EventStream) -> Option<SseEvent> {
     loop {
         match next(stream).await {
@@ -68,7 +68,7 @@ async fn one_jobs_stream_is_about_that_job() {
     assert_eq!((kind(&submitted), kind(&cancelled)), (json!("submitted"), json!("cancelled")));
 }
 
-/// Row 24: clients that are cut off at random and resume see the log, the whole log and nothing twice.
+/// Row 24: clients that are disconnected at random and resume see the whole log, without duplicates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_24_clients_that_are_cut_at_random_see_the_whole_log_once() {
     let fleet = Fleet::start().await;
