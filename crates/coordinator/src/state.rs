@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_derived_from_a_job_goes_when_the_job_ends() {
+    fn a_job_that_ends_leaves_every_index() {
         let mut desk = FleetState::default();
         let at = Timestamp::default();
         let moment = StateTime { wall: at, steady: at, lease_expires: Duration::ZERO };

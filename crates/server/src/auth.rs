@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_proxys_own_word_about_the_client_counts() {
+    fn only_the_proxys_own_forwarded_entry_counts() {
         let mut headers = HeaderMap::new();
         headers.append("x-forwarded-for", "203.0.113.9".parse().unwrap());
         headers.append("x-forwarded-for", "203.0.113.9, 192.0.2.1".parse().unwrap());

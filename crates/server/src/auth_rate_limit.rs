@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_waits_after_too_many_and_others_do_not() {
+    fn a_network_is_limited_after_too_many_wrong_tokens() {
         let clock = ManualClock::default();
         let wrong = three_a_minute(&clock);
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_customer_of_version_6_cannot_hide_among_its_own_addresses() {
+    fn all_addresses_of_an_ipv6_prefix_share_one_count() {
         let clock = ManualClock::default();
         let wrong = three_a_minute(&clock);
 

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_body_took_comes_back_with_its_end() {
+    fn a_dropped_body_releases_its_budget() {
         let budget = BodyBudget::default();
         for _ in 0..20 {
             assert!(of(&budget, "a").grow_to(BATCH).is_ok());

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_connection_that_is_idle_for_longest_makes_room() {
+    async fn the_longest_idle_connection_is_closed_first() {
         let connections = two();
         let (first, second) = (connections.admit().await, connections.admit().await);
         drop(first.begin());

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_read_back_as_the_revision_it_stands_for() {
+    fn a_tag_parses_to_its_revision() {
         for generation in [0, 3] {
             let tag = of_revision(Generation(generation), Revision(7));
 
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_is_not_ours_matches_nothing() {
+    fn a_foreign_tag_matches_nothing() {
         assert_eq!(expected_by("*", 0), Ok(None));
         for tag in ["7", "W/\"7\"", "\"seven\"", "\"\"", "\""] {
             assert_eq!(expected_by(tag, 0), Err(412), "{tag}");

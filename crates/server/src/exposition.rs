@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_has_its_kind_and_its_line() {
+    fn every_metric_has_a_type_and_a_line() {
         let metrics = Metrics {
             ignored_request_keys: 11,
             jobs: BTreeMap::from([("queued".to_owned(), 3)]),

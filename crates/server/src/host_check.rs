@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_ours_are_answered() {
+    fn only_allowed_host_names_are_served() {
         let called = |host: &str| asked(Method::GET, &[("host", host)]);
 
         for host in ["localhost:7878", "127.0.0.1", "[::1]:7878", "192.0.2.7:7878", "giga.example", "GIGA.EXAMPLE."] {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_sites_may_look_but_not_touch() {
+    fn pages_of_other_sites_may_read_but_not_write() {
         let from = |method: Method, origin: &str| asked(method, &[("host", "localhost:7878"), ("origin", origin)]);
 
         assert_eq!(from(Method::POST, "http://localhost:7878"), Ok(()));

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mistake_of_ours_is_an_answer_too() {
+    async fn a_panic_is_answered_with_a_problem() {
         let app = app().await;
         let router = Router::new().route("/", get(panics).post(panics));
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_that_takes_too_long_goes_on_after_its_answer() {
+    async fn a_change_that_times_out_still_completes() {
         let app = app().await;
         let (go, gone) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel::<()>();

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_client_lets_go_of_an_idle_connection_long_before_the_server_does() {
+    fn the_client_closes_idle_connections_before_the_server() {
         assert!(protocol::IDLE_TIME_MAX * 2 <= Limits::default().header_time_max);
     }
 }

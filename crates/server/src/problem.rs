@@ -342,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_of_the_store_is_told_to_the_log_and_not_to_the_client() {
+    fn a_store_error_is_logged_and_not_sent_to_the_client() {
         let fault = Error::Store(StoreError::Unavailable("disk of host db-7 is full".to_owned()));
 
         let response = Problem::from(fault).into_response();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_details_of_a_fault_stay_inside() {
+    fn error_details_are_not_sent_to_the_client() {
         let fault = Error::Store(StoreError::Corrupt("row 7: secret".to_owned()));
 
         let told = Problem::from(fault).into_told();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_second_is_waited_for_as_a_whole_one() {
+    fn retry_after_is_rounded_up_to_seconds() {
         let problem = Problem::rate_limited("slowly", Duration::from_millis(1_200));
 
         assert_eq!(problem.into_response().headers()[header::RETRY_AFTER], "2");

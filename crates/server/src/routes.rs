@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_names_every_route_and_nothing_else() {
+    fn the_openapi_document_lists_exactly_the_routes() {
         let listed = under_the_prefix().listed.into_iter().chain(at_the_root().listed);
         let routed: BTreeSet<_> = listed.map(|(method, path)| format!("{method} {path}")).collect();
 

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_nobody_waits_for_is_finished_all_the_same() {
+    async fn a_dropped_future_still_completes() {
         let (go, gone) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel();
         let tasks = TaskTracker::new();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_finished_leaves_no_task() {
+    async fn a_finished_future_leaves_no_task() {
         let tasks = TaskTracker::new();
 
         assert_eq!(RunToCompletion::new(async { 7 }, tasks.clone()).await, 7);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_takes_too_long_is_told_to_start_over() {
+    async fn a_slow_reader_is_reset() {
         let clock = ManualClock::default();
         let mut line = line(&clock, &CancellationToken::new());
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_says_nothing_more_once_the_server_stops() {
+    async fn a_stream_ends_when_the_server_stops() {
         let closing = CancellationToken::new();
         let mut line = line(&ManualClock::default(), &closing);
         assert!(line.next().await.is_some());

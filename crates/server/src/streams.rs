@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_that_ends_makes_room_for_another() {
+    fn a_stream_that_ends_frees_its_permit() {
         let streams = Arc::new(Streams::new(1, CancellationToken::new()));
         let first = streams.open(&onlooker());
 

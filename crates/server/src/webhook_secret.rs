@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_the_forges_own_manual_is_signed_right() {
+    fn the_example_of_githubs_manual_verifies() {
         let secret = WebhookSecret::new("It's a Secret to Everybody\n").unwrap();
         let right = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_reader_that_stops_is_given_up_and_one_that_goes_on_is_not() {
+    async fn only_a_stalled_reader_times_out() {
         let clock = ManualClock::default();
         let (ours, mut theirs) = tokio::io::duplex(4);
         let mut ours = WriteTimeout::new(ours, Arc::new(clock.clone()), Duration::from_secs(60));

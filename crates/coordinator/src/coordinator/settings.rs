@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_renewal_that_is_too_slow_for_the_lease_is_clamped_with_a_warning() {
+    fn a_renewal_slower_than_the_lease_is_clamped_with_a_warning() {
         let asked = Settings { renew_every: Duration::from_secs(60), ..Settings::default() };
 
         let (settings, warnings) = asked.reconciled();

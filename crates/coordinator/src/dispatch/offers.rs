@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factory_that_is_busy_again_and_again_is_paused_for_longer() {
+    fn repeated_temporary_declines_lengthen_the_pause() {
         let mut answers = OfferAnswers::default();
         let mut at = Duration::ZERO;
         let mut pauses = Vec::new();

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_somebody_wrote_is_quoted_line_by_line() {
+    fn review_comments_are_quoted_line_by_line() {
         let check = remark(ReviewCommentKind::Check, "test", "one\n# two");
 
         assert_eq!(instructions(&[&check]), "The check `test` failed:\n\n> one\n> # two\n\n");

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_means_the_pull_request_of_its_own_repository_only() {
+    fn a_webhook_names_pull_requests_of_its_own_repository_only() {
         let request = PullRequest { number: 7, url: "https://forge.example/acme/notes/pull/7".to_owned() };
         let hint = |repository: &str, number| ForgeHint {
             repository: repository.to_owned(),

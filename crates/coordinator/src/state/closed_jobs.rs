@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_ends_are_forgotten_first() {
+    fn the_oldest_closed_jobs_are_evicted_first() {
         let job = |n: usize| {
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&(n as u64).to_be_bytes());

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_that_was_put_off_leaves_nothing_behind() {
+    fn a_postponed_deadline_replaces_the_former_one() {
         let (job, at) = (JobId::from_bytes([1; 16]), Timestamp::from_millis);
         let mut deadlines = Deadlines::default();
         deadlines.set(job, at(10));

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn current_and_former_instances_are_the_factorys_own() {
+    fn current_and_former_instances_belong_to_the_factory() {
         let mut instances = Instances::default();
         register(&mut instances, "a", None, 1);
         register(&mut instances, "a", Some(1), 2);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_is_free_again_with_its_factory() {
+    fn removing_a_factory_frees_its_instances() {
         let mut instances = Instances::default();
         register(&mut instances, "a", None, 1);
         register(&mut instances, "b", None, 1);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_expires_when_nobody_renews_it() {
+    fn a_lease_without_renewal_expires() {
         let mut leases = one_lease();
         leases.expired(Duration::ZERO, TTL, TTL);
 
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reaper_that_was_away_reaps_nobody_on_return() {
+    fn a_paused_reaper_reaps_no_lease_on_return() {
         let mut leases = one_lease();
         leases.expired(Duration::from_secs(1), GAP, TTL);
 
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reaper_that_never_looked_before_reaps_nobody() {
+    fn the_first_pass_of_the_reaper_reaps_no_lease() {
         let mut leases = one_lease();
 
         assert_eq!(leases.expired(TTL * 3, GAP, TTL), vec![]);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_pass_of_many_steps_is_no_absence_and_a_long_silence_within_one_is() {
+    fn a_long_reaper_pass_is_no_pause_but_a_gap_within_it_is() {
         let mut leases = one_lease();
         leases.expired(Duration::ZERO, GAP, TTL);
         for step in 1..=9 {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_is_kept_for_one_grant_at_a_time_and_counted_once_when_it_is_written() {
+    fn a_reserved_seat_counts_once_after_its_grant_is_written() {
         let mut leases = one_lease();
 
         assert!(leases.reserve(job(2), &process(1), 2));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_being_taken_back_cannot_be_renewed_and_a_renewed_one_cannot_be_taken_back() {
+    fn a_doomed_lease_is_not_renewed_and_a_renewed_one_not_doomed() {
         let mut leases = one_lease();
         assert!(leases.doom_if_expired(job(1), Epoch(3), TTL));
         assert_eq!(leases.renew(job(1), Epoch(3), &process(1), TTL * 2), Renewal::TooLate);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_left_out_of_two_lists_is_revoked_and_of_one_is_not() {
+    fn a_job_omitted_from_two_renewals_is_revoked() {
         let mut leases = one_lease();
 
         assert_eq!(leases.count_missing(&process(1), &HashSet::default()), vec![]);

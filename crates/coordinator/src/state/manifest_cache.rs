@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_in_time_makes_room_and_what_finds_no_room_is_not_kept() {
+    fn the_manifest_cache_evicts_expired_and_rejects_oversized() {
         let (bodies, large) = (ManifestCache::default(), Body("x".repeat(BYTES_MAX / 4).into()));
 
         (0..5).for_each(|n| bodies.keep(id(n), large.clone(), START));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_leaves_nothing_behind() {
+    fn a_taken_manifest_leaves_the_cache() {
         let bodies = ManifestCache::default();
 
         for n in 0..100_000 {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_gets_the_latest_of_each_job_once_and_of_others_nothing() {
+    fn a_subscriber_gets_the_latest_progress_in_its_scope_once() {
         let board = ProgressBoard::default();
         let product = ProductId::default_product();
         for (n, what) in [(1, "a"), (2, "b"), (1, "c"), (1, "c")] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_says_is_kept_short_and_harmless() {
+    fn progress_is_truncated_and_escaped() {
         let long = Progress {
             doing: Some(format!("\u{1b}[2J{}", "x".repeat(9_000))),
             files: (0..99).map(|n| format!("file-{n}")).collect(),

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_is_cut_in_number_in_length_and_in_all() {
+    fn evidence_is_truncated_by_count_length_and_total() {
         let huge = vec![evidence(format!("{}\u{1b}[2Jthe end", "é".repeat(20_000))); 1_000];
 
         let kept = bounded(&huge);
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_evidence_stays_as_it_is() {
+    fn ordinary_evidence_is_unchanged() {
         let ordinary = vec![evidence("one\n\ttwo\n".to_owned()), evidence(String::new())];
 
         assert_eq!(bounded(&ordinary), ordinary);
     }
 
     #[test]
-    fn a_checkpoint_with_a_name_that_could_harm_is_refused() {
+    fn a_checkpoint_with_an_unsafe_name_is_rejected() {
         let checkpoint = |git_ref: &str, session: Option<&str>| Checkpoint {
             git_ref: git_ref.to_owned(),
             sha: "0".repeat(40).parse().unwrap(),

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_comes_later_and_only_those_in_a_cycle_are_told_so() {
+    fn dependents_come_later_and_only_cycles_are_cyclic() {
         // 0 and 1 wait for each other, 2 for 1, 3 for 2, 4 for none, 5 for 4 and 6, 6 for 4, 7 for itself.
         let waits_for = [vec![1], vec![0], vec![1], vec![2], vec![], vec![4, 6], vec![4], vec![7]];
         let waits_for: Vec<BTreeSet<usize>> = waits_for.into_iter().map(|deps| deps.into_iter().collect()).collect();

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_that_is_too_large_is_cut_between_two_characters_and_said_to_be() {
+    fn a_large_diff_is_truncated_between_characters_and_flagged() {
         let large = EvidenceReport { diff: Some("é".repeat(DIFF_BYTES_MAX)), ..EvidenceReport::default() };
         let small = EvidenceReport { diff: Some("+é\n".to_owned()), ..EvidenceReport::default() };
 

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_listener_takes_the_bell_away() {
+    fn the_last_log_reader_removes_the_notifier() {
         let bells = LogNotifier::default();
         let job = JobId::from_bytes([1; 16]);
         let (first, second) = (bells.listen(job), bells.listen(job));

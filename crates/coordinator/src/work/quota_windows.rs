@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_reset_is_waited_for_and_a_little_longer_but_never_for_ever() {
+    fn a_known_reset_is_awaited_with_jitter_and_a_limit() {
         let policy = QuotaWindowPolicy::default();
         let after = |at, jitter| until(policy.after(PriorWindow::Unknown, hit(1, Some(at)), NOW, jitter));
 
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_or_passed_reset_is_waited_out_by_growing_pauses() {
+    fn an_unknown_or_past_reset_leads_to_growing_pauses() {
         let policy = QuotaWindowPolicy::default();
         let mut known = None;
         let mut now = NOW;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_find_out_together_and_reports_that_are_repeated_say_nothing_new() {
+    fn concurrent_and_repeated_limit_reports_change_nothing() {
         let policy = QuotaWindowPolicy::default();
         let reset = NOW.after(MINUTE * 60);
         let known = policy.after(PriorWindow::Unknown, hit(1, Some(reset)), NOW, 0.0).unwrap();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn where_people_decide_a_window_has_no_end() {
+    fn without_automatic_resume_a_window_has_no_end() {
         let policy = QuotaWindowPolicy { reopen: false, ..QuotaWindowPolicy::default() };
 
         let window = policy.after(PriorWindow::Unknown, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_credit_waits_for_an_operator_or_another_login() {
+    fn no_credit_waits_for_an_operator_or_another_login() {
         let policy = QuotaWindowPolicy::default();
         let timed = policy.after(PriorWindow::Unknown, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
         let east: FactoryId = "east".parse().unwrap();

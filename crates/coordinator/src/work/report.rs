@@ -407,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_errand_that_is_put_off_in_a_loop_waits_longer_each_time() {
+    fn an_errand_postponed_in_a_loop_waits_longer_each_time() {
         let secs = Duration::from_secs;
         let pauses: Vec<u64> = (0..7).map(|put_offs| put_off_for(Duration::ZERO, put_offs).as_secs()).collect();
 

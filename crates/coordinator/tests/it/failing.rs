@@ -31,7 +31,7 @@ fn fate(reason: FailureReason) -> Fate {
 }
 
 #[tokio::test]
-async fn what_a_worker_may_say_is_retried_or_final_and_the_rest_is_not_its_word() {
+async fn worker_reasons_are_retried_or_final_and_others_rejected() {
     for reason in FailureReason::ALL {
         let fleet = Fleet::warm(quick()).await;
         let mac = Machine::join(&fleet, "mac").await;
@@ -62,7 +62,7 @@ async fn what_a_worker_may_say_is_retried_or_final_and_the_rest_is_not_its_word(
 }
 
 #[tokio::test]
-async fn whatever_is_retried_is_retried_after_doubling_pauses_and_ends_in_the_dead_letters() {
+async fn retries_back_off_exponentially_and_end_dead_lettered() {
     for reason in FailureReason::ALL.into_iter().filter(|reason| fate(*reason) == Fate::Retried) {
         let fleet = Fleet::warm(quick()).await;
         let mac = Machine::join(&fleet, "mac").await;
@@ -96,7 +96,7 @@ async fn whatever_is_retried_is_retried_after_doubling_pauses_and_ends_in_the_de
 }
 
 #[tokio::test]
-async fn what_is_not_a_workers_word_is_reached_in_other_ways() {
+async fn reasons_of_the_coordinator_can_be_reached() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
 

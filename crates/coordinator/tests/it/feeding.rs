@@ -65,7 +65,7 @@ fn by_job(heard: &[(Position, JobId, EventKind)]) -> HashMap<JobId, Vec<EventKin
 }
 
 #[tokio::test]
-async fn row_26_whoever_saw_only_the_last_version_of_each_job_tells_the_whole_story() {
+async fn row_26_the_last_version_of_a_job_yields_all_its_events() {
     let bench = Arc::new(Bench::weak_with(WILD_FEED));
     let (busy, silent) = (bench.open().await, bench.open().await);
     busy.warm_up();
@@ -86,7 +86,7 @@ async fn row_26_whoever_saw_only_the_last_version_of_each_job_tells_the_whole_st
 }
 
 #[tokio::test]
-async fn row_27_coordinators_that_all_follow_a_wild_feed_hear_one_log_without_gaps_or_repeats() {
+async fn row_27_a_faulty_feed_yields_one_log_for_all_coordinators() {
     let bench = Arc::new(Bench::weak_with(WILD_FEED));
     let fleets = [bench.open().await, bench.open().await, bench.open().await];
     fleets[0].warm_up();
@@ -107,7 +107,7 @@ async fn row_27_coordinators_that_all_follow_a_wild_feed_hear_one_log_without_ga
 }
 
 #[tokio::test]
-async fn row_32_a_database_that_loses_every_third_answer_or_write_tells_each_life_once() {
+async fn row_32_lost_answers_and_writes_record_each_event_once() {
     let lossy = Faults { answers_lost: 0.2, requests_lost: 0.15, ..Faults::BAD_DAY };
     let fleet = Fleet::warm(Bench::weak_with(lossy)).await;
     fleet.ship_everything().await;
@@ -121,7 +121,7 @@ async fn row_32_a_database_that_loses_every_third_answer_or_write_tells_each_lif
 }
 
 #[tokio::test]
-async fn reads_that_lag_behind_refuse_too_much_and_never_let_a_step_happen_twice() {
+async fn stale_reads_never_let_a_step_happen_twice() {
     let fleet = Fleet::warm(Bench::weak_with(LAGGING)).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;

@@ -95,7 +95,7 @@ async fn turns(count: usize) {
 }
 
 #[tokio::test]
-async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_lost_is() {
+async fn row_30_a_renewed_lease_is_not_reaped_and_a_lost_one_is() {
     let (fleet, mac) = hurried().await;
     let (mut kept, mut lost) = (0, 0);
 
@@ -136,7 +136,7 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
 }
 
 #[tokio::test]
-async fn news_that_is_older_than_the_end_of_a_job_does_not_bring_it_back() {
+async fn an_older_revision_does_not_reopen_an_ended_job() {
     let (fleet, mac) = hurried().await;
 
     for _ in 0..retold(300) {

@@ -66,7 +66,7 @@ async fn assert_fenced(fleet: &Fleet, machine: &Machine, grip: Grip) {
 }
 
 #[tokio::test]
-async fn row_28_old_holders_get_409_on_everything_they_try() {
+async fn row_28_old_holders_get_409_on_every_request() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let known = story.fleet.submit(IN_REPO).await;
@@ -87,7 +87,7 @@ async fn row_28_old_holders_get_409_on_everything_they_try() {
 }
 
 #[tokio::test]
-async fn row_28_a_zombie_is_fenced_after_the_job_was_granted_as_often_as_in_the_lost_future() {
+async fn row_28_a_stale_holder_is_fenced_after_equally_many_grants() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -106,7 +106,7 @@ async fn row_28_a_zombie_is_fenced_after_the_job_was_granted_as_often_as_in_the_
 }
 
 #[tokio::test]
-async fn row_28_an_accept_of_the_lost_future_is_refused_however_often_it_is_repeated() {
+async fn row_28_an_accept_from_before_the_restore_is_refused() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -135,7 +135,7 @@ async fn row_28_an_accept_of_the_lost_future_is_refused_however_often_it_is_repe
 }
 
 #[tokio::test]
-async fn row_28_a_broker_that_remembers_the_lost_future_delivers_what_is_dispatched_after_it() {
+async fn row_28_a_broker_with_old_messages_delivers_new_dispatches() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -159,7 +159,7 @@ async fn row_28_a_broker_that_remembers_the_lost_future_delivers_what_is_dispatc
 }
 
 #[tokio::test]
-async fn row_28_a_job_that_had_ended_is_lifted_when_it_is_sent_round_again() {
+async fn row_28_a_requeued_job_moves_to_the_new_generation() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -184,7 +184,7 @@ async fn row_28_a_job_that_had_ended_is_lifted_when_it_is_sent_round_again() {
 }
 
 #[tokio::test]
-async fn row_28_a_job_that_is_submitted_again_is_not_the_one_that_a_zombie_holds() {
+async fn row_28_a_resubmitted_job_fences_the_stale_holder() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     story.back_up().await;
@@ -202,7 +202,7 @@ async fn row_28_a_job_that_is_submitted_again_is_not_the_one_that_a_zombie_holds
 }
 
 #[tokio::test]
-async fn row_28_a_promotion_of_the_lost_future_is_taken_back_and_given_out_again() {
+async fn row_28_a_promotion_is_revoked_and_offered_after_a_restore() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -234,7 +234,7 @@ async fn row_28_a_promotion_of_the_lost_future_is_taken_back_and_given_out_again
 }
 
 #[tokio::test]
-async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_sweep_and_fenced_before_that() {
+async fn row_28_the_sweep_lifts_a_job_not_lifted_at_the_start() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -259,7 +259,7 @@ async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_swe
 }
 
 #[tokio::test]
-async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_claim_that_takes_it() {
+async fn row_28_a_claim_lifts_a_job_not_lifted_at_the_start() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -286,7 +286,7 @@ async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_cla
 }
 
 #[tokio::test]
-async fn row_28_a_submit_that_is_written_again_begins_in_this_generation() {
+async fn row_28_a_rewritten_submit_starts_in_this_generation() {
     let mut story = Story::begin().await;
     story.back_up().await;
     let fleet = story.restored().await;
@@ -299,7 +299,7 @@ async fn row_28_a_submit_that_is_written_again_begins_in_this_generation() {
 }
 
 #[tokio::test]
-async fn row_28_a_restart_after_the_restore_lifts_nothing_again() {
+async fn row_28_a_second_restart_lifts_nothing_again() {
     let mut story = Story::begin().await;
     let job = story.fleet.submit(PLAIN).await;
     story.back_up().await;
@@ -313,7 +313,7 @@ async fn row_28_a_restart_after_the_restore_lifts_nothing_again() {
 }
 
 #[tokio::test]
-async fn row_28_a_place_in_the_lost_log_is_no_place_in_this_one() {
+async fn row_28_a_cursor_of_an_older_generation_is_invalid() {
     let mut story = Story::begin().await;
     story.fleet.submit(PLAIN).await;
     let mark = story.fleet.coordinator.bookmark(Position(1));
@@ -329,7 +329,7 @@ async fn row_28_a_place_in_the_lost_log_is_no_place_in_this_one() {
 
 /// Random runs before and after a restore: an epoch granted after the backup is never granted again.
 #[tokio::test]
-async fn row_28_no_grant_of_any_lost_future_is_ever_made_again() {
+async fn row_28_no_lost_grant_is_repeated_after_restores() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let mut jobs: Vec<JobId> = Vec::new();

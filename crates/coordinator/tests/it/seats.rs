@@ -31,7 +31,7 @@ struct Load {
 }
 
 #[tokio::test]
-async fn no_limit_of_seats_is_ever_exceeded() {
+async fn no_seat_limit_is_ever_exceeded() {
     let mut load = load().await;
 
     for step in 0..STEPS {
@@ -128,7 +128,7 @@ impl Load {
 }
 
 #[tokio::test]
-async fn a_job_that_goes_to_its_second_engine_takes_a_seat_of_that_one() {
+async fn a_job_on_its_second_engine_takes_a_seat_of_that_engine() {
     let fleet = Fleet::warm(quick()).await;
     let mut offers = Offers { seats: 4, ..Offers::default() };
     offers.capabilities.insert("engine:codex".parse().unwrap());

@@ -61,7 +61,7 @@ async fn an_agents_progress_is_shown_until_its_run_ends() {
 }
 
 #[tokio::test]
-async fn followers_hear_the_latest_of_each_job_and_only_what_they_may_see() {
+async fn subscribers_get_the_latest_progress_in_their_scope() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (first, second) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);

@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Machine, drain};
 
 #[tokio::test]
-async fn row_03_a_sweep_that_could_not_read_comes_round_again() {
+async fn row_03_a_failed_sweep_is_retried() {
     let bench = Arc::new(quick());
     let fleet = bench.open().await;
     fleet.warm_up();
@@ -41,7 +41,7 @@ async fn row_03_a_sweep_that_could_not_read_comes_round_again() {
 }
 
 #[tokio::test]
-async fn row_32_a_stamp_that_did_not_happen_is_made_again_long_before_the_sweep() {
+async fn row_32_a_lost_offer_write_is_retried_before_the_sweep() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;

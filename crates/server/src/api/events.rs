@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn cursors_round_trip() {
         let mut bytes = frame(Some(mark(7)), "job", "{\"a\":1}").to_vec();
         bytes.extend_from_slice(&ALIVE);
         bytes.extend_from_slice(&frame(None, "hello", "two\nlines"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_goes_before_the_address() {
+    fn the_header_takes_precedence_over_the_query() {
         let mut headers = HeaderMap::new();
         let asked = StreamQuery { after: Some(mark(3)) };
         assert_eq!(resume_after(&asked, &headers).unwrap(), Some(mark(3)));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_message_names_what_it_is_about() {
+    fn every_kind_of_webhook_names_its_pull_requests() {
         let sha = "a".repeat(40);
         let of = |numbers: Vec<u64>, commits: &[&str]| ForgeHint {
             repository: "acme/notes".to_owned(),

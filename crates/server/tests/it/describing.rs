@@ -61,7 +61,7 @@ fn check<T: Serialize + serde::de::DeserializeOwned>(description: &Description, 
 }
 
 #[tokio::test]
-async fn every_variant_is_written_as_its_schema_says() {
+async fn every_variant_matches_its_schema() {
     let fleet = Fleet::start().await;
     let description = description(&fleet).await;
     let epoch = domain::Epoch(1);
@@ -289,7 +289,7 @@ impl Outsider<'_> {
 
 /// A job from submit to ship, by requests written from the OpenAPI document alone.
 #[tokio::test]
-async fn a_jobs_whole_life_fits_the_description() {
+async fn a_jobs_lifecycle_matches_the_openapi_document() {
     let fleet = Fleet::start().await;
     let outsider = Outsider { description: description(&fleet).await, fleet: &fleet };
     let factory = fleet.factory("mac-1").await;
@@ -365,7 +365,7 @@ async fn check_events(fleet: &Fleet, description: &Description, job: &str) {
 
 /// Misspelled keys and numbers out of bounds, in the body and in the query.
 #[tokio::test]
-async fn what_the_description_does_not_allow_is_refused() {
+async fn requests_outside_the_openapi_document_are_rejected() {
     let fleet = Fleet::start().await;
     let outsider = Outsider { description: description(&fleet).await, fleet: &fleet };
     let refused = |method: &str, path: &str, body: Option<Value>| {
@@ -396,7 +396,7 @@ async fn what_the_description_does_not_allow_is_refused() {
 
 /// Releases one apart work together: unknown keys of a newer worker are ignored, and counted in the metrics.
 #[tokio::test]
-async fn a_newer_worker_is_understood_and_counted() {
+async fn unknown_keys_of_a_newer_worker_are_counted() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let beat = json!({

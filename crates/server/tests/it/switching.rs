@@ -29,7 +29,7 @@ struct Done {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn switching_between_the_modes_under_load_loses_nothing_and_doubles_nothing() {
+async fn switching_modes_under_load_neither_loses_nor_repeats_jobs() {
     let fleet = Fleet::start().await;
     fleet.product("default", ProductSettings { auto_ship: Some(true), ..ProductSettings::default() }).await;
     let done = Arc::new(Done::default());

@@ -297,7 +297,7 @@ async fn a_completion_is_repeated_by_its_own_holder_alone() {
 }
 
 #[tokio::test]
-async fn figures_that_no_run_can_have_are_refused_by_name() {
+async fn impossible_metrics_are_rejected_by_name() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let held = Held::by(&fleet, &worker).await;
@@ -379,7 +379,7 @@ async fn a_token_that_would_never_end_is_refused_and_never_stored() {
 }
 
 #[tokio::test]
-async fn a_factory_cannot_rest_the_login_of_another() {
+async fn a_factory_cannot_pause_the_credential_of_another() {
     let fleet = Fleet::start().await;
     let victim = fleet.factory("victim").await;
     let insider = fleet.factory("insider").await;
@@ -437,7 +437,7 @@ async fn numbers_and_lists_of_a_worker_have_limits() {
 }
 
 #[tokio::test]
-async fn a_named_login_is_shared_within_one_scope_only() {
+async fn a_named_credential_is_shared_within_one_scope() {
     let fleet = Fleet::start().await;
     fleet.product("other", ProductSettings::default()).await;
     let victim = fleet.factory_for("victim", &["default"]).await;
@@ -530,7 +530,7 @@ async fn a_dependency_of_another_product_does_not_exist() {
 }
 
 #[tokio::test]
-async fn accepting_and_releasing_in_a_loop_is_slowed_down() {
+async fn an_accept_and_release_loop_is_rate_limited() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let mut inbox = worker.inbox().await;
@@ -547,7 +547,7 @@ async fn accepting_and_releasing_in_a_loop_is_slowed_down() {
 }
 
 #[tokio::test]
-async fn reporting_used_up_windows_in_a_loop_is_slowed_down() {
+async fn a_quota_report_loop_is_rate_limited() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let mut inbox = worker.inbox().await;
@@ -627,7 +627,7 @@ async fn credentials(client: &protocol::Client) -> Vec<(String, Vec<String>)> {
 }
 
 #[tokio::test]
-async fn suspended_credentials_are_shown_to_those_who_see_a_factory_that_uses_them() {
+async fn suspended_credentials_are_visible_with_their_factory() {
     let fleet = Fleet::start().await;
     for product in ["alpha", "beta"] {
         fleet.product(product, ProductSettings::default()).await;

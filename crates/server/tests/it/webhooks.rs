@@ -65,7 +65,7 @@ async fn next_look(inbox: &mut protocol::EventStream) -> PollPullRequest {
 }
 
 #[tokio::test]
-async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts() {
+async fn a_signed_webhook_triggers_a_poll_whose_report_counts() {
     let fleet = fleet().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -86,7 +86,7 @@ async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts
 }
 
 #[tokio::test]
-async fn a_message_with_another_signature_or_none_is_refused_and_rung_for_nobody() {
+async fn a_webhook_with_a_wrong_or_missing_signature_is_rejected() {
     let fleet = fleet().await;
     let message = json!({ "pull_request": { "number": 7 }, "repository": { "full_name": "acme/notes" } });
 
@@ -98,7 +98,7 @@ async fn a_message_with_another_signature_or_none_is_refused_and_rung_for_nobody
 }
 
 #[tokio::test]
-async fn a_message_about_something_else_is_heard_and_concerns_nobody() {
+async fn an_unrelated_webhook_is_accepted_without_effect() {
     let fleet = fleet().await;
 
     let ping = say(&fleet, SECRET, &json!({ "zen": "Keep it simple.", "hook_id": 1 })).await;
@@ -142,7 +142,7 @@ async fn an_unsigned_webhook_is_refused_before_its_body() {
 
 /// All bodies in progress share one budget, and a network has only a few of them at one time.
 #[tokio::test]
-async fn webhooks_that_are_never_finished_do_not_pile_up() {
+async fn unfinished_webhooks_do_not_accumulate() {
     let fleet = fleet().await;
     let wrong = signature("guessed", "");
     let head = format!("Content-Length: 26214400\r\nX-Hub-Signature-256: {wrong}\r\nExpect: 100-continue\r\n");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_has_an_end() {
+    fn won_nonces_are_bounded() {
         let mut lane = ClaimLock::default();
 
         for nonce in 0..=255 {
