@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_cache_evicts_expired_and_rejects_oversized() {
+    fn a_full_manifest_cache_rejects_until_old_ones_expire() {
         let (bodies, large) = (ManifestCache::default(), Body("x".repeat(BYTES_MAX / 4).into()));
 
         (0..5).for_each(|n| bodies.keep(id(n), large.clone(), START));

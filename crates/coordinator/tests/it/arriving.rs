@@ -146,7 +146,7 @@ async fn the_only_seat_stays_with_the_job_in_either_write_order() {
 }
 
 #[tokio::test]
-async fn the_first_of_two_jobs_with_one_key_in_a_batch_is_placed() {
+async fn of_two_batch_jobs_with_one_key_the_first_is_written() {
     let fleet = Fleet::warm(quick()).await;
     let (_mac, tasks) = running(&fleet, 4).await;
     let of = |os: &str| submit(&format!("---\ncapabilities: [os:{os}]\n---\n# Mend the gate\n"), Some("gate"));

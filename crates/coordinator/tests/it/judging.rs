@@ -28,7 +28,7 @@ async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<Failu
 }
 
 #[tokio::test]
-async fn a_permanent_failure_is_dead_lettered_at_once() {
+async fn a_permanent_failure_is_not_retried() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;

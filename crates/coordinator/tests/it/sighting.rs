@@ -256,7 +256,7 @@ async fn a_pull_request_closed_on_the_forge_cancels_its_job() {
 }
 
 #[tokio::test]
-async fn a_report_of_a_factory_that_was_not_asked_is_ignored() {
+async fn a_factory_that_was_not_asked_cannot_report_a_pull_request() {
     let yard = Yard::open().await;
     let merged = PullRequestState::Merged { merge: None, by: None };
 

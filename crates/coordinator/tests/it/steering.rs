@@ -202,7 +202,7 @@ async fn a_job_without_a_repository_warns_that_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_in_another_repository_is_discarded() {
+async fn a_checkpoint_in_another_repository_needs_a_fresh_requeue() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let offer = async |identity: &str| {

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn cursors_round_trip() {
+    fn event_frames_round_trip() {
         let mut bytes = frame(Some(mark(7)), "job", "{\"a\":1}").to_vec();
         bytes.extend_from_slice(&ALIVE);
         bytes.extend_from_slice(&frame(None, "hello", "two\nlines"));

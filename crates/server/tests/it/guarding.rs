@@ -81,7 +81,7 @@ async fn unknown_paths_and_methods_are_problems_too() {
 }
 
 #[tokio::test]
-async fn answers_are_not_cached() {
+async fn answers_are_neither_cached_nor_sniffed() {
     let fleet = Fleet::start().await;
 
     for path in ["/", "/healthz", JOBS, "/nowhere"] {

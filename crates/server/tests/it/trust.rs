@@ -530,7 +530,7 @@ async fn a_dependency_of_another_product_does_not_exist() {
 }
 
 #[tokio::test]
-async fn an_accept_and_release_loop_is_rate_limited() {
+async fn an_accept_and_release_loop_backs_off() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let mut inbox = worker.inbox().await;
@@ -547,7 +547,7 @@ async fn an_accept_and_release_loop_is_rate_limited() {
 }
 
 #[tokio::test]
-async fn a_quota_report_loop_is_rate_limited() {
+async fn a_quota_report_loop_backs_off() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let mut inbox = worker.inbox().await;
