@@ -1,4 +1,4 @@
-//! The one loop through which every change of a job goes.
+//! The compare-and-set loop of every job change.
 
 pub(crate) mod cas_documents;
 pub(crate) mod quarantine;
@@ -13,27 +13,27 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 
-/// Losing a race is normal; losing this many in a row means that writers are fighting over one job.
+/// A lost race is normal; this many in a row means that writers contend for one job.
 const COMMIT_ATTEMPTS_MAX: u32 = 16;
 
-/// What became of a job that was to be changed.
+/// The outcome of a change to a job.
 pub(crate) enum AmendOutcome {
     /// It was changed.
     Written(Versioned<Arc<Job>>),
-    /// It was as it should be already.
+    /// It needed no change.
     Kept(Versioned<Arc<Job>>),
 }
 
-/// What a decision comes to.
+/// The result of a decision.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack between a decision and its commit")]
 pub(crate) enum Decision {
-    /// Write this.
+    /// Write this job.
     Write(Job),
-    /// Everything is as it should be already.
+    /// No change is needed.
     Keep,
 }
 
-/// A job that is to be changed.
+/// A job to change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) id: JobId,
@@ -48,7 +48,7 @@ impl From<JobId> for Target {
 }
 
 impl Coordinator {
-    /// Reads the job, lets `decide` change it, commits if nobody was faster, and announces it.
+    /// Reads the job, lets `decide` change it, commits it by compare-and-set and announces it.
     pub(crate) async fn amend(
         &self,
         target: impl Into<Target>,
@@ -59,10 +59,10 @@ impl Coordinator {
         }
     }
 
-    /// [`Coordinator::amend`], for those who have to know whether it was they who changed it.
+    /// [`Coordinator::amend`] for callers that need to know whether they made the change.
     ///
-    /// The first look may be at the copy in memory; a refusal decided on it is decided again on a fresh read, and what a
-    /// fresh read shows is taken into memory, so that nobody tries the same in vain again.
+    /// The first decision may use the copy in memory. A refusal based on it is decided again on a fresh read, and
+    /// memory absorbs that read, so that the same stale refusal does not repeat.
     pub(crate) async fn try_amend(
         &self,
         target: impl Into<Target>,
@@ -109,19 +109,19 @@ impl Coordinator {
         Err(Error::Contended(id))
     }
 
-    /// Commits one unit and takes the result into memory.
+    /// Commits one unit and absorbs the result into memory.
     pub(crate) async fn commit_one(&self, unit: Commit) -> Result<Versioned<Arc<Job>>, CommitError> {
         let mut outcomes = self.commit_all(vec![unit]).await;
         outcomes.pop().unwrap_or(Err(CommitError::Stale))
     }
 
-    /// Commits independent units together, takes what was written into memory, and wakes whoever waits for it.
+    /// Commits independent units together, absorbs what was written into memory and wakes its waiters.
     pub(crate) async fn commit_all(&self, mut units: Vec<Commit>) -> Vec<Result<Versioned<Arc<Job>>, CommitError>> {
         for unit in &mut units {
             unit.job.set_order(self.order.fetch_add(1, Ordering::Relaxed) + 1);
         }
         let jobs: Vec<_> = units.iter().map(|unit| (Arc::new(unit.job.clone()), unit.body.clone())).collect();
-        // A caller that gives up half-way leaves a write that memory has not heard of.
+        // A caller dropped half-way leaves a write that memory does not know.
         let unheard = SweepOnDrop(self);
         let results = self.ports.jobs.commit(units).await;
         self.note_space(results.iter());
@@ -148,7 +148,7 @@ impl Coordinator {
         outcomes
     }
 
-    /// A commit that timed out may have happened: what is there now tells (row 32).
+    /// A commit that timed out may have happened: a read decides (row 32).
     async fn resolve_unknown(&self, job: Arc<Job>) -> Result<Versioned<Arc<Job>>, CommitError> {
         match self.ports.jobs.job(job.id()).await? {
             Some(found) if found.value == *job => Ok(Versioned { value: job, revision: found.revision }),
@@ -156,7 +156,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes committed jobs into memory and wakes the dispatcher and the timer.
+    /// Absorbs committed jobs into memory and wakes the dispatcher and the timer.
     pub(crate) fn announce<'a>(&self, written: impl Iterator<Item = &'a Versioned<Arc<Job>>>) {
         let moment = self.moment();
         let mut has_work = false;
@@ -188,7 +188,7 @@ impl Coordinator {
         Ok(Versioned { value: Arc::new(found.value), revision: found.revision })
     }
 
-    /// The job from memory if it is open, else from the store.
+    /// The job from memory if it is open, otherwise from the store.
     pub(crate) async fn look_up(&self, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
         match self.remembered(id) {
             Some(job) => Ok(job),
@@ -196,7 +196,7 @@ impl Coordinator {
         }
     }
 
-    /// Whether a job is still at the revision that a change is for.
+    /// Checks that a job is still at the revision that a change expects.
     pub async fn expect_revision(&self, who: &Principal, id: JobId, expected: Option<Revision>) -> Result<(), Error> {
         let Some(expected) = expected else { return Ok(()) };
         let job = self.read(id).await?;
@@ -216,7 +216,7 @@ impl Coordinator {
     }
 }
 
-/// Dropped before the end, it has the sweep compare memory with the store.
+/// Dropped early, it makes the sweep compare memory with the store.
 struct SweepOnDrop<'a>(&'a Coordinator);
 
 impl SweepOnDrop<'_> {

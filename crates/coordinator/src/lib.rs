@@ -1,7 +1,7 @@
 //! Use cases: submit, dispatch, grant, renew, report, steer, sweep.
 //!
 //! The coordinator owns policy, the broker owns transport, the store owns truth. Every change of a job goes through one
-//! loop: read, decide, commit if nobody was faster, announce.
+//! loop: read, decide, compare-and-set, announce.
 
 mod commit;
 mod coordinator;

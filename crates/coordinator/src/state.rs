@@ -1,6 +1,7 @@
-//! What the coordinator keeps in memory: open jobs, and everything that follows from them.
+//! In-memory state: open jobs and the indexes derived from them.
 //!
-//! Nothing here is truth. It is rebuilt from the store at the start, kept up with every commit, and compared by the sweep.
+//! The store is authoritative. The state is rebuilt from it at the start, updated by every commit and compared by the
+//! sweep.
 
 pub(crate) mod closed_jobs;
 pub(crate) mod deadlines;
@@ -31,25 +32,25 @@ use crate::state::instances::Instances;
 use crate::state::leases::{Leases, Process};
 use crate::work::quota_windows::QuotaWindows;
 
-/// A point in time as the desk needs it.
+/// One point in time on the clocks that the state uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StateTime {
     /// The wall clock.
     pub(crate) wall: Timestamp,
-    /// Time that never jumps.
+    /// Time without jumps.
     pub(crate) steady: Timestamp,
     /// When a lease that begins now expires, on the monotonic clock.
     pub(crate) lease_expires: Duration,
 }
 
-/// What the timer has to wake up for.
+/// The times the timer has to wake up at.
 pub(crate) struct NextWake {
     deadline: Option<Timestamp>,
     leases: bool,
 }
 
 impl NextWake {
-    /// Whether the timer, asleep for `before`, would wake up too late for this.
+    /// Whether a timer that sleeps until `before` would wake up too late for this.
     pub(crate) fn is_sooner_than(&self, before: &Self) -> bool {
         let has_first_lease = self.leases && !before.leases;
         let is_nearer = match (self.deadline, before.deadline) {
@@ -61,7 +62,7 @@ impl NextWake {
     }
 }
 
-/// An open job, and its times in steady time.
+/// An open job with its times in steady time.
 struct OpenJob {
     job: Versioned<Arc<Job>>,
     /// When its last change was written.
@@ -70,8 +71,8 @@ struct OpenJob {
 }
 
 impl OpenJob {
-    /// A stored time may be off by any jump of the wall clock: what it says ahead of now is now, and a deadline is as far
-    /// away as was meant when it was written, and no further.
+    /// A stored time may be off by any jump of the wall clock. A time in the future counts as now; a deadline is at
+    /// most as far away as it was when it was written.
     fn new(job: Versioned<Arc<Job>>, known: Option<&Self>, moment: StateTime) -> Self {
         let updated_at = job.value.updated_at();
         let changed = moment.steady.before(moment.wall.since(updated_at));
@@ -84,15 +85,15 @@ impl OpenJob {
     }
 }
 
-/// Open jobs and what follows from them. Every time in it is steady time, see `Coordinator::steady`.
+/// Open jobs and the indexes derived from them. Every time is steady time, see `Coordinator::steady`.
 #[derive(Default)]
 pub(crate) struct FleetState {
     jobs: HashMap<JobId, OpenJob>,
-    /// One value for all jobs of a shape, for as long as one of them waits.
+    /// One shared value per shape, for as long as a job of that shape waits.
     shapes: HashMap<ShapeKey, Arc<Shape>>,
     /// When each waiting job began to wait.
     waiting_since: HashMap<JobId, Timestamp>,
-    /// Dependencies of blocked jobs, turned round.
+    /// Blocked jobs by dependency.
     waiters: HashMap<JobId, BTreeSet<JobId>>,
     deadlines: Deadlines,
     closed: ClosedJobs,
@@ -100,13 +101,13 @@ pub(crate) struct FleetState {
     versions: BTreeMap<ProductId, u64>,
     /// Queued jobs by product.
     pending: BTreeMap<ProductId, u64>,
-    /// Jobs that each factory holds or was offered.
+    /// Jobs that each factory holds or is offered.
     seated: HashMap<FactoryId, BTreeSet<JobId>>,
-    /// The engine whose seat each offer counts on, where the plan is remembered.
+    /// The engine whose seat each offer uses, if the plan is known.
     engines: HashMap<JobId, EngineName>,
     pub(crate) fleet: Fleet,
     pub(crate) queue: Queue,
-    /// How work reaches factories.
+    /// The dispatch modes.
     pub(crate) modes: DispatchModes,
     pub(crate) products: BTreeMap<ProductId, Versioned<Product>>,
     pub(crate) product_values: BTreeMap<ProductId, Product>,
@@ -115,7 +116,7 @@ pub(crate) struct FleetState {
     pub(crate) instances: Instances,
     pub(crate) leases: Leases,
     pub(crate) offer_answers: OfferAnswers,
-    /// Offers that ended since [`Desk::take_ended_offers`] was called last.
+    /// Offers that ended since the last call of [`FleetState::take_ended_offers`].
     ended_offers: Vec<(FactoryId, MessageId)>,
     pub(crate) quota_windows: QuotaWindows,
 }
@@ -136,14 +137,14 @@ impl FleetState {
         self.jobs.len()
     }
 
-    /// What the scheduler sees.
+    /// The scheduler's view of the state.
     pub(crate) fn view<'a>(&'a self, now: Timestamp, weights: &'a Weights, limit: usize) -> FleetView<'a> {
         let (fleet, queue, products, flags) = (&self.fleet, &self.queue, &self.product_values, &self.modes);
         FleetView { now, fleet, queue, products, flags, weights, limit }
     }
 
-    /// Takes a committed job into account. Older news than what is known changes nothing, so commits may be absorbed in
-    /// any order and any number of times. Answers whether the dispatcher or the timer should look.
+    /// Adds a committed job to the state. A revision older than the known one changes nothing, so commits may be
+    /// absorbed in any order and any number of times. Returns whether to wake the dispatcher or the timer.
     pub(crate) fn absorb(&mut self, job: Versioned<Arc<Job>>, moment: StateTime) -> bool {
         let id = job.value.id();
         let known = self.jobs.get(&id).map(|known| known.job.revision).or_else(|| self.closed.revision(id));
@@ -174,7 +175,7 @@ impl FleetState {
         true
     }
 
-    /// However an offer ends, its credit comes back: accepted, declined, expired, cancelled (row 33).
+    /// An offer that ends returns its credit: accepted, declined, expired or cancelled (row 33).
     fn note_ended_offer(&mut self, job: &Job) {
         let Some(known) = self.jobs.get(&job.id()) else { return };
         let Some(offer) = known.job.value.dispatch() else { return };
@@ -183,18 +184,18 @@ impl FleetState {
         }
     }
 
-    /// Offers that ended since this was called last.
+    /// Returns and clears the offers that ended since the last call.
     pub(crate) fn take_ended_offers(&mut self) -> Vec<(FactoryId, MessageId)> {
         std::mem::take(&mut self.ended_offers)
     }
 
-    /// Whether a message's offer still stands.
+    /// Whether the offer of a message is still open.
     pub(crate) fn is_offered(&self, message: MessageId) -> bool {
         let offer = self.jobs.get(&message.job).and_then(|open| open.job.value.dispatch());
         offer.is_some_and(|offer| offer.seq == message.seq)
     }
 
-    /// Puts a job where its stage says it belongs.
+    /// Adds a job to the indexes of its stage.
     fn place(&mut self, open: &OpenJob, now: Timestamp) {
         let (job, id) = (&open.job.value, open.job.value.id());
         let is_ripe = open.due.is_none_or(|due| due <= now);
@@ -248,7 +249,7 @@ impl FleetState {
         self.fleet.occupy(job.id(), seat);
     }
 
-    /// The engine that a job will get on a factory, as far as can be told without the plan that sent it there.
+    /// The engine that a job probably gets on a factory, when the plan is not known.
     fn likely_engine(&self, factory: &FactoryId, wanted: &[EngineName]) -> Option<EngineName> {
         let rests =
             |engine: &EngineName| self.fleet.get(factory).is_some_and(|state| state.resting.contains_key(engine));
@@ -260,13 +261,13 @@ impl FleetState {
         }
     }
 
-    /// The engine whose seat a job takes on the factory that holds it.
+    /// The engine whose seat a job uses on the factory that holds it.
     pub(crate) fn engine_of(&self, job: &Job) -> Option<EngineName> {
         let lease = job.seat()?;
         self.engines.get(&job.id()).cloned().or_else(|| self.likely_engine(&lease.factory, &job.spec().engines))
     }
 
-    /// Why a factory cannot run a job although it has an engine for it: all of them rest.
+    /// Why a factory cannot run a job although it has an engine for it: all of those engines are unavailable.
     pub(crate) fn rest_of(&self, job: &Job, factory: &FactoryId) -> Option<String> {
         let resting = &self.fleet.get(factory)?.resting;
         let wanted = &job.spec().engines;
@@ -277,7 +278,7 @@ impl FleetState {
         rests.map(|rests| rests.join(", "))
     }
 
-    /// A plan gives a job a seat of this engine.
+    /// Records the engine whose seat a plan gives to a job.
     pub(crate) fn expect_engine(&mut self, id: JobId, engine: Option<EngineName>) {
         match engine {
             Some(engine) => self.engines.insert(id, engine),
@@ -285,15 +286,15 @@ impl FleetState {
         };
     }
 
-    /// The engine whose seat an offer counts on.
+    /// The engine whose seat an offer uses.
     pub(crate) fn expected_engine(&self, id: JobId) -> Option<EngineName> {
         self.engines.get(&id).cloned()
     }
 
-    /// Takes a job out of everything that was derived from it.
+    /// Removes a job from every index.
     fn forget(&mut self, id: JobId) -> bool {
         self.leave_queue(id);
-        // Also of a job that nobody knows yet: a seat may be kept for a write of it that another write has overtaken.
+        // A job not in memory may hold a seat too: a later write of it may have been absorbed first.
         self.leave_seat(id);
         let Some(known) = self.jobs.remove(&id) else { return false };
         let known = known.job;
@@ -335,26 +336,26 @@ impl FleetState {
         }
     }
 
-    /// Jobs that a factory holds or was offered.
+    /// Jobs that a factory holds or is offered.
     pub(crate) fn seated(&self, factory: &FactoryId) -> impl Iterator<Item = &Versioned<Arc<Job>>> {
         self.seated.get(factory).into_iter().flatten().filter_map(|id| self.jobs.get(id)).map(|open| &open.job)
     }
 
-    /// One shared value per shape, however many jobs have it.
+    /// One shared value per shape.
     fn shape(&mut self, job: &Job) -> Arc<Shape> {
         Arc::clone(self.shapes.entry(job.shape_key()).or_insert_with(|| Arc::new(job.shape())))
     }
 
-    /// A backoff or an errand's pause is over: the job may be offered now. Nothing is written.
+    /// The backoff of a job or an errand is over: it may be offered now. Nothing is written.
     pub(crate) fn ripen(&mut self, id: JobId, now: Timestamp) {
         if let Some(product) = self.jobs.get(&id).map(|open| open.job.value.product().clone()) {
-            // Whoever waits for the version to move has to hear of it.
+            // Clients that wait for a new queue version have to be notified.
             self.touch(&product);
         }
         self.reseat(id, now);
     }
 
-    /// Puts a job where it belongs by now.
+    /// Updates the indexes of a job for the current time.
     fn reseat(&mut self, id: JobId, now: Timestamp) {
         let Some(known) = self.jobs.get(&id) else { return };
         let open = OpenJob { job: known.job.clone(), ..*known };
@@ -368,7 +369,7 @@ impl FleetState {
         self.deadlines.passed(now, limit)
     }
 
-    /// What the timer has to wake up for.
+    /// The times the timer has to wake up at.
     pub(crate) fn timing(&self) -> NextWake {
         NextWake { deadline: self.next_deadline(), leases: !self.leases.is_empty() }
     }
@@ -378,12 +379,12 @@ impl FleetState {
         self.deadlines.next()
     }
 
-    /// Puts a deadline off: the job is looked at again then, and not before.
+    /// Postpones a deadline: the job is checked again then, and not before.
     pub(crate) fn put_off(&mut self, id: JobId, until: Timestamp) {
         self.deadlines.set(id, until);
     }
 
-    /// A deadline has nothing to say any more.
+    /// Removes a deadline.
     pub(crate) fn drop_deadline(&mut self, id: JobId) {
         self.deadlines.clear(id);
     }
@@ -393,15 +394,15 @@ impl FleetState {
         self.waiters.get(&dep).map(|ids| ids.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// Jobs that wait for others.
+    /// Jobs that wait for dependencies.
     pub(crate) fn blocked(&self) -> Vec<JobId> {
         let is_blocked =
             |job: &&Versioned<Arc<Job>>| matches!(job.value.stage(), Stage::Blocked { on: BlockedOn::Deps });
         self.jobs().filter(is_blocked).map(|job| job.value.id()).collect()
     }
 
-    /// Puts loaded jobs into the order in which they were written. A time that is later than that of a job written after
-    /// it is wrong: the wall clock was ahead (row 36).
+    /// Sorts loaded jobs by the order of their writes. A time later than that of a job written afterwards is wrong: the
+    /// wall clock was ahead (row 36).
     pub(crate) fn restore_order(&mut self) {
         let waits = |open: &&OpenJob| open.due.is_none() && self.queue.get(&open.job.value.id()).is_some();
         let mut waiting: Vec<_> = self.jobs.values().filter(waits).map(|open| (open.job.value.order(), open)).collect();
@@ -432,7 +433,7 @@ impl FleetState {
         self.enqueue(&job, since);
     }
 
-    /// The place of the last change of any open job.
+    /// The highest order number of any open job.
     pub(crate) fn last_order(&self) -> u64 {
         self.jobs().map(|job| job.value.order()).max().unwrap_or(0)
     }
@@ -442,7 +443,7 @@ impl FleetState {
         self.waiting_since.get(&id).copied()
     }
 
-    /// How often anything of a product changed, and how many of its jobs wait for a seat.
+    /// The version of a product's queue, and how many of its jobs wait for a seat.
     pub(crate) fn queue_version(&self, product: &ProductId) -> (u64, u64) {
         let read = |counts: &BTreeMap<ProductId, u64>| counts.get(product).copied().unwrap_or(0);
         (read(&self.versions), read(&self.pending))
@@ -479,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_derived_from_a_job_goes_when_the_job_ends() {
+    fn a_job_that_ends_leaves_every_index() {
         let mut desk = FleetState::default();
         let at = Timestamp::default();
         let moment = StateTime { wall: at, steady: at, lease_expires: Duration::ZERO };

@@ -21,13 +21,13 @@ use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::validate::ValidatedJob;
 
-/// A batch is one request and one flush; a larger one would hold everybody else up.
+/// A batch is one request and one flush; a larger one would delay other requests.
 const BATCH_LEN_MAX: usize = 1_000;
 
-/// Writes of one job that time out and turn out not to have happened, before the store is called unavailable.
+/// Retries of one job's write after time-outs, before the store counts as unavailable.
 const WRITE_AGAIN_MAX: u32 = 4;
 
-/// What became of one submit.
+/// The outcome of one submit.
 pub(crate) struct SubmitOutcome {
     pub(crate) job: Versioned<Arc<Job>>,
     pub(crate) created: bool,
@@ -35,7 +35,7 @@ pub(crate) struct SubmitOutcome {
 }
 
 impl Coordinator {
-    /// Writes a job down, once: the same key gives back the same job.
+    /// Submits a job, once: the same idempotency key returns the same job.
     pub async fn submit(&self, who: &Principal, request: SubmitRequest) -> Result<SubmitResponse, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let taken = self.take(vec![prepared]).await.pop().unwrap_or(Err(Error::Unauthenticated))?;
@@ -43,7 +43,7 @@ impl Coordinator {
         Ok(self.submitted(who, taken, forecast))
     }
 
-    /// Says what a submit would do, and writes nothing [B2].
+    /// Reports what a submit would do, and writes nothing [B2].
     pub async fn submit_dry(&self, who: &Principal, request: SubmitRequest) -> Result<SubmitResponse, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let job = Versioned { value: Arc::new(prepared.job), revision: domain::Revision(0) };
@@ -56,7 +56,7 @@ impl Coordinator {
         SubmitResponse { job, created: taken.created, warnings: taken.warnings, forecast }
     }
 
-    /// Writes many jobs down, each with its own outcome, in one flush.
+    /// Submits many jobs in one flush, each with its own outcome.
     pub async fn submit_batch(
         &self,
         who: &Principal,
@@ -88,7 +88,7 @@ impl Coordinator {
         Ok(refused.into_iter().map(fill).collect())
     }
 
-    /// Writes prepared jobs in one flush, and finds out about those that were there already.
+    /// Writes validated jobs in one flush, and resolves those that already exist.
     async fn take(&self, mut prepared: Vec<ValidatedJob>) -> Vec<Result<SubmitOutcome, Error>> {
         if prepared.is_empty() {
             return Vec::new();
@@ -128,7 +128,7 @@ impl Coordinator {
                 Err(CommitError::Stale | CommitError::Unknown) => {
                     let there = self.already_there(&submission, warnings).await;
                     if let (true, Ok(taken)) = (is_uncertain, &there) {
-                        // It may be our own write, come late: nobody else sends its offer.
+                        // It may be this request's own write, reported late: its offer is published nowhere else.
                         self.publish(&taken.job.value, Publish::Again).await;
                     }
                     there
@@ -136,13 +136,13 @@ impl Coordinator {
                 Err(CommitError::Store(error)) => Err(error.into()),
             });
         }
-        // What they wait for may have ended between the look and the write.
+        // Their dependencies may have ended between the check and the write.
         self.settle(blocked).await;
         outcomes
     }
 
-    /// A first write that timed out, and is not there, is made again: the id is the same, so that it happens once even if
-    /// the time-out was only late (row 32).
+    /// Repeats a first write that timed out and did not happen. The id stays the same, so a late first write and its
+    /// repetition create one job (row 32).
     async fn write_again(
         &self,
         wanted: &Submission,

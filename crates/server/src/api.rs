@@ -1,4 +1,4 @@
-//! The handlers, by what they are about. Each translates a request, asks the coordinator, and translates the answer.
+//! The handlers, by resource. Each translates a request, calls the coordinator and translates the answer.
 
 pub(crate) mod backup;
 pub(crate) mod batch;

@@ -1,4 +1,4 @@
-//! Who is asking: the bearer token's owner, and where the request came from.
+//! Authentication: the principal of the bearer token, and the client's address.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::app::{App, Exposure, Proxy};
 use crate::auth_rate_limit::network;
 use crate::problem::Problem;
 
-/// The two ends of a connection.
+/// Both addresses of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionAddresses {
-    /// Theirs.
+    /// The client's address.
     pub(crate) peer: IpAddr,
-    /// Ours.
+    /// The server's address.
     pub(crate) local: IpAddr,
 }
 
-/// The owner of the request's bearer token.
+/// The principal of the request's bearer token.
 pub(crate) struct Caller(pub(crate) Principal);
 
 impl FromRequestParts<App> for Caller {
@@ -32,7 +32,7 @@ impl FromRequestParts<App> for Caller {
         let Some(secret) = bearer(&parts.headers) else { return Err(Error::Unauthenticated.into()) };
         let known = app.coordinator.authenticate(secret);
         let who = RequestOrigin::of(parts, app).vouched(app, known)?;
-        // Only those who are known are told which parameters there are.
+        // Only authenticated callers learn which parameters exist.
         check_query(parts, app)?;
         Ok(Self(who))
     }
@@ -45,7 +45,7 @@ fn check_query(parts: &Parts, app: &App) -> Result<(), Problem> {
     }
 }
 
-/// Where a request came from.
+/// The source of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestOrigin {
     client: IpAddr,
@@ -64,22 +64,22 @@ impl RequestOrigin {
         Self { client, local }
     }
 
-    /// Our own end of its connection.
+    /// The server's address of its connection.
     pub(crate) fn local(self) -> IpAddr {
         self.local
     }
 
-    /// Refuses a network that has shown too many wrong tokens lately, before anything of its request is read.
+    /// Rejects a network with too many recent wrong tokens, before its request is read.
     pub(crate) fn check(self, app: &App) -> Result<(), Problem> {
         app.wrong_tokens.check(self.client).map_err(too_many_wrong_tokens)
     }
 
-    /// The network that it came from.
+    /// The client's network.
     pub(crate) fn network(self) -> IpAddr {
         network(self.client)
     }
 
-    /// Passes an answer on, and counts it when it is about a token that nobody knows.
+    /// Returns an answer, and counts it if the token was unknown.
     pub(crate) fn vouched<T>(self, app: &App, answer: Result<T, Error>) -> Result<T, Problem> {
         match answer {
             Err(Error::Unauthenticated) => match app.wrong_tokens.count(self.client) {
@@ -103,7 +103,7 @@ impl FromRequestParts<App> for RequestOrigin {
     }
 }
 
-/// Who may read the figures: anybody on this machine when nobody else can reach it, else the owner of a token.
+/// The caller of `/metrics`: any program if only this machine can reach the server, otherwise the principal of a token.
 pub(crate) struct MetricsReader(pub(crate) Principal);
 
 impl FromRequestParts<App> for MetricsReader {
@@ -117,7 +117,7 @@ impl FromRequestParts<App> for MetricsReader {
     }
 }
 
-/// Somebody who may look at everything and change nothing.
+/// A principal with read access to everything.
 pub(crate) fn onlooker() -> Principal {
     let grant = TokenScope::Viewer { products: std::collections::BTreeSet::new() };
     Principal { token: TokenId::from_bytes([0; 16]), name: "this machine".to_owned(), grant }
@@ -129,7 +129,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
 }
 
-/// The last entry is the one that our own proxy added; everything before it is the client's word.
+/// The last entry is the one that the trusted proxy added; the client can forge all earlier ones.
 fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let value = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
     value.rsplit(',').next()?.trim().parse().ok()
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_proxys_own_word_about_the_client_counts() {
+    fn only_the_proxys_own_forwarded_entry_counts() {
         let mut headers = HeaderMap::new();
         headers.append("x-forwarded-for", "203.0.113.9".parse().unwrap());
         headers.append("x-forwarded-for", "203.0.113.9, 192.0.2.1".parse().unwrap());

@@ -1,4 +1,4 @@
-//! Wrong tokens, counted by where they come from. Good tokens are never held up.
+//! Rate limit for wrong tokens, by network. Valid tokens are never delayed.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 
 use crate::options::Limits;
 
-/// Networks that are told apart. Beyond it newcomers share one count, so that the table cannot be made to grow.
+/// Networks counted separately. Further ones share one count, so that the table stays bounded.
 const NETWORKS_MAX: usize = 10_000;
 
-/// The entry that newcomers share when the table is full.
+/// The entry that further networks share when the table is full.
 const EVERYBODY_ELSE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// How many wrong tokens came from where lately.
+/// Recent wrong tokens by network.
 pub(crate) struct AuthRateLimit {
     clock: Arc<dyn Clock>,
     max: u32,
@@ -30,13 +30,13 @@ struct Count {
 }
 
 impl AuthRateLimit {
-    /// Nothing counted yet.
+    /// An empty table.
     pub(crate) fn new(clock: Arc<dyn Clock>, limits: &Limits) -> Self {
         let (max, window) = (limits.wrong_tokens_max, limits.wrong_tokens_window);
         Self { clock, max, window, by_network: Mutex::default() }
     }
 
-    /// `Err` with how long to wait when there were too many. Counts nothing.
+    /// `Err` with the time to wait when there were too many. Counts nothing.
     pub(crate) fn check(&self, from: IpAddr) -> Result<(), Duration> {
         let now = self.clock.monotonic();
         let by_network = self.by_network.lock();
@@ -49,7 +49,7 @@ impl AuthRateLimit {
         }
     }
 
-    /// Counts a wrong token. `Err` with how long to wait when there were too many.
+    /// Counts a wrong token. `Err` with the time to wait when there were too many.
     pub(crate) fn count(&self, from: IpAddr) -> Result<(), Duration> {
         let now = self.clock.monotonic();
         let is_over = |count: &Count| now.saturating_sub(count.since) >= self.window;
@@ -70,7 +70,7 @@ impl AuthRateLimit {
     }
 }
 
-/// One address of version 4, or the 64 bits that one customer of version 6 is given at least.
+/// An IPv4 address, or the /64 prefix of an IPv6 address: the least that one customer gets.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_waits_after_too_many_and_others_do_not() {
+    fn a_network_is_limited_after_too_many_wrong_tokens() {
         let clock = ManualClock::default();
         let wrong = three_a_minute(&clock);
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_customer_of_version_6_cannot_hide_among_its_own_addresses() {
+    fn all_addresses_of_an_ipv6_prefix_share_one_count() {
         let clock = ManualClock::default();
         let wrong = three_a_minute(&clock);
 

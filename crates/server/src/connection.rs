@@ -22,25 +22,25 @@ use crate::auth::ConnectionAddresses;
 use crate::connections::{ConnectionSlot, GuardedBody};
 use crate::write_timeout::WriteTimeout;
 
-/// A request's head is at most this long; about as much waits to be written at any time.
+/// The longest head of a request; the write buffer has about the same size.
 const BUFFER_LEN_MAX: usize = 64 * 1024;
 
-/// Everything that connections share.
+/// The state shared by all connections.
 #[derive(Clone)]
 pub(crate) struct ConnectionContext {
     pub(crate) app: App,
     pub(crate) router: Router,
     pub(crate) tls: Option<TlsAcceptor>,
-    /// No further requests.
+    /// Stops new requests.
     pub(crate) closing: CancellationToken,
     /// The time for finishing is over.
     pub(crate) killed: CancellationToken,
 }
 
-/// What a plain HTTP request is answered with where TLS is spoken.
+/// The answer to a plain HTTP request on a TLS port.
 const PLAIN_HTTP: &str = r#"{"type":"urn:gigafactory:problem:tls_required","title":"tls required","status":400,"detail":"this coordinator speaks TLS: use https:// in its address","code":"tls_required"}"#;
 
-/// How long a client that speaks plain HTTP has to finish its request, and how much of it is read.
+/// How long a client that sends plain HTTP has to finish its request, and how much of it is read.
 const PLAIN_TIME_MAX: Duration = Duration::from_secs(2);
 const PLAIN_LEN_MAX: u64 = 64 * 1024;
 
@@ -51,7 +51,7 @@ async fn is_plain_http(stream: &TcpStream, time_max: Duration) -> bool {
     matches!(peeked, Ok(Ok(1))) && first[0].is_ascii_uppercase()
 }
 
-/// Says what is wrong in the client's own protocol: otherwise it sees nothing but a closed connection.
+/// Reports the error in the client's own protocol: otherwise it sees only a closed connection.
 async fn refuse_plain_http(mut stream: TcpStream) {
     let answer = format!(
         "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
@@ -61,7 +61,7 @@ async fn refuse_plain_http(mut stream: TcpStream) {
     let exchange = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
-        // A connection that is closed with something unread takes the answer along.
+        // Closing a connection with unread data would discard the answer.
         tokio::io::copy(&mut stream.take(PLAIN_LEN_MAX), &mut tokio::io::sink()).await
     };
     let _ = tokio::time::timeout(PLAIN_TIME_MAX, exchange).await;
@@ -78,7 +78,7 @@ impl ConnectionContext {
     }
 
     async fn talk(self, stream: TcpStream, seat: Arc<ConnectionSlot>) {
-        // An answer should leave at once: it is not followed by anything that could travel with it.
+        // Answers are sent at once: nothing follows that could share a packet.
         let _ = stream.set_nodelay(true);
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
         let ends = ConnectionAddresses { peer: peer.ip(), local: local.ip() };

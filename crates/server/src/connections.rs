@@ -1,5 +1,5 @@
-//! The connections that are open. When there are too many, one without a request in progress makes room for a new one, so
-//! that idle clients cannot lock others out.
+//! The open connections. When there are too many, an idle one is closed for a new one, so that idle clients cannot lock
+//! others out.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// When another idle connection is closed if the one before has not gone: it may have begun a request just then.
+/// When another idle connection is closed if the one before has not ended: it may have just begun a request.
 const NEXT_AFTER: Duration = Duration::from_millis(100);
 
-/// The connections that are open.
+/// The open connections.
 pub(crate) struct Connections {
     seats: Arc<Semaphore>,
     clock: Arc<dyn Clock>,
@@ -25,14 +25,14 @@ pub(crate) struct Connections {
     became_idle: Notify,
 }
 
-/// Connections without a request in progress, by when they became so.
+/// Connections without a request in progress, by idle time.
 #[derive(Default)]
 struct Idle {
     next: u64,
     by_age: BTreeMap<u64, CancellationToken>,
 }
 
-/// One open connection's place among the others; given back when dropped.
+/// One open connection's slot; released when dropped.
 pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
     close: CancellationToken,
@@ -40,16 +40,16 @@ pub(crate) struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A request that is in progress on a connection, until its answer is sent.
+/// A request in progress on a connection, until its answer is sent.
 pub(crate) struct RequestGuard(Arc<ConnectionSlot>);
 
 impl Connections {
-    /// No connections yet, and `max` of them at most.
+    /// No connections yet, and at most `max`.
     pub(crate) fn new(max: usize, clock: Arc<dyn Clock>) -> Self {
         Self { seats: Arc::new(Semaphore::new(max)), clock, idle: Mutex::default(), became_idle: Notify::new() }
     }
 
-    /// A place for a new connection. Where there is none, the connection that has been idle for the longest is closed.
+    /// A slot for a new connection. If there is none, the connection that has been idle the longest is closed.
     pub(crate) async fn admit(self: &Arc<Self>) -> Arc<ConnectionSlot> {
         loop {
             if let Ok(permit) = Arc::clone(&self.seats).try_acquire_owned() {
@@ -76,7 +76,7 @@ impl Connections {
         Arc::new(seat)
     }
 
-    /// Whether there was one to close.
+    /// Returns whether there was one to close.
     fn close_oldest_idle(&self) -> bool {
         let oldest = self.idle.lock().by_age.pop_first();
         oldest.inspect(|(_, close)| close.cancel()).is_some()
@@ -84,12 +84,12 @@ impl Connections {
 }
 
 impl ConnectionSlot {
-    /// Resolves when the connection has to make room.
+    /// Resolves when the connection has to close.
     pub(crate) async fn closed(&self) {
         self.close.cancelled().await;
     }
 
-    /// A request has come in.
+    /// A request begins.
     pub(crate) fn begin(self: &Arc<Self>) -> RequestGuard {
         self.leave_idle();
         RequestGuard(Arc::clone(self))
@@ -125,14 +125,14 @@ impl Drop for RequestGuard {
     }
 }
 
-/// The body of an answer, with the request in progress for as long as it is sent.
+/// The body of an answer; the request is in progress until it is sent.
 pub(crate) struct GuardedBody {
     body: axum::body::Body,
     _request: RequestGuard,
 }
 
 impl GuardedBody {
-    /// `body`, until whose end `request` is in progress.
+    /// `body`, with `request` in progress until its end.
     pub(crate) fn new(body: axum::body::Body, request: RequestGuard) -> Self {
         Self { body, _request: request }
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_connection_that_is_idle_for_longest_makes_room() {
+    async fn the_longest_idle_connection_is_closed_first() {
         let connections = two();
         let (first, second) = (connections.admit().await, connections.admit().await);
         drop(first.begin());

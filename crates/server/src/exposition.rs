@@ -1,14 +1,14 @@
-//! The figures in the text format that Prometheus reads.
+//! The metrics in the Prometheus text format.
 
 use std::fmt::{Display, Write};
 
 use coordinator::MetricsSnapshot;
 use protocol::Metrics;
 
-/// The kind of text that [`render`] writes.
+/// The content type of [`render`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Everything that is counted, one line each.
+/// All metrics, one line each.
 pub(crate) fn render(metrics: &Metrics, figures: &MetricsSnapshot, streams: usize) -> String {
     let mut page = TextPage::default();
     page.family("giga_jobs", "gauge", "Jobs by stage.");
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_has_its_kind_and_its_line() {
+    fn every_metric_has_a_type_and_a_line() {
         let metrics = Metrics {
             ignored_request_keys: 11,
             jobs: BTreeMap::from([("queued".to_owned(), 3)]),

@@ -1,4 +1,4 @@
-//! What a handler takes out of a request: parsed once, here, or refused as a problem.
+//! Extractors: they parse the parts of a request, or reject it with a problem.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -24,23 +24,23 @@ pub(crate) const ORDINARY_LEN_MAX: usize = 256 * 1024;
 /// One manifest: the parser takes 1 MiB, and JSON may escape every other byte of it.
 pub(crate) const MANIFEST_LEN_MAX: usize = 2 * 1024 * 1024;
 
-/// A final report: evidence of a hundred verify commands, which factories cut long before this.
+/// A final report: evidence of a hundred verify commands, which factories truncate long before this.
 pub(crate) const REPORT_LEN_MAX: usize = 4 * 1024 * 1024;
 
 /// A thousand manifests or operations of ordinary size.
 pub(crate) const BATCH_LEN_MAX: usize = 32 * 1024 * 1024;
 
-/// One chunk of a log, as the coordinator takes it.
+/// One chunk of a log: the coordinator's limit.
 pub(crate) const CHUNK_LEN_MAX: usize = 1024 * 1024;
 
 /// An idempotency key, in a header as in a body.
 const KEY_LEN_MAX: usize = 190;
 
-/// How much of a body that is too long is read and thrown away, so that its sender gets to read the refusal instead of
-/// a broken connection.
+/// How much of a body that is too long is read and discarded, so that its sender gets the error instead of a closed
+/// connection.
 const SKIPPED_LEN_MAX: u64 = 16 * 1024 * 1024;
 
-/// A JSON body of at most `LEN_MAX` bytes. No body at all stands for `{}`.
+/// A JSON body of at most `LEN_MAX` bytes. An empty body means `{}`.
 pub(crate) struct JsonBody<T, const LEN_MAX: usize = ORDINARY_LEN_MAX>(pub(crate) T);
 
 impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for JsonBody<T, LEN_MAX> {
@@ -58,7 +58,7 @@ impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for JsonBody<T,
     }
 }
 
-/// A body of at most `LEN_MAX` bytes, as it is.
+/// A raw body of at most `LEN_MAX` bytes.
 pub(crate) struct RawBody<const LEN_MAX: usize>(pub(crate) Bytes);
 
 impl<const LEN_MAX: usize> FromRequest<App> for RawBody<LEN_MAX> {
@@ -142,7 +142,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RunNumber {
     }
 }
 
-/// What stands behind the `?`.
+/// The query parameters.
 pub(crate) struct QueryParams<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
@@ -156,7 +156,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
     }
 }
 
-/// The product of `x-product-id`: what a request is about where it does not say.
+/// The product of `x-product-id`: the default of a request without one.
 pub(crate) struct DefaultProduct(pub(crate) Option<ProductId>);
 
 impl<S: Send + Sync> FromRequestParts<S> for DefaultProduct {
@@ -167,7 +167,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DefaultProduct {
     }
 }
 
-/// The names in a list with commas; an absent list has none.
+/// The names in a comma-separated list; an absent list has none.
 pub(crate) fn names<T>(list: Option<&str>) -> Result<Vec<T>, Problem>
 where
     T: FromStr,
@@ -185,7 +185,7 @@ async fn path_part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> 
     found.ok_or_else(|| Problem::no_such_route(parts.uri.path()))
 }
 
-/// A body that has arrived, with its part of the budget until it is parsed.
+/// A received body, with its part of the budget until it is parsed.
 struct BufferedBody {
     bytes: Bytes,
     _reserved: Reservation,
@@ -250,7 +250,7 @@ async fn skip(body: &mut Body, len_min: u64) {
     }
 }
 
-/// The operation that a request is for: what the description says of its body is checked before it is read.
+/// The operation of a request: its body is checked against the schema before it is parsed.
 struct Target {
     method: Method,
     path: Option<MatchedPath>,

@@ -1,4 +1,4 @@
-//! By which names the server may be called: a web page that points its own name at us must not speak for its visitor.
+//! Allowed host names: a web page that points its own name at the server must not act for its visitor (DNS rebinding).
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -9,21 +9,21 @@ use http::{Method, header};
 
 use crate::problem::Problem;
 
-/// The names and addresses that the server goes by.
+/// The names and addresses of the server.
 pub(crate) struct AllowedHosts {
     bound: IpAddr,
     names: BTreeSet<String>,
 }
 
 impl AllowedHosts {
-    /// Loopback, the address it listens on, and `allowed`.
+    /// Loopback, the listen address, and `allowed`.
     pub(crate) fn new(bound: IpAddr, allowed: &[String]) -> Self {
         let names = allowed.iter().map(|name| plain(name)).chain(["localhost".to_owned()]).collect();
         Self { bound, names }
     }
 
-    /// Refuses a request that is meant for somebody else, or that a page of another site sent to change something.
-    /// `local` is our end of its connection.
+    /// Rejects a request for another host, and a change requested by a page of another site. `local` is the server's
+    /// address of its connection.
     pub(crate) fn check(&self, request: &Parts, local: IpAddr) -> Result<(), Problem> {
         let Some(called) = authority(request) else { return Err(Problem::foreign_host("")) };
         if !self.knows(called.host(), local) {
@@ -38,7 +38,7 @@ impl AllowedHosts {
         }
     }
 
-    /// Refuses a name or an address that is not ours.
+    /// Rejects a name or an address that is not the server's.
     pub(crate) fn check_name(&self, host: &str, local: IpAddr) -> Result<(), Problem> {
         if self.knows(host, local) { Ok(()) } else { Err(Problem::foreign_host(host)) }
     }
@@ -54,7 +54,7 @@ impl AllowedHosts {
     }
 }
 
-/// Whom the request is for: the address line's own word goes before the header.
+/// The host of the request: the request line takes precedence over the header.
 fn authority(request: &Parts) -> Option<Authority> {
     if let Some(authority) = request.uri.authority() {
         return Some(authority.clone());
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_ours_are_answered() {
+    fn only_allowed_host_names_are_served() {
         let called = |host: &str| asked(Method::GET, &[("host", host)]);
 
         for host in ["localhost:7878", "127.0.0.1", "[::1]:7878", "192.0.2.7:7878", "giga.example", "GIGA.EXAMPLE."] {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_sites_may_look_but_not_touch() {
+    fn pages_of_other_sites_may_read_but_not_write() {
         let from = |method: Method, origin: &str| asked(method, &[("host", "localhost:7878"), ("origin", origin)]);
 
         assert_eq!(from(Method::POST, "http://localhost:7878"), Ok(()));

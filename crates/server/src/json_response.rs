@@ -1,4 +1,4 @@
-//! What a handler answers with: JSON, written in one go into memory of about the right size.
+//! JSON answers, serialized into one buffer of about the right size.
 
 use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::problem::Problem;
 
-/// Most answers are a job or a stage; a longer one grows its memory a few times.
+/// Most answers are a job or a stage; a longer one grows the buffer a few times.
 const ANSWER_LEN: usize = 2 * 1024;
 
-/// A JSON body. Unlike axum's own it is written straight into a vector, which takes small pieces at a third of the cost.
+/// A JSON body. Unlike axum's own it is written straight into a vector, which is three times as fast for small pieces.
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: Serialize> IntoResponse for Json<T> {

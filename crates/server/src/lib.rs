@@ -1,6 +1,6 @@
-//! The coordinator over HTTP: routes, held-open streams, authentication, and errors as problem details.
+//! The coordinator over HTTP: routes, streams, authentication, and errors as problem details.
 //!
-//! Handlers are translation only: what may happen is decided in the coordinator.
+//! Handlers only translate: the coordinator decides.
 
 mod api;
 mod app;

@@ -1,4 +1,4 @@
-//! What every request goes through, whatever it asks for.
+//! The middleware of every request.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use crate::auth::ConnectionAddresses;
 use crate::problem::{Cause, Problem};
 use crate::run_to_completion::RunToCompletion;
 
-/// Checks whom a request is for, answers it within its time whatever happens, and writes down how it went.
+/// Checks the host, enforces the time limit and logs the outcome.
 pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let matched = request.extensions().get::<MatchedPath>().cloned();
@@ -55,7 +55,7 @@ fn checked(app: &App, request: Request) -> Result<Request, Problem> {
     Ok(Request::from_parts(parts, body))
 }
 
-/// A change is finished even if its client hangs up or loses patience half-way: what was committed must also be announced.
+/// A change is finished even if its client disconnects or times out: a committed change must also be announced.
 async fn answer(app: &App, request: Request, next: Next, time_max: Duration) -> Response {
     let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
@@ -72,7 +72,7 @@ async fn answer(app: &App, request: Request, next: Next, time_max: Duration) -> 
     }
 }
 
-/// Whole copies of the store travel for as long as their size takes; everything else is over soon.
+/// Backups and restores take as long as their size needs; all other requests have a short limit.
 fn time_max(app: &App, path: &str) -> Duration {
     match path.strip_prefix(API_PREFIX) {
         Some("/backup" | "/restore") => app.limits.transfer_time_max,
@@ -85,7 +85,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("without a message").to_owned()
 }
 
-/// Answers are for their caller alone and are what they say they are.
+/// Adds the security headers: no caching by third parties, no content sniffing.
 fn protect(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mistake_of_ours_is_an_answer_too() {
+    async fn a_panic_is_answered_with_a_problem() {
         let app = app().await;
         let router = Router::new().route("/", get(panics).post(panics));
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_that_takes_too_long_goes_on_after_its_answer() {
+    async fn a_change_that_times_out_still_completes() {
         let app = app().await;
         let (go, gone) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel::<()>();

@@ -1,4 +1,4 @@
-//! The description of the API, drawn from the handlers.
+//! The OpenAPI document, generated from the handlers.
 
 mod conventions;
 mod limits;
@@ -14,7 +14,7 @@ use crate::api::{
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
 
-/// The whole description: what the handlers and types say of themselves, and what holds for all of them.
+/// The whole document: the parts from handlers and types, and the conventions for all of them.
 pub(crate) fn document() -> Value {
     let mut document = serde_json::to_value(Description::openapi()).unwrap_or_default();
     schemas::refine(&mut document);
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(others, BTreeSet::new());
     }
 
-    /// Whatever a request can say, there is a least and a greatest of it.
+    /// Every number, text and list in a request has bounds.
     #[test]
     fn every_number_of_a_request_is_bounded() {
         let mut document = document();

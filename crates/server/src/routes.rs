@@ -1,4 +1,4 @@
-//! Every path of the server, in one list.
+//! All routes of the server.
 
 use axum::Router;
 use axum::extract::Request;
@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::middleware;
 use crate::problem::Problem;
 
-/// Everything that the server answers.
+/// The router of the server.
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .merge(at_the_root().router)
@@ -102,9 +102,9 @@ fn under_the_prefix() -> Routes {
         .put("/products/{id}", products::put)
 }
 
-/// Routes, and the list of them that the description is held against.
+/// Routes, and the list of them that a test compares with the OpenAPI document.
 ///
-/// Paths are written into one router in full: a nested one would cut every request's address apart and look it up twice.
+/// One router has all full paths: a nested one would split every request's path and look it up twice.
 #[derive(Default)]
 struct Routes {
     prefix: &'static str,
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_names_every_route_and_nothing_else() {
+    fn the_openapi_document_lists_exactly_the_routes() {
         let listed = under_the_prefix().listed.into_iter().chain(at_the_root().listed);
         let routed: BTreeSet<_> = listed.map(|(method, path)| format!("{method} {path}")).collect();
 

@@ -1,4 +1,4 @@
-//! Work that goes on although nobody waits for it any more.
+//! Futures that run to completion even if their waiter is dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,15 +6,15 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-/// A future that is finished in any case: dropped half-way, it goes on as a task of its own. As long as somebody waits
-/// for it, it costs no task.
+/// A future that always completes: dropped half-way, it continues as a task of its own. While it is awaited, it costs
+/// no task.
 pub(crate) struct RunToCompletion<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     tasks: TaskTracker,
 }
 
 impl<T: Send + 'static> RunToCompletion<T> {
-    /// `work`, which becomes one of `tasks` when nobody waits for it.
+    /// `work`, which becomes one of `tasks` when it is dropped early.
     pub(crate) fn new(work: impl Future<Output = T> + Send + 'static, tasks: TaskTracker) -> Self {
         Self { work: Some(Box::pin(work)), tasks }
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_nobody_waits_for_is_finished_all_the_same() {
+    async fn a_dropped_future_still_completes() {
         let (go, gone) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel();
         let tasks = TaskTracker::new();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_finished_leaves_no_task() {
+    async fn a_finished_future_leaves_no_task() {
         let tasks = TaskTracker::new();
 
         assert_eq!(RunToCompletion::new(async { 7 }, tasks.clone()).await, 7);

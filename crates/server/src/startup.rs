@@ -1,4 +1,4 @@
-//! A server without a coordinator: it says that it lives, and what it waits for.
+//! A server without a coordinator: it reports that the process is alive, and what it waits for.
 
 use axum::Router;
 use axum::response::{IntoResponse, Response};
@@ -14,8 +14,8 @@ use crate::problem::Problem;
 use crate::server::Server;
 
 impl Server {
-    /// Answers `/healthz`, and everything else with the reason why there is no coordinator yet, until `over`. The address is
-    /// then free again. A server with a certificate of its own answers nothing meanwhile.
+    /// Answers `/healthz`, and everything else with the reason why there is no coordinator yet, until `over`. Then the
+    /// address is free again. A server with its own certificate answers nothing meanwhile.
     pub async fn wait(self, reason: NotReady, over: CancellationToken) {
         let Some(listener) = self.into_plain_listener() else { return over.cancelled().await };
         let refuse = move || {

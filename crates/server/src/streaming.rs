@@ -1,7 +1,7 @@
-//! Answers that are held open: event streams and live logs.
+//! Streaming answers: event streams and live logs.
 //!
-//! Nothing is queued for a reader. The connection asks for the next piece when it has room, so a client that does not
-//! read costs one connection and no memory; it finds what it missed in the store, or is told to start over.
+//! Nothing is queued for a reader. The connection polls the next piece when it has space, so a client that does not
+//! read costs one connection and no memory; it reads what it missed from the store, or is reset.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,17 +18,17 @@ use http::{HeaderValue, header};
 use crate::app::App;
 use crate::streams::Permit;
 
-/// Where the pieces of a held-open answer come from.
+/// The source of a streaming answer.
 pub(crate) trait Source: Send + 'static {
-    /// The next piece; `None` at the end. Giving up waiting for it must lose nothing.
+    /// The next piece; `None` at the end. Must be cancel-safe.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
-    /// What is sent when there is nothing to send, to show that the stream is alive.
+    /// The keep-alive piece of an idle stream.
     fn keep_alive(&self) -> Option<Bytes>;
-    /// The last word to a reader that is too slow; `None` lets it take its time.
+    /// The last piece for a reader that is too slow; `None` for a stream without that limit.
     fn too_slow(&self) -> Option<Bytes>;
 }
 
-/// Answers with whatever `source` gives, until it ends, the token is no longer good or the server stops.
+/// Streams the pieces of `source` until it ends, the token becomes invalid or the server stops.
 pub(crate) fn hold<S: Source>(app: &App, permit: Permit, source: S, content_type: &'static str) -> Response {
     let line = Line {
         source,
@@ -46,7 +46,7 @@ pub(crate) fn hold<S: Source>(app: &App, permit: Permit, source: S, content_type
     let mut response = Response::new(Body::from_stream(pieces));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    // Proxies of the nginx family would collect the stream before passing it on.
+    // Proxies of the nginx family would buffer the stream.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -77,7 +77,7 @@ impl<S: Source> Line<S> {
         piece
     }
 
-    /// The connection asks for a piece once it has room for it: a long time since the last one is the reader's doing.
+    /// The connection polls a piece once it has space for it: a long time since the last one means a slow reader.
     fn is_reader_slow(&self) -> bool {
         let now = self.clock.monotonic();
         self.given_at.is_some_and(|at| now.saturating_sub(at) > self.slow_reader_max)
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// Says the same for ever.
+    /// Repeats the same piece.
     struct Parrot;
 
     impl Source for Parrot {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_takes_too_long_is_told_to_start_over() {
+    async fn a_slow_reader_is_reset() {
         let clock = ManualClock::default();
         let mut line = line(&clock, &CancellationToken::new());
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_says_nothing_more_once_the_server_stops() {
+    async fn a_stream_ends_when_the_server_stops() {
         let closing = CancellationToken::new();
         let mut line = line(&ManualClock::default(), &closing);
         assert!(line.next().await.is_some());

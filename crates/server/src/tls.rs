@@ -9,23 +9,23 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::options::Tls;
 
-/// A certificate or key that cannot be used.
+/// An invalid certificate or key.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use `{}`: {why}", path.display())]
 pub struct CertificateError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem with it.
     pub why: String,
 }
 
-/// What answers TLS handshakes, and what clients need to accept it.
+/// The TLS configuration, and what clients need to verify it.
 #[derive(Clone)]
 pub(crate) struct TlsIdentity {
     pub(crate) acceptor: TlsAcceptor,
     /// The SHA-256 of the certificate.
     pub(crate) fingerprint: [u8; 32],
-    /// Whether a public authority vouches for it.
+    /// Whether a public authority issued it.
     pub(crate) is_public: bool,
 }
 

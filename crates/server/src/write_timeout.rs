@@ -1,4 +1,4 @@
-//! A connection that gives up on a client which stops reading.
+//! A stream wrapper that closes the connection to a client that stops reading.
 
 use std::future::Future;
 use std::io;
@@ -10,17 +10,17 @@ use std::time::Duration;
 use domain::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream whose writes fail once none of them has got anywhere for a while.
+/// A stream whose writes fail after a time without progress.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     clock: Arc<dyn Clock>,
     stall_max: Duration,
-    /// Runs while a write waits.
+    /// The time-out of a waiting write.
     stalled: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> WriteTimeout<S> {
-    /// `stream`, given up after `stall_max` without progress.
+    /// `stream`, which fails after `stall_max` without progress.
     pub(crate) fn new(stream: S, clock: Arc<dyn Clock>, stall_max: Duration) -> Self {
         Self { stream, clock, stall_max, stalled: None }
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_reader_that_stops_is_given_up_and_one_that_goes_on_is_not() {
+    async fn only_a_stalled_reader_times_out() {
         let clock = ManualClock::default();
         let (ours, mut theirs) = tokio::io::duplex(4);
         let mut ours = WriteTimeout::new(ours, Arc::new(clock.clone()), Duration::from_secs(60));

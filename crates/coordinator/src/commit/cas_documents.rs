@@ -1,4 +1,4 @@
-//! Small documents: read whole, written over what is known of them, and looked up again when that was wrong.
+//! Small documents: read whole, written by compare-and-set, read again after a lost race.
 
 use domain::{Collection, CommitError, Expected, Revision, StoreError, Versioned};
 use serde::Serialize;
@@ -10,20 +10,20 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::submit::invalid;
 
-/// Writes of one document that time out and turn out not to have happened, before the store is called unavailable.
+/// Retries of one document's write after time-outs, before the store counts as unavailable.
 const PUT_ATTEMPTS_MAX: u32 = 8;
 
-/// What became of a write of a document.
+/// The outcome of a document write.
 pub(crate) enum PutOutcome<T> {
-    /// It is there, or gone, as wanted.
+    /// The document was written or removed.
     Written(Revision),
-    /// Somebody else was faster: this is what is there.
+    /// Another writer was first: this is the current document.
     Lost(Option<Versioned<T>>),
 }
 
 impl Coordinator {
-    /// Writes a document over what is expected; `None` removes it. Whoever loses learns what is there, so that the next
-    /// try starts from it.
+    /// Writes a document over the expected revision; `None` removes it. A writer that loses the race gets the current
+    /// document, so that its next attempt starts from it.
     pub(crate) async fn put_document<T: Serialize + DeserializeOwned>(
         &self,
         collection: Collection,
@@ -47,7 +47,7 @@ impl Coordinator {
                 Err(CommitError::Stale) => {}
             }
             let found = self.ports.fleet.document(collection, key).await?;
-            // A write whose answer was lost may have happened: what is there tells (row 32).
+            // A write whose answer was lost may have happened: a read decides (row 32).
             let has_happened = is_unknown && found.as_ref().map(|found| &found.value) == document.as_ref();
             if has_happened {
                 return Ok(PutOutcome::Written(found.map_or_else(|| expected.next(), |found| found.revision)));
@@ -70,7 +70,7 @@ impl Coordinator {
         Err(StoreError::Unavailable(why).into())
     }
 
-    /// All documents of a collection that can be read. The others are kept as they are, logged and listed by an alert.
+    /// All readable documents of a collection. Unreadable ones are kept, logged and listed by an alert.
     pub(crate) async fn documents<T: DeserializeOwned>(
         &self,
         collection: Collection,
@@ -88,7 +88,7 @@ impl Coordinator {
     }
 }
 
-/// The answer to whoever lost a race over a document.
+/// The error for a lost race over a document.
 pub(crate) fn somebody_was_faster() -> Error {
     Error::NotReady("somebody else changed it: try again".to_owned())
 }

@@ -10,10 +10,10 @@ use tracing::error;
 use crate::coordinator::Coordinator;
 use crate::read::alerts::alert;
 
-/// More than these are not read one by one.
+/// Limit for the documents that are listed.
 const LISTED_MAX: usize = 100;
 
-/// Documents that could not be read.
+/// Unreadable documents.
 #[derive(Default)]
 pub(crate) struct Quarantine(Mutex<BTreeMap<(Collection, String), Entry>>);
 
@@ -24,7 +24,7 @@ struct Entry {
 }
 
 impl Quarantine {
-    /// Notes a document that cannot be read; logged once.
+    /// Records an unreadable document; logs it once.
     pub(crate) fn add(&self, collection: Collection, key: &str, revision: Revision, why: &StoreError, now: Timestamp) {
         let mut known = self.0.lock();
         let entry = Entry { revision, since: now, why: why.to_string() };
@@ -33,7 +33,7 @@ impl Quarantine {
         }
     }
 
-    /// Forgets a document that was written again.
+    /// Removes a document that was written again.
     pub(crate) fn remove(&self, collection: Collection, key: &str) {
         let mut known = self.0.lock();
         if !known.is_empty() {
@@ -41,7 +41,7 @@ impl Quarantine {
         }
     }
 
-    /// The keys of a collection that cannot be read, with their revisions.
+    /// The unreadable keys of a collection, with their revisions.
     pub(crate) fn of(&self, wanted: Collection) -> Vec<(String, Revision)> {
         let known = self.0.lock();
         let of_collection = known.iter().filter(|((collection, _), _)| *collection == wanted);

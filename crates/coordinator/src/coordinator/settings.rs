@@ -1,4 +1,4 @@
-//! What can be set about a coordinator, and what is done about settings that contradict each other.
+//! The coordinator's settings, and how contradictions between them are resolved.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use scheduler::Weights;
 
 use crate::work::quota_windows::QuotaWindowPolicy;
 
-/// A sweep reads every open job; more often than this it would be all that a busy coordinator does.
+/// A sweep reads every open job; more frequent sweeps would saturate a busy coordinator.
 const SWEEP_EVERY_MIN: Duration = Duration::from_millis(100);
 
-/// What can be set about a coordinator.
+/// The coordinator's settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How long a lease lasts without renewal.
     pub lease_ttl: Duration,
-    /// How often a factory renews and gives a sign of life.
+    /// How often a factory renews its leases and sends a heartbeat.
     pub renew_every: Duration,
     /// How long a factory may be silent before it counts as stale.
     pub stale_after: Duration,
@@ -25,25 +25,25 @@ pub struct Settings {
     pub errand_within: Duration,
     /// How often the sweep compares memory with the store while there is open work.
     pub sweep_every: Duration,
-    /// How often an open pull request is looked at when the forge says nothing.
+    /// How often an open pull request is polled when the forge sends no webhook.
     pub look_every: Duration,
-    /// How often a pull request may send its job back before a person has to look.
+    /// Rework rounds that a pull request may start before an operator has to act.
     pub feedback_rounds_max: u32,
     /// Rework rounds that merge conflicts may start before an operator has to act; 0 starts none.
     pub conflict_rounds_max: u32,
-    /// How long a job waits for a seat before that is worth an alert.
+    /// How long a job waits for a seat before it raises an alert.
     pub starving_after: Duration,
     /// How long a rotated token keeps working.
     pub token_overlap: Duration,
-    /// How long a factory's token lives before it has to be rotated; for ever when absent.
+    /// How long a factory's token lives before it has to be rotated; absent: it never expires.
     pub factory_token_ttl: Option<Duration>,
-    /// What follows failures, where a manifest says nothing.
+    /// The retry policy where a manifest sets none.
     pub retry: RetryPolicy,
-    /// How long logins rest whose usage window is used up.
+    /// How long credentials with an exhausted quota pause.
     pub windows: QuotaWindowPolicy,
-    /// The terms of the score.
+    /// The weights of the placement score.
     pub weights: Weights,
-    /// Below this much free space a factory gets no new work.
+    /// A factory with less free disk space gets no new work.
     pub disk_free_min_bytes: u64,
 }
 
@@ -71,8 +71,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings with contradictions resolved, and a sentence about each: two renewals must fit into a lease and into
-    /// the time after which a factory counts as stale, or a single lost packet would cost a job [T7].
+    /// Resolves contradictions, and returns a sentence about each. Two renewals must fit into a lease and into
+    /// `stale_after`, or one lost packet would cost a job [T7].
     pub fn reconciled(mut self) -> (Self, Vec<String>) {
         let mut warnings = Vec::new();
         let shortest = self.lease_ttl.min(self.stale_after);
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_renewal_that_is_too_slow_for_the_lease_is_clamped_with_a_warning() {
+    fn a_renewal_slower_than_the_lease_is_clamped_with_a_warning() {
         let asked = Settings { renew_every: Duration::from_secs(60), ..Settings::default() };
 
         let (settings, warnings) = asked.reconciled();

@@ -1,4 +1,4 @@
-//! Accept: a factory takes an offer. Idempotent per nonce, and everything is checked again [I6].
+//! Accept: a factory takes an offer. Idempotent per nonce, and every precondition is checked again [I6].
 
 use domain::{Epoch, ErrandState, Job, JobId, Lease, MessageId, Refusal, Stage, StageEvent};
 use fail::fail_point;
@@ -13,14 +13,14 @@ use crate::state::leases::Process;
 use crate::submit::deps::DepsVerdict;
 
 impl Coordinator {
-    /// Grants the offer to its target. The same nonce gives the same answer, however often it is asked for.
+    /// Grants the offer to its target. The same nonce returns the same answer.
     pub async fn accept(&self, who: &Principal, request: &AcceptRequest) -> Result<AcceptResponse, Error> {
         let factory = who.factory()?.clone();
         if request.factory_id.as_ref().is_some_and(|given| *given != factory) {
             return Err(Error::Forbidden(format!("the token is factory `{factory}`'s")));
         }
         let granted = self.grant(who, request).await;
-        // Any decided answer ends the message; without one it is delivered again (protocol 6).
+        // A decided answer completes the message; without one it is delivered again (protocol 6).
         if !matches!(granted, Err(Error::Store(_) | Error::Broker(_) | Error::Contended(_))) {
             let message = MessageId { job: request.job_id, seq: request.dispatch_seq };
             self.inboxes.settle(&factory, message);
@@ -68,14 +68,14 @@ impl Coordinator {
         Ok(AcceptResponse { lease_ttl_ms, lease_epoch: epoch, assignment })
     }
 
-    /// An answer that is given again counts the lease from now, as the factory that asked again does (row 5).
+    /// Extends the lease of a repeated answer from now, as the factory that repeated its request does (row 5).
     fn count_from_now(&self, process: &Process, job: JobId, epoch: Epoch) {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         self.state.lock().leases.renew(job, epoch, process, expires);
     }
 
-    /// What may have changed since the offer was made: process, drain, pause, logins, seats, dependencies (rows 6, 16, 17, 20).
-    /// A seat is kept until the answer stands.
+    /// Checks what may have changed since the offer: process, drain, pause, credentials, seats, dependencies (rows 6,
+    /// 16, 17, 20). Reserves a seat until the grant is decided.
     async fn check_can_start<'a>(
         &'a self,
         process: &Process,
@@ -95,7 +95,7 @@ impl Coordinator {
             if known.value.draining {
                 return Err(Error::NotReady(format!("factory `{factory}` is draining")));
             }
-            // A promotion or a merge takes no seat, and its work was begun before.
+            // A promotion or a merge uses no seat, and its run has already ended.
             if job.errand().is_some() {
                 return Ok(None);
             }
@@ -121,7 +121,7 @@ impl Coordinator {
         }
     }
 
-    /// Everything that a holder needs to work.
+    /// The assignment that a holder works from.
     pub(crate) async fn assignment(&self, job: &Job) -> Result<Assignment, Error> {
         let errand = promote_order(job);
         let body_md = match errand {
@@ -157,7 +157,7 @@ impl Coordinator {
     }
 }
 
-/// A seat that is kept for a grant on its way. By the time it is dropped the lease itself counts, or there is none.
+/// A seat reserved for a grant that is being written. When it is dropped, the lease itself counts, or there is none.
 struct ReservedSeat<'a> {
     coordinator: &'a Coordinator,
     job: JobId,
@@ -170,7 +170,7 @@ impl Drop for ReservedSeat<'_> {
     }
 }
 
-/// Whether this very claim has won already: its answer was lost, or the commit's outcome was unknown (rows 5 and 32).
+/// Whether this request has already won: its answer was lost, or the commit's outcome was unknown (rows 5 and 32).
 fn is_answered(job: &Job, process: &Process, request: &AcceptRequest) -> bool {
     job.lease().is_some_and(|lease| {
         let is_its = lease.factory == process.factory && lease.instance == process.instance;
@@ -178,7 +178,7 @@ fn is_answered(job: &Job, process: &Process, request: &AcceptRequest) -> bool {
     })
 }
 
-/// The order that goes with an errand's lease.
+/// The order that an errand's lease includes.
 pub(crate) fn promote_order(job: &Job) -> Option<PromoteOrder> {
     let errand = job.errand()?;
     let ErrandState::Held { lease, .. } = &errand.state else { return None };

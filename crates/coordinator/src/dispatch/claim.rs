@@ -1,7 +1,7 @@
-//! Claim: a factory asks for work, and the coordinator picks [D1][S3].
+//! Claim: a factory requests work, and the coordinator selects the jobs [D1][S3].
 //!
-//! A claim is a dispatch that its target accepts in the same write: what is recorded about a job is the same whichever way
-//! it went, and a job with a live dispatch cannot be claimed, because the table does not let it be dispatched twice.
+//! A claim is a dispatch that its target accepts in the same write. The recorded events are the same in every mode, and
+//! a job with an open dispatch cannot be claimed, because the state machine forbids a second dispatch.
 
 mod claim_locks;
 mod forecast;
@@ -24,20 +24,20 @@ use crate::state::leases::Process;
 use crate::submit::invalid;
 use pick::{ClaimSelection, Pick};
 
-/// A claim whose every pick lost its race picks again, this often: then others are busy with the same jobs.
+/// Retries of a claim that lost the race for every job; then other claims contend for the same jobs.
 const ROUNDS_MAX: u32 = 3;
 
 /// Products that one claim can name.
 const PRODUCTS_MAX: usize = 1_000;
 
 impl Coordinator {
-    /// Grants the factory that asks what it should take: the first jobs in the order of service that it may have, as many
-    /// as it has free seats and asks for. The same nonce gives the same answer, and never anything more (protocol 3).
+    /// Grants jobs to the factory: the first eligible ones in the order of service, as many as it has free seats for
+    /// and requests. The same nonce returns the same answer, and never more (protocol 3).
     pub async fn claim(&self, who: &Principal, request: &ClaimRequest) -> Result<ClaimResponse, Error> {
         let factory = claimant(who, request)?;
         check(request)?;
         let process = self.process(factory, request.instance)?;
-        // One claim of a factory at a time: a request that was sent twice finds what it has won, not more.
+        // One claim per factory at a time: a request sent twice finds the jobs it has won, not more.
         let lane = self.claim_locks.of(factory);
         let mut lane = lane.lock().await;
         let standing = self.standing(&process, request);
@@ -69,14 +69,14 @@ impl Coordinator {
         self.claimed(who, request, Vec::new()).await
     }
 
-    /// Picks, and grants what was picked; `None` if there is nothing to pick. Those that lost their race are left out.
+    /// Selects and grants jobs; `None` if there is none to select. Jobs that lost their race are left out.
     async fn grant_some(
         &self,
         who: &Principal,
         process: &Process,
         request: &ClaimRequest,
     ) -> Result<Option<Vec<Versioned<Arc<Job>>>>, Error> {
-        // The dispatcher counts seats when it plans, and takes them when it has written.
+        // The dispatcher counts seats when it plans, and takes them after it has written.
         let _seating = self.seat_allocation.read().await;
         let ClaimSelection { picks, held } = self.pick(who, process, request).await?;
         if picks.is_empty() {
@@ -94,7 +94,7 @@ impl Coordinator {
                     let found = self.state.lock().job(id);
                     granted.extend(found.filter(|job| is_answered(&job.value, process, request)));
                 }
-                // What was granted beside it stands, and is found when the same nonce asks again.
+                // The other grants stand; a retry with the same nonce finds them.
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }
         }
@@ -105,7 +105,7 @@ impl Coordinator {
         Ok(Some(granted))
     }
 
-    /// The write that offers a job to its claimant and accepts the offer.
+    /// The commit that offers a job to the claiming factory and accepts the offer.
     fn granting(&self, who: &Principal, process: &Process, request: &ClaimRequest, pick: &Pick) -> Option<Commit> {
         let (now, job, factory) = (self.now(), &pick.job, &process.factory);
         let current = self.lifted((*job.value).clone()).ok()?;
@@ -131,14 +131,14 @@ impl Coordinator {
         }
     }
 
-    /// Jobs that this very claim has won and that its process still holds.
+    /// Jobs that this claim has won and that its process still holds.
     fn standing(&self, process: &Process, request: &ClaimRequest) -> Vec<Versioned<Arc<Job>>> {
         let desk = self.state.lock();
         let held = desk.leases.of_process(process).into_iter().filter_map(|id| desk.job(id));
         held.filter(|job| is_answered(&job.value, process, request)).collect()
     }
 
-    /// An answer that is given again counts the lease from now, as the factory that asked again does (row 5).
+    /// Extends the leases of a repeated answer from now, as the factory that repeated its request does (row 5).
     fn count_claim_from_now(&self, process: &Process, jobs: &[Versioned<Arc<Job>>]) {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         let mut desk = self.state.lock();
@@ -168,7 +168,7 @@ impl Coordinator {
         Ok(ClaimResponse { granted, waiting: self.waiting_for(who), ..ClaimResponse::default() })
     }
 
-    /// Jobs that wait for a seat, of the products that the caller works for.
+    /// Jobs that wait for a seat, of the products in the caller's scope.
     fn waiting_for(&self, who: &Principal) -> u64 {
         let desk = self.state.lock();
         let own = who.products();
@@ -177,7 +177,7 @@ impl Coordinator {
         waiting as u64
     }
 
-    /// Whether this process may ask at all: the newest of its factory, and not one that is being emptied (row 6).
+    /// Checks that this process may claim: the newest of its factory, and not draining (row 6).
     fn check_claimant(&self, factory: &FactoryId, request: &ClaimRequest) -> Result<(), Error> {
         let known = self.factory(factory)?;
         if known.value.instance != request.instance {
@@ -190,7 +190,7 @@ impl Coordinator {
     }
 }
 
-/// Who asks, by the token.
+/// The claiming factory, from the token.
 fn claimant<'p>(who: &'p Principal, request: &ClaimRequest) -> Result<&'p FactoryId, Error> {
     let factory = who.factory()?;
     match &request.factory_id {
@@ -199,7 +199,7 @@ fn claimant<'p>(who: &'p Principal, request: &ClaimRequest) -> Result<&'p Factor
     }
 }
 
-/// Whether a job is held by this very claim.
+/// Whether this claim holds a job.
 fn is_answered(job: &Job, process: &Process, request: &ClaimRequest) -> bool {
     job.seat().is_some_and(|lease| {
         let is_its = lease.factory == process.factory && lease.instance == process.instance;
@@ -207,7 +207,7 @@ fn is_answered(job: &Job, process: &Process, request: &ClaimRequest) -> bool {
     })
 }
 
-/// Whether the lists of a claim are short enough to be compared with every product that waits.
+/// Checks that the lists of a claim are short enough to compare with every waiting product.
 fn check(request: &ClaimRequest) -> Result<(), Error> {
     let lists =
         [("products", request.products.as_deref().unwrap_or_default()), ("exceptProducts", &request.except_products)];

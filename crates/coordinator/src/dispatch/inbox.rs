@@ -1,4 +1,4 @@
-//! A factory's inbox: offers from the broker and directives, through one held-open stream with credit [D6].
+//! A factory's inbox: offers from the broker and directives, on one open stream with credit [D6].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 
-/// Directives that wait for a factory to read them. Beyond that they only come with the next renewal.
+/// Directives queued for a factory. Further ones arrive only with the next renewal.
 const DIRECTIVES_MAX: usize = 256;
 
-/// The inboxes that are open.
+/// The open inboxes.
 #[derive(Default)]
 pub(crate) struct Inboxes {
     open: Mutex<HashMap<FactoryId, Arc<InboxSlot>>>,
 }
 
-/// One open inbox, seen from inside the coordinator.
+/// The coordinator's side of one open inbox.
 struct InboxSlot {
     instance: InstanceId,
     subscription: Arc<dyn Subscription>,
     directives: mpsc::Sender<Directive>,
-    /// Offers that were delivered and not yet answered: each costs one credit, however often it was delivered.
+    /// Offers delivered and not answered: each costs one credit, however often it was delivered.
     unanswered: Mutex<HashMap<MessageId, Vec<Delivery>>>,
     /// Deliveries whose offer has ended: the stream completes them at the broker.
     ended: Mutex<Vec<Delivery>>,
@@ -39,7 +39,7 @@ struct InboxSlot {
     closed: CancellationToken,
 }
 
-/// One open inbox, seen from the stream that feeds it to the factory.
+/// The stream's side of one open inbox.
 pub struct Inbox {
     factory: FactoryId,
     desk: Arc<InboxSlot>,
@@ -47,15 +47,15 @@ pub struct Inbox {
     credit: usize,
     greeted: bool,
     modes: watch::Receiver<Versioned<DispatchModes>>,
-    /// The products that the factory may work for; all when empty.
+    /// The products in the factory's scope; all when empty.
     products: BTreeSet<ProductId>,
-    /// What the factory was told last about how work reaches it.
+    /// The dispatch modes that the factory received last.
     told: DispatchModes,
     coordinator: Arc<Coordinator>,
 }
 
 impl Coordinator {
-    /// Opens a factory's inbox. The newest one replaces the former; unanswered offers of that one come again.
+    /// Opens a factory's inbox. It replaces the former one; unanswered offers of that one are delivered again.
     pub async fn inbox(
         self: &Arc<Self>,
         who: &Principal,
@@ -105,7 +105,7 @@ impl Coordinator {
 }
 
 impl InboxSlot {
-    /// Completes what has ended at the broker, so that it is not delivered again.
+    /// Completes ended deliveries at the broker, so that they are not delivered again.
     async fn complete_ended(&self, factory: &FactoryId) {
         let ended = std::mem::take(&mut *self.ended.lock());
         for delivery in ended {
@@ -121,7 +121,7 @@ impl InboxSlot {
 }
 
 impl Inboxes {
-    /// Completes the messages of a factory whose offers have ended.
+    /// Completes a factory's messages whose offers have ended.
     pub(crate) async fn complete_ended(&self, factory: &FactoryId) {
         let desk = self.open.lock().get(factory).cloned();
         if let Some(desk) = desk {
@@ -129,7 +129,7 @@ impl Inboxes {
         }
     }
 
-    /// An offer ended, one way or another: its message is over and its credit comes back.
+    /// An offer ended: its message is completed and its credit returned.
     pub(crate) fn settle(&self, factory: &FactoryId, message: MessageId) {
         let Some(desk) = self.open.lock().get(factory).cloned() else { return };
         let Some(deliveries) = desk.unanswered.lock().remove(&message) else { return };
@@ -137,7 +137,7 @@ impl Inboxes {
         desk.answered.notify_one();
     }
 
-    /// Asks something of a factory, if its inbox is open. Its next renewal says the same.
+    /// Sends a directive to a factory, if its inbox is open. The next renewal repeats it.
     pub(crate) fn direct(&self, factory: &FactoryId, directive: Directive) {
         if let Some(desk) = self.open.lock().get(factory)
             && desk.directives.try_send(directive).is_err()
@@ -169,7 +169,7 @@ impl Inboxes {
 }
 
 impl Inbox {
-    /// The next thing for the factory; `None` when the stream is over.
+    /// The next item for the factory; `None` when the stream ends.
     pub async fn next(&mut self) -> Option<InboxEvent> {
         if !self.greeted {
             self.greeted = true;
@@ -191,7 +191,7 @@ impl Inbox {
                         return Some(InboxEvent::Modes(modes));
                     }
                 }
-                // Comes before what is delivered next, so that the broker hears of what has ended.
+                // Runs before the next delivery, so that ended offers are completed at the broker.
                 () = self.desk.answered.notified() => {}
                 delivery = self.desk.subscription.receive(), if has_credit => match delivery {
                     Ok(delivery) => match self.deliver(delivery) {
@@ -207,7 +207,7 @@ impl Inbox {
         }
     }
 
-    /// How work reaches the factory from now on. Switches that nobody saw in between leave no trace.
+    /// The current dispatch modes. Intermediate changes are skipped.
     fn modes_now(&mut self) -> DispatchModes {
         self.modes.borrow_and_update().value.limited_to(&self.products)
     }
@@ -215,7 +215,7 @@ impl Inbox {
     /// Delivers an offer, unless it has ended since it was published: the coordinator would refuse the answer.
     fn deliver(&self, delivery: Delivery) -> Option<InboxEvent> {
         let message = delivery.message.clone();
-        // Under one lock with the look at the offer, so that one that ends now is found by `settle`.
+        // Under the same lock as the check of the offer, so that `settle` finds an offer that ends now.
         let mut unanswered = self.desk.unanswered.lock();
         if !self.coordinator.state.lock().is_offered(message.id()) {
             self.desk.ended.lock().push(delivery);
@@ -243,7 +243,7 @@ impl Drop for Inbox {
     }
 }
 
-/// Offers that the broker holds for the factories.
+/// The number of offers that the broker holds for the factories.
 pub(crate) async fn depth(broker: &dyn Broker, factories: &[FactoryId]) -> u64 {
     let mut total = 0;
     for factory in factories {

@@ -1,7 +1,7 @@
-//! How work reaches factories [D1]: kept durably, changed at run time, told to everybody at once.
+//! Dispatch modes [D1]: stored, changed at run time, sent to every subscriber.
 //!
-//! A mode belongs to a dispatch: what was offered ends as an offer, whatever the mode is by then. Only who begins the next
-//! one changes, so switching back and forth leaves everything that is under way alone [I13].
+//! A mode applies to a dispatch: an open offer ends as an offer, whatever the mode is by then. A change applies only to
+//! the next dispatch, so switching modes leaves running work alone [I13].
 
 use domain::{Collection, DispatchModes, Expected, Revision, TokenScope, Versioned};
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ use crate::fleet::principal::Principal;
 /// The one document of its collection.
 const KEY: &str = "modes";
 
-/// The flags in force, for everybody who has to follow them.
+/// The modes in force, for every subscriber.
 pub(crate) struct Modes {
     now: watch::Sender<Versioned<DispatchModes>>,
 }
@@ -27,19 +27,19 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// The flags in force.
+    /// The modes in force.
     pub(crate) fn now(&self) -> Versioned<DispatchModes> {
         self.now.borrow().clone()
     }
 
-    /// Follows the flags; what changes in between is seen as one change.
+    /// Subscribes to the modes; several changes in between arrive as one.
     pub(crate) fn follow(&self) -> watch::Receiver<Versioned<DispatchModes>> {
         self.now.subscribe()
     }
 }
 
 impl Coordinator {
-    /// The modes in force, as far as the caller's products go.
+    /// The modes in force, limited to the caller's products.
     pub fn flags(&self, who: &Principal) -> Result<Versioned<DispatchModes>, Error> {
         if !matches!(who.grant, TokenScope::Admin | TokenScope::Operator { .. }) {
             return Err(Error::Forbidden("an operator or admin token is needed".to_owned()));
@@ -48,7 +48,7 @@ impl Coordinator {
         Ok(Versioned { value: value.limited_to(&who.products()), revision })
     }
 
-    /// Changes the modes, if they are still at `expected` where that is given. Offers that are out stay out.
+    /// Changes the modes, if they are still at `expected` where that is given. Open offers stay open.
     pub async fn put_flags(
         &self,
         who: &Principal,
@@ -95,7 +95,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Takes the modes into memory and tells everybody. Older news than what is known changes nothing.
+    /// Takes the modes into memory and notifies every subscriber. An older revision than the known one changes nothing.
     fn know_flags(&self, flags: Versioned<DispatchModes>) {
         let is_news = {
             let mut desk = self.state.lock();
@@ -107,7 +107,7 @@ impl Coordinator {
             is_news
         };
         if is_news {
-            // What waited to be claimed may have to be offered from now on.
+            // Jobs that waited to be claimed may have to be offered from now on.
             self.work.notify_one();
         }
     }

@@ -1,5 +1,5 @@
-//! How factories answer offers: a factory that leaves them unanswered, or declines them, is offered nothing for a
-//! moment, and an operator hears of it when that goes on (row 33).
+//! How factories answer offers. A factory that leaves offers unanswered, or declines them, gets no offers for a moment;
+//! if that repeats, an alert informs the operator (row 33).
 
 use std::time::Duration;
 
@@ -15,20 +15,21 @@ use crate::fleet::principal::Principal;
 use crate::state::FleetState;
 use crate::submit::sanitize::cut;
 
-/// The pause after the second missed offer in a row; each further one is twice as long. One alone is no sign: a broker
-/// may lose a message [I4].
+/// The pause after the second missed offer in a row; each further one doubles it. A single miss proves nothing: a
+/// broker may lose a message [I4].
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 
-/// No pause is longer: the factory may be fine again, and only an offer tells.
+/// The longest pause: the factory may have recovered, and only an offer shows it.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// This many offers in a row without an accept are no accident.
+/// This many missed offers in a row raise an alert.
 const ALERT_AFTER: u32 = 3;
 
-/// After this many unanswered offers in a row the stream itself is suspect: it is closed, and the factory opens it again.
+/// After this many unanswered offers in a row the stream itself may be broken: it is closed, and the factory
+/// reconnects.
 const RESET_EVERY: u32 = 2;
 
-/// Factories whose last offers were not accepted. In memory only.
+/// Factories that did not accept their last offers. In memory only.
 #[derive(Debug, Default)]
 pub(crate) struct OfferAnswers {
     by_factory: HashMap<FactoryId, Streak>,
@@ -38,30 +39,30 @@ pub(crate) struct OfferAnswers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Streak {
     pub(crate) count: u32,
-    /// Offers in a row that it declined for a reason that passes by itself: no sign of a fault, and each makes the pause longer.
+    /// Offers in a row that it declined for a temporary reason: no fault, but each makes the pause longer.
     passing: u32,
     pub(crate) since: Timestamp,
-    /// What happened, as it follows the factory's name.
+    /// The problem, as a phrase that follows the factory's name.
     pub(crate) problem: String,
     /// When the last one was counted, on the monotonic clock.
     counted_at: Duration,
-    /// On the monotonic clock; none when it may be offered work.
+    /// On the monotonic clock; none when it may get offers.
     paused_until: Option<Duration>,
 }
 
 /// How a factory missed an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MissedOffer {
-    /// It did not answer. Offers that were out together expire together, and count once.
+    /// It did not answer. Concurrent offers expire together, and count once.
     Unanswered,
-    /// It declined because something is broken.
+    /// It declined because of a fault.
     Fault,
-    /// It declined for a reason that passes by itself: no sign of anything.
+    /// It declined for a temporary reason: no fault.
     Passing,
 }
 
 impl OfferAnswers {
-    /// One more offer that a factory did not accept; the streak that it belongs to.
+    /// Counts an offer that a factory did not accept; returns its streak.
     fn missed(
         &mut self,
         factory: &FactoryId,
@@ -83,7 +84,7 @@ impl OfferAnswers {
             streak.count += 1;
             streak.counted_at = at;
         }
-        // Offers that were out together are declined together, and count once.
+        // Concurrent offers are declined together, and count once.
         if how == MissedOffer::Passing && streak.paused_until.is_none_or(|until| until <= at) {
             streak.passing = streak.passing.saturating_add(1);
         }
@@ -96,18 +97,18 @@ impl OfferAnswers {
         streak.clone()
     }
 
-    /// The factory has taken work, or is a new process: what was before does not count any more.
+    /// Clears the streak: the factory accepted work, or is a new process.
     pub(crate) fn forget(&mut self, factory: &FactoryId) -> bool {
         self.by_factory.remove(factory).is_some()
     }
 
-    /// Why a factory is offered nothing now.
+    /// Why a factory gets no offers now.
     pub(crate) fn pause(&self, factory: &FactoryId) -> Option<OfferPause> {
         let streak = self.by_factory.get(factory).filter(|streak| streak.paused_until.is_some())?;
         Some(OfferPause { problem: streak.problem.clone(), is_busy: streak.count == 0 })
     }
 
-    /// Ends the pauses that are over; the factories that may be offered work again.
+    /// Ends the pauses that are over; returns the factories that may get offers again.
     fn resumed(&mut self, at: Duration) -> Vec<FactoryId> {
         let is_over = |streak: &Streak| streak.paused_until.is_some_and(|until| until <= at);
         let over = self.by_factory.iter_mut().filter(|(_, streak)| is_over(streak));
@@ -118,18 +119,18 @@ impl OfferAnswers {
         .collect()
     }
 
-    /// The end of the pause that ends first.
+    /// The earliest end of a pause.
     pub(crate) fn next_resume(&self) -> Option<Duration> {
         self.by_factory.values().filter_map(|streak| streak.paused_until).min()
     }
 
-    /// Streaks that an operator should hear of.
+    /// Streaks that raise an alert.
     pub(crate) fn alarming(&self) -> impl Iterator<Item = (&FactoryId, &Streak)> {
         self.by_factory.iter().filter(|(_, streak)| streak.count >= ALERT_AFTER)
     }
 }
 
-/// How long a factory is offered nothing after this many missed offers in a row.
+/// The length of the pause after this many missed offers in a row.
 fn pause_after(missed: u32) -> Duration {
     match missed {
         0 | 1 => Duration::ZERO,
@@ -138,7 +139,7 @@ fn pause_after(missed: u32) -> Duration {
 }
 
 impl Coordinator {
-    /// A factory declines an offer: the job is offered elsewhere, and no attempt is counted.
+    /// A factory declines an offer: the job is offered to another factory, and no attempt is counted.
     pub async fn decline(&self, who: &Principal, request: &DeclineRequest) -> Result<StageResponse, Error> {
         let factory = who.factory()?.clone();
         let job = self.workable(who, request.job_id).await?;
@@ -180,7 +181,7 @@ impl Coordinator {
         self.note_missed_offer(factory, how, problem);
     }
 
-    /// A connected factory left an offer unanswered. After several its stream is closed, so that it opens a new one.
+    /// Counts an unanswered offer of a connected factory. After several its stream is closed, so that it reconnects.
     pub(crate) fn note_unanswered(&self, factory: &FactoryId, job: JobId) {
         let streak = self.note_missed_offer(factory, MissedOffer::Unanswered, "leaves offers unanswered".to_owned());
         warn!(job.id = %job, factory.id = %factory, "Factory `{factory}` is connected and did not answer the offer of job {}", self.label(job));
@@ -201,7 +202,7 @@ impl Coordinator {
         streak
     }
 
-    /// The factory accepted an offer: it answers.
+    /// Records that the factory accepted an offer.
     pub(crate) fn note_accepted(&self, factory: &FactoryId) {
         let mut desk = self.state.lock();
         if desk.offer_answers.forget(factory) {
@@ -209,7 +210,7 @@ impl Coordinator {
         }
     }
 
-    /// Offers work again to factories whose pause is over.
+    /// Resumes offers to factories whose pause is over.
     pub(crate) fn resume_offers(&self) {
         let mut desk = self.state.lock();
         let resumed = desk.offer_answers.resumed(self.ports.clock.monotonic());
@@ -221,7 +222,7 @@ impl Coordinator {
         }
     }
 
-    /// How long until a factory may be offered work again.
+    /// The time until a factory may get offers again.
     pub(crate) fn until_offers_resume(&self, desk: &FleetState) -> Option<Duration> {
         let next = desk.offer_answers.next_resume()?;
         Some(next.saturating_sub(self.ports.clock.monotonic()))
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factory_that_is_busy_again_and_again_is_paused_for_longer() {
+    fn repeated_temporary_declines_lengthen_the_pause() {
         let mut answers = OfferAnswers::default();
         let mut at = Duration::ZERO;
         let mut pauses = Vec::new();

@@ -1,4 +1,4 @@
-//! Who is asking, and what they may do [I12].
+//! The caller of a request, and its permissions [I12].
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use domain::{Actor, Capability, FactoryId, ProductId, Token, TokenId, TokenScope
 
 use crate::error::Error;
 
-/// Who is asking. Made from a token, never from a request.
+/// The caller of a request. Made from a token, never from a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// The token.
     pub token: TokenId,
-    /// Its name: recorded as the author of what it does.
+    /// Its name: the author in events.
     pub name: String,
-    /// What it allows.
+    /// The token's scope.
     pub grant: TokenScope,
 }
 
@@ -22,7 +22,7 @@ impl Principal {
         Self { token: token.id, name: token.name.clone(), grant: token.grant.clone() }
     }
 
-    /// How events name them.
+    /// The actor in events.
     pub(crate) fn actor(&self) -> Actor {
         match &self.grant {
             TokenScope::Factory { factory, .. } => Actor::Factory(factory.clone()),
@@ -32,7 +32,7 @@ impl Principal {
         }
     }
 
-    /// May run the fleet: tokens, products, factories.
+    /// Requires permission to run the fleet: tokens, products, factories.
     pub fn administer(&self) -> Result<(), Error> {
         match self.grant {
             TokenScope::Admin => Ok(()),
@@ -40,7 +40,7 @@ impl Principal {
         }
     }
 
-    /// May submit and steer jobs of a product.
+    /// Requires permission to submit jobs of a product and act on them.
     pub fn steer(&self, product: &ProductId) -> Result<(), Error> {
         match &self.grant {
             TokenScope::Admin => Ok(()),
@@ -50,7 +50,7 @@ impl Principal {
         }
     }
 
-    /// May look at jobs of a product.
+    /// Whether the caller may see jobs of a product.
     pub fn sees(&self, product: &ProductId) -> bool {
         match &self.grant {
             TokenScope::Admin => true,
@@ -61,7 +61,7 @@ impl Principal {
         }
     }
 
-    /// May look at the fleet as a whole.
+    /// Requires permission to see the whole fleet.
     pub fn look(&self) -> Result<(), Error> {
         match self.grant {
             TokenScope::Join { .. } => Err(forbidden("a join token can only enrol a factory")),
@@ -69,7 +69,7 @@ impl Principal {
         }
     }
 
-    /// The products it is limited to; all when empty.
+    /// The products that the token is limited to; all when empty.
     pub fn products(&self) -> BTreeSet<ProductId> {
         match &self.grant {
             TokenScope::Operator { products }
@@ -79,7 +79,7 @@ impl Principal {
         }
     }
 
-    /// The factory that it works as.
+    /// The factory of the token.
     pub fn factory(&self) -> Result<&FactoryId, Error> {
         match &self.grant {
             TokenScope::Factory { factory, .. } => Ok(factory),
@@ -87,7 +87,7 @@ impl Principal {
         }
     }
 
-    /// May work as this factory, or run the fleet.
+    /// Requires the token of this factory, or of an administrator.
     pub fn factory_or_admin(&self, factory: &FactoryId) -> Result<(), Error> {
         match &self.grant {
             TokenScope::Admin => Ok(()),
@@ -96,7 +96,7 @@ impl Principal {
         }
     }
 
-    /// The capabilities that it may offer, each in its one spelling; any when empty.
+    /// The capabilities that the token allows, normalised; any when empty.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
         match &self.grant {
             TokenScope::Factory { capabilities, .. } => {

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::invalid;
 
-/// Weights are shares of one another; beyond this they only overflow.
+/// Weights are relative; larger ones would only overflow.
 const WEIGHT_MAX: u32 = 1_000;
 
 impl Coordinator {
@@ -35,7 +35,7 @@ impl Coordinator {
         }
     }
 
-    /// Registers a product, or changes what is given of it.
+    /// Registers a product, or changes the given settings.
     pub async fn put_product(
         &self,
         who: &Principal,
@@ -83,7 +83,7 @@ impl Coordinator {
 
     pub(crate) fn know_product(&self, product: Versioned<Product>) {
         let mut desk = self.state.lock();
-        // Pause and seats decide what can be claimed.
+        // Pause and seats decide which jobs can be claimed.
         desk.touch(&product.value.id);
         desk.product_values.insert(product.value.id.clone(), product.value.clone());
         desk.products.insert(product.value.id.clone(), product);

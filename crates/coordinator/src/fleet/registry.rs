@@ -1,4 +1,4 @@
-//! Factories: joining, signs of life, leaving.
+//! Factories: registration, heartbeats, removal.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -20,48 +20,47 @@ use crate::submit::invalid;
 use crate::submit::sanitize::{check_name, cut, short};
 use crate::work::quota::CREDENTIAL_LEN_MAX;
 
-/// A machine with more seats than this is a typing mistake.
+/// More seats are a typing mistake.
 const SEATS_MAX: u32 = 10_000;
 
-/// A factory that offers more tokens than this is not describing itself.
+/// The limit of a factory's capabilities.
 const CAPABILITIES_MAX: usize = 1_000;
 
-/// Engines of a factory, each with all of its logins.
+/// Engines of a factory, each with all of its credentials.
 const ENGINES_MAX: usize = 100;
 
-/// How busy a machine can be: 1 is all that it can do.
+/// The largest load: 1 is a fully used machine.
 const LOAD_MAX: f64 = 1_000_000.0;
 
-/// A version is a line.
+/// The limit of a version string.
 const VERSION_CHARS_MAX: usize = 100;
 
-/// Heartbeats of a factory that are written while its usage window is cleared, before the caller is asked to try again.
+/// Concurrent heartbeats while a factory's usage window is cleared, before the caller has to retry.
 const CLEAR_ROUNDS_MAX: u32 = 8;
 
-/// How lively a factory is: in memory only [I14].
+/// A factory's presence: in memory only [I14].
 #[derive(Debug, Clone)]
 pub(crate) struct Liveness {
     pub(crate) last: Timestamp,
     pub(crate) heard: Duration,
     pub(crate) load: f64,
     pub(crate) disk_free_bytes: Option<u64>,
-    /// Since when its disk has had too little free space.
+    /// Since when its disk is low on free space.
     pub(crate) disk_low_since: Option<Timestamp>,
     pub(crate) products: BTreeSet<ProductId>,
-    /// Since when its inbox stream has been closed; none for one that has none.
+    /// Since when its inbox stream is closed; none for a factory without a stream.
     pub(crate) disconnected_since: Option<Timestamp>,
     /// When it signed off, until it connects again.
     pub(crate) stopped_at: Option<Timestamp>,
 }
 
-/// A factory as it is written down.
+/// A factory as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Registration {
     #[serde(flatten)]
     pub(crate) factory: Factory,
-    /// Processes that stood for it before, the latest last: which one is newer must not be forgotten with the
-    /// coordinator's memory.
+    /// Former processes, the latest last. Stored, so that a restarted coordinator knows which process is newer.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) former: VecDeque<InstanceId>,
     /// When it signed off, until it connects again.
@@ -70,7 +69,7 @@ pub(crate) struct Registration {
 }
 
 impl Coordinator {
-    /// A sign of life with what the factory is. Written down only when that changed.
+    /// A heartbeat with the factory's description. Stored only when that changed.
     pub async fn heartbeat(&self, who: &Principal, beat: Heartbeat) -> Result<HeartbeatResponse, Error> {
         let id = who.factory()?.clone();
         check(&beat)?;
@@ -100,7 +99,8 @@ impl Coordinator {
         Ok(self.heartbeat_answer(who, id, false, draining))
     }
 
-    /// Refuses a credential whose id is that of another factory's unnamed one: its usage windows are not this factory's.
+    /// Rejects a credential whose id is that of another factory's unnamed one: its usage windows are not this
+    /// factory's.
     fn check_credentials(&self, id: &FactoryId, engines: &[EngineHealth]) -> Result<(), Error> {
         let desk = self.state.lock();
         let is_foreign = |credential: &str| {
@@ -115,8 +115,8 @@ impl Coordinator {
         }
     }
 
-    /// Whether a process stood for its factory before another one registered, and that one is alive or may be. Which of them is
-    /// the newer is seen by who came last, never by the factory's own clock (rows 6 and 10).
+    /// Whether another process has registered after this one and is alive or may be. The order of registration decides
+    /// which one is newer, never the factory's own clock (rows 6 and 10).
     fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
         let desk = self.state.lock();
         let presence = self.presence(desk.liveness.get(&known.id));
@@ -124,8 +124,8 @@ impl Coordinator {
         desk.instances.is_former(&known.id, instance) && may_be_alive
     }
 
-    /// A factory signs off: it gets no work from now on, before its heartbeats are missed. This is written down, so that a
-    /// coordinator that restarts does not report it as missing.
+    /// A factory signs off: it gets no work from now on, before its heartbeats are missed. This is stored, so that a
+    /// restarted coordinator does not report it as missing.
     async fn leave(&self, id: &FactoryId, known: Option<Versioned<Factory>>) {
         let now = self.now();
         info!(factory.id = %id, "Factory `{id}` signed off");
@@ -146,18 +146,18 @@ impl Coordinator {
             load: 0.0,
             disk_free_bytes: None,
             disk_low_since: None,
-            // Its tokens tell which products it works for.
+            // Its tokens define which products it works for.
             products: BTreeSet::new(),
             disconnected_since: None,
             stopped_at: Some(at),
         }
     }
 
-    /// Takes a factory out of service, or back in.
+    /// Drains a factory, or resumes it.
     pub async fn drain(&self, who: &Principal, id: &FactoryId, request: &DrainRequest) -> Result<(), Error> {
         match request.draining {
             true => who.factory_or_admin(id)?,
-            // A factory may stop taking work. Only an admin, who may have drained it on suspicion, lets it go on.
+            // A factory may drain itself. Only an administrator, who may have drained it on suspicion, resumes it.
             false => who.administer()?,
         }
         let known = self.factory(id)?;
@@ -171,7 +171,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Forgets a factory and its tokens. What it holds goes back to the queue.
+    /// Removes a factory and its tokens. Its jobs are requeued.
     pub async fn deregister(&self, who: &Principal, id: &FactoryId) -> Result<(), Error> {
         who.administer()?;
         let known = self.factory(id)?;
@@ -203,7 +203,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Forgets every factory that has been silent for long and holds nothing [T7].
+    /// Removes every factory that has been silent for long and holds no lease [T7].
     pub async fn prune(&self, who: &Principal) -> Result<PruneResponse, Error> {
         who.administer()?;
         let now = self.ports.clock.monotonic();
@@ -227,7 +227,7 @@ impl Coordinator {
         Ok(PruneResponse { factories: silent })
     }
 
-    /// What the factory is, with what its token allows it to offer.
+    /// The factory's description, limited to its token's scope.
     fn described(&self, id: &FactoryId, who: &Principal, beat: Heartbeat, known: Option<&Factory>) -> Factory {
         let allowed = who.capabilities();
         let is_allowed = |token: &Capability| allowed.is_empty() || allowed.contains(token);
@@ -241,7 +241,7 @@ impl Coordinator {
             instance: beat.instance,
             capabilities,
             repos,
-            // A factory that may fetch any repository has no use for a list of those it may have.
+            // A factory that may clone any repository needs no list of allowed ones.
             clones: beat.clones && allowed.is_empty(),
             seat_limit: beat.seat_limit,
             engine_seats: beat.engine_seats,
@@ -280,7 +280,7 @@ impl Coordinator {
         Err(somebody_was_faster())
     }
 
-    /// Writes down what a factory is, if that is not what is written.
+    /// Stores a factory's description, if it changed.
     async fn register(
         &self,
         factory: Factory,
@@ -308,7 +308,7 @@ impl Coordinator {
         outcome
     }
 
-    /// Takes a factory into memory as it is written down.
+    /// Takes a stored factory into memory.
     pub(crate) fn know_factory(&self, written: Versioned<Registration>) {
         let Registration { factory, former, stopped_at } = written.value;
         let id = factory.id.clone();
@@ -348,7 +348,7 @@ impl Coordinator {
         self.timer.notify_one();
     }
 
-    /// A factory's inbox stream closed: it is offered nothing until it connects again. One that left is not disconnected.
+    /// A factory's inbox stream closed: it gets no offers until it reconnects. One that signed off is not disconnected.
     pub(crate) fn note_disconnected(&self, id: &FactoryId) {
         let now = self.now();
         let mut desk = self.state.lock();
@@ -361,7 +361,7 @@ impl Coordinator {
         }
     }
 
-    /// A factory opened its inbox, or asks for work by itself.
+    /// A factory opened its inbox, or claims work.
     pub(crate) fn note_connected(&self, id: &FactoryId) {
         let was_away = {
             let mut desk = self.state.lock();
@@ -377,7 +377,7 @@ impl Coordinator {
         }
     }
 
-    /// Shows a factory to the scheduler as it is now.
+    /// Updates a factory in the scheduler's view.
     pub(crate) fn show_to_scheduler(&self, desk: &mut crate::state::FleetState, id: &FactoryId) {
         let Some(factory) = desk.factories.get(id).map(|factory| factory.value.clone()) else { return };
         let pulse = desk.liveness.get(id);
@@ -398,7 +398,7 @@ impl Coordinator {
         };
         desk.fleet.upsert(state);
         if woken {
-            // Whoever waits for a version to move has to ask again.
+            // Clients that wait for a new queue version have to ask again.
             desk.touch_waiting();
         }
     }
@@ -475,7 +475,7 @@ fn check(beat: &Heartbeat) -> Result<(), Error> {
     check_load(beat.load)
 }
 
-/// Whether the load of a machine is a number that a score can be computed from.
+/// Checks that the load of a machine is a number usable in a score.
 pub(crate) fn check_load(load: f64) -> Result<(), Error> {
     if (0.0..=LOAD_MAX).contains(&load) {
         return Ok(());
@@ -483,8 +483,8 @@ pub(crate) fn check_load(load: f64) -> Result<(), Error> {
     Err(invalid("load", format!("must be between 0 and {LOAD_MAX}, found {load}")))
 }
 
-/// What a factory says about repositories that it cannot use, in few words. One that it has said before began then: a
-/// heartbeat that says nothing new is not written down [I14].
+/// The repositories that a factory reports as unusable, truncated. A repeated report keeps its start time: an unchanged
+/// heartbeat is not stored [I14].
 fn unavailable(
     found: BTreeMap<RepoName, UnavailableRepo>,
     known: Option<&Factory>,
@@ -497,8 +497,8 @@ fn unavailable(
     found.into_iter().map(bounded).collect()
 }
 
-/// A named credential is shared by the factories of one scope: what a factory reports about it binds none whose token
-/// covers other products [T3].
+/// A named credential is shared by the factories of one scope: a report about it does not affect factories whose token
+/// has another scope [T3].
 pub(crate) fn scoped_credential(who: &Principal, named: &str) -> String {
     let products = who.products();
     if products.is_empty() {
@@ -512,7 +512,7 @@ fn scoped(who: &Principal, health: EngineHealth) -> EngineHealth {
     EngineHealth { credential: health.credential.as_deref().map(|named| scoped_credential(who, named)), ..health }
 }
 
-/// What a factory says about an engine, in few words.
+/// A factory's report about an engine, truncated.
 fn bounded(health: EngineHealth) -> EngineHealth {
     let version = health.version.as_deref().map(|version| short(version, VERSION_CHARS_MAX));
     let login = health.login.as_deref().map(|login| short(login, VERSION_CHARS_MAX));

@@ -1,4 +1,4 @@
-//! Tokens: made here, shown once, kept as hashes [I12][T3].
+//! Tokens: created here, shown once, stored as hashes [I12][T3].
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,27 +22,27 @@ use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::invalid;
 
-/// How long a join token lives unless its maker says otherwise: long enough to walk to the other machine.
+/// The default lifetime of a join token: long enough to set up the other machine.
 const JOIN_TTL: Duration = Duration::from_hours(1);
 
-/// How long a token can live: ten years. Longer is a typing mistake; without a time it never expires.
+/// The longest lifetime of a token: ten years. Longer is a typing mistake; without a lifetime it never expires.
 const TTL_MAX: Duration = Duration::from_hours(24 * 3_650);
 
-/// How long a join token that was used or has expired is kept, so that a late factory is told which.
+/// How long a used or expired join token is kept, so that a late factory gets the exact reason.
 const JOIN_KEPT: Duration = Duration::from_hours(24 * 7);
 
-/// Tokens of one factory that work at the same time: a factory rotates its own, and each rotation stores one more.
+/// Valid tokens of one factory: each rotation stores one more.
 const FACTORY_TOKENS_MAX: usize = 8;
 
-/// Tokens that have ended, removed in one go: whoever makes a token must not wait for a long clean-up.
+/// Ended tokens removed per pass: creating a token must not wait for a long clean-up.
 const PURGED_MAX: usize = 32;
 
-/// A secret that never shows itself in logs.
+/// A secret that logs never show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The secret itself, for the one time it is shown.
+    /// The secret itself, for the one time that it is shown.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -54,11 +54,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The tokens that exist, by the hash of their secret. In memory, so that a request costs no store operation.
+/// All tokens, by the hash of their secret. In memory, so that a request costs no store operation.
 #[derive(Default)]
 pub(crate) struct TokenBook {
     by_hash: RwLock<HashMap<String, Versioned<Token>>>,
-    /// The digests of the same tokens, by the names that challenges call them by.
+    /// The digests of the same tokens, by the names that challenges use.
     by_lookup: RwLock<HashMap<String, TokenDigest>>,
     enrolling: tokio::sync::Mutex<()>,
 }
@@ -70,7 +70,7 @@ impl TokenBook {
         }
     }
 
-    /// What the store has under this hash.
+    /// Records the stored token of this hash.
     fn know(&self, hash: &str, token: Option<Versioned<Token>>) {
         if let Some(digest) = TokenDigest::from_text(hash) {
             let mut digests = self.by_lookup.write();
@@ -98,7 +98,7 @@ impl TokenBook {
 }
 
 impl Coordinator {
-    /// Who a bearer token stands for. The look-up is by hash, so that timing tells nothing about other tokens.
+    /// The principal of a bearer token. The look-up is by hash, so that timing reveals nothing about other tokens.
     pub fn authenticate(&self, secret: &str) -> Result<Principal, Error> {
         let token = self.tokens.find(&hash(secret)).ok_or(Error::Unauthenticated)?;
         if token.expires_at.is_some_and(|at| at <= self.now()) {
@@ -107,15 +107,15 @@ impl Coordinator {
         Ok(Principal::of(&token))
     }
 
-    /// Proves to a client that this coordinator's store has the digest of its token: only then the client sends the token.
-    /// A token that has expired is proven too, so that its owner gets to know that it has.
+    /// Proves to a client that this coordinator's store has the digest of its token: only then does the client send the
+    /// token. An expired token is proven too, so that its owner learns that it has expired.
     pub fn prove_identity(&self, challenge: &IdentityChallenge) -> Result<IdentityProof, Error> {
         let digests = self.tokens.by_lookup.read();
         let digest = digests.get(&challenge.token).ok_or(Error::Unauthenticated)?;
         Ok(digest.prove(challenge))
     }
 
-    /// Whether a token is still good: what a held-open stream asks now and then.
+    /// Whether a token is still valid: open streams check it periodically.
     pub fn is_valid(&self, who: &Principal) -> bool {
         let now = self.now();
         let is_it = |token: &Token| token.id == who.token && token.expires_at.is_none_or(|at| at > now);
@@ -131,13 +131,13 @@ impl Coordinator {
         Ok(Some(secret))
     }
 
-    /// A fresh admin token for whoever owns the data: they could write one into the store anyway.
+    /// A new admin token for the owner of the data directory, who could write one into the store anyway.
     pub async fn local_admin_token(&self) -> Result<Secret, Error> {
         let (_, secret) = self.make_token("local admin".to_owned(), TokenScope::Admin, None).await?;
         Ok(secret)
     }
 
-    /// Makes a token. The secret is in the answer and nowhere else.
+    /// Creates a token. The secret is only in the answer.
     pub async fn create_token(
         &self,
         who: &Principal,
@@ -158,7 +158,7 @@ impl Coordinator {
         Ok(CreateTokenResponse { token: view(&token), secret: secret.0, coordinator: None })
     }
 
-    /// A join token for one factory, as the local fleet needs it.
+    /// A join token for one factory of the local fleet.
     pub async fn join_token(&self, factory: FactoryId) -> Result<Secret, Error> {
         let grant =
             TokenScope::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
@@ -166,20 +166,21 @@ impl Coordinator {
         Ok(secret)
     }
 
-    /// Trades a join token, once, for a factory's own. With a nonce a lost answer is given again.
+    /// Exchanges a join token, once, for a factory's own. With a nonce a lost answer is repeated.
     pub async fn enroll(&self, request: &EnrolRequest) -> Result<EnrolResponse, Error> {
-        // One at a time, or two strangers could both find the name free.
+        // One at a time, or two factories could both find the name free.
         let _turn = self.tokens.enrolling.lock().await;
         let join = hash(&request.join_token);
         let secret = request.nonce.map(|nonce| derived_secret(request, nonce));
         if let Some(secret) = secret.as_ref().filter(|secret| self.belongs_to(secret, &request.factory_id)) {
-            // The factory has enrolled with this very request: at most the join token is left to be removed.
+            // The factory has enrolled with this request before: at most the join token is left to remove.
             self.use_join(&join, &request.factory_id).await?;
             return Ok(EnrolResponse { factory_id: request.factory_id.clone(), token: secret.0.clone() });
         }
         let grant = self.joining_grant(&join, &request.factory_id)?;
         let secret = secret.unwrap_or_else(|| self.random_secret(&grant));
-        // The factory's token first: whatever dies in between, either it can be asked for again or the join token is good.
+        // The factory's token first: after a crash in between, either the request can be repeated or the join token is
+        // still valid.
         let name = format!("factory {}", request.factory_id);
         self.keep_token(name, grant, self.settings.factory_token_ttl, &secret).await?;
         if let JoinUse::Before(user) = self.use_join(&join, &request.factory_id).await? {
@@ -190,7 +191,7 @@ impl Coordinator {
         Ok(EnrolResponse { factory_id: request.factory_id.clone(), token: secret.0 })
     }
 
-    /// What a join token lets a factory of this name do.
+    /// The scope that a join token gives to a factory of this name.
     fn joining_grant(&self, join: &str, id: &FactoryId) -> Result<TokenScope, Error> {
         let token = self.tokens.find(join).ok_or(Error::Unauthenticated)?;
         let TokenScope::Join { factory, products, capabilities } = token.grant else {
@@ -213,7 +214,7 @@ impl Coordinator {
         Ok(TokenScope::Factory { factory: id.clone(), products, capabilities })
     }
 
-    /// Writes down that a factory has used a join token. Nothing else can be done with it from then on.
+    /// Records that a factory has used a join token. The token is invalid from then on.
     async fn use_join(&self, join: &str, factory: &FactoryId) -> Result<JoinUse, Error> {
         let Some((revision, token)) = self.tokens.by_hash.read().get(join).map(|t| (t.revision, t.value.clone()))
         else {
@@ -226,7 +227,7 @@ impl Coordinator {
         match self.write_token(join, Expected::At(revision), used).await {
             Ok(()) => Ok(JoinUse::Now),
             Err(error) => match self.tokens.find(join) {
-                // Another coordinator was faster.
+                // Another coordinator was first.
                 Some(Token { used_by: Some(by), .. }) if by != *factory => Ok(JoinUse::Before(Some(by))),
                 None => Ok(JoinUse::Before(None)),
                 Some(_) => Err(error),
@@ -234,21 +235,21 @@ impl Coordinator {
         }
     }
 
-    /// Whether a secret is a good token of a factory.
+    /// Whether a secret is a valid token of a factory.
     fn belongs_to(&self, secret: &Secret, factory: &FactoryId) -> bool {
         let now = self.now();
         let token = self.tokens.find(&hash(secret.reveal()));
         token.is_some_and(|token| is_of(&token, factory) && token.expires_at.is_none_or(|at| at > now))
     }
 
-    /// Whether somebody works under this name, or may.
+    /// Whether a factory uses this name, or has a token for it.
     fn is_taken(&self, factory: &FactoryId) -> bool {
         let now = self.now();
         let is_live = |token: &Token| is_of(token, factory) && token.expires_at.is_none_or(|at| at > now);
         self.state.lock().factories.contains_key(factory) || !self.tokens.matching(is_live).is_empty()
     }
 
-    /// A new token for a factory; the old ones work a little longer.
+    /// A new token for a factory; the old ones stay valid for the overlap.
     pub async fn rotate_token(&self, who: &Principal, factory: &FactoryId) -> Result<RotateTokenResponse, Error> {
         who.factory_or_admin(factory)?;
         let old = self.tokens.matching(|token| is_of(token, factory));
@@ -263,7 +264,7 @@ impl Coordinator {
             )));
         }
         let old_until = self.now().after(self.settings.token_overlap);
-        // The new one first: a factory is never left with nothing but tokens that are about to end.
+        // The new one first: a factory is never left with only tokens that are about to expire.
         let (_, secret) = self.make_token(newest.name, newest.grant, self.settings.factory_token_ttl).await?;
         for (hash, revision, token) in old {
             let ends = token.expires_at.map_or(old_until, |at| at.min(old_until));
@@ -273,7 +274,7 @@ impl Coordinator {
         Ok(RotateTokenResponse { token: secret.0, old_until })
     }
 
-    /// Ends all tokens of a factory, and its open streams.
+    /// Revokes all tokens of a factory, and ends its open streams.
     pub async fn revoke_factory(&self, who: &Principal, factory: &FactoryId) -> Result<(), Error> {
         who.administer()?;
         self.revoke_factory_tokens(factory).await?;
@@ -289,7 +290,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Ends a token.
+    /// Revokes a token.
     pub async fn delete_token(&self, who: &Principal, id: TokenId) -> Result<(), Error> {
         who.administer()?;
         let found = self.tokens.matching(|token| token.id == id);
@@ -326,7 +327,7 @@ impl Coordinator {
         Secret(format!("giga_{}_{}", prefix(grant), URL_SAFE_NO_PAD.encode(self.ports.entropy.bytes::<32>())))
     }
 
-    /// Writes down that a secret is a token, without the secret.
+    /// Stores a token by the hash of its secret.
     async fn keep_token(
         &self,
         name: String,
@@ -343,7 +344,7 @@ impl Coordinator {
         Ok(token)
     }
 
-    /// Removes some of the tokens that have ended. Admins' stay: a fleet that has had one never makes a first one again.
+    /// Removes some ended tokens. Admin tokens stay: a fleet that has had one never creates a first one again.
     pub(crate) async fn purge_tokens(&self) {
         let now = self.now();
         let has_ended = |token: &Token| {
@@ -392,12 +393,12 @@ impl Coordinator {
     }
 }
 
-/// Who has used a join token.
+/// The use of a join token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum JoinUse {
-    /// This call.
+    /// By this call.
     Now,
-    /// A factory, before; not known which when the token is gone.
+    /// By a factory before; unknown which one when the token is gone.
     Before(Option<FactoryId>),
 }
 
@@ -405,12 +406,12 @@ fn is_ended_join(token: &Token, now: Timestamp) -> bool {
     matches!(token.grant, TokenScope::Join { .. }) && token.expires_at.is_some_and(|at| at <= now)
 }
 
-/// Who removed a token that is gone.
+/// The removal of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenRemoval {
-    /// This call.
+    /// By this call.
     Now,
-    /// Somebody else, before.
+    /// By an earlier call.
     Before,
 }
 
@@ -418,7 +419,7 @@ fn is_of(token: &Token, wanted: &FactoryId) -> bool {
     matches!(&token.grant, TokenScope::Factory { factory, .. } if factory == wanted)
 }
 
-/// The token that an enrolment comes to: as hard to guess as the join token, and the same however often it is asked for.
+/// The token that an enrolment returns: as hard to guess as the join token, and the same on every repetition.
 fn derived_secret(request: &EnrolRequest, nonce: ClaimNonce) -> Secret {
     let mut digest = Sha256::new();
     for part in [request.join_token.as_bytes(), nonce.as_bytes(), request.factory_id.as_str().as_bytes()] {

@@ -10,7 +10,7 @@ use crate::state::FleetState;
 use crate::work::engine_availability::users_of;
 
 impl Coordinator {
-    /// Whether a caller may see a factory: its own, or one that works for a product of the caller's.
+    /// Whether a caller may see a factory: its own, or one that works for a product of the caller.
     pub(crate) fn shows_factory(&self, who: &Principal, desk: &FleetState, id: &FactoryId) -> bool {
         let visible = who.products();
         if visible.is_empty() || who.factory().is_ok_and(|own| own == id) {
@@ -18,13 +18,13 @@ impl Coordinator {
         }
         let served = match desk.liveness.get(id) {
             Some(pulse) if pulse.stopped_at.is_none() => pulse.products.clone(),
-            // It has signed off, or has not connected since the coordinator started: its tokens tell the same.
+            // It has signed off, or has not connected since the coordinator started: its tokens have the same scope.
             Some(_) | None => self.products_of_tokens(id),
         };
         served.is_empty() || !served.is_disjoint(&visible)
     }
 
-    /// The factories with an engine that uses a credential, as far as a caller may see them.
+    /// The factories with an engine that uses a credential, limited to those that the caller may see.
     pub(crate) fn visible_users(&self, who: &Principal, desk: &FleetState, credential: &str) -> Vec<FactoryId> {
         users_of(desk, credential).into_iter().filter(|id| self.shows_factory(who, desk, id)).collect()
     }
@@ -54,13 +54,13 @@ impl Coordinator {
 }
 
 impl FleetState {
-    /// Whether a caller may know of a repository: it belongs to no product, or to one of the caller's.
+    /// Whether a caller may see a repository: it belongs to no product, or to one of the caller's.
     pub(crate) fn shows_repo(&self, who: &Principal, repo: &RepoName) -> bool {
         let owner = self.product_values.values().find(|product| product.repos.contains(repo));
         owner.is_none_or(|owner| who.sees(&owner.id))
     }
 
-    /// The same, for a capability that names a repository.
+    /// [`Self::shows_repo`] for a capability that names a repository.
     pub(crate) fn shows_capability(&self, who: &Principal, capability: &Capability) -> bool {
         let repo = capability.as_str().strip_prefix("repo:").and_then(|repo| repo.parse().ok());
         repo.is_none_or(|repo| self.shows_repo(who, &repo))

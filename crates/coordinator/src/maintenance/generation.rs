@@ -1,5 +1,5 @@
-//! After a restore: whoever knew the lost future is fenced, and every open job begins again from what the backup knows
-//! (row 28).
+//! After a restore: factories and clients with state newer than the backup are fenced, and every open job continues
+//! from the backup (row 28).
 
 use domain::{
     Collection, Commit, CommitError, EventCursor, Expected, FleetStore, Generation, Job, Position, Refusal, StageEvent,
@@ -12,27 +12,27 @@ use tracing::{error, warn};
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 
-/// Jobs lifted in one flush.
+/// Jobs migrated per flush.
 const LIFTED_MAX: usize = 500;
 
 impl Coordinator {
-    /// How often the store was put back from a backup.
+    /// The generation of the store: it increases with every restore.
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// A place in this store's log, as clients are told it.
+    /// The cursor of a position in this store's event log.
     pub fn bookmark(&self, position: Position) -> EventCursor {
         EventCursor { generation: self.generation, position }
     }
 
-    /// The place that a client means. One in the log of another generation is none here: what it stood behind there may
+    /// The position of a client's cursor. A cursor of another generation is invalid here: the events before it may
     /// never have happened.
     pub fn position(&self, mark: EventCursor) -> Result<Position, Error> {
         if mark.generation == self.generation { Ok(mark.position) } else { Err(StoreError::BadCursor.into()) }
     }
 
-    /// The job as it is in this generation: what every decision is taken on.
+    /// The job in this generation: the basis of every decision.
     pub(crate) fn lifted(&self, job: Job) -> Result<Job, Refusal> {
         if job.generation() >= self.generation {
             return Ok(job);
@@ -40,8 +40,8 @@ impl Coordinator {
         job.apply(StageEvent::Restored { generation: self.generation }, self.now(), COORDINATOR)
     }
 
-    /// Lifts every open job at the start, so that old holders are fenced before anybody is heard. Jobs that have ended
-    /// are lifted when somebody changes them.
+    /// Migrates every open job to this generation at the start, so that old holders are fenced before any request is
+    /// served. Ended jobs are migrated with their next change.
     pub(crate) async fn lift_open(&self, lineage: &StoreGeneration) {
         let lifted = self.lift_the_rest().await;
         if lifted > 0 {
@@ -55,7 +55,7 @@ impl Coordinator {
         }
     }
 
-    /// Lifts open jobs that are still of an older generation; answers how many. Idempotent: the sweep does the same.
+    /// Migrates open jobs of older generations; returns how many. Idempotent: the sweep does the same.
     pub(crate) async fn lift_the_rest(&self) -> usize {
         let older: Vec<_> = {
             let desk = self.state.lock();
@@ -87,7 +87,7 @@ impl Coordinator {
     }
 }
 
-/// What the store knows about its own past.
+/// The store's generation and its history.
 pub(crate) async fn lineage(store: &dyn FleetStore, now: Timestamp) -> Result<StoreGeneration, Error> {
     let Some(document) = store.document(Collection::Meta, StoreGeneration::KEY).await? else {
         return Ok(StoreGeneration::default());
@@ -101,8 +101,8 @@ pub(crate) async fn lineage(store: &dyn FleetStore, now: Timestamp) -> Result<St
     }
 }
 
-/// Without its generation a store cannot tell whom to fence: a new one, by the clock, fences everybody. The document that
-/// cannot be read is kept beside it.
+/// A store without a readable generation cannot decide which requests to fence: a new generation, from the clock,
+/// fences all of them. The unreadable document is kept beside it.
 async fn begin_generation(
     store: &dyn FleetStore,
     unreadable: Versioned<Value>,
@@ -117,7 +117,7 @@ async fn begin_generation(
     Ok(lineage)
 }
 
-/// Where a lineage that cannot be read is kept.
+/// The key of the unreadable document.
 const UNREADABLE_KEY: &str = "lineage-unreadable";
 
 async fn put(store: &dyn FleetStore, key: &str, expected: Expected, document: Value) -> Result<(), StoreError> {

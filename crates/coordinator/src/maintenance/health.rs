@@ -1,4 +1,4 @@
-//! What keeps the coordinator from being ready although it answers: a damaged store, or a disk without space.
+//! Why the coordinator is not ready although it answers: a damaged store, or a full disk.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use tracing::{error, info};
 use crate::coordinator::Coordinator;
 use crate::read::alerts::alert;
 
-/// How often a disk without space is polled. Only then; the store is not asked.
+/// How often a full disk is polled. Only then; the store is not queried.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 
-/// So much more than before is worth a try of a write.
+/// This much more free space is worth a test write.
 const GAIN_MIN: u64 = 64 * 1024;
 
-/// A write is tried after so many polls all the same: the store may be on another disk, or have a limit of its own.
+/// A test write runs after this many polls anyway: the store may be on another disk, or have its own limit.
 const TRY_EVERY: u32 = 15;
 
-/// The key of the document in [`Collection::Meta`] that such a write is of.
+/// The key of the test document in [`Collection::Meta`].
 const PROBE_KEY: &str = "space";
 
-/// What is wrong with the store as a whole.
+/// The health of the store as a whole.
 #[derive(Default)]
 pub(crate) struct StoreHealth {
     damage: Mutex<Option<HealthProblem>>,
@@ -34,15 +34,15 @@ pub(crate) struct StoreHealth {
     disk: OnceLock<Disk>,
 }
 
-/// The disk that the coordinator keeps its data on.
+/// The disk of the data directory.
 pub struct Disk {
-    /// Where it is, for people.
+    /// Its path, for messages.
     pub path: String,
-    /// The bytes that are free there, if that is known.
+    /// The free bytes, if known.
     pub free: Box<dyn Fn() -> Option<u64> + Send + Sync>,
 }
 
-/// One thing that is wrong, for people.
+/// One problem, as shown to users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HealthProblem {
     since: Timestamp,
@@ -59,13 +59,13 @@ pub enum NotReady {
 }
 
 impl Coordinator {
-    /// Names the disk to poll while writes fail for lack of space. Once, before anything runs.
+    /// Sets the disk to poll while writes fail for lack of space. Once, before the coordinator runs.
     pub fn set_disk(&self, disk: Disk) {
-        // A second one would be of the same coordinator, and the same disk.
+        // A second call would name the same disk.
         let _ = self.health.disk.set(disk);
     }
 
-    /// Reports damage that a check of the store has found. It stands until the store was replaced, which takes a restart.
+    /// Reports damage found by a check of the store. It stands until the store is replaced, which takes a restart.
     pub fn report_store_damage(&self, why: &str) {
         error!("The store is damaged ({why}): keep a copy of it, then restore a backup with `giga restore FILE`");
         let message = format!(
@@ -74,7 +74,7 @@ impl Coordinator {
         *self.health.damage.lock() = Some(HealthProblem { since: self.now(), message });
     }
 
-    /// Why the coordinator should get no work although it answers; `None` when it is ready. Nothing is asked of the store.
+    /// Why the coordinator should get no work although it answers; `None` when it is ready. The store is not queried.
     pub fn not_ready(&self) -> Option<NotReady> {
         if let Some(damage) = &*self.health.damage.lock() {
             return Some(NotReady::StoreDamaged(damage.message.clone()));
@@ -101,7 +101,7 @@ impl Coordinator {
         format!("no space left on {place}: nothing is written until there is; free some space there")
     }
 
-    /// Learns from the outcomes of writes whether there is space.
+    /// Detects from the outcomes of writes whether there is space.
     pub(crate) fn note_space<'o>(&self, outcomes: impl Iterator<Item = &'o Result<Revision, CommitError>>) {
         for outcome in outcomes {
             match outcome {
@@ -129,13 +129,13 @@ impl Coordinator {
             return;
         }
         info!("There is space again: writes work");
-        // What could not be written is compared again, and what waited goes on.
+        // Failed writes are compared again, and waiting work continues.
         self.mark_suspect();
         self.work.notify_one();
         self.timer.notify_one();
     }
 
-    /// Polls the disk while it has no space, and tries a write once some has come back.
+    /// Polls the disk while it is full, and tries a write once space is free.
     pub(crate) async fn run_disk_watch(&self) {
         let watching = async {
             loop {

@@ -1,4 +1,4 @@
-//! Start and stop: memory is rebuilt from the store, then everything runs until it is told to stop.
+//! Start and stop: the state is rebuilt from the store, then all tasks run until the stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::state::FleetState;
 use crate::work::quota_windows::QuotaWindow;
 
 impl Coordinator {
-    /// A coordinator with what the store knows. Nothing runs yet: [`Coordinator::run`] does that.
+    /// A coordinator loaded from the store. Nothing runs yet: [`Coordinator::run`] does that.
     pub async fn open(ports: Ports, settings: Settings) -> Result<Arc<Self>, Error> {
         let (settings, warnings) = settings.reconciled();
         for warning in warnings {
@@ -70,7 +70,7 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    /// Runs the dispatcher, the timer, the sweep and the looks at pull requests until [`Coordinator::stop`].
+    /// Runs the dispatcher, the timer, the sweep and the pull-request poller until [`Coordinator::stop`].
     pub async fn run(&self) {
         self.work.notify_one();
         tokio::join!(
@@ -82,12 +82,12 @@ impl Coordinator {
         );
     }
 
-    /// Ends everything that runs and every stream that is held open.
+    /// Stops all tasks and ends every open stream.
     pub fn stop(&self) {
         self.stopping.cancel();
     }
 
-    /// The queue in the order in which its jobs were written, and the number of the next change.
+    /// Sorts the queue by the order of writes, and sets the number of the next change.
     fn restore_order(&self) {
         let mut desk = self.state.lock();
         desk.restore_order();
@@ -103,7 +103,7 @@ impl Coordinator {
         let has_default = || self.state.lock().products.contains_key(&default);
         if !has_default() {
             let written = self.write_product(Product::new(default.clone()), Expected::Absent).await;
-            // A coordinator that starts at the same time may have been faster: that is as good.
+            // A coordinator that starts at the same time may have been first: that is fine.
             if !has_default() {
                 written?;
             }
@@ -128,8 +128,8 @@ impl Coordinator {
         }
     }
 
-    /// Offers that were out when the last process ended may never have reached the broker, and an embedded broker has
-    /// forgotten them: they go out again. One that arrives twice collapses.
+    /// Republishes open offers: they may not have reached the broker before the last process ended, and an embedded
+    /// broker has lost them. The broker drops duplicates.
     async fn republish(&self) {
         let offered: Vec<_> = {
             let desk = self.state.lock();

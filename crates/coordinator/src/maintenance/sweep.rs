@@ -1,6 +1,6 @@
-//! Timers and sweeps: whatever a lost wake-up missed is found here, through the same functions.
+//! Timers and sweeps: they find what a lost wake-up missed, through the same functions.
 //!
-//! Everything sleeps until there is a deadline; with no open work nothing is asked of the store [I14].
+//! All tasks sleep until the next deadline; without open work the store is not queried [I14].
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 use crate::submit::deps::AT_ONCE_MAX;
 
-/// Deadlines looked at in one go.
+/// Deadlines handled per pass.
 const OVERDUE_MAX: usize = 500;
 
-/// What could not be done now is looked at again this much later.
+/// The delay before an action that failed is retried.
 pub(crate) const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Jobs read from the store in one page of a sweep.
 const PAGE: u16 = 500;
 
 impl Coordinator {
-    /// Watches deadlines, leases and presence for as long as the coordinator lives.
+    /// Watches deadlines, leases and presence until the coordinator stops.
     pub(crate) async fn run_timer(&self) {
         while !self.stopping.is_cancelled() {
             self.tick().await;
@@ -38,7 +38,7 @@ impl Coordinator {
         }
     }
 
-    /// Compares memory with the store, now and then, while there is open work.
+    /// Compares memory with the store periodically, while there is open work.
     pub(crate) async fn run_sweep(&self) {
         loop {
             tokio::select! {
@@ -52,7 +52,7 @@ impl Coordinator {
         }
     }
 
-    /// One look at everything that time can bring about. Idempotent.
+    /// One pass over everything that is due. Idempotent.
     pub async fn tick(&self) {
         self.look_at_presence();
         self.wake_engines();
@@ -72,12 +72,12 @@ impl Coordinator {
         self.still_looking();
     }
 
-    /// The reaper is busy, not away.
+    /// Records that the reaper is busy, not paused.
     fn still_looking(&self) {
         self.state.lock().leases.still_looking(self.ports.clock.monotonic(), self.tick_every() * 3);
     }
 
-    /// One comparison of memory with the store, and of every blocked job with its dependencies. Idempotent.
+    /// Compares memory with the store, and every blocked job with its dependencies. Idempotent.
     pub async fn sweep(&self) {
         if let Err(error) = self.compare_open_jobs().await {
             warn!(%error, "The sweep could not read the store, it will come round again");
@@ -93,7 +93,7 @@ impl Coordinator {
         self.timer.notify_one();
     }
 
-    /// Looks at every job that waits for others.
+    /// Checks every job that waits for dependencies.
     pub(crate) async fn settle_blocked(&self) {
         let blocked = self.state.lock().blocked();
         self.settle(blocked).await;
@@ -103,8 +103,8 @@ impl Coordinator {
         self.needs_reconcile.store(true, Ordering::Relaxed);
     }
 
-    /// Takes every open job of the store into memory, and looks again at whatever memory believes open and the store
-    /// does not list.
+    /// Absorbs every open job of the store into memory, and reads each job again that is open in memory and not listed
+    /// by the store.
     pub(crate) async fn compare_open_jobs(&self) -> Result<(), Error> {
         let known: std::collections::HashSet<JobId> = self.state.lock().jobs().map(|job| job.value.id()).collect();
         let mut seen = std::collections::HashSet::with_capacity(known.len());
@@ -126,12 +126,12 @@ impl Coordinator {
         Ok(())
     }
 
-    /// What a passed deadline means depends on where the job is.
+    /// Acts on a passed deadline; the action depends on the job's stage.
     async fn act_on_deadline(&self, id: JobId, now: Timestamp) -> Result<(), Error> {
         let Some(job) = self.state.lock().job(id) else { return Ok(()) };
         let is_with_somebody = job.value.dispatch().is_some() || job.value.lease().is_some();
         if is_with_somebody && self.is_warming() {
-            // The factory may only be reconnecting: nobody is re-targeted before everybody had time to be heard.
+            // The factory may only be reconnecting: no job is re-targeted before every factory had time to report.
             let heard_after = self.settings.renew_every.max(self.settings.accept_within);
             let pause = heard_after.saturating_sub(self.uptime()).max(TRY_AGAIN_AFTER);
             self.state.lock().put_off(id, now.after(pause));
@@ -164,9 +164,9 @@ impl Coordinator {
         }
     }
 
-    /// The target did not accept in time. One that is connected is at fault itself, which the job does not pay for.
+    /// The target did not accept in time. A connected one is at fault itself, and the job does not pay for it.
     async fn expire_offer(&self, id: JobId, offer: &Dispatch) -> Result<(), Error> {
-        // A factory that was told to wait for a dependency did answer.
+        // A factory whose accept was refused for an unmet dependency did answer.
         let is_connected = self.inboxes.is_open(&offer.target) && !self.waits_for_deps(id).await?;
         let why = if is_connected { OfferEnd::Unanswered } else { OfferEnd::Undelivered };
         self.take_back(id, offer.seq, why).await?;
@@ -179,7 +179,7 @@ impl Coordinator {
     /// An offer ended without a lease: no attempt is counted, and another target is preferred (protocol 4).
     pub(crate) async fn take_back(&self, id: JobId, seq: DispatchSeq, why: OfferEnd) -> Result<(), Error> {
         fail_point!("take_back::before_commit");
-        // A factory that was told to wait for a dependency did not decline the job.
+        // A factory whose accept was refused for an unmet dependency did not decline the job.
         let waits_for_deps = self.waits_for_deps(id).await?;
         let amended = self
             .try_amend(id, |job| match job.stage() {
@@ -225,7 +225,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Per lease, so that one that cannot be reaped never stops the others (row 9).
+    /// Per lease, so that one failed write never stops the others (row 9).
     async fn reap_expired(&self) {
         let now = self.ports.clock.monotonic();
         let expired = {
@@ -237,7 +237,7 @@ impl Coordinator {
     }
 
     async fn reap_if_expired(&self, job: JobId, epoch: Epoch, now: Duration) {
-        // While the ones before it were reaped, its holder may have been heard of.
+        // While earlier ones were reaped, its holder may have renewed it.
         let is_doomed = self.state.lock().leases.doom_if_expired(job, epoch, now);
         if is_doomed {
             self.reap(job, epoch).await;
@@ -245,7 +245,7 @@ impl Coordinator {
         self.still_looking();
     }
 
-    /// Factories that fell silent, or whose warm-up is over, are shown to the scheduler as what they are now.
+    /// Updates the presence of factories that went silent, or whose warm-up is over, for the scheduler.
     fn look_at_presence(&self) {
         let mut desk = self.state.lock();
         let changed: Vec<_> = desk
@@ -262,7 +262,7 @@ impl Coordinator {
         }
     }
 
-    /// While leases are out the reaper's own pauses must be noticed, so it looks several times per lease.
+    /// While there are leases the reaper must notice its own pauses, so it runs several times per lease.
     fn tick_every(&self) -> Duration {
         (self.settings.lease_ttl / 9).max(Duration::from_millis(20))
     }

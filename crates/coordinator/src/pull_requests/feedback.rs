@@ -1,4 +1,4 @@
-//! What a factory saw on a pull request, and what follows [B5].
+//! Pull-request reports of factories, and their effects [B5].
 
 use domain::{FactoryId, Job, JobId, Refusal, Stage, StageEvent, StageName, Timestamp};
 use protocol::{PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind};
@@ -10,21 +10,22 @@ use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::sanitize::{cut, short};
 
-/// What the next run is told about its pull request: the ends of a few logs and a page of comments.
+/// The limit of the pull-request feedback for the next run: the ends of a few logs and a page of comments.
 const CHANGES_CHARS_MAX: usize = 16_000;
 
-/// One remark within that.
+/// The limit of one comment within that.
 const REMARK_CHARS_MAX: usize = 4_000;
 
-/// Remarks of one sighting, the last of them: as many as a job remembers to have acted upon, so that none counts twice.
+/// Comments of one report, the last of them: as many as a job remembers as handled, so that none counts twice.
 const REMARKS_MAX: usize = 256;
 
-/// Remarks that one run is sent back with. Those behind them are heard with the next look.
+/// Comments per rework round. Further ones wait for the next poll.
 const FRESH_MAX: usize = 50;
 
 impl Coordinator {
-    /// Takes what a factory saw: merged or closed by a person, or sent back for what checks and reviewers say. Only the
-    /// factory that was asked last is heard, so that nobody decides about a pull request by himself.
+    /// Applies a factory's report: the pull request was merged or closed, or checks and reviewers ask for a rework. The
+    /// coordinator accepts a report only from the factory that it asked last, so that no other factory decides about a
+    /// pull request.
     pub async fn report_pull_request(
         &self,
         who: &Principal,
@@ -61,7 +62,7 @@ impl Coordinator {
     ) -> Result<Decision, Refusal> {
         let is_done = matches!(job.stage(), Stage::Review { .. } | Stage::Testing { .. });
         let is_this_one = job.pull_request().is_some_and(|request| request.number == sighting.number);
-        // Whoever moves or merges the branch right now will say himself what came of it.
+        // The factory that moves or merges the branch right now reports the outcome itself.
         if !is_done || !is_this_one || job.lease().is_some() {
             return Ok(Decision::Keep);
         }
@@ -97,7 +98,7 @@ impl Coordinator {
         remarks: &[ReviewComment],
         now: Timestamp,
     ) -> Result<Decision, Refusal> {
-        // Checks speak about one commit: those of another say nothing about ours.
+        // Checks belong to one commit: those of another commit do not apply.
         let is_ours = job.promoted() == Some(&sighting.head);
         let counts = |remark: &&ReviewComment| {
             !job.has_answered(&remark.id) && (is_ours || remark.kind != ReviewCommentKind::Check)
@@ -116,7 +117,7 @@ impl Coordinator {
         job.sent_back(ids, summary, instructions(&fresh), now, who.actor()).map(Decision::Write)
     }
 
-    /// What people who watch the pull request should know.
+    /// The comment to post on the pull request.
     fn word_for_the_forge(&self, job: &Job) -> Option<String> {
         let message = job.message().unwrap_or_default();
         let (round, of) = (job.feedback_rounds(), self.settings.feedback_rounds_max);
@@ -134,7 +135,7 @@ fn say(job: &Job, factory: &FactoryId) {
     info!(job.id = %id, job.stage = %stage, factory.id = %factory, "The pull request of job {} says: {message}", job.label());
 }
 
-/// Remarks within bounds, and without anything that could harm a terminal.
+/// Comments truncated and escaped for terminals.
 fn heard(remarks: &[ReviewComment]) -> Vec<ReviewComment> {
     let bound = |remark: &ReviewComment| ReviewComment {
         id: short(&remark.id, 100),
@@ -146,7 +147,7 @@ fn heard(remarks: &[ReviewComment]) -> Vec<ReviewComment> {
     remarks.iter().skip(remarks.len().saturating_sub(REMARKS_MAX)).map(bound).collect()
 }
 
-/// The first of these remarks, as many as one run can be told whole.
+/// The first of these comments, as many as fit into one run's feedback.
 fn fitting<'a>(remarks: impl Iterator<Item = &'a ReviewComment>) -> Vec<&'a ReviewComment> {
     let mut taken = Vec::new();
     let mut chars = 0;
@@ -181,7 +182,7 @@ fn of_kind<'a>(remarks: &'a [&'a ReviewComment], kind: ReviewCommentKind) -> imp
     remarks.iter().copied().filter(move |remark| remark.kind == kind)
 }
 
-/// What the next run is asked to do, with every remark quoted.
+/// The instructions of the next run, with every comment quoted.
 fn instructions(remarks: &[&ReviewComment]) -> String {
     let text: String = remarks.iter().map(|remark| quoted(remark)).collect();
     short(&text, CHANGES_CHARS_MAX)
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_somebody_wrote_is_quoted_line_by_line() {
+    fn review_comments_are_quoted_line_by_line() {
         let check = remark(ReviewCommentKind::Check, "test", "one\n# two");
 
         assert_eq!(instructions(&[&check]), "The check `test` failed:\n\n> one\n> # two\n\n");

@@ -1,7 +1,7 @@
-//! Who looks at which pull request, and when [B5].
+//! Which factory polls which pull request, and when [B5].
 //!
-//! A factory that has the repository is asked now and then, and at once when the forge says that something happened. What
-//! is asked gets lost without harm: the next round asks somebody else. Nothing of this is written down.
+//! A factory that has the repository is asked periodically, and at once after a webhook of the forge. A lost directive
+//! does no harm: the next round asks another factory. None of this is stored.
 
 use std::time::Duration;
 
@@ -16,44 +16,43 @@ use tracing::debug;
 use crate::coordinator::Coordinator;
 use crate::state::FleetState;
 
-/// Between two looks at one pull request, however often the forge says that something happened: a push brings a dozen
-/// messages at once.
+/// The shortest interval between two polls of one pull request: a push sends a dozen webhooks at once.
 const REST_MIN: Duration = Duration::from_secs(5);
 
-/// With no pull request open there is nothing to wake up for; the bell rings when one is opened.
+/// Without open pull requests the poller sleeps; a notification wakes it when one is opened.
 const NOTHING_TO_DO: Duration = Duration::from_secs(3_600);
 
-/// Who looks at which pull request, and when.
+/// The poll schedule of every pull request.
 #[derive(Default)]
 pub(crate) struct PullRequestPoller {
-    /// A pull request was opened, or something happened to one.
+    /// A pull request was opened, or a webhook named one.
     pub(crate) bell: Notify,
     open: Mutex<HashMap<JobId, PollEntry>>,
 }
 
 struct PollEntry {
-    /// When somebody is asked next.
+    /// The next poll.
     due: Duration,
-    /// When somebody was asked last.
+    /// The last poll.
     last: Option<Duration>,
-    /// How often somebody was asked: each time it is the next factory's turn.
+    /// The number of polls: each goes to the next factory in turn.
     turn: usize,
     asked: Option<FactoryId>,
 }
 
-/// What a forge says has happened, as far as it names a pull request.
+/// The pull requests and commits that a webhook names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForgeHint {
     /// The repository by its name on the forge, such as `acme/notes`.
     pub repository: String,
     /// The numbers of pull requests.
     pub numbers: Vec<u64>,
-    /// Commits that something happened to.
+    /// Commits that the webhook names.
     pub commits: Vec<CommitSha>,
 }
 
 impl Coordinator {
-    /// Asks factories to look at open pull requests, for as long as the coordinator lives.
+    /// Asks factories to poll open pull requests until the coordinator stops.
     pub(crate) async fn run_looks(&self) {
         while !self.stopping.is_cancelled() {
             let pause = self.ask_for_looks();
@@ -65,7 +64,7 @@ impl Coordinator {
         }
     }
 
-    /// Something happened on a forge: whoever it concerns is looked at soon. Answers how many jobs that are.
+    /// Schedules an early poll of the pull requests that a webhook names. Returns the number of their jobs.
     pub fn hear_of(&self, hint: &ForgeHint) -> usize {
         let concerned: Vec<JobId> = {
             let desk = self.state.lock();
@@ -85,7 +84,7 @@ impl Coordinator {
         concerned.len()
     }
 
-    /// Asks for every look that is due, and says how long there is nothing to do. Idempotent.
+    /// Sends every poll that is due, and returns the time until the next one. Idempotent.
     pub fn ask_for_looks(&self) -> Duration {
         let now = self.ports.clock.monotonic();
         let desk = self.state.lock();
@@ -129,7 +128,7 @@ impl Coordinator {
         Some(chosen.clone())
     }
 
-    /// Whether this factory was the last to be asked to look at a job's pull request.
+    /// Whether this factory was the last one asked to poll a job's pull request.
     pub(crate) fn was_asked_to_look(&self, job: JobId, factory: &FactoryId) -> bool {
         self.pull_request_poller.open.lock().get(&job).is_some_and(|look| look.asked.as_ref() == Some(factory))
     }
@@ -141,13 +140,13 @@ impl PollEntry {
     }
 }
 
-/// The open jobs whose work is done and has a pull request.
+/// The finished open jobs that have a pull request.
 fn open_requests(desk: &FleetState) -> impl Iterator<Item = &Job> {
     let is_done = |job: &&Job| matches!(job.stage(), Stage::Review { .. } | Stage::Testing { .. });
     desk.jobs().map(|job| &*job.value).filter(is_done).filter(|job| job.pull_request().is_some())
 }
 
-/// Whether a factory has the repository that a job's work was pushed to.
+/// Whether a factory has the repository that a job's branch was pushed to.
 fn has_repository(factory: &Factory, job: &Job, repo: &RepoName) -> bool {
     let is_the_one = |pushed: &RepoIdentity| factory.repo_identities.get(repo) == Some(pushed);
     factory.repos.contains(repo) && job.repository().is_none_or(is_the_one)
@@ -169,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_means_the_pull_request_of_its_own_repository_only() {
+    fn a_webhook_names_pull_requests_of_its_own_repository_only() {
         let request = PullRequest { number: 7, url: "https://forge.example/acme/notes/pull/7".to_owned() };
         let hint = |repository: &str, number| ForgeHint {
             repository: repository.to_owned(),

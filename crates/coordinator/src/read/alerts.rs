@@ -1,4 +1,4 @@
-//! What a person should know, computed from what is: an alert ends by itself when its cause does [I9].
+//! Alerts, computed from the current state: an alert ends when its cause does [I9].
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use crate::fleet::principal::Principal;
 use crate::state::FleetState;
 use crate::submit::sanitize::short;
 
-/// More alerts of one kind than this are not read one by one.
+/// The limit of listed alerts of one kind.
 const LOOKED_AT_MAX: usize = 100;
 
-/// Dead letters that are counted: whoever has more than these has had them for long.
+/// The limit of counted dead letters.
 const DEAD_LETTERS_MAX: u16 = 1_000;
 
-/// Failed jobs of a product that are read for its alert.
+/// The limit of failed jobs read per product.
 const FAILED_JOBS_MAX: u16 = 100;
 
-/// How long a failed job is an alert.
+/// How long a failed job raises an alert.
 const FAILED_WITHIN_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// How many jobs a product has in a stage.
+/// The number of a product's jobs in a stage.
 type StageCount = (ProductId, StageName, u64);
 
-/// So much of a question fits into a line; the job has the rest.
+/// The characters of a question that fit into a line; the job has the rest.
 const QUESTION_CHARS_MAX: usize = 200;
 
 impl Coordinator {
-    /// Everything that is not as it should be. As long as factories are still being heard of for the first time, nothing
-    /// that one of them could put right is [I14].
+    /// All current alerts. While factories may still be reconnecting after the start, no alert is raised that one of
+    /// them could resolve [I14].
     pub async fn alerts(&self, who: &Principal) -> Result<AlertList, Error> {
         who.look()?;
         let mut items = self.health_alerts();
@@ -82,7 +82,7 @@ impl Coordinator {
     fn queue_alerts(&self, who: &Principal) -> Vec<Alert> {
         let now = self.steady();
         let desk = self.state.lock();
-        // What factories ask for can be unplaceable just as what is offered to them.
+        // Jobs that factories claim can be unplaceable just as offered ones.
         let everything = DispatchModes::default();
         let view = FleetView { flags: &everything, ..desk.view(now, &self.settings.weights, usize::MAX) };
         let plan = scheduler::plan(&view);
@@ -98,7 +98,7 @@ impl Coordinator {
                 why if is_warming && !is_known_to_lack(why) => continue,
                 Unplaced::NoFactories | Unplaced::Away { .. } => AlertCode::NoLiveFactory,
                 why if why.is_unplaceable() => AlertCode::Unplaceable,
-                // It says when it goes on, and nobody has to do anything.
+                // The reason has a resume time, and the operator has nothing to do.
                 Unplaced::UsageWindow { .. } => continue,
                 Unplaced::EnginePaused { .. } => AlertCode::EnginePaused,
                 _ if now.since(since) >= self.settings.starving_after => AlertCode::QueueStarvation,
@@ -114,8 +114,8 @@ impl Coordinator {
         alerts
     }
 
-    /// Jobs that have waited although a seat is free for them: the dispatcher does not keep up or cannot write, or nobody
-    /// asks for them.
+    /// Jobs that wait although a seat is free for them: the dispatcher falls behind or cannot write, or no factory
+    /// claims them.
     fn lag_alert(&self, who: &Principal, desk: &FleetState, plan: &Plan, now: Timestamp) -> Option<Alert> {
         let waited = |placement: &Placement| {
             let job = desk.job(placement.job).filter(|job| who.sees(job.value.product()))?;
@@ -161,7 +161,7 @@ impl Coordinator {
         alerts
     }
 
-    /// Pull requests that no round of changes could satisfy.
+    /// Pull requests that no rework round could satisfy.
     fn request_alerts(&self, who: &Principal) -> Vec<Alert> {
         let desk = self.state.lock();
         let stuck = desk.jobs().map(|job| &job.value).filter(|job| job.is_escalated() && who.sees(job.product()));
@@ -174,7 +174,7 @@ impl Coordinator {
         told.collect()
     }
 
-    /// Jobs that go on only when a person has answered.
+    /// Jobs that wait for an operator's answer.
     fn question_alerts(&self, who: &Principal) -> Vec<Alert> {
         let desk = self.state.lock();
         let asked = desk.jobs().map(|job| &job.value).filter_map(|job| match job.stage() {
@@ -202,7 +202,7 @@ impl Coordinator {
                 let since = last.unwrap_or(self.started_at);
                 let contact = match last {
                     Some(last) => format!("is stale, last contact at {last}"),
-                    // Presence is in memory only: what was before the restart is not known.
+                    // Presence is in memory only: it is unknown before the restart.
                     None => format!("has not connected since the coordinator restarted at {since}"),
                 };
                 let message = format!("factory `{id}` {contact}: start it, or remove it with `giga factories --prune`");
@@ -213,7 +213,7 @@ impl Coordinator {
             .collect()
     }
 
-    /// Factories that are connected and take no work.
+    /// Factories that are connected and accept no work.
     fn unresponsive_alerts(&self) -> Vec<Alert> {
         let desk = self.state.lock();
         let is_live = |id: &domain::FactoryId| desk.fleet.get(id).is_some_and(|state| state.presence == Presence::Live);
@@ -231,7 +231,7 @@ impl Coordinator {
             .collect()
     }
 
-    /// Repositories that a live factory cannot use, each with its remote's answer.
+    /// Repositories that a live factory cannot use, each with its remote's error.
     fn remote_alerts(&self, who: &Principal) -> Vec<Alert> {
         let desk = self.state.lock();
         let live = desk.fleet.iter().filter(|state| state.presence == Presence::Live);
@@ -280,7 +280,7 @@ impl Coordinator {
         told.collect()
     }
 
-    /// Jobs whose work is done and whose promotion or merge was given up: a person has to look.
+    /// Finished jobs whose promotion or merge was abandoned: an operator has to act.
     fn merge_alerts(&self, who: &Principal) -> Vec<Alert> {
         let desk = self.state.lock();
         let failed = desk.jobs().map(|job| &job.value).filter(|job| job.is_merge_failed() && who.sees(job.product()));
@@ -318,7 +318,8 @@ impl Coordinator {
         alerts
     }
 
-    /// Jobs of each product that failed lately, cancelled ones apart. The store lists the newest failed jobs of a product.
+    /// Jobs of each product that failed recently, without cancelled ones. The store lists the newest failed jobs of a
+    /// product.
     async fn failed_job_alerts(&self, who: &Principal, census: &[StageCount]) -> Result<Vec<Alert>, Error> {
         let has_failed =
             |(product, stage, count): &&StageCount| *stage == StageName::Failed && *count > 0 && who.sees(product);
@@ -370,7 +371,7 @@ impl Coordinator {
     }
 }
 
-/// Whether something is missing in the fleet as it is written down, whoever has been heard of.
+/// Whether the stored fleet lacks something, whichever factories have connected.
 fn is_known_to_lack(why: &Unplaced) -> bool {
     matches!(
         why,

@@ -1,4 +1,4 @@
-//! Following the log of events: replay from any position, then live, without gaps or repeats (row 24).
+//! Event streams: replay from any position, then live, without gaps or duplicates (row 24).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::maintenance::sweep::TRY_AGAIN_AFTER;
 
-/// Events kept in memory for those who follow closely; everybody else reads from the store.
+/// Events kept in memory for subscribers near the end of the log; others read from the store.
 const KEPT_MAX: usize = 16_384;
 
-/// Events read or handed out at once.
+/// Events per read.
 const PAGE: u16 = 512;
 
-/// A reader further behind than this starts over from a snapshot: replaying would take longer than asking.
+/// A subscriber further behind starts over from a snapshot: a replay would take longer.
 const BEHIND_MAX: u64 = 200_000;
 
-/// The end of the log, kept in memory and shared by all who follow.
+/// The end of the log, in memory and shared by all subscribers.
 #[derive(Default)]
 pub(crate) struct EventTail {
     kept: Mutex<VecDeque<StoredEvent>>,
@@ -33,30 +33,30 @@ pub(crate) struct EventTail {
 pub struct Subscriber {
     coordinator: Arc<Coordinator>,
     scope: Scope,
-    /// The last event handed out, or skipped because it concerns others.
+    /// The last event returned, or skipped because it is outside the scope.
     position: Position,
-    /// How far the log reached when it was last asked.
+    /// The end of the log at the last check.
     seen: Position,
     reset: bool,
-    /// Wakes when an agent does something else.
+    /// Wakes when the progress of an agent changes.
     progress: watch::Receiver<u64>,
-    /// What agents are doing, as far as it was handed out.
+    /// The progress updates returned so far.
     heard: u64,
 }
 
-/// What a reader of the log gets.
+/// One item of an event stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamItem {
     /// The next events, in order; at least one.
     Events(Vec<StoredEvent>),
-    /// What agents are doing now, the latest of each job: it has no position, and whoever misses it misses nothing.
+    /// The progress of agents, the latest per job. It has no position, and a client may miss it.
     Progress(Vec<ProgressEvent>),
-    /// The position is unknown or too far behind: read the state afresh, then go on from here.
+    /// The position is unknown or too far behind: read the state again, then continue from here.
     Reset(Position),
 }
 
 impl Coordinator {
-    /// Follows events after `after`, or from now on.
+    /// Subscribes to events after `after`, or from now on.
     pub async fn follow(self: &Arc<Self>, scope: Scope, after: Option<Position>) -> Result<Subscriber, Error> {
         let end = self.log_end().await?;
         let position = after.unwrap_or(end);
@@ -69,26 +69,26 @@ impl Coordinator {
         Ok(Subscriber { coordinator: Arc::clone(self), scope, position, seen: position, reset, progress, heard })
     }
 
-    /// Where the log ends now.
+    /// The current end of the log.
     pub(crate) async fn log_end(&self) -> Result<Position, Error> {
-        // Nothing is before position 0, so this answers at once unless the log is empty.
+        // Nothing is before position 0, so this resolves at once unless the log is empty.
         let end = tokio::select! {
             biased;
-            // Not even a task that has used up its turn may be told here to come back later.
+            // The scheduler's budget of a task must not make this return pending.
             end = tokio::task::unconstrained(self.ports.jobs.changed(Position(0))) => end?,
             () = std::future::ready(()) => Position(0),
         };
         Ok(end)
     }
 
-    /// Whether the log has come to a position: another coordinator on the same store may know more of it than this one.
+    /// Whether the log has reached a position: another coordinator on the same store may know more of it than this one.
     async fn has_reached(&self, position: Position) -> Result<bool, Error> {
         let before = Position(position.0.saturating_sub(1));
         Ok(!self.ports.history.events(&Scope::Fleet, before, 1).await?.is_empty())
     }
 
-    /// Events after a position, from memory where they are recent enough, and how far that looked. The log is known to
-    /// reach to `end`.
+    /// Events after a position, from memory where they are recent enough, and the position that was reached. The log is
+    /// known to reach `end`.
     async fn events_after(
         &self,
         scope: &Scope,
@@ -103,7 +103,7 @@ impl Coordinator {
             let reached = reached(&events, end);
             return Ok((events, reached));
         }
-        // Whoever is this close reads for all who follow: the others find it in memory.
+        // A subscriber this close reads for all: the others find the events in memory.
         let _turn = self.tail.filling.lock().await;
         if let Some(found) = self.tail.after(scope, after) {
             return Ok(found);
@@ -117,7 +117,7 @@ impl Coordinator {
 }
 
 impl EventTail {
-    /// What memory has after a position, if it reaches back that far and has anything newer.
+    /// The events in memory after a position, if memory reaches back that far and has newer ones.
     fn after(&self, scope: &Scope, after: Position) -> Option<(Vec<StoredEvent>, Position)> {
         let kept = self.kept.lock();
         let first = kept.front()?.position;
@@ -137,7 +137,7 @@ impl EventTail {
         Some((events, reached))
     }
 
-    /// Adds what was read behind what is kept. A gap starts it over.
+    /// Appends events to memory. A gap clears it first.
     fn keep(&self, events: &[StoredEvent]) {
         let mut kept = self.kept.lock();
         for event in events {
@@ -185,7 +185,7 @@ impl Subscriber {
         }
     }
 
-    /// What agents have begun to do since this was last asked.
+    /// The progress updates since the last call.
     fn progress_news(&mut self) -> Vec<ProgressEvent> {
         if *self.progress.borrow_and_update() == self.heard {
             return Vec::new();
@@ -195,7 +195,7 @@ impl Subscriber {
         news
     }
 
-    /// Waits for the log to grow, or for an agent to do something else. `None` when the coordinator is stopping.
+    /// Waits for new events or new progress. `None` when the coordinator is stopping.
     async fn wait(&mut self) -> Option<()> {
         let Self { coordinator, progress, .. } = self;
         let grown = tokio::select! {
@@ -212,7 +212,7 @@ impl Subscriber {
         }
     }
 
-    /// Lets a store that did not answer come back. `None` when the coordinator is stopping.
+    /// Pauses after a store failure. `None` when the coordinator is stopping.
     async fn pause(&self) -> Option<()> {
         tokio::select! {
             () = self.coordinator.stopped() => None,
@@ -220,13 +220,13 @@ impl Subscriber {
         }
     }
 
-    /// Where the reader is.
+    /// The subscriber's position.
     pub fn position(&self) -> Position {
         self.position
     }
 }
 
-/// How far a page looked: a page that is not full has seen everything that was there.
+/// The position that a page reached: a page that is not full reached the end.
 fn reached(page: &[StoredEvent], end: Position) -> Position {
     let last = page.last().map(|event| event.position);
     if page.len() < PAGE.into() { last.map_or(end, |last| last.max(end)) } else { last.unwrap_or(end) }

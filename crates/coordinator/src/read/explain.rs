@@ -1,4 +1,4 @@
-//! Why a job is where it is, and where it could go [S4][I9].
+//! Why a job is in its stage, and where it could run [S4][I9].
 
 use domain::{
     BlockedOn, ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, Position,
@@ -16,7 +16,7 @@ use crate::submit::deps::DepsVerdict;
 use crate::work::quota_windows::QuotaWindow;
 
 impl Coordinator {
-    /// Every factory and why, in words and in figures.
+    /// Every factory and the reasons, as text and numbers.
     pub async fn explain(&self, who: &Principal, id: JobId) -> Result<JobExplanation, Error> {
         let job = self.visible(who, id).await?;
         let now = self.explanation_for(who, job.value.id(), self.full_forecast(&job.value));
@@ -28,13 +28,12 @@ impl Coordinator {
         Ok(JobExplanation { job: view, summary, now, then, holder_presence })
     }
 
-    /// A job as its caller sees it, with what it waits for.
+    /// A job as its caller sees it, with the reason why it waits.
     pub(crate) fn view(&self, who: &Principal, job: &Job, revision: Revision) -> JobView {
         JobView { waiting: self.waiting(who, job), ..JobView::of(job, revision) }
     }
 
-    /// What a job waits for: a queued one, one blocked on its dependencies, or one whose promotion or merge no factory can
-    /// take.
+    /// Why a job waits: a queued one, one blocked on dependencies, or one whose promotion or merge no factory can take.
     pub(crate) fn waiting(&self, who: &Principal, job: &Job) -> Option<JobWait> {
         match job.stage() {
             Stage::Queued { dispatch: None, .. } if self.state.lock().waiting_since(job.id()).is_some() => {
@@ -43,7 +42,7 @@ impl Coordinator {
                 Some(JobWait { code: why.code().to_owned(), text, unplaceable, retry_at: why.retry_at() })
             }
             Stage::Blocked { on: BlockedOn::Deps } if job.failed_dependency().is_none() => {
-                // A dependency that is not open any more has ended.
+                // A dependency that is not open has ended.
                 let deps = job.submission().deps.iter().copied();
                 let open: Vec<_> = deps.filter(|dep| self.state.lock().job(*dep).is_some()).collect();
                 let text = format!("waits for {}", self.awaited(job, &open));
@@ -72,7 +71,7 @@ impl Coordinator {
         }
     }
 
-    /// Where a job would go as things are.
+    /// Where a job would run now.
     pub(crate) fn forecast(&self, job: &Job) -> Explanation {
         match job.dispatch() {
             Some(offer) => {
@@ -83,12 +82,12 @@ impl Coordinator {
         }
     }
 
-    /// The same, with what speaks for and against every factory.
+    /// [`Coordinator::forecast`] with the reasons for and against every factory.
     pub(crate) fn full_forecast(&self, job: &Job) -> Explanation {
         self.look_ahead(job, scheduler::explain)
     }
 
-    /// The explanation of a job with the factories that the caller may see.
+    /// The explanation of a job, limited to the factories that the caller may see.
     pub(crate) fn explanation_for(&self, who: &Principal, job: JobId, explanation: Explanation) -> Explanation {
         let desk = self.state.lock();
         let mut shown = explanation;
@@ -109,7 +108,7 @@ impl Coordinator {
         by(&desk.view(now, &self.settings.weights, 1), demand)
     }
 
-    /// The decision as it was taken then.
+    /// The decision at the time of the last dispatch.
     async fn last_dispatch(&self, job: &Job) -> Result<Option<JobEvent>, Error> {
         if job.dispatch_seq().0 == 0 {
             return Ok(None);
@@ -130,11 +129,11 @@ impl Coordinator {
         }
     }
 
-    /// The jobs that one waits for, with where they are: what is done and not shipped waits for a person in its turn.
+    /// A job's dependencies with their stages: one that is done and not shipped waits for an operator in its turn.
     fn awaited(&self, job: &Job, deps: &[JobId]) -> String {
         let desk = self.state.lock();
         let words = deps.iter().map(|dep| {
-            // Who may see this job may see those of its product.
+            // A caller that may see this job may see those of its product.
             let known = desk.job(*dep).filter(|known| known.value.product() == job.product());
             let Some(known) = known else { return dep.short().to_string() };
             let (label, stage) = (known.value.label(), known.value.stage());
@@ -149,7 +148,7 @@ impl Coordinator {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// Why no factory can take a job's promotion or merge that waits for one.
+    /// Why no factory can take a job's waiting promotion or merge.
     fn lacks_factory(&self, job: &Job) -> Option<String> {
         let shape = job.shape();
         let is_waiting = matches!(job.errand()?.state, ErrandState::Waiting { .. });
@@ -225,7 +224,7 @@ impl Coordinator {
         })
     }
 
-    /// What is wrong with the connection to a job's holder; empty when nothing is.
+    /// The connection problem of a job's holder; empty when there is none.
     fn connection_of(&self, factory: &FactoryId) -> String {
         let pulse = self.state.lock().liveness.get(factory).cloned();
         let since = pulse.as_ref().and_then(|pulse| pulse.disconnected_since);
@@ -239,7 +238,8 @@ impl Coordinator {
         }
     }
 
-    /// What became of a dependency that failed. The title is for those who may see the job that waits: the same product.
+    /// The outcome of a failed dependency. The title is shown to callers that may see the waiting job: the same
+    /// product.
     pub(crate) async fn failed_dependency_text(&self, job: &Job, dep: JobId) -> String {
         let Ok(failed) = self.look_up(dep).await else { return format!("its dependency {} failed", dep.short()) };
         let is_same_product = failed.value.product() == job.product();

@@ -1,4 +1,4 @@
-//! The figures of the fleet [D4].
+//! The metrics of the fleet [D4].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::dispatch::inbox::depth;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 
-/// How much one outcome moves a factory's health: about the last ten count.
+/// The weight of one outcome in a factory's health: about the last ten count.
 const HEALTH_STEP: f64 = 0.1;
 
-/// What has been counted since the start.
+/// The counters since the start.
 #[derive(Default)]
 pub(crate) struct Counters {
     submitted: AtomicU64,
@@ -29,16 +29,16 @@ pub(crate) struct Counters {
     duplicates: Mutex<Vec<(JobId, Timestamp)>>,
 }
 
-/// A snapshot of what has been counted.
+/// A snapshot of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricsSnapshot {
-    /// Jobs written down.
+    /// Submitted jobs.
     pub submitted: u64,
-    /// Offers made.
+    /// Offers written.
     pub dispatched: u64,
-    /// Jobs whose work was done.
+    /// Completed runs.
     pub completed: u64,
-    /// Attempts that failed.
+    /// Failed attempts.
     pub failed: u64,
     /// Writes that lost a race or were fenced.
     pub conflicts: u64,
@@ -74,7 +74,7 @@ impl Counters {
 
     pub(crate) fn duplicate_dispatch(&self, job: JobId, at: Timestamp) {
         let mut duplicates = self.duplicates.lock();
-        // A hundred is more than anybody reads; the log has them all.
+        // A hundred is enough to show; the log has all of them.
         if duplicates.len() < 100 {
             duplicates.push((job, at));
         }
@@ -84,7 +84,7 @@ impl Counters {
         self.duplicates.lock().clone()
     }
 
-    /// How well a factory's runs have gone lately: 1 is faultless.
+    /// The recent success of a factory's runs: 1 is without failures.
     pub(crate) fn health(&self, factory: &FactoryId) -> f64 {
         self.health.lock().get(factory).copied().unwrap_or(1.0)
     }
@@ -101,7 +101,7 @@ impl Counters {
 }
 
 impl Coordinator {
-    /// What has been counted since the start.
+    /// The counters since the start.
     pub fn figures(&self) -> MetricsSnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         MetricsSnapshot {
@@ -114,7 +114,7 @@ impl Coordinator {
         }
     }
 
-    /// The figures of the fleet as a page shows them.
+    /// The metrics of the fleet.
     pub async fn metrics(&self, who: &Principal) -> Result<Metrics, Error> {
         who.look()?;
         let mut jobs = std::collections::BTreeMap::new();
@@ -125,7 +125,7 @@ impl Coordinator {
         }
         let seats = self.seat_metrics(who).await;
         let figures = self.figures();
-        // The store is the whole fleet's.
+        // The store's operations belong to the whole fleet.
         let operations = if who.products().is_empty() { self.ports.history.operations() } else { Vec::new() };
         Ok(Metrics {
             ignored_request_keys: 0,
@@ -141,7 +141,7 @@ impl Coordinator {
         })
     }
 
-    /// Seats and what waits for them. For a token of some products: their jobs, and the factories that work for them.
+    /// Seats and waiting jobs. For a token limited to some products: their jobs, and the factories that work for them.
     async fn seat_metrics(&self, who: &Principal) -> SeatMetrics {
         let (metrics, factories) = {
             let desk = self.state.lock();
@@ -165,7 +165,7 @@ impl Coordinator {
     }
 }
 
-/// Seats and what waits for them.
+/// Seats and waiting jobs.
 struct SeatMetrics {
     waiting: u64,
     depth: u64,

@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! Queries of users and programs.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::deps::DepsVerdict;
 
-/// A list is read by people, or by programs that page.
+/// The largest page of a list.
 const PAGE_MAX: u16 = 1_000;
 
-/// Pages of dead letters that one answer passes over because they were dismissed; `next` goes on from there.
+/// Pages of dismissed dead letters that one answer skips; `next` continues from there.
 const DEAD_LETTER_PAGES_MAX: usize = 20;
 
-/// A graph that is larger is not looked at as a picture.
+/// The largest graph that is returned.
 const DAG_NODES_MAX: usize = 2_000;
 
 impl Coordinator {
-    /// A job that the caller may see; one that it may not does not exist for it.
+    /// A job that the caller may see; otherwise it does not exist for the caller.
     pub(crate) async fn visible(&self, who: &Principal, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
         who.look()?;
         let job = self.look_up(id).await?;
         if who.sees(job.value.product()) { Ok(job) } else { Err(Error::NoSuchJob(id)) }
     }
 
-    /// A job that the calling factory may work on. One of a product that its token does not cover does not exist for it,
-    /// whatever the route [T3].
+    /// A job that the calling factory may work on. A job of a product outside its token's scope does not exist for it,
+    /// on every route [T3].
     pub(crate) async fn workable(&self, who: &Principal, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
         who.factory()?;
         self.visible(who, id).await
@@ -74,7 +74,7 @@ impl Coordinator {
         who.look()?;
         filter.products = self.limited_to(who, filter.products)?;
         let page = self.ports.history.jobs(&filter, after.map(Cursor), limit.clamp(1, PAGE_MAX)).await?;
-        // Queued jobs of one shape wait for the same, and there may be many.
+        // Queued jobs of one shape wait for the same reason, and there may be many.
         let mut known: HashMap<(ShapeKey, Option<FactoryId>), Option<JobWait>> = HashMap::default();
         let view = |summary: &Summary| {
             let job = &summary.job;
@@ -91,7 +91,7 @@ impl Coordinator {
         Ok(JobList { items, next: page.next.map(|cursor| cursor.0) })
     }
 
-    /// Which products a list is about: those asked for, as far as the token covers them.
+    /// The products of a list: those requested, limited to the token's scope.
     pub(crate) fn limited_to(&self, who: &Principal, asked: Vec<ProductId>) -> Result<Vec<ProductId>, Error> {
         let own = who.products();
         if let Some(foreign) = asked.iter().find(|product| !who.sees(product)) {
@@ -100,7 +100,7 @@ impl Coordinator {
         Ok(if asked.is_empty() { own.into_iter().collect() } else { asked })
     }
 
-    /// Whose events the caller may follow.
+    /// The scope of events that the caller may follow.
     pub fn fleet_scope(&self, who: &Principal) -> Result<Scope, Error> {
         who.look()?;
         let own = who.products();
@@ -126,7 +126,7 @@ impl Coordinator {
         Ok(EventList { items, next })
     }
 
-    /// A page of a job's runs after a number, oldest first; the last may still be going on.
+    /// A page of a job's runs after a number, oldest first; the last may still be running.
     pub async fn runs(&self, who: &Principal, id: JobId, after: u32, limit: u16) -> Result<RunList, Error> {
         let job = self.visible(who, id).await?;
         let limit = limit.clamp(1, PAGE_MAX);
@@ -134,7 +134,7 @@ impl Coordinator {
         let running = job.value.run().filter(|run| run.n > after);
         let last_ended = job.value.runs() - u32::from(running.is_some());
         let is_full = items.len() == usize::from(limit);
-        // A run that cannot be read is passed over: the page may be shorter and not the last.
+        // An unreadable run is skipped: the page may be shorter and not the last.
         if let Some(last) = items.last().map(|run| run.n)
             && (last < last_ended || (is_full && running.is_some_and(|run| run.n != last)))
         {
@@ -150,7 +150,7 @@ impl Coordinator {
         runs.into_iter().find(|run| run.n == n).ok_or(Error::NoSuchRun { job: id, n })
     }
 
-    /// Who holds a job.
+    /// The lease of a job.
     pub async fn lease(&self, who: &Principal, id: JobId) -> Result<LeaseView, Error> {
         let job = self.visible(who, id).await?;
         Ok(LeaseView {
@@ -165,11 +165,11 @@ impl Coordinator {
         Some(self.now().after(expiry.saturating_sub(self.ports.clock.monotonic())))
     }
 
-    /// A job with everything that it waits for and everything that waits for it.
+    /// A job with all of its dependencies and dependents.
     pub async fn dag(&self, who: &Principal, id: JobId) -> Result<Dag, Error> {
         self.visible(who, id).await?;
         let mut nodes: Vec<DagNode> = Vec::new();
-        // Nearest first, so that a graph that is cut still shows the job's surroundings.
+        // Nearest first, so that a truncated graph still shows the job's neighbours.
         let (mut next, mut met) = (VecDeque::from([id]), BTreeSet::from([id]));
         while let Some(id) = next.pop_front() {
             let job = match self.visible(who, id).await {
@@ -215,7 +215,7 @@ impl Coordinator {
         Ok(DeadLetterList { items, next, mirrored })
     }
 
-    /// How much has changed and how much waits, by product; no store operation.
+    /// The version of each product's queue and how many jobs wait; no store operation.
     pub fn queue_state(&self, who: &Principal, asked: Vec<ProductId>) -> Result<Vec<QueueState>, Error> {
         who.look()?;
         let asked = self.limited_to(who, asked)?;
@@ -229,13 +229,13 @@ impl Coordinator {
         Ok(products.into_iter().map(state).collect())
     }
 
-    /// What versions count from: no other start has the same, and a later one has a larger one unless its clock was set
-    /// back. A million changes a second would have to pass before two starts could meet.
+    /// The base of versions: no other start has the same, and a later one has a larger one unless its clock was set
+    /// back. Two starts could meet only after a million changes a second.
     fn version_base(&self) -> u64 {
         u64::try_from(self.started_at.as_millis()).unwrap_or(0).saturating_mul(1_000)
     }
 
-    /// Names this start of the coordinator: what was told under another is not known here.
+    /// Identifies this start of the coordinator: the versions of another start are unknown here.
     pub fn incarnation(&self) -> u64 {
         self.incarnation
     }
@@ -281,7 +281,7 @@ impl Coordinator {
     }
 }
 
-/// A factory's presence as people see it.
+/// A factory's presence as shown to users.
 pub(crate) fn shown(presence: scheduler::Presence) -> protocol::Presence {
     match presence {
         scheduler::Presence::Live => protocol::Presence::Live,
@@ -298,7 +298,7 @@ fn dead_letter(job: JobView) -> Option<DeadLetter> {
 }
 
 /// The engines of a factory. Their credentials are shown to the factory itself and to callers of all products: another
-/// factory that knows a credential could register it as its own and report its usage window as used up.
+/// factory that knows a credential could register it as its own and report its quota as exhausted.
 fn engines_for(who: &Principal, id: &FactoryId, engines: Vec<EngineHealth>) -> Vec<EngineHealth> {
     let shows_credentials = match who.factory() {
         Ok(caller) => caller == id,

@@ -1,11 +1,11 @@
-//! Jobs that ended lately, so that news that is older than their end cannot bring them back.
+//! Jobs that ended recently, so that an older revision of one cannot reopen it.
 
 use std::collections::VecDeque;
 
 use domain::{JobId, Revision};
 use foldhash::HashMap;
 
-/// News is late by a few commits at most; this many is minutes' worth on a busy fleet.
+/// A revision is late by a few commits at most; this many cover minutes on a busy fleet.
 const KEPT_MAX: usize = 16_384;
 
 /// The revisions at which jobs ended.
@@ -16,7 +16,7 @@ pub(crate) struct ClosedJobs {
 }
 
 impl ClosedJobs {
-    /// A job ended at this revision.
+    /// Records the revision at which a job ended.
     pub(crate) fn note(&mut self, job: JobId, revision: Revision) {
         if self.revisions.insert(job, revision).is_none() {
             self.order.push_back(job);
@@ -28,7 +28,7 @@ impl ClosedJobs {
         }
     }
 
-    /// The revision at which a job ended, if that was lately.
+    /// The revision at which a job ended, if it ended recently.
     pub(crate) fn revision(&self, job: JobId) -> Option<Revision> {
         self.revisions.get(&job).copied()
     }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_ends_are_forgotten_first() {
+    fn the_oldest_closed_jobs_are_evicted_first() {
         let job = |n: usize| {
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&(n as u64).to_be_bytes());

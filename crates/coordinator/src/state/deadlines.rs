@@ -1,4 +1,4 @@
-//! When each job has to be looked at next: one time per job, and the next of all at hand.
+//! The next deadline of each job: one per job, sorted by time.
 
 use std::collections::BTreeSet;
 
@@ -13,21 +13,21 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// The job is looked at then; what was set before is forgotten.
+    /// Sets a job's deadline; replaces the former one.
     pub(crate) fn set(&mut self, job: JobId, at: Timestamp) {
         self.clear(job);
         self.by_time.insert((at, job));
         self.by_job.insert(job, at);
     }
 
-    /// There is nothing to look at.
+    /// Removes a job's deadline.
     pub(crate) fn clear(&mut self, job: JobId) {
         if let Some(at) = self.by_job.remove(&job) {
             self.by_time.remove(&(at, job));
         }
     }
 
-    /// The next one.
+    /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.by_time.first().map(|(at, _)| *at)
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_that_was_put_off_leaves_nothing_behind() {
+    fn a_postponed_deadline_replaces_the_former_one() {
         let (job, at) = (JobId::from_bytes([1; 16]), Timestamp::from_millis);
         let mut deadlines = Deadlines::default();
         deadlines.set(job, at(10));

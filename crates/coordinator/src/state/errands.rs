@@ -1,7 +1,7 @@
-//! Promotions and merges that are open: who may be asked for the next one.
+//! Open promotions and merges: which ones a factory can get next.
 //!
-//! Merges into one repository go one after the other: each moves the base branch, and the others would only merge onto
-//! what is no longer there. A factory gets a few errands at a time, so that none of them runs out of time waiting.
+//! Merges into one repository run one after the other: each moves the base branch, and concurrent ones would merge onto
+//! an outdated base. A factory gets a few errands at a time, so that none times out in its queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ const PER_FACTORY_MAX: usize = 4;
 /// The errands of open jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Errands {
-    /// Merges that nobody was asked for, by the repository they wait for.
+    /// Merges without a factory, by repository.
     merges: BTreeMap<RepoName, BTreeSet<JobId>>,
-    /// Promotions that nobody was asked for. Their branches are their own.
+    /// Promotions without a factory. Each has its own branch.
     promotions: BTreeSet<JobId>,
-    /// Where each job's merge waits, so that forgetting it looks at one repository only.
+    /// The repository of each waiting merge, so that removing one searches one repository only.
     waits_in: HashMap<JobId, RepoName>,
-    /// Errands that a factory was asked for, or is at.
+    /// Errands that a factory was offered or works on.
     out: HashMap<JobId, OpenErrand>,
     merging: HashMap<RepoName, usize>,
     load: HashMap<FactoryId, usize>,
@@ -33,8 +33,7 @@ struct OpenErrand {
 }
 
 impl Errands {
-    /// Takes a job's errand into account; `is_ripe` when no backoff holds it back. Answers whether a factory can be asked
-    /// for it now.
+    /// Records a job's errand; `is_ripe` when its backoff is over. Returns whether it can be offered now.
     pub(crate) fn note(&mut self, job: &Job, errand: &Errand, is_ripe: bool) -> bool {
         let Some(repo) = &job.spec().repo else { return false };
         let merges_into = (errand.kind == ErrandKind::Ship).then(|| repo.clone());
@@ -63,7 +62,7 @@ impl Errands {
         false
     }
 
-    /// Forgets a job's errand.
+    /// Removes a job's errand.
     pub(crate) fn forget(&mut self, job: JobId) {
         self.promotions.remove(&job);
         if let Some(repo) = self.waits_in.remove(&job)
@@ -81,14 +80,14 @@ impl Errands {
         }
     }
 
-    /// The errands that somebody can be asked for now: one merge per repository, and promotions.
+    /// The errands that can be offered now: one merge per repository, and promotions.
     pub(crate) fn ready(&self, limit: usize) -> Vec<JobId> {
         let is_free = |repo: &RepoName| !self.merging.contains_key(repo);
         let merges = self.merges.iter().filter(|(repo, _)| is_free(repo)).filter_map(|(_, jobs)| jobs.first());
         merges.chain(&self.promotions).take(limit).copied().collect()
     }
 
-    /// Whether a factory can take one more, when `planned` are on their way to it.
+    /// Whether a factory can take one more errand, when `planned` are planned for it.
     pub(crate) fn has_room(&self, factory: &FactoryId, planned: usize) -> bool {
         self.load.get(factory).copied().unwrap_or(0) + planned < PER_FACTORY_MAX
     }

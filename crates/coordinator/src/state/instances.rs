@@ -1,5 +1,5 @@
-//! Which factory an instance id belongs to. A factory generates the id of its process itself and sends it with every
-//! request, so a request can name any id: this is where another factory's is recognised (row 34).
+//! The factory of each instance id. A factory generates the id of its process itself and sends it with every request,
+//! so a request can name any id: this index detects the id of another factory (row 34).
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,10 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::state::leases::Process;
 
-/// A process that was superseded this many times ago has ended.
+/// A process superseded this many times has ended.
 const FORMER_MAX: usize = 16;
 
-/// The processes of all factories: the current one of each, and those before it.
+/// The processes of all factories: the current one of each, and the former ones.
 #[derive(Debug, Default)]
 pub(crate) struct Instances {
     by_factory: HashMap<FactoryId, FactoryProcesses>,
@@ -23,7 +23,7 @@ pub(crate) struct Instances {
 #[derive(Debug)]
 struct FactoryProcesses {
     current: InstanceId,
-    /// The latest last.
+    /// Oldest first.
     former: VecDeque<InstanceId>,
 }
 
@@ -34,17 +34,17 @@ impl FactoryProcesses {
 }
 
 impl Instances {
-    /// Whether an instance belongs to another factory than this one, now or before.
+    /// Whether an instance belongs or belonged to another factory.
     pub(crate) fn is_foreign(&self, factory: &FactoryId, instance: InstanceId) -> bool {
         self.owners.get(&instance).is_some_and(|owner| owner != factory)
     }
 
-    /// Whether a process was the factory's before the current one.
+    /// Whether a process is a former one of the factory.
     pub(crate) fn is_former(&self, factory: &FactoryId, instance: InstanceId) -> bool {
         self.by_factory.get(factory).is_some_and(|known| known.former.contains(&instance))
     }
 
-    /// The former processes of a factory once `next` is the current one in the place of `current`.
+    /// The former processes of a factory after `next` replaces `current`.
     pub(crate) fn former_after(
         &self,
         factory: &FactoryId,
@@ -60,18 +60,18 @@ impl Instances {
         former
     }
 
-    /// The processes of a factory, as they are stored.
+    /// Sets the processes of a factory, as stored.
     pub(crate) fn set(&mut self, factory: &FactoryId, current: InstanceId, former: VecDeque<InstanceId>) {
         self.remove(factory);
         let processes = FactoryProcesses { current, former };
         for instance in processes.all() {
-            // Of two that registered one id at the same moment the first keeps it.
+            // If two factories register one id at the same time, the first keeps it.
             self.owners.entry(instance).or_insert_with(|| factory.clone());
         }
         self.by_factory.insert(factory.clone(), processes);
     }
 
-    /// A factory was removed.
+    /// Removes a factory.
     pub(crate) fn remove(&mut self, factory: &FactoryId) {
         let Some(processes) = self.by_factory.remove(factory) else { return };
         for instance in processes.all() {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn current_and_former_instances_are_the_factorys_own() {
+    fn current_and_former_instances_belong_to_the_factory() {
         let mut instances = Instances::default();
         register(&mut instances, "a", None, 1);
         register(&mut instances, "a", Some(1), 2);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_is_free_again_with_its_factory() {
+    fn removing_a_factory_frees_its_instances() {
         let mut instances = Instances::default();
         register(&mut instances, "a", None, 1);
         register(&mut instances, "b", None, 1);

@@ -1,4 +1,4 @@
-//! When leases expire: in memory, on the coordinator's own monotonic clock [§6.4].
+//! Lease expiry: in memory, on the coordinator's own monotonic clock [§6.4].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,15 +6,16 @@ use std::time::Duration;
 use domain::{Epoch, FactoryId, InstanceId, JobId};
 use foldhash::{HashMap, HashSet};
 
-/// A process that leaves a job out of this many lists in a row no longer has it: one list may have crossed the grant.
+/// A process that omits a job from this many renewals in a row no longer has it: one renewal may have crossed the
+/// grant.
 const MISSED_MAX: u8 = 2;
 
-/// The leases that are out.
+/// The leases in force.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     by_job: HashMap<JobId, HeldLease>,
     by_process: HashMap<Process, BTreeSet<JobId>>,
-    /// Grants that are being written, with how many ask for each.
+    /// Grants that are being written, with the number of requests for each.
     reserved: HashMap<Process, BTreeMap<JobId, usize>>,
     last_tick: Option<Duration>,
 }
@@ -27,30 +28,30 @@ pub(crate) struct Process {
     pub(crate) instance: InstanceId,
 }
 
-/// What became of a renewal.
+/// The outcome of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewal {
-    /// The lease lasts longer.
+    /// The lease is extended.
     Renewed,
-    /// The lease is being taken back.
+    /// The lease is being revoked.
     TooLate,
-    /// There is no such lease in memory.
+    /// The lease is not in memory.
     Unknown,
 }
 
-/// One lease that is out.
+/// One lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeldLease {
     pub(crate) process: Process,
     pub(crate) epoch: Epoch,
     pub(crate) expires: Duration,
     missed: u8,
-    /// It is being taken back: too late to renew it (row 30).
+    /// The lease is being revoked: too late to renew it (row 30).
     doomed: bool,
 }
 
 impl Leases {
-    /// A lease begins, or is found again after a start.
+    /// Adds a lease that begins, or is loaded at the start.
     pub(crate) fn begin(&mut self, job: JobId, process: Process, epoch: Epoch, expires: Duration) {
         let is_newer = self.by_job.get(&job).is_none_or(|entry| entry.epoch < epoch);
         if is_newer {
@@ -60,7 +61,7 @@ impl Leases {
         }
     }
 
-    /// A lease is over, one way or another.
+    /// Removes a lease.
     pub(crate) fn end(&mut self, job: JobId) {
         if let Some(entry) = self.by_job.remove(&job)
             && let Some(jobs) = self.by_process.get_mut(&entry.process)
@@ -77,7 +78,7 @@ impl Leases {
         self.by_job.get(&job).map(|entry| entry.expires)
     }
 
-    /// Renews one lease of a process, unless it is being taken back.
+    /// Renews one lease of a process, unless it is being revoked.
     pub(crate) fn renew(&mut self, job: JobId, epoch: Epoch, process: &Process, expires: Duration) -> Renewal {
         match self.by_job.get_mut(&job) {
             Some(entry) if entry.epoch == epoch && entry.process == *process => {
@@ -92,20 +93,20 @@ impl Leases {
         }
     }
 
-    /// The lease is being taken back: from now on nobody renews it.
+    /// Marks a lease as being revoked: it can no longer be renewed.
     pub(crate) fn doom(&mut self, job: JobId, epoch: Epoch) {
         if let Some(entry) = self.by_job.get_mut(&job).filter(|entry| entry.epoch == epoch) {
             entry.doomed = true;
         }
     }
 
-    /// [`Leases::doom`], if nobody renewed it in the meantime; says whether it is doomed.
+    /// [`Leases::doom`], unless the lease was renewed in the meantime; returns whether it is doomed.
     pub(crate) fn doom_if_expired(&mut self, job: JobId, epoch: Epoch, now: Duration) -> bool {
         let expired = self.by_job.get_mut(&job).filter(|entry| entry.epoch == epoch && entry.expires <= now);
         expired.map(|entry| entry.doomed = true).is_some()
     }
 
-    /// Counts the leases of a process that its list left out, and gives those that were left out too often.
+    /// Counts the leases that a process omitted from its renewal; returns those omitted too often.
     pub(crate) fn count_missing(&mut self, process: &Process, listed: &HashSet<(JobId, Epoch)>) -> Vec<(JobId, Epoch)> {
         let mut abandoned = Vec::new();
         for job in self.by_process.get(process).into_iter().flatten() {
@@ -139,8 +140,8 @@ impl Leases {
         self.by_job.iter().filter(|(_, entry)| is_its(entry)).map(|(job, entry)| (*job, entry.epoch)).collect()
     }
 
-    /// The leases that have expired at `now`. If the reaper itself was away for longer than `gap_max`, or looks for the
-    /// first time, nobody could renew in the meantime: every lease gets a whole `ttl` from now instead (row 11).
+    /// The leases that have expired at `now`. If the reaper itself was paused for longer than `gap_max`, or runs for
+    /// the first time, no factory could renew meanwhile: every lease is extended by `ttl` from now instead (row 11).
     pub(crate) fn expired(&mut self, now: Duration, gap_max: Duration, ttl: Duration) -> Vec<(JobId, Epoch)> {
         let was_away = self.last_tick.is_none_or(|last| now.saturating_sub(last) > gap_max);
         self.last_tick = Some(now);
@@ -153,14 +154,14 @@ impl Leases {
         self.by_job.iter().filter(|(_, entry)| entry.expires <= now).map(|(job, entry)| (*job, entry.epoch)).collect()
     }
 
-    /// The reaper is at work: a long pass is no absence, but a long silence within one is.
+    /// Records that the reaper runs: a long pass is no pause, but a long gap within one is.
     pub(crate) fn still_looking(&mut self, now: Duration, gap_max: Duration) {
         self.last_tick =
             self.last_tick.map(|last| if now.saturating_sub(last) > gap_max { last } else { last.max(now) });
     }
 
-    /// Keeps a seat of a process for a job whose grant is being written, if one of `seats` is free. Whoever got it gives
-    /// it back with [`Leases::unreserve`], whatever became of the grant.
+    /// Reserves a seat of a process for a job whose grant is being written, if one of `seats` is free. The caller
+    /// releases it with [`Leases::unreserve`], whatever the outcome of the grant.
     pub(crate) fn reserve(&mut self, job: JobId, process: &Process, seats: usize) -> bool {
         let held = self.by_process.get(process);
         let is_other = |other: &JobId| *other != job && held.is_none_or(|held| !held.contains(other));
@@ -172,7 +173,7 @@ impl Leases {
         true
     }
 
-    /// A grant was written, or was not.
+    /// Releases a reservation: the grant was written or failed.
     pub(crate) fn unreserve(&mut self, job: JobId, process: &Process) {
         let Some(jobs) = self.reserved.get_mut(process) else { return };
         if let Some(count) = jobs.get_mut(&job) {
@@ -186,12 +187,12 @@ impl Leases {
         }
     }
 
-    /// How many leases are out.
+    /// The number of leases.
     pub(crate) fn len(&self) -> usize {
         self.by_job.len()
     }
 
-    /// Whether any lease is out.
+    /// Whether there are no leases.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_job.is_empty()
     }
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_expires_when_nobody_renews_it() {
+    fn a_lease_without_renewal_expires() {
         let mut leases = one_lease();
         leases.expired(Duration::ZERO, TTL, TTL);
 
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reaper_that_was_away_reaps_nobody_on_return() {
+    fn a_paused_reaper_reaps_no_lease_on_return() {
         let mut leases = one_lease();
         leases.expired(Duration::from_secs(1), GAP, TTL);
 
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reaper_that_never_looked_before_reaps_nobody() {
+    fn the_first_pass_of_the_reaper_reaps_no_lease() {
         let mut leases = one_lease();
 
         assert_eq!(leases.expired(TTL * 3, GAP, TTL), vec![]);
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_pass_of_many_steps_is_no_absence_and_a_long_silence_within_one_is() {
+    fn a_long_reaper_pass_is_no_pause_but_a_gap_within_it_is() {
         let mut leases = one_lease();
         leases.expired(Duration::ZERO, GAP, TTL);
         for step in 1..=9 {
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_is_kept_for_one_grant_at_a_time_and_counted_once_when_it_is_written() {
+    fn a_reserved_seat_counts_once_after_its_grant_is_written() {
         let mut leases = one_lease();
 
         assert!(leases.reserve(job(2), &process(1), 2));
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_being_taken_back_cannot_be_renewed_and_a_renewed_one_cannot_be_taken_back() {
+    fn a_doomed_lease_is_not_renewed_and_a_renewed_one_not_doomed() {
         let mut leases = one_lease();
         assert!(leases.doom_if_expired(job(1), Epoch(3), TTL));
         assert_eq!(leases.renew(job(1), Epoch(3), &process(1), TTL * 2), Renewal::TooLate);
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_left_out_of_two_lists_is_revoked_and_of_one_is_not() {
+    fn a_job_omitted_from_two_renewals_is_revoked() {
         let mut leases = one_lease();
 
         assert_eq!(leases.count_missing(&process(1), &HashSet::default()), vec![]);

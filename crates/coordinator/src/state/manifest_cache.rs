@@ -1,4 +1,4 @@
-//! Manifests of jobs that nobody has taken yet: whoever takes one soon gets it without asking the store.
+//! Manifests of jobs that wait for a factory: a grant soon after the submit needs no read of the store.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,27 +7,27 @@ use domain::{Body, JobId};
 use foldhash::HashMap;
 use parking_lot::Mutex;
 
-/// Bytes of manifests that are kept.
+/// The size of the cache.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// A manifest that nobody took in this time makes room for others: its job may wait for days.
+/// A manifest expires after this time: its job may wait for days.
 const KEPT_MAX: Duration = Duration::from_secs(60);
 
-/// Manifests that were submitted lately. Jobs are taken in about the order in which they come, so what is there stays
-/// and what finds no room is read from the store later.
+/// Manifests submitted recently. Jobs are granted roughly in the order of submission, so the cache keeps what it has; a
+/// manifest that does not fit is read from the store later.
 #[derive(Default)]
 pub(crate) struct ManifestCache(Mutex<CacheEntries>);
 
 #[derive(Default)]
 struct CacheEntries {
     bodies: HashMap<JobId, Body>,
-    /// In the order of arrival; some may be gone already.
+    /// In the order of submission; some may already be removed.
     order: VecDeque<(Duration, JobId)>,
     bytes: usize,
 }
 
 impl ManifestCache {
-    /// Keeps a manifest until somebody takes it, if there is room for it `now`.
+    /// Caches a manifest until its job is granted, if there is space for it `now`.
     pub(crate) fn keep(&self, id: JobId, body: Body, now: Duration) {
         let mut shelf = self.0.lock();
         shelf.clear_out(now);
@@ -41,7 +41,7 @@ impl ManifestCache {
         }
     }
 
-    /// The manifest, which is then no longer kept.
+    /// Returns the manifest and removes it from the cache.
     pub(crate) fn take(&self, id: JobId) -> Option<Body> {
         self.0.lock().remove(id)
     }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_in_time_makes_room_and_what_finds_no_room_is_not_kept() {
+    fn a_full_manifest_cache_rejects_until_old_ones_expire() {
         let (bodies, large) = (ManifestCache::default(), Body("x".repeat(BYTES_MAX / 4).into()));
 
         (0..5).for_each(|n| bodies.keep(id(n), large.clone(), START));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_leaves_nothing_behind() {
+    fn a_taken_manifest_leaves_the_cache() {
         let bodies = ManifestCache::default();
 
         for n in 0..100_000 {

@@ -1,4 +1,4 @@
-//! What agents are doing now: in memory only, for as long as they do it.
+//! The progress of running agents: in memory only, until the run ends.
 
 use domain::{Epoch, Job, JobId, ProductId, RunInsights, Scope, TURNS_MAX, ValueOutOfRange};
 use foldhash::HashMap;
@@ -10,22 +10,22 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::submit::sanitize::{out_of_range, short};
 
-/// What an agent is doing, in a few words.
+/// The limit of an agent's activity text.
 const DOING_CHARS_MAX: usize = 300;
 
-/// The files that are shown: the latest ones.
+/// The number of files shown: the latest ones.
 const FILES_MAX: usize = 20;
 
-/// One file's name.
+/// The limit of one file's name.
 const FILE_CHARS_MAX: usize = 300;
 
-/// Engines name sessions by ids or by paths.
+/// Engines use ids or paths as session names.
 const SESSION_CHARS_MAX: usize = 300;
 
-/// What agents are doing now. Nothing of it is written down: a renewal that brings it costs no store operation [I14].
+/// The progress of running agents. None of it is stored: a renewal that reports it costs no store operation [I14].
 pub(crate) struct ProgressBoard {
     jobs: Mutex<HashMap<JobId, Entry>>,
-    /// Counts what was put up, and wakes whoever follows.
+    /// Counts updates, and wakes subscribers.
     news: watch::Sender<u64>,
 }
 
@@ -33,7 +33,7 @@ struct Entry {
     product: ProductId,
     epoch: Epoch,
     progress: Progress,
-    /// The count when it was put up: a follower has seen everything up to some count, however often a job changed.
+    /// The count at its update: a subscriber has seen everything up to some count, however often a job changed.
     number: u64,
 }
 
@@ -44,7 +44,7 @@ impl Default for ProgressBoard {
 }
 
 impl ProgressBoard {
-    /// Puts up what a run is doing. The same again is no news.
+    /// Publishes a run's progress. A repeated report is ignored.
     pub(crate) fn put_up(&self, job: JobId, epoch: Epoch, product: ProductId, progress: &Progress) {
         let progress = bounded(progress);
         let mut jobs = self.jobs.lock();
@@ -56,7 +56,7 @@ impl ProgressBoard {
         self.news.send_replace(number);
     }
 
-    /// A job as it was committed: a run that is over does nothing any more.
+    /// Removes the progress of a run that is over, from the committed job.
     pub(crate) fn settle(&self, job: &Job) {
         let mut jobs = self.jobs.lock();
         let is_over = |known: &Entry| job.seat().is_none_or(|lease| lease.epoch != known.epoch);
@@ -65,12 +65,12 @@ impl ProgressBoard {
         }
     }
 
-    /// What a job's agent is doing.
+    /// The progress of a job's agent.
     pub(crate) fn of(&self, job: JobId) -> Option<Progress> {
         self.jobs.lock().get(&job).map(|entry| entry.progress.clone())
     }
 
-    /// What was put up after `seen`, the latest of each job, in the order in which it was put up, and what is seen then.
+    /// The updates after `seen`, the latest per job in order, and the new count.
     pub(crate) fn after(&self, seen: u64, scope: &Scope) -> (Vec<ProgressEvent>, u64) {
         let jobs = self.jobs.lock();
         let latest = *self.news.borrow();
@@ -85,14 +85,14 @@ impl ProgressBoard {
         (news.into_iter().map(event).collect(), latest)
     }
 
-    /// Hears of everything that is put up from now on.
+    /// Subscribes to updates.
     pub(crate) fn listen(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
     }
 }
 
 impl Coordinator {
-    /// The job with what was last heard of its run, which will not report any more: that much was spent at least.
+    /// The job with the last reported metrics of its run, which sends no more reports: it spent at least that much.
     pub(crate) fn with_figures(&self, job: Job) -> Job {
         match self.progress.of(job.id()) {
             Some(progress) => job.with_figures(figures_of(&progress)),
@@ -101,7 +101,7 @@ impl Coordinator {
     }
 }
 
-/// Whether every figure of a progress report is within bounds: the last one is charged when its run is lost.
+/// Checks that every metric of a progress report is within bounds: the last report is charged when its run is lost.
 pub(crate) fn check_progress(progress: &Progress) -> Result<(), Error> {
     figures_of(progress).check().map_err(|error| out_of_range(&error))?;
     match progress.tool_calls.filter(|calls| *calls > TURNS_MAX) {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_gets_the_latest_of_each_job_once_and_of_others_nothing() {
+    fn a_subscriber_gets_the_latest_progress_in_its_scope_once() {
         let board = ProgressBoard::default();
         let product = ProductId::default_product();
         for (n, what) in [(1, "a"), (2, "b"), (1, "c"), (1, "c")] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_says_is_kept_short_and_harmless() {
+    fn progress_is_truncated_and_escaped() {
         let long = Progress {
             doing: Some(format!("\u{1b}[2J{}", "x".repeat(9_000))),
             files: (0..99).map(|n| format!("file-{n}")).collect(),

@@ -1,4 +1,4 @@
-//! Seats that are kept while a claim is being written: whoever plans meanwhile sees them as taken.
+//! Seats reserved while a claim is being written: concurrent plans count them as taken.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use scheduler::{Placement, Weights};
 use super::FleetState;
 
 impl FleetState {
-    /// Takes a waiting job out of the queue and keeps its seat, until [`Desk::let_go`] or a commit of the job.
+    /// Takes a waiting job out of the queue and reserves its seat, until [`FleetState::let_go`] or a commit of the job.
     pub(crate) fn hold(&mut self, placement: &Placement) -> Option<Versioned<Arc<Job>>> {
         let job = self.job(placement.job)?;
         self.leave_queue(placement.job);
@@ -18,8 +18,9 @@ impl FleetState {
         Some(job)
     }
 
-    /// Where jobs that arrive go, with their seats kept until they are committed or [`Desk::give_up_seat`]. Nobody waits:
-    /// none of them overtakes anybody, and all of them are gone from the queue again before anybody else can look.
+    /// Places arriving jobs and reserves their seats until they are committed or [`FleetState::give_up_seat`]. The
+    /// queue is empty, so none of them overtakes another job, and all of them leave the queue again under the same
+    /// lock.
     pub(crate) fn seat_arrivals<'a>(
         &mut self,
         jobs: impl Iterator<Item = &'a Job>,
@@ -30,7 +31,8 @@ impl FleetState {
         if !self.queue.is_empty() {
             return Vec::new();
         }
-        // A job that is known was submitted before: its seat is not ours. Of several with one id the first is written.
+        // A known job was submitted before: its seat belongs to another request. Of several with one id the first is
+        // written.
         let mut arriving: HashMap<JobId, &Job> = HashMap::new();
         for job in jobs {
             arriving.entry(job.id()).or_insert(job);
@@ -53,7 +55,7 @@ impl FleetState {
         placements
     }
 
-    /// Gives back the seat that was kept for a job which was not written after all; says whether there was one.
+    /// Releases the seat reserved for a job that was not written; returns whether there was one.
     pub(crate) fn give_up_seat(&mut self, id: JobId) -> bool {
         let is_written = self.jobs.contains_key(&id);
         if !is_written {
@@ -63,8 +65,8 @@ impl FleetState {
         !is_written
     }
 
-    /// Gives back the seat of a job that is held, but leaves it out of the queue: it waits for others after all, and is
-    /// looked at again when one of them comes to rest, or then.
+    /// Releases the seat of a held job, but keeps the job out of the queue: it has an unmet dependency. It is checked
+    /// again when a dependency ends, or at `until`.
     pub(crate) fn set_aside(&mut self, id: JobId, until: Timestamp) {
         self.leave_seat(id);
         let Some(job) = self.job(id) else { return };
@@ -74,7 +76,7 @@ impl FleetState {
         self.put_off(id, until);
     }
 
-    /// Whether a job that could be offered was set aside: in the queue nobody is anybody's waiter.
+    /// Whether a dispatchable job was set aside: jobs in the queue have no unmet dependencies.
     pub(crate) fn is_set_aside(&self, id: JobId) -> bool {
         let Some(open) = self.jobs.get(&id) else { return false };
         let job = &open.job;
@@ -82,8 +84,8 @@ impl FleetState {
         is_free(&job.value) && job.value.submission().deps.iter().any(is_waiter)
     }
 
-    /// Puts a job that was held back where it was, unless it has moved on, and moves its product's version: whoever asked
-    /// meanwhile did not find it. Says whether it is back.
+    /// Returns a held job to the queue, unless it has moved on, and increments its product's version: requests in
+    /// between did not find it. Returns whether it is back.
     pub(crate) fn let_go(&mut self, id: JobId, now: Timestamp) -> bool {
         let is_back = self.put_back(id, now);
         if is_back && let Some(product) = self.jobs.get(&id).map(|open| open.job.value.product().clone()) {
@@ -92,7 +94,7 @@ impl FleetState {
         is_back
     }
 
-    /// [`Desk::let_go`] of a job that nobody can have missed.
+    /// [`FleetState::let_go`] of a job that no other request can have missed.
     pub(crate) fn put_back(&mut self, id: JobId, now: Timestamp) -> bool {
         let is_unmoved = self.jobs.get(&id).is_some_and(|open| is_free(&open.job.value));
         let is_out = is_unmoved && self.queue.get(&id).is_none();
@@ -103,12 +105,12 @@ impl FleetState {
         is_out
     }
 
-    /// Whether anything waits that the coordinator has to offer.
+    /// Whether a job waits that the coordinator has to offer.
     pub(crate) fn has_something_to_push(&self) -> bool {
         self.queue.products().any(|product| self.modes.mode_of(product) == Mode::Push)
     }
 
-    /// Something has changed that the jobs of those who wait do not show.
+    /// Increments the versions of all products with waiting jobs.
     pub(crate) fn touch_waiting(&mut self) {
         let products: Vec<_> = self.queue.products().cloned().collect();
         for product in products {
@@ -116,13 +118,13 @@ impl FleetState {
         }
     }
 
-    /// Something about a product has changed that its jobs do not show.
+    /// Increments a product's version after a change that its jobs do not show.
     pub(crate) fn touch(&mut self, product: &ProductId) {
         *self.versions.entry(product.clone()).or_default() += 1;
     }
 }
 
-/// Whether a job waits for nothing but an offer.
+/// Whether a job waits only for an offer.
 fn is_free(job: &Job) -> bool {
     matches!(job.stage(), Stage::Queued { dispatch: None, .. })
 }

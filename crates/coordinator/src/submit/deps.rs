@@ -1,4 +1,4 @@
-//! Jobs that wait for other jobs. What is still unmet is asked, never counted down (row 19).
+//! Jobs that wait for other jobs. Unmet dependencies are queried, never counted down (row 19).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use crate::commit::Decision;
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 
-/// Changes under way at once: enough for one flush to carry many, few enough to let others in between.
+/// Concurrent changes: enough for one flush to batch many, few enough not to block other requests.
 pub(crate) const AT_ONCE_MAX: usize = 256;
 
-/// Whether jobs that wait for a settled one have to be looked at too.
+/// Whether jobs that wait for a settled one have to be checked too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DependentsCheck {
     ForWaiters,
     Quietly,
 }
 
-/// What a job's dependencies come to.
+/// The state of a job's dependencies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DepsVerdict {
-    /// Nothing holds the job back.
+    /// All dependencies are met.
     Met,
-    /// These do.
+    /// These dependencies are unmet.
     Unmet(Vec<JobId>),
-    /// This one failed, and the job follows it.
+    /// This dependency failed, and the job fails with it.
     Failed(JobId),
 }
 
 impl Coordinator {
-    /// What a job's dependencies come to, as things are now.
+    /// The current state of a job's dependencies.
     pub(crate) async fn weigh(&self, spec: &Spec, deps: &[JobId]) -> Result<DepsVerdict, Error> {
         Ok(verdict(spec, &stages(&self.dependencies(deps).await?)))
     }
 
-    /// The jobs that another one waits for; `None` for one that does not exist.
+    /// A job's dependencies; `None` for one that does not exist.
     async fn dependencies(&self, deps: &[JobId]) -> Result<Vec<(JobId, Option<Arc<Job>>)>, Error> {
         let mut found = Vec::with_capacity(deps.len());
         for dep in deps {
@@ -51,14 +51,14 @@ impl Coordinator {
         Ok(found)
     }
 
-    /// Whether a job that was offered could not have been accepted, because a dependency is not met any more (row 20).
+    /// Whether an offered job could not have been accepted, because a dependency is unmet again (row 20).
     pub(crate) async fn waits_for_deps(&self, id: JobId) -> Result<bool, Error> {
         let job = self.look_up(id).await?;
         let deps = &job.value.submission().deps;
         Ok(!deps.is_empty() && self.weigh(job.value.spec(), deps).await? != DepsVerdict::Met)
     }
 
-    /// Where a job is; `None` if there is no such job.
+    /// A job's stage; `None` if the job does not exist.
     pub(crate) async fn stage_of(&self, id: JobId) -> Result<Option<StageName>, Error> {
         match self.look_up(id).await {
             Ok(job) => Ok(Some(job.value.stage().name())),
@@ -67,14 +67,14 @@ impl Coordinator {
         }
     }
 
-    /// A job has come to rest: whoever waited for it is looked at again. Idempotent; the sweep does the same.
+    /// Checks the jobs that wait for a job that ended. Idempotent; the sweep does the same.
     pub(crate) async fn settle_waiters(&self, id: JobId) {
         let waiters = self.state.lock().waiters(id);
         self.settle(waiters).await;
     }
 
-    /// Moves blocked jobs on if their dependencies allow it, then whoever follows those that failed: one level of a chain
-    /// after the other, so that a long one needs no more stack than a short one.
+    /// Moves blocked jobs on if their dependencies allow it, then the dependents of those that failed. It goes level by
+    /// level, so that a long chain needs no more stack than a short one.
     pub(crate) async fn settle(&self, ids: Vec<JobId>) {
         let mut level: BTreeSet<JobId> = ids.into_iter().collect();
         while !level.is_empty() {
@@ -85,7 +85,7 @@ impl Coordinator {
         }
     }
 
-    /// Moves one blocked job on; the job again, if that means that it has failed.
+    /// Moves one blocked job on; returns the job if it failed.
     async fn settle_one(&self, id: JobId) -> Option<JobId> {
         match self.try_settle(id).await {
             Ok(DependentsCheck::ForWaiters) => Some(id),
@@ -97,7 +97,7 @@ impl Coordinator {
         }
     }
 
-    /// A job that a claim set aside may be offered again, as far as one of its dependencies goes.
+    /// Returns a job that a claim set aside to the queue, as far as one of its dependencies goes.
     fn recall(&self, id: JobId) {
         let now = self.steady();
         let mut desk = self.state.lock();
@@ -137,7 +137,7 @@ impl Coordinator {
         })
     }
 
-    /// Records which failed dependency a blocked job cannot go on without, so that lists, alerts and `wait` show it.
+    /// Records the failed dependency that a blocked job waits for, so that lists, alerts and `wait` show it.
     async fn note_failed_dependency(&self, job: &Job, failed: Option<JobId>) -> Result<DependentsCheck, Error> {
         if failed == job.failed_dependency() {
             return Ok(DependentsCheck::Quietly);
@@ -166,7 +166,7 @@ fn stages(deps: &[(JobId, Option<Arc<Job>>)]) -> Vec<(JobId, Option<StageName>)>
     deps.iter().map(|(id, job)| (*id, job.as_ref().map(|job| job.stage().name()))).collect()
 }
 
-/// The failed job that a blocked one waits for, perhaps through others that wait for it.
+/// The failed job that a blocked one waits for, directly or through other dependencies.
 fn failed_dependency(spec: &Spec, deps: &[(JobId, Option<Arc<Job>>)]) -> Option<JobId> {
     let failed = |(id, job): &(JobId, Option<Arc<Job>>)| {
         let job = job.as_ref()?;
@@ -183,7 +183,7 @@ fn failed_dependency(spec: &Spec, deps: &[(JobId, Option<Arc<Job>>)]) -> Option<
     failed.first().copied().filter(|_| is_stuck)
 }
 
-/// What dependencies in these stages come to.
+/// The state of dependencies in these stages.
 pub(crate) fn verdict(spec: &Spec, deps: &[(JobId, Option<StageName>)]) -> DepsVerdict {
     let (mut met, mut waiting, mut failed) = (0, Vec::new(), Vec::new());
     for (dep, stage) in deps {

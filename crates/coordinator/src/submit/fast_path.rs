@@ -1,7 +1,7 @@
-//! Arrival: a job that comes while nobody waits is offered in the write that submits it, one flush sooner than in the
-//! dispatcher's next round. What is recorded about it is the same.
+//! The fast path of submit: while the queue is empty, a job is offered in the write that submits it, one flush earlier
+//! than in the dispatcher's next round. The recorded events are the same.
 //!
-//! Jobs of several requests at a time go to the dispatcher, which plans, writes and sends them together for less.
+//! Jobs of concurrent requests go to the dispatcher, which plans, writes and publishes them together at a lower cost.
 
 use std::sync::atomic::Ordering;
 
@@ -15,8 +15,8 @@ use crate::coordinator::Coordinator;
 use crate::dispatch::ROUND_MAX;
 use crate::submit::validate::ValidatedJob;
 
-/// Seats that are kept for offers on their way into the store. By the time it is dropped the offers themselves count, or
-/// the seats are free again.
+/// Seats reserved for offers that are being written. When it is dropped, the offers themselves count, or the seats are
+/// free again.
 pub(crate) struct ReservedSeats<'a> {
     coordinator: &'a Coordinator,
     jobs: Vec<JobId>,
@@ -36,7 +36,7 @@ impl Drop for ReservedSeats<'_> {
 }
 
 impl Coordinator {
-    /// Offers arriving jobs to whoever has a seat for them, if nobody waits whose turn it would be and nobody else arrives.
+    /// Offers arriving jobs to factories with free seats, unless other jobs wait or other requests arrive.
     pub(crate) fn offer_arrivals(&self, arriving: &mut [ValidatedJob]) -> ReservedSeats<'_> {
         let mut kept = ReservedSeats { coordinator: self, jobs: Vec::new() };
         let is_alone = self.arriving.fetch_add(1, Ordering::Relaxed) == 0;
@@ -56,7 +56,7 @@ impl Coordinator {
     fn seat_arrivals(&self, arriving: &[ValidatedJob]) -> HashMap<JobId, Placement> {
         fail_point!("arrival::queued", |_| HashMap::new());
         let is_dispatching = self.dispatching.load(Ordering::Relaxed) && !self.stopping.is_cancelled();
-        // The dispatcher counts seats when it plans, and takes them when it has written.
+        // The dispatcher counts seats when it plans, and takes them after it has written.
         let (true, Ok(_seating)) = (is_dispatching, self.seat_allocation.try_read()) else { return HashMap::new() };
         let now = self.steady();
         let jobs = arriving.iter().map(|arrival| &arrival.job);

@@ -1,4 +1,4 @@
-//! What others wrote, within bounds: it is kept, sent on and shown.
+//! Limits and escaping for text that factories and users send: the coordinator stores it, forwards it and shows it.
 
 use domain::{
     CONFLICT_FILES_MAX, Checkpoint, ENGINE_MS_MAX, Evidence, MergeConflict, PullRequest, RunInsights, ValueOutOfRange,
@@ -7,10 +7,10 @@ use domain::{
 use crate::error::Error;
 use crate::submit::invalid;
 
-/// A message for people is cut to this: it is a summary, the log has the rest.
+/// A message is truncated to this: it is a summary, the log has the rest.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// Verify commands of one run: more than anybody writes into a manifest.
+/// Verify commands of one run: more than any manifest has.
 const EVIDENCE_MAX: usize = 64;
 
 /// The end of one command's output: a few screens, the log has the rest.
@@ -19,34 +19,34 @@ const OUTPUT_BYTES_MAX: usize = 16 * 1024;
 /// The outputs of one run together: they are part of the job's document, which is read and written whole.
 const OUTPUTS_BYTES_MAX: usize = 64 * 1024;
 
-/// A file in conflict is named by so much of its path.
+/// The path of a file in conflict is truncated to this.
 const FILE_CHARS_MAX: usize = 400;
 
-/// No git takes a longer ref on every file system.
+/// Git supports no longer ref on every file system.
 const REF_LEN_MAX: usize = 250;
 
-/// Engines name sessions by ids or by paths.
+/// Engines use ids or paths as session names.
 const SESSION_LEN_MAX: usize = 1_000;
 
-/// The longest address that browsers agree on.
+/// The longest URL that all browsers support.
 const URL_LEN_MAX: usize = 2_000;
 
-/// A message without anything that could harm a terminal, and not too long.
+/// A message escaped for terminals and truncated.
 pub(crate) fn cut(message: &str) -> String {
     short(message, MESSAGE_CHARS_MAX)
 }
 
-/// The beginning of a text, without anything that could harm a terminal.
+/// The beginning of a text, escaped for terminals.
 pub(crate) fn short(text: &str, chars_max: usize) -> String {
     text.chars().filter(is_text).take(chars_max).collect()
 }
 
-/// Text without anything that could harm a terminal.
+/// Text escaped for terminals.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars().filter(is_text).collect()
 }
 
-/// Evidence that fits into a job's document: the ends of outputs, the first ones first.
+/// Evidence truncated to fit into a job's document: the ends of outputs, in order.
 pub(crate) fn bounded(evidence: &[Evidence]) -> Vec<Evidence> {
     let mut left = OUTPUTS_BYTES_MAX;
     let bound = |one: &Evidence| {
@@ -64,29 +64,29 @@ pub(crate) fn bounded(evidence: &[Evidence]) -> Vec<Evidence> {
     evidence.iter().take(EVIDENCE_MAX).map(bound).collect()
 }
 
-/// A merge conflict that fits into a job's document.
+/// A merge conflict truncated to fit into a job's document.
 pub(crate) fn bounded_conflict(conflict: &MergeConflict) -> MergeConflict {
     let files = conflict.files.iter().take(CONFLICT_FILES_MAX).map(|file| short(file, FILE_CHARS_MAX)).collect();
     MergeConflict { base: conflict.base.clone(), base_sha: conflict.base_sha.clone(), files }
 }
 
-/// Whether a checkpoint's names can be handed to git and to an engine.
+/// Checks that a checkpoint's names can be passed to git and to an engine.
 pub(crate) fn check(checkpoint: &Checkpoint) -> Result<(), Error> {
     check_name("checkpoint.ref", &checkpoint.git_ref, REF_LEN_MAX)?;
     checkpoint.session.as_deref().map_or(Ok(()), |session| check_name("checkpoint.session", session, SESSION_LEN_MAX))
 }
 
-/// Whether the figures that a holder reports can be stored and added up.
+/// Checks that the metrics of a run can be stored and added up.
 pub(crate) fn check_insights(insights: &RunInsights) -> Result<(), Error> {
     insights.check().map_err(|error| out_of_range(&error))
 }
 
-/// The refusal of a figure that no run can have.
+/// The error for a metric that no run can have.
 pub(crate) fn out_of_range(error: &ValueOutOfRange) -> Error {
     invalid(error.field, error.to_string())
 }
 
-/// A pull request whose address a person can be shown and can follow.
+/// A pull request whose URL can be shown and opened.
 pub(crate) fn readable(request: &PullRequest) -> Result<PullRequest, Error> {
     let url = &request.url;
     let is_web = url.starts_with("https://") || url.starts_with("http://");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_is_cut_in_number_in_length_and_in_all() {
+    fn evidence_is_truncated_by_count_length_and_total() {
         let huge = vec![evidence(format!("{}\u{1b}[2Jthe end", "é".repeat(20_000))); 1_000];
 
         let kept = bounded(&huge);
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_evidence_stays_as_it_is() {
+    fn ordinary_evidence_is_unchanged() {
         let ordinary = vec![evidence("one\n\ttwo\n".to_owned()), evidence(String::new())];
 
         assert_eq!(bounded(&ordinary), ordinary);
     }
 
     #[test]
-    fn a_checkpoint_with_a_name_that_could_harm_is_refused() {
+    fn a_checkpoint_with_an_unsafe_name_is_rejected() {
         let checkpoint = |git_ref: &str, session: Option<&str>| Checkpoint {
             git_ref: git_ref.to_owned(),
             sha: "0".repeat(40).parse().unwrap(),

@@ -1,17 +1,17 @@
-//! The order of jobs that wait for each other.
+//! The topological order of the jobs in a batch.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// Jobs of one batch, by their place in it.
+/// Jobs of one batch, by index.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TopologicalOrder {
-    /// Whoever waits comes after what it waits for, as far as that is not in a cycle.
+    /// Each job comes after its dependencies, except in cycles.
     pub(crate) sorted: Vec<usize>,
-    /// Those in a cycle, or between two.
+    /// Jobs in a cycle, or between two cycles.
     pub(crate) cyclic: BTreeSet<usize>,
 }
 
-/// Sorts jobs, given what each waits for, in one pass over all dependencies.
+/// Sorts jobs by their dependencies, in one pass over all dependencies.
 pub(crate) fn order(waits_for: &[BTreeSet<usize>]) -> TopologicalOrder {
     let mut awaited_by = vec![BTreeSet::new(); waits_for.len()];
     for (job, deps) in waits_for.iter().enumerate() {
@@ -27,7 +27,7 @@ pub(crate) fn order(waits_for: &[BTreeSet<usize>]) -> TopologicalOrder {
     TopologicalOrder { sorted: before.into_iter().chain(after).collect(), cyclic }
 }
 
-/// Takes away, again and again, whoever waits for nobody else among `jobs`; in the order of taking.
+/// Repeatedly removes the jobs without dependencies left in `jobs`; returns them in that order.
 fn peel(waits_for: &[BTreeSet<usize>], awaited_by: &[BTreeSet<usize>], jobs: &BTreeSet<usize>) -> Vec<usize> {
     let mut left: Vec<usize> = waits_for.iter().map(|deps| deps.intersection(jobs).count()).collect();
     let mut free: VecDeque<usize> = jobs.iter().copied().filter(|job| left[*job] == 0).collect();
@@ -54,8 +54,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_comes_later_and_only_those_in_a_cycle_are_told_so() {
-        // 0 and 1 wait for each other, 2 for 1, 3 for 2, 4 for nobody, 5 for 4 and 6, 6 for 4, 7 for itself.
+    fn dependents_come_later_and_only_cycles_are_cyclic() {
+        // 0 and 1 wait for each other, 2 for 1, 3 for 2, 4 for none, 5 for 4 and 6, 6 for 4, 7 for itself.
         let waits_for = [vec![1], vec![0], vec![1], vec![2], vec![], vec![4, 6], vec![4], vec![7]];
         let waits_for: Vec<BTreeSet<usize>> = waits_for.into_iter().map(|deps| deps.into_iter().collect()).collect();
 

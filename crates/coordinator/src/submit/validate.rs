@@ -1,4 +1,4 @@
-//! Everything about a submit that can be checked before the write.
+//! Validation of a submit before the write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,14 +23,14 @@ const KEY_LEN_MAX: usize = 190;
 /// Dependencies of one batch together: ten for each job of the largest, and each may cost a read of the store.
 const BATCH_DEPS_MAX: usize = 10_000;
 
-/// A job that is ready to be written, and what was noticed on the way.
+/// A validated job, and the warnings about it.
 pub(crate) struct ValidatedJob {
     pub(crate) job: Job,
     pub(crate) body: Body,
     pub(crate) warnings: Vec<domain::Finding>,
 }
 
-/// A job that can be read, and whose dependencies nobody has looked at.
+/// A parsed job whose dependencies are not checked yet.
 struct ParsedJob {
     id: JobId,
     product: ProductId,
@@ -38,7 +38,7 @@ struct ParsedJob {
     request: SubmitRequest,
 }
 
-/// What a batch has found out about jobs that others wait for.
+/// The stages of dependencies, cached for a batch.
 #[derive(Default)]
 struct BatchContext {
     accepted: BTreeSet<JobId>,
@@ -46,12 +46,13 @@ struct BatchContext {
 }
 
 impl Coordinator {
-    /// One job by itself.
+    /// Validates one job.
     pub(crate) async fn prepare_one(&self, who: &Principal, request: SubmitRequest) -> Result<ValidatedJob, Error> {
         self.prepare(who, vec![request]).await?.pop().unwrap_or(Err(Error::Unauthenticated))
     }
 
-    /// Jobs that may wait for each other. One that waits for a refused one is refused too: it would wait for ever.
+    /// Validates jobs that may depend on each other. A job that depends on a rejected one is rejected too: it would
+    /// wait for ever.
     pub(crate) async fn prepare(
         &self,
         who: &Principal,
@@ -81,7 +82,7 @@ impl Coordinator {
         Ok(prepared.into_iter().flatten().collect())
     }
 
-    /// What a request says, if it may say so.
+    /// Parses a request and checks that its caller may submit it.
     fn draft(&self, who: &Principal, request: SubmitRequest) -> Result<ParsedJob, Error> {
         let strictness = if request.strict { Strictness::Strict } else { Strictness::Lenient };
         let mut manifest = Manifest::parse(&request.body_md, strictness).map_err(Error::Manifest)?;
@@ -102,7 +103,7 @@ impl Coordinator {
         Ok(ParsedJob { id, product, manifest, request })
     }
 
-    /// Looks at a draft's dependencies; those in the same batch have been looked at before.
+    /// Checks the dependencies of a parsed job; those in the same batch were checked before.
     async fn finish(
         &self,
         who: &Principal,
@@ -140,12 +141,12 @@ impl Coordinator {
         Ok(ValidatedJob { job, body: Body(request.body_md.into()), warnings })
     }
 
-    /// Whether a job is of a product that the caller sees: one that is not does not exist for it.
+    /// Whether the caller may see a job's product: otherwise the job does not exist for the caller.
     async fn sees_job(&self, who: &Principal, id: JobId) -> Result<bool, Error> {
         Ok(who.products().is_empty() || who.sees(self.look_up(id).await?.value.product()))
     }
 
-    /// Where a job is, asked once for the whole batch.
+    /// A job's stage, read once per batch.
     async fn stage_on(&self, ground: &mut BatchContext, id: JobId) -> Result<Option<StageName>, Error> {
         if let Some(stage) = ground.stages.get(&id) {
             return Ok(*stage);
@@ -171,8 +172,8 @@ impl Coordinator {
         Err(Error::UnknownProduct { given: product, known })
     }
 
-    /// The name under which factories have a repository that a manifest names by its identity, `github.com/acme/notes`: the
-    /// one that most of them use. A name that some factory uses is that name.
+    /// The name that most factories use for a repository given by its identity, such as `github.com/acme/notes`. A name
+    /// that some factory uses is returned unchanged.
     fn name_of(&self, given: RepoName) -> RepoName {
         let desk = self.state.lock();
         let factories = || desk.factories.values().map(|known| &known.value);
@@ -202,7 +203,7 @@ impl Coordinator {
     }
 }
 
-/// Which jobs of the batch each of them waits for.
+/// The dependencies of each job within the batch.
 fn waits_for(drafts: &[Result<ParsedJob, Error>]) -> Vec<BTreeSet<usize>> {
     let mut places = HashMap::new();
     for (at, draft) in drafts.iter().enumerate() {
@@ -244,7 +245,7 @@ fn digest(body: &str) -> String {
     Sha256::digest(body.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A job without a repository is allowed, and seldom meant.
+/// A job without a repository is valid, and rarely intended.
 fn without_repo(job: &Job) -> Option<Finding> {
     let message =
         "no repository is named: the job runs in an empty directory, its files are deleted afterwards, and there is nothing to ship".to_owned();

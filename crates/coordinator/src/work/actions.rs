@@ -1,4 +1,4 @@
-//! What people do to jobs [J10].
+//! Actions of operators on jobs [J10].
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::submit::invalid;
 use crate::submit::sanitize::cut;
 
 impl Coordinator {
-    /// Does what a person asked for.
+    /// Runs an operator's action.
     pub async fn act(
         &self,
         who: &Principal,
@@ -29,7 +29,7 @@ impl Coordinator {
         self.act_at(who, id, None, action, request).await
     }
 
-    /// Does what a person asked for, if the job is still at `expected` where that is given.
+    /// Runs an operator's action, if the job is still at `expected` where that is given.
     pub async fn act_at(
         &self,
         who: &Principal,
@@ -72,14 +72,14 @@ impl Coordinator {
         let stage = after.value.stage().name();
         info!(job.id = %id, job.stage = %stage, by = %who.name, "`{}` requested {} of job {}", who.name, action.name(), after.value.label());
         if before.value.stage().name().is_terminal() {
-            // Blocked jobs that it had failed wait for it again.
+            // Blocked jobs that failed with it wait for it again.
             self.settle_waiters(id).await;
         }
         self.after_report(&after.value).await;
         Ok(JobView::of(&after.value, after.revision))
     }
 
-    /// Takes a dead-lettered job off the list of dead letters, and out of the alert.
+    /// Dismisses a dead letter: it leaves the list of dead letters and the alert.
     pub async fn dismiss(
         &self,
         who: &Principal,
@@ -113,7 +113,7 @@ impl Coordinator {
         let cancelled = StageEvent::Cancelled { message: request.message.as_deref().map(cut) };
         let after =
             self.change(target, |job, now| self.with_figures(job).apply(cancelled.clone(), now, who.actor())).await?;
-        // The holder also hears of it with its next renewal; this is only quicker.
+        // The holder also learns it with its next renewal; this is only faster.
         if let Some(lease) = before.value.lease() {
             let directive = Directive::Cancel { job_id: id, lease_epoch: lease.epoch };
             self.inboxes.direct(&lease.factory, directive);
@@ -121,8 +121,8 @@ impl Coordinator {
         Ok(after)
     }
 
-    /// Sends a job round again: one that ended badly, one that is parked on a question, with the answer, or one that is done
-    /// and whose work has to be done again, because it no longer merges or because somebody wants it otherwise.
+    /// Requeues a job: a failed one, one that waits for an answer (with the answer), or a finished one whose work has
+    /// to be redone, because it no longer merges or the operator wants it changed.
     async fn requeue(
         &self,
         who: &Principal,
@@ -134,7 +134,8 @@ impl Coordinator {
         let is_fresh = checkpoint == KeepCheckpoint::Drop;
         let requeued = |job: Job, now| match job.stage() {
             Stage::Review { .. } | Stage::Testing { .. } => {
-                // Without a message the operator means what the job shows: why its merge failed. A conflict is passed on whole.
+                // Without a message the next run gets the reason that the job shows: why its merge failed. A conflict
+                // is passed on whole.
                 let shown = || job.message().filter(|_| job.merge_conflict().is_none()).map(str::to_owned);
                 let message = message.clone().or_else(shown);
                 let changes = StageEvent::ChangesRequested { message };
@@ -151,7 +152,7 @@ impl Coordinator {
             }
         };
         self.amend(target, |job| match is_fresh && message.is_none() && job.is_queued_afresh() {
-            // Asked for twice: there is nothing left to discard.
+            // A repeated request: there is nothing left to discard.
             true => Ok(Decision::Keep),
             false => requeued(job, self.now()).map(Decision::Write),
         })
@@ -185,9 +186,9 @@ impl Coordinator {
         self.amend(target, |job| decide(job, self.now()).map(Decision::Write)).await
     }
 
-    /// Shows a dead-lettered job in the broker's own channel too, for those who watch the broker.
+    /// Publishes a dead-lettered job to the broker's own channel too, for consumers that watch the broker.
     pub(crate) async fn mirror_dead_letter(&self, job: &Job, reason: FailureReason) {
-        // A message needs a target; this one is the factory that the job ended on.
+        // A message needs a target: the factory that the job ended on.
         let Some(target) = job.avoid().cloned() else { return };
         let last = Dispatch { seq: job.dispatch_seq(), target, accept_by: job.updated_at(), score: 0.0 };
         let message = message(job, &last);

@@ -1,4 +1,4 @@
-//! Engines that get no work for now: their login's usage window is used up, or they cannot be used [B1][B9].
+//! Unavailable engines: their credential's quota is exhausted, or they do not work [B1][B9].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::state::FleetState;
 use crate::work::quota_windows::{ClockReading, QuotaWindow};
 
 impl Coordinator {
-    /// Shows engines whose rest is over to the scheduler, and wakes whoever waits for one. Idempotent.
+    /// Shows engines that are available again to the scheduler, and wakes the jobs that wait for one. Idempotent.
     pub(crate) fn wake_engines(&self) {
         let mut desk = self.state.lock();
         let rests = |id: &&FactoryId| desk.fleet.get(id).is_some_and(|state| !state.resting.is_empty());
@@ -30,7 +30,7 @@ impl Coordinator {
         self.work.notify_one();
     }
 
-    /// The engines of a factory that get no work now, and why: the login that was found out, or what the factory says.
+    /// The unavailable engines of a factory and the reason: an exhausted credential, or the factory's own report.
     pub(crate) fn resting(&self, desk: &FleetState, factory: &Factory) -> BTreeMap<EngineName, EngineUnavailable> {
         let at = self.hour();
         let rests = factory.engines().filter_map(|engine| {
@@ -40,7 +40,7 @@ impl Coordinator {
         rests.collect()
     }
 
-    /// The engines of a factory as people see them: with the windows that the fleet knows of.
+    /// The engines of a factory as shown to users, with the quota windows that the fleet knows.
     pub(crate) fn engines_shown(&self, desk: &FleetState, factory: &Factory) -> Vec<EngineHealth> {
         let at = self.hour();
         let is_unnamed = |engine: &EngineName| factory.engine_health.iter().all(|health| health.name != *engine);
@@ -48,7 +48,7 @@ impl Coordinator {
         let with_window = |health: EngineHealth| {
             let window = desk.quota_windows.resting(&health.credential_at(&factory.id), at);
             let told = health.window_until.filter(|until| *until > at.now);
-            // One that a person has to end has no time to be told.
+            // A window that only an operator can end has no end time.
             let suspended = window.filter(|window| window.until.is_none());
             let ended_by_a_person = suspended.map(|window| match window.exhausted {
                 true => "no credit left".to_owned(),
@@ -66,7 +66,7 @@ impl Coordinator {
         factory.engine_health.iter().cloned().chain(unnamed).map(with_window).collect()
     }
 
-    /// How long it is until the next engine may get work again.
+    /// The time until the next engine is available again.
     pub(crate) fn until_engines_wake(&self, desk: &FleetState) -> Option<Duration> {
         let at = self.hour();
         let told = desk.fleet.iter().filter(|state| !state.resting.is_empty());
@@ -75,7 +75,7 @@ impl Coordinator {
         told.chain(desk.quota_windows.next_end(at)).min()
     }
 
-    /// The login whose window a report speaks of: one that the factory says this engine uses, or else the factory's own.
+    /// The credential that a report is about: one that the factory says this engine uses, otherwise the factory's own.
     pub(crate) fn credential_of(&self, factory: &FactoryId, engine: &EngineName, named: &str) -> String {
         let at = self.hour();
         let desk = self.state.lock();
@@ -84,7 +84,7 @@ impl Coordinator {
         let is_awake = |health: &&EngineHealth| {
             health.is_usable() && desk.quota_windows.resting(&health.credential_at(factory), at).is_none()
         };
-        // A report that names none of them is about one that could be used until now.
+        // A report without one of these names is about the credential that was usable until now.
         let meant = own().find(|health| health.credential.as_deref() == Some(named));
         let meant = meant.or_else(|| own().find(is_awake)).or_else(|| own().next());
         meant.map_or_else(|| unnamed_credential(factory, engine), |health| health.credential_at(factory))
@@ -95,7 +95,7 @@ impl Coordinator {
     }
 }
 
-/// Why an engine of a factory gets no work: none of its logins can be used now.
+/// Why an engine of a factory is unavailable: none of its credentials is usable now.
 fn engine_rest(
     desk: &FleetState,
     factory: &Factory,
@@ -125,7 +125,7 @@ fn engine_rest(
     Some(first.unwrap_or_else(|| EngineUnavailable::Unusable { problem: problem(&own) }))
 }
 
-/// The pause of an engine whose provider is not available. A factory that is late to report its end is about to try.
+/// The pause of an engine whose provider is unavailable. A factory that is late to report its end is about to retry.
 fn paused(health: &EngineHealth) -> Option<EngineUnavailable> {
     let until = health.retry_at.filter(|_| health.signed_in != Some(false))?;
     Some(EngineUnavailable::Paused { until, problem: health.problem.clone()? })
@@ -136,7 +136,7 @@ fn problem(own: &[&EngineHealth]) -> String {
     told.unwrap_or_else(|| "it is not signed in".to_owned())
 }
 
-/// The factories that have an engine with this login.
+/// The factories that have an engine with this credential.
 pub(crate) fn users_of(desk: &FleetState, credential: &str) -> Vec<FactoryId> {
     let uses = |factory: &Factory| {
         let is_named = factory.engine_health.iter().any(|health| health.credential_at(&factory.id) == credential);

@@ -1,4 +1,4 @@
-//! What backs the claim that a run is done: the change, the commits, the engine's own ending [B4].
+//! The evidence of a finished run: the diff, the commits, the engine's final message [B4].
 
 use domain::{Epoch, JobId, Refusal, RunOutcome};
 use protocol::{CommitLine, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch, RunEvidence};
@@ -16,17 +16,17 @@ const COMMITS_MAX: usize = 1_000;
 /// A commit's first line.
 const SUBJECT_CHARS_MAX: usize = 300;
 
-/// Refused tool calls of one run: an agent that is refused more learns nothing new.
+/// Refused tool calls of one run: further ones add no information.
 const REFUSALS_MAX: usize = 20;
 
 /// Branches that one run left commits on.
 const BRANCHES_MAX: usize = 20;
 
-/// An engine's last words: a few screens.
+/// The limit of an engine's final message: a few screens.
 const ENDING_CHARS_MAX: usize = 64 * 1024;
 
 impl Coordinator {
-    /// Keeps what a holder shows for its run, in the place of what it showed before. Fenced like every other write.
+    /// Stores the evidence of a holder's run, and replaces the former one. Fenced like every other write.
     pub async fn keep_evidence(
         &self,
         who: &Principal,
@@ -36,7 +36,7 @@ impl Coordinator {
         let factory = who.factory()?;
         let job = self.workable(who, id).await?;
         let epoch = request.lease_epoch;
-        // The run has its epoch until it ends, also when its job was completed and its branch is being moved.
+        // The run keeps its epoch until it ends, also while its job is completed and its branch is being moved.
         if job.value.run().is_none_or(|run| run.epoch != epoch || run.factory != *factory) {
             return Err(Refusal::StaleEpoch { shown: epoch, held: job.value.epoch() }.into());
         }
@@ -45,11 +45,11 @@ impl Coordinator {
         Ok(EvidenceResponse { length: document.len() as u64 })
     }
 
-    /// Everything that backs one run of a job.
+    /// The evidence of one run of a job.
     pub async fn evidence(&self, who: &Principal, id: JobId, n: u32) -> Result<RunEvidence, Error> {
         let run = self.run_of(who, id, n).await?;
         let shown = self.shown_for(id, run.epoch).await?;
-        // Of other runs the message says what we make of them.
+        // For other outcomes the message is the coordinator's own.
         let is_the_engines = matches!(run.outcome, Some(RunOutcome::Completed | RunOutcome::Asked));
         let message = run.message.filter(|_| is_the_engines);
         Ok(RunEvidence {
@@ -69,7 +69,7 @@ impl Coordinator {
         })
     }
 
-    /// What a disk that failed has spoilt counts as never shown: the rest of the run can still be read.
+    /// Evidence that a failed disk has damaged counts as absent: the rest of the run stays readable.
     async fn shown_for(&self, id: JobId, epoch: Epoch) -> Result<EvidenceReport, Error> {
         let Some(document) = self.ports.logs.evidence(id, epoch).await? else { return Ok(EvidenceReport::default()) };
         Ok(serde_json::from_slice(&document).unwrap_or_else(|_| {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_that_is_too_large_is_cut_between_two_characters_and_said_to_be() {
+    fn a_large_diff_is_truncated_between_characters_and_flagged() {
         let large = EvidenceReport { diff: Some("é".repeat(DIFF_BYTES_MAX)), ..EvidenceReport::default() };
         let small = EvidenceReport { diff: Some("+é\n".to_owned()), ..EvidenceReport::default() };
 

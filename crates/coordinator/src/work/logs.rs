@@ -1,4 +1,4 @@
-//! Live logs: what an engine prints, while it prints it [J9].
+//! Live logs: engine output, while the run lasts [J9].
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::invalid;
 
-/// One chunk: small enough to be quick, large enough not to be many.
+/// The size of one chunk: small enough to be fast, large enough to need few.
 const CHUNK_MAX: usize = 1024 * 1024;
 
-/// What a reader gets at once.
+/// The bytes that one read returns.
 const READ_MAX: u32 = 256 * 1024;
 
-/// Rings when a job's log grows or its run ends.
+/// Notifies readers when a job's log grows or its run ends.
 #[derive(Default)]
 pub(crate) struct LogNotifier {
     listeners: Mutex<HashMap<JobId, Arc<Notify>>>,
@@ -29,7 +29,7 @@ impl LogNotifier {
         Arc::clone(self.listeners.lock().entry(job).or_default())
     }
 
-    /// A listener left: the last one takes the bell away.
+    /// Removes a reader: the last one removes the notifier.
     fn leave(&self, job: JobId) {
         let mut listeners = self.listeners.lock();
         if listeners.get(&job).is_some_and(|bell| Arc::strong_count(bell) == 1) {
@@ -57,7 +57,7 @@ pub struct LogReader {
     until: Until,
 }
 
-/// When a reader has read enough.
+/// When a reader stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     Now,
@@ -65,7 +65,7 @@ enum Until {
 }
 
 impl Coordinator {
-    /// A holder's output. Fenced like every other write; a repeated chunk changes nothing.
+    /// Appends a holder's output. Fenced like every other write; a repeated chunk changes nothing.
     pub async fn append_log(
         &self,
         who: &Principal,
@@ -88,7 +88,7 @@ impl Coordinator {
         Ok(length)
     }
 
-    /// Reads a job's log from `offset`: of one run, or of the latest that printed anything.
+    /// Reads a job's log from `offset`: of one run, or of the latest run with output.
     pub async fn log(
         self: &Arc<Self>,
         who: &Principal,
@@ -111,7 +111,7 @@ impl Coordinator {
 }
 
 impl LogReader {
-    /// The run that is read.
+    /// The epoch of the run that is read.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -139,7 +139,7 @@ impl LogReader {
         }
     }
 
-    /// Whether nothing more will come. A reader that was there before the first run reads that one.
+    /// Whether the log is complete. A reader that began before the first run reads that run.
     async fn is_run_over(&mut self) -> bool {
         let Ok(job) = self.coordinator.look_up(self.job).await else { return true };
         match job.value.run() {
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_listener_takes_the_bell_away() {
+    fn the_last_log_reader_removes_the_notifier() {
         let bells = LogNotifier::default();
         let job = JobId::from_bytes([1; 16]);
         let (first, second) = (bells.listen(job), bells.listen(job));

@@ -1,4 +1,5 @@
-//! Usage limits: the window is the login's, the job goes back unchanged, and whoever else fits may take it at once [B1].
+//! Usage limits: the quota belongs to the credential, the job is requeued unchanged, and any other eligible factory may
+//! take it at once [B1].
 
 use domain::{
     Collection, EngineHealth, EngineName, Expected, FactoryId, FailureDetails, JobId, StageEvent, Timestamp,
@@ -20,18 +21,18 @@ use crate::submit::sanitize::{check, check_insights, check_name, cut, short};
 use crate::work::engine_availability::users_of;
 use crate::work::quota_windows::{LimitReport, QuotaWindow};
 
-/// Opaque ids of logins are hashes or short names.
+/// Opaque ids of credentials are hashes or short names.
 pub(crate) const CREDENTIAL_LEN_MAX: usize = 200;
 
 /// Names of windows are words.
 const WINDOW_CHARS_MAX: usize = 100;
 
-/// Writers of one window who are in each other's way give up after this many rounds.
+/// Retries of contending writers of one window.
 const ROUNDS_MAX: u32 = 8;
 
 impl Coordinator {
-    /// A holder's engine has used up its window: the login rests, and the job waits for whoever else can take it, or for
-    /// the window. No attempt is counted, and nobody is called unhealthy.
+    /// A holder's engine has exhausted its quota: the credential pauses, and the job waits for another eligible factory
+    /// or for the reset. No attempt is counted, and no factory loses health.
     pub async fn quota(&self, who: &Principal, id: JobId, request: &QuotaReport) -> Result<QuotaResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_quota(request)?;
@@ -48,8 +49,8 @@ impl Coordinator {
             account: account.clone(),
             not_before,
         };
-        // Whoever has no right to the job any more has no say about the login either. Asked before the window is written,
-        // which comes first: a job that is queued again must not meet the same login before it rests.
+        // A factory that lost the job has no say about the credential either. Checked before the window is written. The
+        // window is written first: a requeued job must not meet the same credential before it pauses.
         let unnamed = UsageWindow { engine: request.engine.clone(), window: None, until: None, exhausted: false };
         let job = self.read(id).await?;
         self.lifted((*job.value).clone())?.apply(quota_hit(unnamed, None), self.now(), who.actor())?;
@@ -71,7 +72,7 @@ impl Coordinator {
         Ok(QuotaResponse { stage: job.value.stage().name(), until: window.until })
     }
 
-    /// Logins whose usage window is used up.
+    /// Credentials with an exhausted quota.
     pub fn credentials(&self, who: &Principal) -> Result<CredentialList, Error> {
         who.look()?;
         let at = self.hour();
@@ -122,7 +123,7 @@ impl Coordinator {
         self.credentials(who)
     }
 
-    /// Writes down that a login rests, unless it is known already.
+    /// Records that a credential pauses, unless that is known already.
     async fn use_up(
         &self,
         credential: &str,
@@ -200,7 +201,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes a window into memory as it is written down, and shows who rests by it to the scheduler.
+    /// Takes a stored window into memory, and shows the engines that it pauses to the scheduler.
     pub(crate) fn know_window(&self, credential: String, window: Versioned<QuotaWindow>) {
         let at = self.hour();
         let mut desk = self.state.lock();
@@ -213,7 +214,7 @@ impl Coordinator {
         self.timer.notify_one();
     }
 
-    /// Forgets windows that ended long ago, so that logins that are used no more leave nothing behind.
+    /// Removes windows that ended long ago, so that unused credentials leave nothing behind.
     pub(crate) async fn purge_windows(&self) {
         let history = self.state.lock().quota_windows.history(self.now());
         for (credential, window) in history {

@@ -1,4 +1,4 @@
-//! Logins whose usage window is used up, and when they get work again [B1].
+//! Credentials with an exhausted quota, and when they resume [B1].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use domain::{EngineName, Epoch, FactoryId, JobId, Timestamp, UsageWindow, Versioned};
 use serde::{Deserialize, Serialize};
 
-/// No provider's window is longer; a later reset is a mistake, or malice.
+/// No provider's window is longer; a later reset is an error, or malicious.
 const RESET_MAX: Duration = Duration::from_hours(24 * 31);
 
-/// A window that is used up again this soon after it ended was not really over: the pauses go on growing.
+/// A window exhausted again this soon after its end was not really over: the pauses keep growing.
 const AGAIN_WITHIN: Duration = Duration::from_hours(1);
 
-/// A login's usage window that is used up, as it is written down.
+/// A credential's exhausted quota window, as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QuotaWindow {
@@ -20,28 +20,28 @@ pub(crate) struct QuotaWindow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) window: Option<String>,
     pub(crate) since: Timestamp,
-    /// What the engine said; absent when it did not say.
+    /// The reset time that the engine reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resets_at: Option<Timestamp>,
-    /// When the login gets work again; absent when a person has to let it go on.
+    /// When the credential resumes; absent when an operator has to resume it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Timestamp>,
-    /// How often in a row.
+    /// The number of hits in a row.
     pub(crate) hits: u32,
-    /// The run that found out: a repeated report of it says nothing new.
+    /// The run that hit the limit: a repeated report of it changes nothing.
     pub(crate) job: JobId,
     pub(crate) epoch: Epoch,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
-    /// The account has no credit left: only an operator ends it, or another key or login.
+    /// The account has no credit left: only an operator, or another key or login, ends it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) exhausted: bool,
-    /// The factory that found out, and the fingerprint of the login that it used then.
+    /// The factory that hit the limit, and the fingerprint of its login then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) login: Option<(FactoryId, String)>,
 }
 
-/// What an engine said about its limit.
+/// An engine's report of a limit.
 pub(crate) struct LimitReport {
     pub(crate) engine: EngineName,
     pub(crate) window: Option<String>,
@@ -53,27 +53,27 @@ pub(crate) struct LimitReport {
     pub(crate) login: Option<(FactoryId, String)>,
 }
 
-/// What is known of a login before a hit.
+/// The state of a credential before a hit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PriorWindow<'a> {
-    /// Nothing.
+    /// No window is known.
     Unknown,
-    /// It rests already.
+    /// The credential already pauses.
     Resting(&'a QuotaWindow),
-    /// It rested, and that is over.
+    /// The credential paused before.
     Over(&'a QuotaWindow),
 }
 
-/// How long logins rest.
+/// How long credentials pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaWindowPolicy {
-    /// Whether a login gets work again by itself when its window begins anew.
+    /// Whether a credential resumes by itself when its quota resets.
     pub reopen: bool,
-    /// The first pause where the engine does not say when; each further one is twice as long.
+    /// The first pause without a reset time; each further one doubles it.
     pub backoff: Duration,
-    /// No such pause is longer.
+    /// The longest such pause.
     pub backoff_max: Duration,
-    /// Up to this much later than the engine says, so that not everybody asks in the same second.
+    /// The jitter after a reset time, so that not all factories retry in the same second.
     pub spread: Duration,
 }
 
@@ -89,7 +89,7 @@ impl Default for QuotaWindowPolicy {
 }
 
 impl QuotaWindowPolicy {
-    /// The window after a hit, if that is anything new. `jitter` is in [0, 1).
+    /// The window after a hit, if it differs. `jitter` is in [0, 1).
     pub(crate) fn after(
         &self,
         former: PriorWindow<'_>,
@@ -97,10 +97,10 @@ impl QuotaWindowPolicy {
         now: Timestamp,
         jitter: f64,
     ) -> Option<QuotaWindow> {
-        // One that lies behind us by our clock is as good as none.
+        // A reset time in the past by our clock counts as none.
         let resets_at = hit.resets_at.filter(|at| *at > now).map(|at| at.min(now.after(RESET_MAX)));
         let is_told = |known: &QuotaWindow| known.job == hit.job && known.epoch == hit.epoch;
-        // Runs that were under way when the window was used up find out one after the other.
+        // Concurrent runs hit the exhausted window one after the other.
         let is_covered = |known: &QuotaWindow| match known.until {
             Some(until) => !hit.exhausted && resets_at.is_none_or(|at| at <= until),
             None => true,
@@ -137,32 +137,32 @@ impl QuotaWindowPolicy {
 }
 
 impl QuotaWindow {
-    /// What is waited for, for people.
+    /// The window as shown to users.
     pub(crate) fn shown(&self) -> UsageWindow {
         let until = self.until.map(|until| self.resets_at.unwrap_or(until));
         UsageWindow { engine: self.engine.clone(), window: self.window.clone(), until, exhausted: self.exhausted }
     }
 
-    /// Whether a factory now uses another login than the one that had no credit left.
+    /// Whether a factory now uses another login than the one without credit.
     pub(crate) fn is_paid_by_another(&self, factory: &FactoryId, login: Option<&str>) -> bool {
         let is_other = |(found_by, former): &(FactoryId, String)| found_by == factory && login != Some(former);
         self.exhausted && login.is_some() && self.login.as_ref().is_some_and(is_other)
     }
 
-    /// Whether it ended so long ago that nothing follows from it any more.
+    /// Whether it ended so long ago that it has no effect any more.
     pub(crate) fn is_history(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| now.since(until) >= AGAIN_WITHIN)
     }
 }
 
-/// A point in time on both clocks: the wall's, which can be set, and the one that nobody sets.
+/// A point in time on both clocks: the wall clock, which can be set, and the monotonic one, which cannot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClockReading {
     pub(crate) now: Timestamp,
     pub(crate) monotonic: Duration,
 }
 
-/// The windows that are used up or were lately, by login.
+/// The current and recent windows, by credential.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaWindows {
     by_credential: BTreeMap<String, WindowEntry>,
@@ -171,29 +171,29 @@ pub(crate) struct QuotaWindows {
 #[derive(Debug)]
 struct WindowEntry {
     window: Versioned<QuotaWindow>,
-    /// The end on the clock that nobody sets. A window is over when either clock says so: a wall clock that is set back
-    /// must not make anybody wait longer, and one that is set right only costs one more try.
+    /// The end on the monotonic clock. A window is over when either clock says so: a wall clock that is set back must
+    /// not prolong a pause, and one that is corrected costs at most one more attempt.
     ends: Option<Duration>,
 }
 
 impl QuotaWindows {
-    /// A window as it is written down.
+    /// Records a stored window.
     pub(crate) fn know(&mut self, credential: String, window: Versioned<QuotaWindow>, at: ClockReading) {
         let ends = window.value.until.map(|until| at.monotonic + until.since(at.now));
         self.by_credential.insert(credential, WindowEntry { window, ends });
     }
 
-    /// A window that is no longer written down.
+    /// Removes a window.
     pub(crate) fn forget(&mut self, credential: &str) {
         self.by_credential.remove(credential);
     }
 
-    /// What is written down about a login, whether it is over or not.
+    /// The stored window of a credential, over or not.
     pub(crate) fn get(&self, credential: &str) -> Option<&Versioned<QuotaWindow>> {
         self.by_credential.get(credential).map(|known| &known.window)
     }
 
-    /// What a hit on a login comes after.
+    /// The state of a credential before a hit.
     pub(crate) fn former(&self, credential: &str, at: ClockReading) -> PriorWindow<'_> {
         match self.by_credential.get(credential) {
             Some(known) if known.rests(at) => PriorWindow::Resting(&known.window.value),
@@ -202,24 +202,24 @@ impl QuotaWindows {
         }
     }
 
-    /// The window of a login that gets no work now.
+    /// The window of a credential that pauses now.
     pub(crate) fn resting(&self, credential: &str, at: ClockReading) -> Option<&QuotaWindow> {
         self.by_credential.get(credential).filter(|known| known.rests(at)).map(|known| &known.window.value)
     }
 
-    /// Every login that gets no work now.
+    /// Every credential that pauses now.
     pub(crate) fn all_resting(&self, at: ClockReading) -> impl Iterator<Item = (&String, &QuotaWindow)> {
         let resting = self.by_credential.iter().filter(move |(_, known)| known.rests(at));
         resting.map(|(credential, known)| (credential, &known.window.value))
     }
 
-    /// Logins of which nothing follows any more.
+    /// Windows that have no effect any more.
     pub(crate) fn history(&self, now: Timestamp) -> Vec<(String, Versioned<QuotaWindow>)> {
         let over = self.by_credential.iter().filter(|(_, known)| known.window.value.is_history(now));
         over.map(|(credential, known)| (credential.clone(), known.window.clone())).collect()
     }
 
-    /// How long it is until the next login gets work again.
+    /// The time until the next credential resumes.
     pub(crate) fn next_end(&self, at: ClockReading) -> Option<Duration> {
         let ends = self.by_credential.values().filter(|known| known.rests(at)).filter_map(|known| {
             let by_wall = known.window.value.until?.since(at.now);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_reset_is_waited_for_and_a_little_longer_but_never_for_ever() {
+    fn a_known_reset_is_awaited_with_jitter_and_a_limit() {
         let policy = QuotaWindowPolicy::default();
         let after = |at, jitter| until(policy.after(PriorWindow::Unknown, hit(1, Some(at)), NOW, jitter));
 
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_or_passed_reset_is_waited_out_by_growing_pauses() {
+    fn an_unknown_or_past_reset_leads_to_growing_pauses() {
         let policy = QuotaWindowPolicy::default();
         let mut known = None;
         let mut now = NOW;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_find_out_together_and_reports_that_are_repeated_say_nothing_new() {
+    fn concurrent_and_repeated_limit_reports_change_nothing() {
         let policy = QuotaWindowPolicy::default();
         let reset = NOW.after(MINUTE * 60);
         let known = policy.after(PriorWindow::Unknown, hit(1, Some(reset)), NOW, 0.0).unwrap();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn where_people_decide_a_window_has_no_end() {
+    fn without_automatic_resume_a_window_has_no_end() {
         let policy = QuotaWindowPolicy { reopen: false, ..QuotaWindowPolicy::default() };
 
         let window = policy.after(PriorWindow::Unknown, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_credit_waits_for_an_operator_or_another_login() {
+    fn no_credit_waits_for_an_operator_or_another_login() {
         let policy = QuotaWindowPolicy::default();
         let timed = policy.after(PriorWindow::Unknown, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
         let east: FactoryId = "east".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Renewal, and taking back what nobody renewed [§6.4].
+//! Lease renewal, and the reaper of expired leases [§6.4].
 
 use domain::{Epoch, Factory, FactoryId, InstanceId, JobId, Refusal, StageEvent};
 use fail::fail_point;
@@ -16,11 +16,11 @@ use crate::state::leases::{Process, Renewal};
 use crate::state::progress::check_progress;
 use crate::submit::invalid;
 
-/// Jobs that one renewal can list: each one that memory does not know is looked up in the store.
+/// Jobs that one renewal can list: each one not in memory is read from the store.
 const HELD_MAX: usize = 10_000;
 
 impl Coordinator {
-    /// Renews everything that one process holds, in one call that writes nothing.
+    /// Renews all leases of one process, in one call that writes nothing.
     pub async fn renew(&self, who: &Principal, id: &FactoryId, request: &RenewRequest) -> Result<RenewResponse, Error> {
         if who.factory()? != id {
             return Err(Error::Forbidden(format!("a token of factory `{id}` is needed")));
@@ -45,7 +45,7 @@ impl Coordinator {
             (abandoned, is_current, known.is_some_and(|factory| factory.draining))
         };
         if is_current {
-            // A process that was superseded is no sign of life of its factory.
+            // A superseded process sends no heartbeat for its factory.
             self.heard(who, id, request.load, request.disk_free_bytes, self.now());
         }
         for (job, epoch) in abandoned {
@@ -70,7 +70,7 @@ impl Coordinator {
         self.lease(who, held.job_id).await
     }
 
-    /// Shows what a holder's agent is doing. Under the desk's lock, so that it never outlives the lease.
+    /// Publishes the progress of a holder's agent. Under the lock of the state, so that it never outlives the lease.
     fn put_up(&self, desk: &FleetState, held: HeldJob, progress: Option<&Progress>) {
         let product = || desk.job(held.job_id).map(|job| job.value.product().clone());
         if let (Some(progress), Some(product)) = (progress, product()) {
@@ -78,7 +78,7 @@ impl Coordinator {
         }
     }
 
-    /// A lease that memory does not know may be one whose grant is being committed right now: the store decides.
+    /// A lease not in memory may be one whose grant is being committed right now: the store decides.
     async fn really_lost(&self, who: &Principal, process: &Process, suspected: Vec<HeldJob>) -> Vec<HeldJob> {
         let mut lost = Vec::new();
         for held in suspected {
@@ -133,7 +133,7 @@ impl Coordinator {
         }
     }
 
-    /// The newest process of a factory is the factory: whatever an older one holds goes back (row 6).
+    /// Only the newest process of a factory holds leases: those of older ones are revoked (row 6).
     pub(crate) async fn revoke_others(&self, factory: &Factory) {
         self.inboxes.close_others(&factory.id, factory.instance);
         let current = Process { factory: factory.id.clone(), instance: factory.instance };
@@ -144,7 +144,7 @@ impl Coordinator {
     }
 }
 
-/// Whether everything in a renewal is within bounds. Nothing is renewed otherwise.
+/// Checks that everything in a renewal is within bounds. Otherwise nothing is renewed.
 fn check(request: &RenewRequest) -> Result<(), Error> {
     if request.held.len() > HELD_MAX {
         return Err(invalid("held", format!("{HELD_MAX} at most, found {}", request.held.len())));

@@ -1,4 +1,4 @@
-//! What holders report. Every write shows its epoch, and any other is refused [I1].
+//! Reports of holders. Every write names its epoch; a stale one is fenced [I1].
 
 use std::time::Duration;
 
@@ -22,17 +22,17 @@ use crate::state::FleetState;
 use crate::submit::invalid;
 use crate::submit::sanitize::{bounded, bounded_conflict, check, check_insights, cut, readable, short};
 
-/// The text of a pull request: a few pages, which is less than any forge takes.
+/// The text of a pull request: a few pages, less than every forge's limit.
 const REQUEST_TEXT_CHARS_MAX: usize = 32_000;
 
-/// How long a promotion or a merge that has to wait is left alone.
+/// The shortest postponement of a promotion or a merge.
 const PUT_OFF_MIN: Duration = Duration::from_secs(1);
 /// The longest pause that repetition alone leads to.
 const PUT_OFF_BACKOFF_MAX: Duration = Duration::from_secs(30);
 const PUT_OFF_MAX: Duration = Duration::from_secs(3_600);
 
 impl Coordinator {
-    /// A factory says that its engine is up.
+    /// A factory reports that its engine has started.
     pub async fn start(&self, who: &Principal, id: JobId, request: &StartReport) -> Result<StageResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         let engine = request.engine.clone();
@@ -49,7 +49,7 @@ impl Coordinator {
         Ok(answer)
     }
 
-    /// A holder saves work in progress, or says that its engine is up.
+    /// A holder saves a checkpoint, or reports that its engine has started.
     pub async fn patch(&self, who: &Principal, id: JobId, request: &Patch) -> Result<StageResponse, Error> {
         who.factory()?;
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
@@ -71,7 +71,7 @@ impl Coordinator {
         self.move_on(id, |job, now| job.apply(saved(&holder, checkpoint), now, who.actor()).map(Decision::Write)).await
     }
 
-    /// A holder's work is done: lease and seat come free, and the holder may move the branch.
+    /// A holder completes its run: lease and seat are free, and the holder may move the branch.
     pub async fn complete(
         &self,
         who: &Principal,
@@ -116,7 +116,7 @@ impl Coordinator {
         Ok(CompletionResponse { stage: job.value.stage().name(), promote: promote_order(&job.value) })
     }
 
-    /// A factory says what became of a promotion or a merge.
+    /// A factory reports the outcome of a promotion or a merge.
     pub async fn promote(&self, who: &Principal, id: JobId, request: &ErrandReport) -> Result<StageResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         let found = request.pull_request.as_ref().map(readable).transpose()?;
@@ -192,7 +192,7 @@ impl Coordinator {
         Ok(FailureResponse { stage, not_before: job.value.not_before() })
     }
 
-    /// A holder's agent wants to know something from a person: the job is parked, and costs nothing meanwhile.
+    /// A holder's agent asks the operator a question: the job is parked, and uses no seat meanwhile.
     pub async fn ask(&self, who: &Principal, id: JobId, request: &QuestionReport) -> Result<StageResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_insights(&request.insights)?;
@@ -207,7 +207,7 @@ impl Coordinator {
         .await
     }
 
-    /// A holder gives the job back.
+    /// A holder releases the job.
     pub async fn release(&self, who: &Principal, id: JobId, request: &ReleaseReport) -> Result<StageResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_insights(&request.insights)?;
@@ -226,7 +226,7 @@ impl Coordinator {
         .await
     }
 
-    /// One fenced change, its reactions, and where the job is afterwards.
+    /// One fenced change, its effects, and the job's stage afterwards.
     async fn move_on(
         &self,
         id: JobId,
@@ -237,7 +237,7 @@ impl Coordinator {
         Ok(answer(&job.value))
     }
 
-    /// What follows a job's coming to rest. Idempotent; the sweep does the same.
+    /// The effects of a job that ended or waits for an operator. Idempotent; the sweep does the same.
     pub(crate) async fn after_report(&self, job: &Job) {
         if !job.stage().name().is_terminal() {
             return;
@@ -248,8 +248,9 @@ impl Coordinator {
         }
     }
 
-    /// Whether a holder repeats the completion whose answer it did not get, and the job is still where that completion put
-    /// it: the branch is still this holder's to move. Without a commit there is no branch, and no lease any more.
+    /// Whether a holder repeats a completion whose answer it did not get, and the job is still in the state after that
+    /// completion: the branch is still this holder's to move. Without a commit there is no branch, and no lease any
+    /// more.
     fn is_repeated_completion(&self, job: &Job, holder: &Holder, completion: &Completion) -> bool {
         if completion.sha.is_none() {
             let is_its = job.completed_epoch() == Some(holder.epoch) && job.completed_by() == Some(&holder.factory);
@@ -262,8 +263,8 @@ impl Coordinator {
         is_same_run && job.lease().is_some_and(|lease| lease.factory == holder.factory)
     }
 
-    /// Whether a job that was completed without a commit has not moved on since. In a product that ships by itself the
-    /// completion ships it.
+    /// Whether a job that was completed without a commit has not moved on since. In a product that ships automatically
+    /// the completion ships it.
     fn is_where_completion_put_it(&self, job: &Job) -> bool {
         match job.stage() {
             Stage::Review { .. } | Stage::Testing { .. } => true,
@@ -276,8 +277,9 @@ impl Coordinator {
         ships_by_itself(&self.state.lock(), job)
     }
 
-    /// Ships what is ready in products that ship by themselves: jobs that were done before the product did, too. A job
-    /// without a repository that an earlier version left in `testing` ends here as well. Idempotent; the sweep does the same.
+    /// Ships finished jobs of products that ship automatically, also those finished before the product did. A job
+    /// without a repository that an earlier version left in `testing` ends here as well. Idempotent; the sweep does the
+    /// same.
     pub(crate) async fn ship_ready(&self) {
         let ready: Vec<JobId> = {
             let desk = self.state.lock();
@@ -308,8 +310,9 @@ impl Coordinator {
         }
     }
 
-    /// A product that ships by itself asks for the merge as soon as the branch shows the work. So does a job whose merge was
-    /// requested before a conflict was reworked. A job without a repository has nothing to merge: it is done at once.
+    /// A product that ships automatically requests the merge as soon as the branch has the work. So does a job whose
+    /// merge was requested before a conflict was reworked. A job without a repository has nothing to merge: it is done
+    /// at once.
     pub(crate) fn ship_if_wanted(&self, job: Job, now: Timestamp) -> Result<Job, Refusal> {
         let ships = self.ships_by_itself(&job) || job.ships_after_rework() || job.spec().repo.is_none();
         match job.stage() {
@@ -354,15 +357,15 @@ impl Coordinator {
         }
     }
 
-    /// Who reports, if its token covers the job's product [T3].
+    /// The reporting holder, if its token's scope includes the job's product [T3].
     pub(crate) async fn holder(&self, who: &Principal, id: JobId, epoch: domain::Epoch) -> Result<Holder, Error> {
         self.workable(who, id).await?;
         Ok(Holder { epoch, factory: who.factory()?.clone() })
     }
 }
 
-/// How long an errand waits that was put off this often in a row before: as long as its factory asks for, and longer each
-/// time, so that a factory that puts it off in a loop does not fill the store.
+/// The pause of an errand that was postponed this often in a row: as long as its factory requests, and longer each
+/// time, so that a factory that postpones in a loop does not fill the store.
 fn put_off_for(asked: Duration, put_offs: u32) -> Duration {
     let backoff = PUT_OFF_MIN.saturating_mul(2_u32.saturating_pow(put_offs)).min(PUT_OFF_BACKOFF_MAX);
     asked.clamp(backoff, PUT_OFF_MAX)
@@ -377,20 +380,20 @@ fn ships_by_itself(desk: &FleetState, job: &Job) -> bool {
     desk.products.get(job.product()).is_some_and(|product| product.value.auto_ship)
 }
 
-/// Whether a job is done, its branch shows the work, and its merge was not given up.
+/// Whether a job is done, its branch has the work, and its merge was not abandoned.
 fn is_ready(job: &Job) -> bool {
     let is_at_rest = matches!(job.stage(), Stage::Testing { errand: None, .. });
     is_at_rest && job.promoted() == job.completed() && !job.is_merge_failed() && !job.is_escalated()
 }
 
-/// A start whose answer was lost is asked for again.
+/// Whether a start is a retry whose first answer was lost.
 fn is_repeated_start(job: &Job, holder: &Holder, engine: &EngineName) -> bool {
     let is_ours = job.lease().is_some_and(|lease| lease.epoch == holder.epoch && lease.factory == holder.factory);
     let is_started = job.run().is_some_and(|run| run.started_at.is_some() && run.engine.as_ref() == Some(engine));
     is_ours && is_started && job.stage().name() == StageName::Building
 }
 
-/// Whether a failure says something about the machine rather than about the job.
+/// Whether a failure is a fault of the machine rather than of the job.
 fn is_the_factorys_fault(reason: FailureReason) -> bool {
     matches!(reason, FailureReason::Crash | FailureReason::CapabilityMismatch | FailureReason::NoEngine)
 }
@@ -404,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_errand_that_is_put_off_in_a_loop_waits_longer_each_time() {
+    fn an_errand_postponed_in_a_loop_waits_longer_each_time() {
         let secs = Duration::from_secs;
         let pauses: Vec<u64> = (0..7).map(|put_offs| put_off_for(Duration::ZERO, put_offs).as_secs()).collect();
 

@@ -1,4 +1,4 @@
-//! Tokens, enrolment, processes of one factory, and leaving [T3][T7].
+//! Tokens, enrolment, processes of one factory, and removal [T3][T7].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn join_token(fleet: &Fleet, ttl_seconds: Option<u64>) -> String {
 }
 
 #[tokio::test]
-async fn a_join_token_is_good_for_one_of_fifty() {
+async fn a_join_token_enrols_one_of_fifty_factories() {
     let fleet = Fleet::warm(lasting()).await;
     let join_token = join_token(&fleet, None).await;
     fleet.store().set(|faults| faults.yields_max = 3);
@@ -47,7 +47,7 @@ async fn a_join_token_is_good_for_one_of_fifty() {
 }
 
 #[tokio::test]
-async fn a_join_token_ends_by_itself_and_does_nothing_else() {
+async fn a_join_token_expires_and_allows_only_enrolment() {
     let fleet = Fleet::warm(quick()).await;
     let secret = join_token(&fleet, Some(60)).await;
     let who = fleet.coordinator.authenticate(&secret).unwrap();
@@ -61,7 +61,7 @@ async fn a_join_token_ends_by_itself_and_does_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_rotated_token_works_for_the_overlap_and_not_longer() {
+async fn a_rotated_token_is_valid_for_the_overlap_only() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
@@ -80,7 +80,7 @@ async fn a_rotated_token_works_for_the_overlap_and_not_longer() {
 }
 
 #[tokio::test]
-async fn a_revoked_factory_is_nobody_and_its_stream_ends() {
+async fn a_revoked_factory_loses_its_token_and_stream() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -95,7 +95,7 @@ async fn a_revoked_factory_is_nobody_and_its_stream_ends() {
 }
 
 #[tokio::test]
-async fn a_revocation_whose_answer_was_lost_can_be_asked_for_again() {
+async fn a_revocation_with_a_lost_answer_can_be_repeated() {
     let fleet = Fleet::warm(quick()).await;
     for n in 0..30 {
         let mac = Machine::join(&fleet, &format!("mac-{n}")).await;
@@ -112,7 +112,7 @@ async fn a_revocation_whose_answer_was_lost_can_be_asked_for_again() {
 }
 
 #[tokio::test]
-async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fenced() {
+async fn row_06_writes_of_a_superseded_process_are_fenced() {
     let fleet = Fleet::warm(lasting()).await;
     let old = Machine::join(&fleet, "mac").await;
     let mut old_inbox = old.open_inbox(&fleet, 4).await;
@@ -140,7 +140,7 @@ async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fe
 }
 
 #[tokio::test]
-async fn row_06_two_processes_with_one_offer_are_granted_once() {
+async fn row_06_two_processes_of_a_factory_are_granted_once() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.store().set(|faults| faults.yields_max = 3);
@@ -159,7 +159,7 @@ async fn row_06_two_processes_with_one_offer_are_granted_once() {
 }
 
 #[tokio::test]
-async fn renewals_of_a_superseded_process_are_no_sign_of_life_of_its_factory() {
+async fn renewals_of_a_superseded_process_are_no_heartbeat() {
     let fleet = Fleet::warm(quick()).await;
     let old = Machine::join(&fleet, "mac").await;
     let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
@@ -173,7 +173,7 @@ async fn renewals_of_a_superseded_process_are_no_sign_of_life_of_its_factory() {
 }
 
 #[tokio::test]
-async fn another_factorys_lease_is_not_renewed_and_is_called_lost() {
+async fn a_lease_of_another_factory_is_reported_as_lost() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -190,7 +190,7 @@ async fn another_factorys_lease_is_not_renewed_and_is_called_lost() {
 }
 
 #[tokio::test]
-async fn a_factory_that_is_deregistered_gives_back_what_it_holds_and_is_nobody() {
+async fn a_removed_factory_loses_its_leases_and_tokens() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -210,7 +210,7 @@ async fn a_factory_that_is_deregistered_gives_back_what_it_holds_and_is_nobody()
 }
 
 #[tokio::test]
-async fn only_factories_that_have_long_been_silent_and_hold_nothing_are_pruned() {
+async fn only_long_silent_factories_without_leases_are_pruned() {
     let fleet = Fleet::warm(quick().with(|settings| settings.stale_after = Duration::from_secs(95))).await;
     let alive = Machine::join(&fleet, "alive").await;
     let silent = Machine::join(&fleet, "silent").await;
@@ -227,7 +227,7 @@ async fn only_factories_that_have_long_been_silent_and_hold_nothing_are_pruned()
 }
 
 #[tokio::test]
-async fn a_factory_offers_only_what_its_token_allows() {
+async fn a_factorys_capabilities_are_limited_by_its_token() {
     let fleet = Fleet::warm(quick()).await;
     let grant = TokenScope::Join {
         factory: Some("mac".parse().unwrap()),
@@ -257,7 +257,7 @@ async fn a_factory_offers_only_what_its_token_allows() {
 }
 
 #[tokio::test]
-async fn a_join_token_that_names_nobody_does_not_take_over_a_factory_that_is_there() {
+async fn an_unnamed_join_token_cannot_take_over_a_factory() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let anonymous = join_token(&fleet, None).await;
@@ -275,7 +275,7 @@ async fn a_join_token_that_names_nobody_does_not_take_over_a_factory_that_is_the
 }
 
 #[tokio::test]
-async fn a_worker_whose_token_does_not_cover_the_product_writes_nothing() {
+async fn a_token_of_another_product_cannot_write() {
     let fleet = Fleet::warm(quick()).await;
     let mut mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;
@@ -301,7 +301,7 @@ async fn a_worker_whose_token_does_not_cover_the_product_writes_nothing() {
 }
 
 #[tokio::test]
-async fn tokens_that_have_ended_are_removed_when_others_are_made_and_at_the_next_start() {
+async fn ended_tokens_are_purged_on_creation_and_at_the_start() {
     let fleet = Fleet::warm(lasting()).await;
     let names = |fleet: &Fleet| -> Vec<String> {
         let tokens = fleet.coordinator.list_tokens(&fleet.admin).unwrap().items;
@@ -319,7 +319,7 @@ async fn tokens_that_have_ended_are_removed_when_others_are_made_and_at_the_next
 }
 
 #[tokio::test]
-async fn a_factorys_token_lives_as_long_as_the_settings_say() {
+async fn a_factory_token_has_the_configured_lifetime() {
     let ttl = Duration::from_hours(1);
     let fleet = Fleet::warm(quick().with(|settings| settings.factory_token_ttl = Some(ttl))).await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -330,7 +330,7 @@ async fn a_factorys_token_lives_as_long_as_the_settings_say() {
 }
 
 #[tokio::test]
-async fn a_factory_that_speaks_a_protocol_that_is_not_served_is_refused() {
+async fn an_unsupported_protocol_version_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
@@ -341,7 +341,7 @@ async fn a_factory_that_speaks_a_protocol_that_is_not_served_is_refused() {
 }
 
 #[tokio::test]
-async fn a_restart_does_not_forget_which_process_of_a_factory_is_the_newer() {
+async fn a_restart_remembers_the_newest_process_of_a_factory() {
     let fleet = Fleet::warm(lasting()).await;
     let old = Machine::join(&fleet, "mac").await;
     let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
@@ -355,7 +355,7 @@ async fn a_restart_does_not_forget_which_process_of_a_factory_is_the_newer() {
 }
 
 #[tokio::test]
-async fn an_enrolment_whose_answer_was_lost_is_given_the_same_token_again() {
+async fn a_repeated_enrolment_returns_the_same_token() {
     let fleet = Fleet::warm(lasting()).await;
     let join_token = fleet.coordinator.join_token("mac".parse().unwrap()).await.unwrap().reveal().to_owned();
     let nonce = Some(domain::ClaimNonce::from_bytes([7; 16]));
@@ -394,9 +394,9 @@ async fn an_alert_about_another_products_repository_is_not_shown() {
     assert_eq!(codes, vec![vec![protocol::AlertCode::RemoteUnavailable], vec![]]);
 }
 
-/// A closed stream is noticed at once: nothing is offered to the factory, and what it holds stays with it.
+/// A closed stream is noticed at once: the factory gets no offers, and keeps its leases.
 #[tokio::test]
-async fn a_factory_whose_stream_closed_is_disconnected_and_gets_no_offers() {
+async fn a_factory_without_its_stream_gets_no_offers() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let inbox = mac.open_inbox(&fleet, 4).await;
@@ -424,7 +424,7 @@ async fn a_factory_whose_stream_closed_is_disconnected_and_gets_no_offers() {
 }
 
 #[tokio::test]
-async fn a_dismissed_dead_letter_leaves_the_list_and_the_alert_and_can_be_requeued() {
+async fn a_dismissed_dead_letter_is_unlisted_and_can_be_requeued() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit("---\ntitle: Hopeless\nretry: { max: 1 }\n---\nTry.\n").await;

@@ -1,4 +1,4 @@
-//! What the coordinator makes of a failure that stays, of a question, and of money that nobody knows.
+//! How the coordinator treats permanent failures, questions and unknown costs.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<Failu
 }
 
 #[tokio::test]
-async fn a_failure_that_would_end_the_same_way_goes_to_a_person_at_once() {
+async fn a_permanent_failure_is_not_retried() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -101,7 +101,7 @@ async fn a_requeue_passes_the_operators_message_and_the_failure_on() {
 }
 
 #[tokio::test]
-async fn failed_jobs_are_one_alert_of_their_product_until_requeued_or_a_day_has_passed() {
+async fn failed_jobs_are_one_alert_per_product_for_a_day() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut jobs = Vec::new();
@@ -136,7 +136,7 @@ async fn failed_jobs_are_one_alert_of_their_product_until_requeued_or_a_day_has_
 }
 
 #[tokio::test]
-async fn a_question_is_an_alert_until_it_is_answered_also_right_after_a_start() {
+async fn a_question_is_an_alert_until_it_is_answered() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -170,7 +170,7 @@ async fn a_question_is_an_alert_until_it_is_answered_also_right_after_a_start() 
 }
 
 #[tokio::test]
-async fn what_was_heard_of_a_run_that_is_lost_counts_and_what_was_not_is_unknown() {
+async fn the_reported_cost_of_a_lost_run_counts() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let ttl = fleet.coordinator.settings().lease_ttl;

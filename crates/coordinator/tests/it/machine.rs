@@ -1,4 +1,4 @@
-//! A factory that does what it is told: it has a token, a process, seats, and a list of what it holds.
+//! A simulated factory: it has a token, a process, seats, and a list of its leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct Machine {
     held: Mutex<Vec<HeldJob>>,
 }
 
-/// What a machine has to offer.
+/// The description of a machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Offers {
     pub(crate) seats: u32,
@@ -50,7 +50,7 @@ impl Default for Offers {
     }
 }
 
-/// The right to work on a job.
+/// A lease on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grip {
     pub(crate) job: JobId,
@@ -58,7 +58,7 @@ pub(crate) struct Grip {
 }
 
 impl Machine {
-    /// A machine that has enrolled and given its first sign of life.
+    /// A machine that has enrolled and sent its first heartbeat.
     pub(crate) async fn join(fleet: &Fleet, name: &str) -> Self {
         Self::join_with(fleet, name, Offers::default()).await
     }
@@ -86,7 +86,7 @@ impl Machine {
         }
     }
 
-    /// Another process of the same factory, on a machine whose clock shows this much more.
+    /// Another process of the same factory, on a machine whose clock is this far ahead.
     pub(crate) fn clone_of(fleet: &Fleet, original: &Self, clock_ahead: Duration) -> Self {
         Self::process(fleet, original.id.as_str(), original.token.clone(), original.offers.clone(), clock_ahead)
     }
@@ -95,7 +95,7 @@ impl Machine {
         fleet.coordinator.heartbeat(&self.who, self.heartbeat(protocol::PROTOCOL_VERSION)).await
     }
 
-    /// A sign of life in a version of the protocol.
+    /// A heartbeat in a version of the protocol.
     pub(crate) fn heartbeat(&self, protocol: u32) -> Heartbeat {
         Heartbeat {
             instance: self.instance,
@@ -121,7 +121,7 @@ impl Machine {
         self.try_beat(fleet).await.unwrap()
     }
 
-    /// Renews everything it holds, and lets go of what it has lost.
+    /// Renews all leases, and drops the lost ones.
     pub(crate) async fn renew(&self, fleet: &Fleet) -> RenewResponse {
         let held = self.held();
         let renewed = self.renew_only(fleet, held).await;
@@ -133,7 +133,7 @@ impl Machine {
         self.renew_showing(fleet, held.into_iter().map(HeldJobProgress::from).collect()).await
     }
 
-    /// Renews, and shows what agents are doing.
+    /// Renews, and reports the progress of agents.
     pub(crate) async fn renew_showing(&self, fleet: &Fleet, held: Vec<HeldJobProgress>) -> RenewResponse {
         let request = RenewRequest { instance: self.instance, held, load: 0.0, disk_free_bytes: None };
         fleet.coordinator.renew(&self.who, &self.id, &request).await.unwrap()
@@ -169,7 +169,7 @@ impl Machine {
         Ok(accepted)
     }
 
-    /// A request for work under a nonce of its own.
+    /// A claim request with a new nonce.
     pub(crate) fn request(&self, fleet: &Fleet, limit: u32) -> ClaimRequest {
         ClaimRequest {
             factory_id: Some(self.id.clone()),
@@ -181,7 +181,7 @@ impl Machine {
         }
     }
 
-    /// Asks for work.
+    /// Claims work.
     pub(crate) async fn ask(&self, fleet: &Fleet, request: &ClaimRequest) -> Result<Vec<Grip>, Error> {
         let claimed = fleet.coordinator.claim(&self.who, request).await?;
         let grips = claimed
@@ -199,33 +199,33 @@ impl Machine {
         Ok(grips)
     }
 
-    /// The jobs that it gets when it asks for this many.
+    /// The jobs that it gets from a claim of this many.
     pub(crate) async fn ask_for(&self, fleet: &Fleet, limit: u32) -> Vec<JobId> {
         let request = self.request(fleet, limit);
         self.ask(fleet, &request).await.unwrap().into_iter().map(|grip| grip.job).collect()
     }
 
-    /// Accepts the offer that stands on a job.
+    /// Accepts the open offer of a job.
     pub(crate) async fn try_take(&self, fleet: &Fleet, job: JobId) -> Result<Grip, Error> {
         let claim = self.claim(fleet, job, fleet.job(job).await.dispatch_seq);
         let accepted = self.accept(fleet, &claim).await?;
         Ok(Grip { job, epoch: accepted.lease_epoch })
     }
 
-    /// Dispatches what waits, and accepts the offer that stands on a job.
+    /// Dispatches, and accepts the open offer of a job.
     pub(crate) async fn take(&self, fleet: &Fleet, job: JobId) -> Grip {
         fleet.dispatch().await;
         self.try_take(fleet, job).await.unwrap()
     }
 
-    /// [`Machine::take`], and the engine runs.
+    /// [`Machine::take`], and the engine starts.
     pub(crate) async fn build(&self, fleet: &Fleet, job: JobId) -> Grip {
         let grip = self.take(fleet, job).await;
         self.start(fleet, grip).await.unwrap();
         grip
     }
 
-    /// [`Machine::build`], and the work is done, without a commit.
+    /// [`Machine::build`], and the run completes without a commit.
     pub(crate) async fn run(&self, fleet: &Fleet, job: JobId) {
         let grip = self.build(fleet, job).await;
         self.complete(fleet, grip, None).await.unwrap();
@@ -236,13 +236,13 @@ impl Machine {
         fleet.coordinator.start(&self.who, grip.job, &request).await
     }
 
-    /// [`Machine::start`] by this engine.
+    /// [`Machine::start`] with this engine.
     pub(crate) async fn start_by(&self, fleet: &Fleet, grip: Grip, engine: &str) -> Result<StageResponse, Error> {
         let request = StartReport { lease_epoch: grip.epoch, engine: engine.parse().unwrap() };
         fleet.coordinator.start(&self.who, grip.job, &request).await
     }
 
-    /// The engine has used up its window.
+    /// The engine has exhausted its quota.
     pub(crate) async fn quota(&self, fleet: &Fleet, request: QuotaReport, job: JobId) -> Result<QuotaResponse, Error> {
         let answer = fleet.coordinator.quota(&self.who, job, &request).await?;
         self.let_go(Grip { job, epoch: request.lease_epoch });
@@ -322,7 +322,7 @@ pub(crate) fn sha(n: u32) -> CommitSha {
     format!("{n:040x}").parse().unwrap()
 }
 
-/// What is in an inbox now; nothing is waited for.
+/// The current content of an inbox, without waiting.
 pub(crate) async fn drain(inbox: &mut Inbox) -> (Vec<Message>, Vec<Directive>) {
     let (mut messages, mut directives) = (Vec::new(), Vec::new());
     loop {

@@ -1,4 +1,4 @@
-//! Modes: switched at run time, told at once, and never in the way of what is under way [D1][I13].
+//! Dispatch modes: switched at run time, sent at once, without effect on running work [D1][I13].
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn register(fleet: &Fleet, name: &str) {
 }
 
 #[tokio::test]
-async fn what_is_to_be_claimed_is_not_dispatched_and_switching_back_wakes_the_dispatcher() {
+async fn switching_back_to_push_wakes_the_dispatcher() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     register(&fleet, "notes").await;
@@ -54,7 +54,7 @@ async fn what_is_to_be_claimed_is_not_dispatched_and_switching_back_wakes_the_di
 }
 
 #[tokio::test]
-async fn an_offer_that_is_out_ends_as_an_offer_whatever_the_mode_is_by_then() {
+async fn an_open_offer_survives_a_mode_switch() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (taken, left) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
@@ -74,7 +74,7 @@ async fn an_offer_that_is_out_ends_as_an_offer_whatever_the_mode_is_by_then() {
 }
 
 #[tokio::test]
-async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life() {
+async fn a_mode_switch_reaches_the_inbox_and_every_heartbeat() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -93,7 +93,7 @@ async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life()
 }
 
 #[tokio::test]
-async fn the_modes_outlive_the_coordinator() {
+async fn the_modes_survive_a_restart() {
     let fleet = Fleet::warm(lasting()).await;
     register(&fleet, "notes").await;
     let flags = DispatchModes { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
@@ -106,7 +106,7 @@ async fn the_modes_outlive_the_coordinator() {
 }
 
 #[tokio::test]
-async fn a_change_over_something_that_the_caller_has_not_seen_is_refused() {
+async fn a_mode_change_over_an_outdated_revision_is_rejected() {
     let fleet = Fleet::warm(lasting()).await;
     let seen = fleet.coordinator.flags(&fleet.admin).unwrap().revision;
     fleet.switch(Mode::Gate).await;
@@ -119,7 +119,7 @@ async fn a_change_over_something_that_the_caller_has_not_seen_is_refused() {
 }
 
 #[tokio::test]
-async fn modes_that_are_not_available_and_products_that_are_not_there_are_refused_by_name() {
+async fn unavailable_modes_and_unknown_products_are_rejected() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let put = |flags: DispatchModes| {
@@ -138,7 +138,7 @@ async fn modes_that_are_not_available_and_products_that_are_not_there_are_refuse
 }
 
 #[tokio::test]
-async fn what_waits_to_be_claimed_is_no_lag_and_what_nobody_can_run_is_an_alert_in_every_mode() {
+async fn claimable_jobs_are_no_lag_and_unplaceable_ones_alert() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.switch(Mode::Poll).await;

@@ -1,4 +1,4 @@
-//! What comes back from pull requests: heard once, in rounds, and never for ever [B5].
+//! Pull-request feedback: each comment counts once, in a limited number of rounds [B5].
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Yard {
 }
 
 impl Yard {
-    /// A job whose work is done and whose pull request is open.
+    /// A finished job with an open pull request.
     async fn open() -> Self {
         let fleet = Fleet::warm(lasting()).await;
         let mac = Machine::join(&fleet, "mac").await;
@@ -34,7 +34,7 @@ impl Yard {
         yard
     }
 
-    /// Works on the job until its branch shows a commit.
+    /// Works on the job until its branch has a commit.
     async fn finish(&self, n: u32) {
         let grip = self.mac.build(&self.fleet, self.job).await;
         let request = CompletionReport {
@@ -54,7 +54,7 @@ impl Yard {
         self.fleet.coordinator.promote(&self.mac.who, self.job, &report).await.unwrap();
     }
 
-    /// Lets time pass until somebody is asked to look.
+    /// Advances time until a factory is asked to poll.
     async fn asked(&mut self) -> Vec<PollPullRequest> {
         self.fleet.coordinator.ask_for_looks();
         self.fleet.bench.clock.advance(LOOK_EVERY);
@@ -105,7 +105,7 @@ fn comment(id: u32) -> ReviewComment {
 }
 
 #[tokio::test]
-async fn an_open_pull_request_is_looked_at_now_and_then_by_somebody_who_has_the_repository() {
+async fn a_factory_with_the_repository_polls_an_open_pull_request() {
     let mut yard = Yard::open().await;
 
     let orders = yard.asked().await;
@@ -120,7 +120,7 @@ async fn an_open_pull_request_is_looked_at_now_and_then_by_somebody_who_has_the_
 }
 
 #[tokio::test]
-async fn a_forges_word_brings_a_look_at_once_but_not_a_dozen() {
+async fn a_webhook_triggers_one_early_poll() {
     let mut yard = Yard::open().await;
     yard.fleet.coordinator.ask_for_looks();
     let hint = ForgeHint { repository: "acme/notes".to_owned(), numbers: vec![7], commits: Vec::new() };
@@ -140,7 +140,7 @@ async fn a_forges_word_brings_a_look_at_once_but_not_a_dozen() {
 }
 
 #[tokio::test]
-async fn failed_checks_and_comments_send_the_job_back_to_the_same_branch_with_what_they_say() {
+async fn failed_checks_and_comments_start_a_rework_on_the_branch() {
     let mut yard = Yard::open().await;
 
     let answer = yard.see(&sighting(PullRequestState::Open, 1, vec![check(1), comment(2)])).await.unwrap();
@@ -157,7 +157,7 @@ async fn failed_checks_and_comments_send_the_job_back_to_the_same_branch_with_wh
 }
 
 #[tokio::test]
-async fn what_was_answered_once_is_not_answered_again() {
+async fn a_handled_comment_is_not_handled_again() {
     let mut yard = Yard::open().await;
     yard.see(&sighting(PullRequestState::Open, 1, vec![comment(2)])).await.unwrap();
     yard.finish(2).await;
@@ -169,7 +169,7 @@ async fn what_was_answered_once_is_not_answered_again() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_into_one_round_is_heard_in_the_next() {
+async fn excess_comments_wait_for_the_next_round() {
     let mut yard = Yard::open().await;
     let many: Vec<ReviewComment> = (0..60).map(comment).collect();
 
@@ -185,7 +185,7 @@ async fn what_does_not_fit_into_one_round_is_heard_in_the_next() {
 }
 
 #[tokio::test]
-async fn a_remark_counts_as_heard_only_when_the_agent_is_told_all_of_it() {
+async fn a_comment_counts_as_handled_only_when_passed_on_whole() {
     let mut yard = Yard::open().await;
     let long = |id| ReviewComment { text: "x".repeat(4_000), ..comment(id) };
     let many: Vec<ReviewComment> = (0..7).map(long).collect();
@@ -199,7 +199,7 @@ async fn a_remark_counts_as_heard_only_when_the_agent_is_told_all_of_it() {
 }
 
 #[tokio::test]
-async fn checks_of_another_commit_say_nothing_about_ours() {
+async fn checks_of_another_commit_are_ignored() {
     let mut yard = Yard::open().await;
 
     let answer = yard.see(&sighting(PullRequestState::Open, 9, vec![check(1)])).await.unwrap();
@@ -208,7 +208,7 @@ async fn checks_of_another_commit_say_nothing_about_ours() {
 }
 
 #[tokio::test]
-async fn rounds_are_capped_then_a_person_is_called_once() {
+async fn rework_rounds_are_capped_and_then_alert_once() {
     let mut yard = Yard::open().await;
     for round in 1..=3 {
         yard.see(&sighting(PullRequestState::Open, round, vec![check(round)])).await.unwrap();
@@ -233,7 +233,7 @@ async fn rounds_are_capped_then_a_person_is_called_once() {
 }
 
 #[tokio::test]
-async fn a_pull_request_that_a_person_merges_ships_its_job() {
+async fn a_pull_request_merged_on_the_forge_ships_its_job() {
     let mut yard = Yard::open().await;
     let merged = PullRequestState::Merged { merge: Some(sha(99)), by: Some("ann".to_owned()) };
 
@@ -245,7 +245,7 @@ async fn a_pull_request_that_a_person_merges_ships_its_job() {
 }
 
 #[tokio::test]
-async fn a_pull_request_that_a_person_closes_cancels_its_job() {
+async fn a_pull_request_closed_on_the_forge_cancels_its_job() {
     let mut yard = Yard::open().await;
 
     yard.see(&sighting(PullRequestState::Closed, 1, Vec::new())).await.unwrap();
@@ -256,7 +256,7 @@ async fn a_pull_request_that_a_person_closes_cancels_its_job() {
 }
 
 #[tokio::test]
-async fn a_factory_that_nobody_asked_decides_nothing() {
+async fn a_factory_that_was_not_asked_cannot_report_a_pull_request() {
     let yard = Yard::open().await;
     let merged = PullRequestState::Merged { merge: None, by: None };
 
@@ -268,7 +268,7 @@ async fn a_factory_that_nobody_asked_decides_nothing() {
 }
 
 #[tokio::test]
-async fn whoever_is_merging_right_now_is_not_interrupted() {
+async fn a_report_during_a_merge_is_ignored() {
     let mut yard = Yard::open().await;
     yard.asked().await;
     yard.fleet.act(yard.job, Action::Ship).await.unwrap();
@@ -285,7 +285,7 @@ async fn whoever_is_merging_right_now_is_not_interrupted() {
 }
 
 #[tokio::test]
-async fn a_merge_that_is_put_off_comes_back_in_its_time_and_is_never_given_up() {
+async fn a_postponed_merge_is_retried_and_never_abandoned() {
     let yard = Yard::open().await;
     yard.fleet.act(yard.job, Action::Ship).await.unwrap();
 

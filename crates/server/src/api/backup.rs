@@ -1,4 +1,4 @@
-//! The whole fleet in one file: taken while work goes on, and put back.
+//! Backup and restore of the whole fleet in one file.
 
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::run_to_completion::RunToCompletion;
 /// How much of a backup is in memory at one time.
 const CHUNK_LEN: usize = 256 * 1024;
 
-/// What a backup is.
+/// The content type of a backup.
 const SQLITE: &str = "application/vnd.sqlite3";
 
 /// Everything that the coordinator knows, as of now, in one SQLite file. Logs of runs are not in it.
@@ -46,10 +46,11 @@ pub(crate) async fn back_up(State(app): State<App>, Caller(who): Caller) -> Resu
         let scratch = ScratchFile::in_vault(vault.as_ref());
         vault.back_up(scratch.path()).await.map(|summary| (scratch, summary))
     };
-    // A copy that was begun cannot be stopped: whoever hangs up leaves it its turn and its file, so that there is one.
+    // A backup in progress cannot be cancelled. If its client disconnects, it keeps its lock and its file, so that no
+    // second one runs beside it.
     let (scratch, summary) = RunToCompletion::new(copying, app.changes.clone()).await?;
     let file = File::open(scratch.path()).await.map_err(|error| unreadable(&error))?;
-    // The file lives on for as long as it is read, and no longer, even if this process dies meanwhile.
+    // The file exists only while it is read, even if this process dies meanwhile.
     drop(scratch);
     info!(backup.bytes = summary.bytes, "`{}` takes a backup of {}", who.name, domain::counted(summary.jobs, "job"));
     let mut response = Response::new(Body::from_stream(ReaderStream::with_capacity(file, CHUNK_LEN)));

@@ -12,10 +12,10 @@ use crate::extract::{BATCH_LEN_MAX, JsonBody};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// As many as a batch of submits: one request should not hold the others up for longer.
+/// As many as a batch of submits: one request should not delay others for longer.
 const OPERATIONS_MAX: usize = 1_000;
 
-/// Operations that run side by side: enough to share a flush of the store, few enough to leave room for others.
+/// Concurrent operations: enough to share a flush of the store, few enough not to block other requests.
 const SIDE_BY_SIDE: usize = 256;
 
 /// Does many operations side by side, and answers in the order of the request.

@@ -1,4 +1,4 @@
-//! Logins of engines whose usage window is used up [B1].
+//! Credentials of engines with an exhausted quota [B1].
 
 use axum::extract::State;
 use protocol::{CredentialList, ResumeCredential};

@@ -1,4 +1,4 @@
-//! Events as they happen: replayed from any position, then live, without gaps or repeats [J7].
+//! Event streams: replayed from any position, then live, without gaps or duplicates [J7].
 
 use axum::extract::State;
 use axum::response::Response;
@@ -16,10 +16,10 @@ use crate::extract::{Id, QueryParams};
 use crate::problem::Problem;
 use crate::streaming::{self, Source};
 
-/// The kind of every event stream.
+/// The content type of event streams.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
-/// A comment: it keeps the connection alive and means nothing.
+/// A comment: it keeps the connection alive and has no meaning.
 pub(super) const ALIVE: Bytes = Bytes::from_static(b": alive\n\n");
 
 /// Where a stream begins.
@@ -74,7 +74,7 @@ fn resume_after(asked: &StreamQuery, headers: &HeaderMap) -> Result<Option<Event
     mark.map(Some).ok_or_else(|| Problem::invalid("`Last-Event-ID` is not one of ours"))
 }
 
-/// Where nobody can be in any log: what is resumed behind it begins with a reset.
+/// A position in no log: a stream that resumes after it begins with a reset.
 const NOWHERE: Position = Position(u64::MAX);
 
 async fn follow(app: &App, who: &Principal, scope: Scope, after: Option<EventCursor>) -> Result<Response, Problem> {
@@ -115,8 +115,8 @@ impl Source for Events {
     async fn next(&mut self) -> Option<Bytes> {
         if !self.is_greeted {
             self.is_greeted = true;
-            // A client that is cut off before its first event resumes from here. One that resumes already knows better:
-            // its position may turn out to be unknown, and then the reset must not be skipped.
+            // A client that is disconnected before its first event resumes from here. A client that resumes gets no id:
+            // its position may be unknown, and then it must not skip the reset.
             let id = self.after.is_none().then(|| self.mark(self.follower.position()));
             return Some(frame(id, "hello", "{}"));
         }
@@ -146,7 +146,7 @@ fn frames(events: &[StoredEvent], generation: Generation) -> Bytes {
     text.freeze()
 }
 
-/// What agents are doing now, without a position: a client that resumes does not miss it.
+/// Progress frames have no position: a client that resumes does not miss them.
 fn progress_frames(news: &[ProgressEvent]) -> Bytes {
     let mut text = BytesMut::new();
     for event in news {
@@ -156,10 +156,10 @@ fn progress_frames(news: &[ProgressEvent]) -> Bytes {
     text.freeze()
 }
 
-/// What surrounds the data of one event, about.
+/// The approximate overhead of one event.
 const FRAME_LEN: usize = 48;
 
-/// One event of a stream.
+/// One frame of an event stream.
 pub(super) fn frame(id: Option<EventCursor>, event: &str, data: &str) -> Bytes {
     let mut text = BytesMut::with_capacity(data.len() + FRAME_LEN);
     write_frame(&mut text, id, event, data);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn event_frames_round_trip() {
         let mut bytes = frame(Some(mark(7)), "job", "{\"a\":1}").to_vec();
         bytes.extend_from_slice(&ALIVE);
         bytes.extend_from_slice(&frame(None, "hello", "two\nlines"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_goes_before_the_address() {
+    fn the_header_takes_precedence_over_the_query() {
         let mut headers = HeaderMap::new();
         let asked = StreamQuery { after: Some(mark(3)) };
         assert_eq!(resume_after(&asked, &headers).unwrap(), Some(mark(3)));

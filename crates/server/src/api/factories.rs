@@ -1,4 +1,4 @@
-//! Factories: joining, signs of life, renewal, leaving.
+//! Factories: enrolment, heartbeats, renewal, removal.
 
 use axum::extract::State;
 use domain::FactoryId;

@@ -1,4 +1,4 @@
-//! What happened to a job, and why it is where it is.
+//! The history of a job, and why it is in its stage.
 
 use axum::extract::State;
 use domain::{EventCursor, JobId, Position};
@@ -12,7 +12,7 @@ use crate::extract::{Id, QueryParams, RunNumber};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// What a list shows unless asked for more.
+/// The default page size.
 const PAGE: u16 = 200;
 
 /// Which runs a page shows.

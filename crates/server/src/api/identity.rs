@@ -20,7 +20,7 @@ pub(crate) async fn prove(
     whence: RequestOrigin,
     JsonBody(challenge): JsonBody<IdentityChallenge>,
 ) -> Result<Json<IdentityProof>, Problem> {
-    // Behind a proxy the addresses that clients dial are the proxy's business.
+    // Behind a proxy clients dial the proxy's addresses.
     if app.proxy == Proxy::None {
         let dialled: Option<Uri> = challenge.address.parse().ok();
         let host = dialled.as_ref().and_then(Uri::host).unwrap_or_default();

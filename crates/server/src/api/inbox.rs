@@ -1,4 +1,4 @@
-//! A factory's inbox, held open [D6].
+//! A factory's inbox stream [D6].
 
 use axum::extract::State;
 use axum::response::Response;
@@ -79,7 +79,7 @@ impl Source for Offers {
         Some(ALIVE)
     }
 
-    /// Nothing piles up for a slow factory: unanswered offers use up its credit.
+    /// A slow factory is not cut off: unanswered offers use up its credit.
     fn too_slow(&self) -> Option<Bytes> {
         None
     }

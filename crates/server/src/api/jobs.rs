@@ -1,4 +1,4 @@
-//! Jobs: submit, list, look at, steer.
+//! Jobs: submit, list, show, act.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -18,7 +18,7 @@ use crate::extract::{ActionName, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, Qu
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// What a list shows unless asked for more.
+/// The default page size.
 const PAGE: u16 = 100;
 
 /// How a submit is meant.

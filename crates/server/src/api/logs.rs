@@ -1,4 +1,4 @@
-//! What engines print, while they print it [J9].
+//! Engine output, live [J9].
 
 use axum::extract::State;
 use axum::response::Response;
@@ -60,7 +60,7 @@ impl Source for Log {
         self.log.next().await.map(Bytes::from)
     }
 
-    /// Whatever we sent would look like output.
+    /// No keep-alive: it would look like output.
     fn keep_alive(&self) -> Option<Bytes> {
         None
     }

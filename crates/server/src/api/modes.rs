@@ -1,4 +1,4 @@
-//! How work reaches factories [D1]: the modes, and asking for work.
+//! Dispatch modes and claims [D1].
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

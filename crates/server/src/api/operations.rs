@@ -1,4 +1,4 @@
-//! Running the fleet: figures, alerts, the queue, dead letters.
+//! Operations: metrics, alerts, the queue, dead letters.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -17,7 +17,7 @@ use crate::extract::{Id, JsonBody, QueryParams, names};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// What a list shows unless asked for more.
+/// The default page size.
 const PAGE: u16 = 100;
 
 /// The figures of the fleet.
@@ -68,7 +68,7 @@ pub(crate) async fn queue_state(
     Ok(([(header::ETAG, tag)], Json(state)).into_response())
 }
 
-/// What stands for a state, under one start of the coordinator: another may count to the same figures on another way.
+/// The tag of a queue state, for one start of the coordinator: another start may reach the same numbers in another way.
 fn weak_tag(incarnation: u64, state: &[QueueState]) -> String {
     let mut hash = DefaultHasher::new();
     incarnation.hash(&mut hash);

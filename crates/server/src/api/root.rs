@@ -1,4 +1,4 @@
-//! What is there without a token: health, descriptions, and a page for whoever looks in with a browser.
+//! Routes without a token: health, descriptions, and a page for browsers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::exposition;
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// A store that takes longer to count its jobs is not ready for work.
+/// A store that takes longer to count its jobs is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whether the process is alive.

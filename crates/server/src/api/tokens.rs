@@ -1,4 +1,4 @@
-//! Tokens: made here, shown once.
+//! Tokens: created here, shown once.
 
 use axum::extract::State;
 use domain::{TokenId, TokenScope};

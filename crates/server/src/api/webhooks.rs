@@ -1,4 +1,4 @@
-//! What a forge says by itself. It is only a hint: whoever is asked to look believes what he sees.
+//! Webhooks of a forge. They are only a hint: the factory polls the pull request itself.
 
 use axum::extract::{Request, State};
 use coordinator::{Error, ForgeHint};
@@ -32,7 +32,7 @@ pub(crate) async fn github(
     let secret = app.webhook_secret().ok_or_else(|| Problem::no_such_route("/webhooks/github"))?;
     whence.check(&app)?;
     let signature = request.headers().get("x-hub-signature-256").and_then(|value| value.to_str().ok());
-    // Without something to compare it with, the body is not read.
+    // Without a signature to compare, the body is not read.
     let signature = signature.and_then(|text| secret.signature(text)).ok_or(Error::Unauthenticated);
     let signature = whence.vouched(&app, signature)?;
     let body = app.webhook_bodies.read(&app, whence.network(), request, signature).await?;
@@ -41,7 +41,7 @@ pub(crate) async fn github(
     Ok(Json(AffectedJobs { jobs: app.coordinator.hear_of(&message.hint()) }))
 }
 
-/// The parts of GitHub's messages that name a pull request or a commit.
+/// The parts of GitHub's webhooks that name a pull request or a commit.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Message {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_message_names_what_it_is_about() {
+    fn every_kind_of_webhook_names_its_pull_requests() {
         let sha = "a".repeat(40);
         let of = |numbers: Vec<u64>, commits: &[&str]| ForgeHint {
             repository: "acme/notes".to_owned(),

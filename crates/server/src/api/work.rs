@@ -1,4 +1,4 @@
-//! What holders say about the jobs they work on. The holder is the token's factory, never the body's word.
+//! Reports of holders. The holder is the token's factory, never a field of the body.
 
 use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};

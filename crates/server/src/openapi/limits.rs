@@ -1,34 +1,34 @@
-//! How long texts and lists may be and how large numbers, beyond what their types say. Requests are held to it.
+//! Limits of texts, lists and numbers, beyond those of their types. Requests are validated against them.
 
 use domain::{COST_USD_MAX, ENGINE_MS_MAX, TOKENS_MAX, TURNS_MAX};
 use serde_json::{Map, Value, json};
 
 use super::schemas::schemas_of;
 
-/// One line of text that can be shown on a terminal.
+/// One line of text that is safe on a terminal.
 const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
 
-/// The same, for what becomes an argument of a program.
+/// [`LINE`] for an argument of a program.
 const ARGUMENT: &str = r"^(?!-)[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
 
-/// The same, or nothing.
+/// [`ARGUMENT`], or empty.
 const ARGUMENT_OR_EMPTY: &str =
     r"^(?!-)[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]*$";
 
-/// A web address that can be shown on a terminal.
+/// A URL that is safe on a terminal.
 const WEB_ADDRESS: &str =
     r"^https?://[^\s\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
 
 /// Seats of a machine, of an engine or of a repository.
 const SEATS_MAX: u32 = 10_000;
 
-/// More names than this are not a list that was written by hand.
+/// The limit of names in a list written by hand.
 const NAMES_MAX: u32 = 1_000;
 
-/// Ten years: a longer-lived token has no end in practice, and one without an end is made by leaving the time out.
+/// Ten years. A token that never expires is created without a lifetime.
 const TOKEN_TTL_SECONDS_MAX: u32 = 315_360_000;
 
-/// A free text of a person: many pages. What is kept of it is shorter.
+/// A user's free text: many pages. The stored text is shorter.
 const TEXT_CHARS_MAX: usize = 32_000;
 
 /// Adds the limits to the schemas.
@@ -47,7 +47,7 @@ pub(super) fn apply(document: &mut Value) {
     }
 }
 
-/// What a new token can allow: everything that a token allows, but for a factory's, which comes from enrolment.
+/// The scopes of a new token: all but a factory's, which comes from enrolment.
 fn new_grant() -> Value {
     let roles = ["admin", "operator", "viewer", "join"].map(|role| {
         let name = role[..1].to_uppercase() + &role[1..];

@@ -1,4 +1,4 @@
-//! Which requests pass.
+//! Accepted and rejected requests.
 
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn unknown_keys_of_a_worker_are_ignored_and_counted() {
 }
 
 #[test]
-fn what_is_known_passes_unseen() {
+fn known_keys_pass() {
     let schemas = schemas();
     let flags = json!({ "mode": "push", "products": { "notes": "poll" } });
 
@@ -93,7 +93,7 @@ fn a_misspelled_query_parameter_is_named() {
 }
 
 #[test]
-fn a_body_that_is_not_json_is_left_to_its_reader() {
+fn invalid_json_is_left_to_the_parser() {
     let deep = "[".repeat(100_000);
 
     for text in ["", "{", "nonsense", deep.as_str()] {

@@ -1,4 +1,4 @@
-//! Accept: once per dispatch, by its target, with everything checked again.
+//! Accept: once per dispatch, by its target, with every precondition checked again.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::fleet::{Fleet, code, next_offer, random};
 
 #[tokio::test]
-async fn the_same_nonce_gives_the_same_answer_and_another_is_refused() {
+async fn a_nonce_repeats_its_answer_and_another_is_refused() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -44,7 +44,7 @@ async fn a_hundred_claims_of_one_dispatch_grant_it_once() {
 }
 
 #[tokio::test]
-async fn a_dispatch_is_for_its_target_alone() {
+async fn only_the_target_accepts_a_dispatch() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -95,7 +95,7 @@ async fn a_superseded_dispatch_is_refused() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_cancelled_on_the_way_is_not_granted() {
+async fn a_job_cancelled_after_its_offer_is_not_granted() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -112,7 +112,7 @@ async fn a_job_that_was_cancelled_on_the_way_is_not_granted() {
 }
 
 #[tokio::test]
-async fn a_product_that_was_paused_on_the_way_starts_nothing() {
+async fn a_product_paused_after_an_offer_starts_nothing() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;

@@ -1,4 +1,4 @@
-//! The description is true: what is sent and answered is what its schemas say (SPEC §10).
+//! The OpenAPI document is correct: requests and answers match its schemas (SPEC §10).
 
 use domain::{
     Capability, Checkpoint, DispatchModes, MergeConflict, Message, Mode, ProductId, PullRequest, RunInsights,
@@ -52,7 +52,7 @@ fn insights() -> RunInsights {
     }
 }
 
-/// What serde writes of a type fits its schema, and what the schema names serde reads back: no key has another name.
+/// A serialized value matches its schema, and serde reads back what the schema names: no key has another name.
 fn check<T: Serialize + serde::de::DeserializeOwned>(description: &Description, schema: &str, sample: &T) {
     let written = serde_json::to_value(sample).unwrap();
 
@@ -61,7 +61,7 @@ fn check<T: Serialize + serde::de::DeserializeOwned>(description: &Description, 
 }
 
 #[tokio::test]
-async fn every_variant_is_written_as_its_schema_says() {
+async fn every_variant_matches_its_schema() {
     let fleet = Fleet::start().await;
     let description = description(&fleet).await;
     let epoch = domain::Epoch(1);
@@ -265,14 +265,14 @@ fn check_others(description: &Description) {
     check(description, "ClaimRequest", &claim);
 }
 
-/// A client that knows nothing but the description.
+/// A client that knows only the OpenAPI document.
 struct Outsider<'f> {
     fleet: &'f Fleet,
     description: Description,
 }
 
 impl Outsider<'_> {
-    /// One request; path parameters are given by the path itself, the template names the operation.
+    /// One request; the path has its parameters, the template names the operation.
     async fn call(&self, token: &str, method: &str, template: &str, path: &str, body: Option<Value>) -> Answer {
         let mut asking = Asking::new(method.to_uppercase().parse().unwrap(), path).token(token);
         if let Some(body) = &body {
@@ -287,9 +287,9 @@ impl Outsider<'_> {
     }
 }
 
-/// A job's whole life by requests that are written from the description alone.
+/// A job from submit to ship, by requests written from the OpenAPI document alone.
 #[tokio::test]
-async fn a_jobs_whole_life_fits_the_description() {
+async fn a_jobs_lifecycle_matches_the_openapi_document() {
     let fleet = Fleet::start().await;
     let outsider = Outsider { description: description(&fleet).await, fleet: &fleet };
     let factory = fleet.factory("mac-1").await;
@@ -363,9 +363,9 @@ async fn check_events(fleet: &Fleet, description: &Description, job: &str) {
     }
 }
 
-/// Misspelled keys and numbers beyond their bounds, in the body and in the query.
+/// Misspelled keys and numbers out of bounds, in the body and in the query.
 #[tokio::test]
-async fn what_the_description_does_not_allow_is_refused() {
+async fn requests_outside_the_openapi_document_are_rejected() {
     let fleet = Fleet::start().await;
     let outsider = Outsider { description: description(&fleet).await, fleet: &fleet };
     let refused = |method: &str, path: &str, body: Option<Value>| {
@@ -394,9 +394,9 @@ async fn what_the_description_does_not_allow_is_refused() {
     assert_eq!(refused("POST", "/tokens", Some(token)).await.0, "invalid");
 }
 
-/// Releases one apart work together: what a newer worker says in addition is ignored, and shows in the metrics.
+/// Releases one apart work together: unknown keys of a newer worker are ignored, and counted in the metrics.
 #[tokio::test]
-async fn a_newer_worker_is_understood_and_counted() {
+async fn unknown_keys_of_a_newer_worker_are_counted() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let beat = json!({

@@ -1,4 +1,4 @@
-//! A running coordinator with its server, and factories that do what a test tells them.
+//! A running coordinator with its server, and simulated factories.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::shelf::Shelf;
 
-/// Nothing in these stories takes longer on a machine that is only slow.
+/// The time-out of a step: no step takes longer, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running coordinator with its server.
@@ -58,27 +58,27 @@ impl Fleet {
         Self::on(tempfile::tempdir().unwrap(), options).await
     }
 
-    /// A fleet on the database in a folder; a new one where there is none.
+    /// A fleet on the database in a directory; creates it if there is none.
     pub(crate) async fn on(dir: TempDir, options: Options) -> Self {
         let dir = Arc::new(dir);
         let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         Self::over(options, Arc::new(SystemClock::new()), dir, store, None).await
     }
 
-    /// A fleet that goes by a clock of the test's own.
+    /// A fleet with the test's own clock.
     pub(crate) async fn by(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         Self::over(Options { limits, ..Options::default() }, clock, dir, store, None).await
     }
 
-    /// A fleet on a store that is open already, in its folder.
+    /// A fleet on an open store, in its directory.
     pub(crate) async fn on_store(dir: Arc<TempDir>, store: SqliteStore, admin_token: String) -> Self {
         let clock = Arc::new(SystemClock::new());
         Self::over(Options::default(), clock, dir, Arc::new(store), Some(admin_token)).await
     }
 
-    /// Stops everything and closes the store; the folder and the admin's token stay.
+    /// Stops everything and closes the store; keeps the directory and the admin token.
     pub(crate) async fn end(self) -> (Arc<TempDir>, String) {
         self.coordinator.stop();
         self.shutdown.cancel();
@@ -86,7 +86,7 @@ impl Fleet {
         (Arc::clone(&self.dir), self.admin_token.clone())
     }
 
-    /// The database as it is now, as `copy.db` in a folder of its own.
+    /// A copy of the database, as `copy.db` in a directory of its own.
     pub(crate) async fn copy_of_the_database(&self) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         self.store.back_up(&folder.path().join("copy.db"), self.coordinator.clock().now()).await.unwrap();
@@ -165,12 +165,12 @@ impl Fleet {
         let _: serde_json::Value = self.admin.call(http::Method::PUT, &path, Some(&settings)).await.unwrap();
     }
 
-    /// A factory that has enrolled and given a sign of life.
+    /// A factory that has enrolled and sent a heartbeat.
     pub(crate) async fn factory(&self, name: &str) -> Worker {
         self.factory_for(name, &[]).await
     }
 
-    /// A factory whose token covers only these products; all when there are none.
+    /// A factory whose token is limited to these products; all when empty.
     pub(crate) async fn factory_for(&self, name: &str, products: &[&str]) -> Worker {
         let id: FactoryId = name.parse().unwrap();
         let products = products.iter().map(|product| product.parse().unwrap()).collect();
@@ -192,7 +192,7 @@ impl Fleet {
         submitted.job.id
     }
 
-    /// A job as it is now.
+    /// The current state of a job.
     pub(crate) async fn job(&self, id: JobId) -> JobDetail {
         self.admin.get(&format!("/jobs/{id}")).await.unwrap()
     }
@@ -218,7 +218,7 @@ impl Fleet {
         names
     }
 
-    /// Everything that a refused request must leave as it was.
+    /// The state that a rejected request must not change.
     pub(crate) async fn state(&self) -> (Vec<(ProductId, StageName, u64)>, Option<Position>) {
         let census = self.store.census().await.unwrap();
         (census, self.log().await.last().map(|last| last.position))
@@ -232,7 +232,7 @@ impl Drop for Fleet {
     }
 }
 
-/// A factory that does what a test tells it.
+/// A simulated factory.
 pub(crate) struct Worker {
     pub(crate) id: FactoryId,
     pub(crate) instance: InstanceId,
@@ -276,7 +276,7 @@ impl Worker {
         self.client.post("/accept", claim).await
     }
 
-    /// A claim with a nonce of its own.
+    /// An accept request with a new nonce.
     pub(crate) fn claim(&self, offer: &Message) -> AcceptRequest {
         AcceptRequest {
             job_id: offer.job_id,
@@ -312,14 +312,14 @@ impl Worker {
         self.client.post(&format!("/jobs/{job}/promote"), &request).await
     }
 
-    /// Waits for the next offer and takes it.
+    /// Waits for the next offer and accepts it.
     pub(crate) async fn take_next(&self, inbox: &mut EventStream) -> AcceptResponse {
         let offer = next_offer(inbox).await;
         self.accept(&offer).await.unwrap()
     }
 }
 
-/// The next job that is offered through an inbox.
+/// The next offer of an inbox.
 pub(crate) async fn next_offer(inbox: &mut EventStream) -> Message {
     loop {
         let event = soon(inbox.next()).await.unwrap().expect("the inbox ended");
@@ -329,12 +329,12 @@ pub(crate) async fn next_offer(inbox: &mut EventStream) -> Message {
     }
 }
 
-/// What a future comes to, unless it takes so long that something must be wrong.
+/// The result of a future, with a time-out.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it should have happened by now")
 }
 
-/// Asks until the answer is yes.
+/// Polls until the condition is true.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
     let clock = SystemClock::new();
     let asking = async {
@@ -350,7 +350,7 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     (&SystemEntropy as &dyn Entropy).bytes()
 }
 
-/// The code of a refusal.
+/// The code of an error.
 pub(crate) fn code<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> String {
     let error = answer.expect_err("it should have been refused");
     error.code().unwrap_or_else(|| panic!("no code in {error:?}")).to_owned()

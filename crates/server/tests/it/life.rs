@@ -1,4 +1,4 @@
-//! The whole life of a job, by HTTP.
+//! A job from submit to ship, over HTTP.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ async fn a_log_is_followed_while_the_engine_prints() {
 }
 
 #[tokio::test]
-async fn a_log_can_be_followed_before_there_is_anything_in_it() {
+async fn an_empty_log_can_be_followed() {
     let fleet = Fleet::start().await;
     let id = fleet.submit(MANIFEST).await;
     let mut log = fleet.admin.bytes(&format!("/jobs/{id}/logs?follow=true")).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_lease_is_shown_renewed_and_released() {
 }
 
 #[tokio::test]
-async fn a_failure_that_can_be_tried_again_waits_for_its_backoff() {
+async fn a_retryable_failure_waits_for_its_backoff() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -179,7 +179,7 @@ async fn a_cancelled_job_is_taken_from_its_holder_at_once() {
 }
 
 #[tokio::test]
-async fn a_factory_is_seen_drained_and_forgotten() {
+async fn a_factory_is_listed_drained_and_removed() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let _inbox = factory.inbox().await;

@@ -1,4 +1,4 @@
-//! Usage limits, progress and evidence, by HTTP.
+//! Usage limits, progress and evidence, over HTTP.
 
 use domain::{Epoch, StageName};
 use protocol::{
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::fleet::{Fleet, code, next_offer, soon};
 
 #[tokio::test]
-async fn a_used_up_window_is_told_waited_for_and_ended_by_a_person() {
+async fn an_exhausted_quota_is_reported_awaited_and_resumed() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -38,7 +38,7 @@ async fn a_used_up_window_is_told_waited_for_and_ended_by_a_person() {
 }
 
 #[tokio::test]
-async fn a_window_can_be_reported_among_many_operations() {
+async fn a_quota_report_can_be_part_of_a_batch() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -58,7 +58,7 @@ async fn a_window_can_be_reported_among_many_operations() {
 }
 
 #[tokio::test]
-async fn progress_is_streamed_without_a_position_and_shown_with_the_job() {
+async fn progress_is_streamed_without_a_position() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;

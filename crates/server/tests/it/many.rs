@@ -8,7 +8,7 @@ use protocol::{
 use crate::fleet::{Fleet, code, random};
 
 #[tokio::test]
-async fn each_operation_has_the_outcome_that_its_own_route_would_give() {
+async fn each_batch_operation_has_the_outcome_of_its_own_route() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -63,7 +63,7 @@ async fn each_operation_has_the_outcome_that_its_own_route_would_give() {
 }
 
 #[tokio::test]
-async fn too_many_operations_are_refused_whole() {
+async fn a_batch_with_too_many_operations_is_rejected() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let operation = WorkOperation::Start {

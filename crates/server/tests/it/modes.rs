@@ -25,7 +25,7 @@ fn product(name: &str) -> ProductId {
 }
 
 #[tokio::test]
-async fn a_claim_answers_like_an_accept_and_a_dry_run_leaves_everything_as_it_was() {
+async fn a_claim_answers_like_an_accept_and_a_dry_run_is_inert() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     fleet.admin.set_mode(None, Some(Mode::Poll)).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_claim_answers_like_an_accept_and_a_dry_run_leaves_everything_as_it_wa
 }
 
 #[tokio::test]
-async fn a_queue_that_did_not_move_is_not_sent_again_and_a_restart_never_looks_like_no_move() {
+async fn an_unchanged_queue_gives_304_but_not_after_a_restart() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     fleet.admin.set_mode(None, Some(Mode::Gate)).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_queue_that_did_not_move_is_not_sent_again_and_a_restart_never_looks_l
 }
 
 #[tokio::test]
-async fn switching_is_for_admins_looking_is_for_operators_and_who_comes_late_is_told() {
+async fn admins_switch_modes_operators_read_and_stale_writes_fail() {
     let fleet = Fleet::start().await;
     fleet.product("notes", ProductSettings::default()).await;
     let mac = fleet.factory("mac").await;
@@ -110,7 +110,7 @@ async fn switching_is_for_admins_looking_is_for_operators_and_who_comes_late_is_
 }
 
 #[tokio::test]
-async fn an_open_inbox_says_what_to_ask_for_at_once() {
+async fn an_open_inbox_begins_with_the_modes() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     let mut inbox = mac.inbox().await;
@@ -125,7 +125,7 @@ async fn an_open_inbox_says_what_to_ask_for_at_once() {
 }
 
 #[tokio::test]
-async fn idle_factories_that_ask_cost_no_store_operation_in_any_mode() {
+async fn idle_claims_cost_no_store_operation_in_any_mode() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     for mode in [Mode::Poll, Mode::Gate] {
@@ -145,7 +145,7 @@ async fn idle_factories_that_ask_cost_no_store_operation_in_any_mode() {
 }
 
 #[tokio::test]
-async fn a_claim_by_nobody_is_refused() {
+async fn a_claim_without_a_token_is_rejected() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     let job = fleet.submit("# One\n").await;

@@ -1,4 +1,4 @@
-//! Who may do what: every route, with every kind of token that should not get through.
+//! Authorisation: every route, with every kind of token that must be rejected.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, Worker, code};
 use crate::raw::{Asking, Connection};
 
-/// Nobody, a viewer, an operator of another product, another factory, a join token.
+/// No token, a viewer, an operator of another product, another factory, a join token.
 type Cells = [&'static str; 5];
 
 const OPEN: Cells = ["ok", "ok", "ok", "ok", "ok"];

@@ -1,4 +1,4 @@
-//! A vault that copies a real store, and puts what arrives where the next start would find it.
+//! A backup service that copies a real store, and puts a restored file where the next start finds it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use server::{BackupService, BackupServiceError};
 use store::{SqliteStore, stage_restore};
 use tokio::sync::Mutex;
 
-/// The vault of a fleet in one folder.
+/// The backup service of a fleet in one directory.
 pub(crate) struct Shelf {
     store: Arc<SqliteStore>,
     folder: PathBuf,
-    /// One copy at a time.
+    /// One backup at a time.
     pub(crate) turn: Mutex<()>,
-    /// Copies wait for it.
+    /// Backups wait for it.
     pub(crate) gate: Mutex<()>,
 }
 

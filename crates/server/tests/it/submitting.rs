@@ -1,4 +1,4 @@
-//! Submitting: once, many at a time, and not at all.
+//! Submits: single, in batches, and rejected.
 
 use domain::{JobId, StageName, TokenScope};
 use http::StatusCode;
@@ -15,7 +15,7 @@ fn keyed(body_md: &str, key: &str) -> SubmitRequest {
 }
 
 #[tokio::test]
-async fn the_same_key_gives_back_the_same_job_and_another_body_is_a_conflict() {
+async fn a_key_returns_its_job_and_another_body_is_a_conflict() {
     let fleet = Fleet::start().await;
     let body = json!({ "bodyMd": "# One\n", "idempotencyKey": "k1" });
 
@@ -55,7 +55,7 @@ async fn a_manifest_can_be_the_body_itself() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_where_it_would_go_and_writes_nothing() {
+async fn a_dry_run_reports_the_placement_and_writes_nothing() {
     let fleet = Fleet::start().await;
     let before = fleet.state().await;
 
@@ -118,9 +118,9 @@ async fn lists_are_filtered_and_paged() {
     assert_eq!(code(bad), "invalid");
 }
 
-/// Everything that is wrong is refused with a stable code, and leaves the store as it was.
+/// Every invalid request is rejected with a stable code, and leaves the store unchanged.
 #[tokio::test]
-async fn bad_input_is_refused_by_name_and_changes_nothing() {
+async fn invalid_input_is_rejected_with_its_code() {
     let fleet = Fleet::start().await;
     let there = keyed("# There\n", "there");
     let there: SubmitResponse = fleet.admin.post("/jobs", &there).await.unwrap();
@@ -166,7 +166,7 @@ async fn bad_input_is_refused_by_name_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn bodies_that_cannot_be_read_are_refused_by_name() {
+async fn unreadable_bodies_are_rejected_with_their_code() {
     let fleet = Fleet::start().await;
     let before = fleet.state().await;
     let json = |body: String| {
@@ -197,7 +197,7 @@ async fn bodies_that_cannot_be_read_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn our_own_client_hears_why_a_body_is_too_long() {
+async fn the_client_learns_why_a_body_is_too_long() {
     let fleet = Fleet::start().await;
 
     let long: Result<SubmitResponse, _> = fleet.admin.post("/jobs", &keyed(&"x".repeat(5 * 1024 * 1024), "k")).await;

@@ -1,4 +1,4 @@
-//! Switching between the modes under load loses nothing and doubles nothing [I13].
+//! Switching between the modes under load loses no job and runs none twice [I13].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Done {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn switching_between_the_modes_under_load_loses_nothing_and_doubles_nothing() {
+async fn switching_modes_under_load_neither_loses_nor_repeats_jobs() {
     let fleet = Fleet::start().await;
     fleet.product("default", ProductSettings { auto_ship: Some(true), ..ProductSettings::default() }).await;
     let done = Arc::new(Done::default());
@@ -70,7 +70,7 @@ async fn switching_between_the_modes_under_load_loses_nothing_and_doubles_nothin
     factories.abort_all();
 }
 
-/// Every job was granted once, under one epoch, and shipped once; and nobody was granted what the log does not tell of.
+/// Every job was granted once, under one epoch, and shipped once; and every grant is in the log.
 async fn check_the_log(fleet: &Fleet, jobs: &HashSet<JobId>, done: &Done) {
     let mut told: HashMap<JobId, Vec<(EventKind, Epoch)>> = HashMap::new();
     for recorded in fleet.log().await {
@@ -97,7 +97,7 @@ async fn submit_some(fleet: &Fleet, count: usize) -> Vec<JobId> {
     answer.outcomes.into_iter().map(|outcome| outcome.id.unwrap()).collect()
 }
 
-/// Takes what is offered, and hears what to ask for.
+/// Accepts offers, and follows the modes.
 async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<DispatchModes>>) {
     let mut inbox = worker.inbox().await;
     while let Ok(Some(event)) = inbox.next().await {
@@ -106,7 +106,7 @@ async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Send
             InboxEvent::Hello { modes } | InboxEvent::Modes(modes) => drop(told.send_replace(modes)),
             InboxEvent::Directive(_) => {}
             InboxEvent::Dispatch(message) => {
-                // An offer that was taken back in the meantime is refused, and comes again.
+                // An offer revoked in the meantime is refused, and the job is offered again.
                 if let Ok(accepted) = worker.accept(&message).await {
                     done.by_offer.fetch_add(1, Ordering::Relaxed);
                     work(&worker, &done, message.job_id, accepted.lease_epoch).await;
@@ -116,7 +116,7 @@ async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Send
     }
 }
 
-/// Asks for work as it was told, without a pause.
+/// Claims work while the modes say so, without a pause.
 async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<DispatchModes>>) {
     let mut told = told.subscribe();
     let mut tag = None;

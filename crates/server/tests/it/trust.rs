@@ -1,5 +1,5 @@
-//! A factory with a valid token that names what is not its own: another factory's instance, nonce and job (row 34, [T3]),
-//! figures that no run can have, and times that no document can hold.
+//! A factory with a valid token that names another factory's instance, nonce and job (row 34, [T3]), metrics that no
+//! run can have, and times that no document can hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use server::Limits;
 use crate::fleet::{Fleet, Worker, next_offer, random};
 use crate::raw::{Answer, Asking, ask};
 
-/// A job of the product `default` that the factory `victim` works on, and what identifies its claim.
+/// A job of the product `default` that the factory `victim` holds, and the ids of its claim.
 struct Held {
     job: JobId,
     epoch: Epoch,
@@ -46,9 +46,9 @@ struct Call {
     method: &'static str,
     path: &'static str,
     body: Option<Value>,
-    /// The code for a factory whose token covers the job's product.
+    /// The code for a factory whose token includes the job's product.
     same_product: &'static str,
-    /// The code for a factory whose token does not cover it.
+    /// The code for a factory whose token does not include it.
     other_product: &'static str,
 }
 
@@ -93,7 +93,7 @@ fn calls(held: &Held, own: InstanceId) -> Vec<Call> {
         post("/factories/{own}/renew", renew(instance, &json!([])), "foreign_instance", "foreign_instance"),
         post("/factories/{own}/renew", renew(instance, &json!([])), "foreign_instance", "foreign_instance"),
         post("/factories/{own}/renew", renew(instance, &listed), "foreign_instance", "foreign_instance"),
-        // A process that lists what it does not hold is told so.
+        // A process that lists a lease it does not hold gets it back as lost.
         post("/factories/{own}/renew", renew(&own, &listed), "lost", "lost"),
         post("/factories/victim/renew", renew(instance, &listed), "forbidden", "forbidden"),
         post("/factories/victim/drain", json!({}), "forbidden", "forbidden"),
@@ -157,7 +157,7 @@ async fn made(fleet: &Fleet, call: &Call, held: &Held, job: JobId, caller: &Work
     let method: Method = call.method.parse().unwrap();
     let mut asking = Asking::new(method, &format!("/api/fleet{path}")).token(&caller.token);
     if let Some(body) = &call.body {
-        // The job that is meant may also be in the body.
+        // The job may also be named in the body.
         let text = body.to_string().replace(&held.job.to_string(), &job.to_string());
         asking = asking.header("content-type", "application/json").body(text);
     }
@@ -174,7 +174,7 @@ async fn made(fleet: &Fleet, call: &Call, held: &Held, job: JobId, caller: &Work
     connection.ask(asking).await
 }
 
-/// The code of what an answer refuses, of the one operation that it is about where there are several.
+/// The error code of an answer, or of its one operation in a batch.
 fn outcome(call: &Call, answer: &Answer) -> String {
     if call.same_product == "text" && answer.status.is_success() {
         return "text".to_owned();
@@ -189,7 +189,8 @@ fn outcome(call: &Call, answer: &Answer) -> String {
     code.unwrap_or(all_is_well).to_owned()
 }
 
-/// What the calls of others must leave as it is: the job with the expiry of its lease, and the factory with its seats.
+/// The state that calls of other factories must not change: the job with the expiry of its lease, and the factory with
+/// its seats.
 async fn state_of(fleet: &Fleet, held: &Held) -> (Value, Value) {
     let job = fleet.admin.get(&format!("/jobs/{}", held.job)).await.unwrap();
     let factory = fleet.admin.get("/factories/victim").await.unwrap();
@@ -296,7 +297,7 @@ async fn a_completion_is_repeated_by_its_own_holder_alone() {
 }
 
 #[tokio::test]
-async fn figures_that_no_run_can_have_are_refused_by_name() {
+async fn impossible_metrics_are_rejected_by_name() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let held = Held::by(&fleet, &worker).await;
@@ -310,7 +311,7 @@ async fn figures_that_no_run_can_have_are_refused_by_name() {
         ("tokensIn", "1000000000001"),
         ("tokensOut", "18446744073709551615"),
         ("turns", "4294967295"),
-        // JSON has no words for these; whatever comes close is not taken.
+        // JSON cannot express these; similar values are rejected.
         ("costUsd", "1e400"),
         ("costUsd", "NaN"),
         ("tokensIn", "-1"),
@@ -378,7 +379,7 @@ async fn a_token_that_would_never_end_is_refused_and_never_stored() {
 }
 
 #[tokio::test]
-async fn a_factory_cannot_rest_the_login_of_another() {
+async fn a_factory_cannot_pause_the_credential_of_another() {
     let fleet = Fleet::start().await;
     let victim = fleet.factory("victim").await;
     let insider = fleet.factory("insider").await;
@@ -436,7 +437,7 @@ async fn numbers_and_lists_of_a_worker_have_limits() {
 }
 
 #[tokio::test]
-async fn a_named_login_is_shared_within_one_scope_only() {
+async fn a_named_credential_is_shared_within_one_scope() {
     let fleet = Fleet::start().await;
     fleet.product("other", ProductSettings::default()).await;
     let victim = fleet.factory_for("victim", &["default"]).await;
@@ -529,7 +530,7 @@ async fn a_dependency_of_another_product_does_not_exist() {
 }
 
 #[tokio::test]
-async fn accepting_and_releasing_in_a_loop_is_slowed_down() {
+async fn an_accept_and_release_loop_backs_off() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let mut inbox = worker.inbox().await;
@@ -546,7 +547,7 @@ async fn accepting_and_releasing_in_a_loop_is_slowed_down() {
 }
 
 #[tokio::test]
-async fn reporting_used_up_windows_in_a_loop_is_slowed_down() {
+async fn a_quota_report_loop_backs_off() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let mut inbox = worker.inbox().await;
@@ -618,7 +619,7 @@ async fn a_factory_does_not_end_its_own_drain() {
     }
 }
 
-/// The credentials that a client is shown, each with the factories that it is shown.
+/// The credentials that a client may see, each with the visible factories.
 async fn credentials(client: &protocol::Client) -> Vec<(String, Vec<String>)> {
     let shown: protocol::CredentialList = client.get("/credentials").await.unwrap();
     let row = |one: protocol::CredentialView| (one.credential, one.factories.into_iter().map(String::from).collect());
@@ -626,7 +627,7 @@ async fn credentials(client: &protocol::Client) -> Vec<(String, Vec<String>)> {
 }
 
 #[tokio::test]
-async fn suspended_credentials_are_shown_to_those_who_see_a_factory_that_uses_them() {
+async fn suspended_credentials_are_visible_with_their_factory() {
     let fleet = Fleet::start().await;
     for product in ["alpha", "beta"] {
         fleet.product(product, ProductSettings::default()).await;
@@ -646,7 +647,7 @@ async fn suspended_credentials_are_shown_to_those_who_see_a_factory_that_uses_th
         let quota = json!({ "leaseEpoch": epoch, "engine": "claude", "credential": "team", "resetsAt": "2099-01-01T00:00:00Z" });
         let _: Value = worker.client.post(&format!("/jobs/{job}/quota"), &quota).await.unwrap();
     }
-    // A second factory of the product, with a login of its own.
+    // A second factory of the product, with its own credential.
     let sibling = fleet.factory_for("a-2", &["alpha"]).await;
     let products = ["alpha".parse().unwrap()].into();
     let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products }).await.secret);

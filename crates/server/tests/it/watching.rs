@@ -1,4 +1,4 @@
-//! Event streams: without gaps, without repeats, and never for longer than they may.
+//! Event streams: no gaps, no duplicates, and closed when they must end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ async fn next(stream: &mut EventStream) -> Option<SseEvent> {
     soon(stream.next()).await.unwrap()
 }
 
-/// The next event that is about a job.
+/// The next job event.
 async fn next_of_job(stream: &mut EventStream) -> Option<SseEvent> {
     loop {
         match next(stream).await {
@@ -38,7 +38,7 @@ fn as_streamed(log: &[StoredEvent]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_stream_tells_everything_that_happens_after_it_was_opened() {
+async fn a_stream_has_every_event_after_its_start() {
     let fleet = Fleet::start().await;
     fleet.submit("# Before\n").await;
     let mut stream = fleet.admin.events(STREAM, None).await.unwrap();
@@ -68,9 +68,9 @@ async fn one_jobs_stream_is_about_that_job() {
     assert_eq!((kind(&submitted), kind(&cancelled)), (json!("submitted"), json!("cancelled")));
 }
 
-/// Row 24: clients that are cut off at random and resume see the log, the whole log and nothing twice.
+/// Row 24: clients that are disconnected at random and resume see the whole log, without duplicates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn row_24_clients_that_are_cut_at_random_see_the_whole_log_once() {
+async fn row_24_disconnected_clients_see_the_whole_log_once() {
     let fleet = Fleet::start().await;
     fleet.product("web", ProductSettings::default()).await;
     let viewer = fleet.token(TokenScope::Viewer { products: ["web".parse().unwrap()].into() }).await;
@@ -124,7 +124,7 @@ async fn watch_with_cuts(client: Client, chance: &dyn Entropy, last_title: &str)
 }
 
 #[tokio::test]
-async fn a_position_that_nobody_knows_is_answered_with_a_reset() {
+async fn an_unknown_position_is_answered_with_a_reset() {
     let fleet = Fleet::start().await;
     fleet.submit("# One\n").await;
 
@@ -210,7 +210,7 @@ async fn a_token_has_a_bounded_number_of_streams() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_shows_that_it_is_alive() {
+async fn an_idle_stream_sends_keep_alives() {
     let fleet = Fleet::limited(Limits { keep_alive_every: Duration::from_millis(50), ..Limits::default() }).await;
     let mut connection = Connection::open(fleet.address).await;
     let asking = Asking::get("/api/fleet/events/stream").token(&fleet.admin_token);
@@ -244,7 +244,7 @@ async fn stopping_the_server_ends_its_streams_and_finishes() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_is_cut_off() {
+async fn a_client_that_never_reads_is_disconnected() {
     let fleet = Fleet::limited(Limits { write_stall_max: Duration::from_millis(300), ..Limits::default() }).await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;

@@ -1,4 +1,4 @@
-//! What GitHub says by itself: signed, and only a hint.
+//! Webhooks of GitHub: signed, and only a hint.
 
 use domain::{JobId, PullRequest, StageName};
 use hmac::{Hmac, KeyInit, Mac};
@@ -36,7 +36,7 @@ async fn say(fleet: &Fleet, secret: &str, message: &Value) -> Answer {
     ask(fleet.address, request).await
 }
 
-/// A job whose pull request is open.
+/// A job with an open pull request.
 async fn requested(fleet: &Fleet, factory: &Worker, inbox: &mut protocol::EventStream) -> JobId {
     let job = fleet.submit("---\ntitle: Fix the typo\nrepo: notes\n---\nPlease.\n").await;
     let epoch = factory.take_next(inbox).await.lease_epoch;
@@ -65,7 +65,7 @@ async fn next_look(inbox: &mut protocol::EventStream) -> PollPullRequest {
 }
 
 #[tokio::test]
-async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts() {
+async fn a_signed_webhook_triggers_a_poll_whose_report_counts() {
     let fleet = fleet().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -86,7 +86,7 @@ async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts
 }
 
 #[tokio::test]
-async fn a_message_with_another_signature_or_none_is_refused_and_rung_for_nobody() {
+async fn a_webhook_with_a_wrong_or_missing_signature_is_rejected() {
     let fleet = fleet().await;
     let message = json!({ "pull_request": { "number": 7 }, "repository": { "full_name": "acme/notes" } });
 
@@ -98,7 +98,7 @@ async fn a_message_with_another_signature_or_none_is_refused_and_rung_for_nobody
 }
 
 #[tokio::test]
-async fn a_message_about_something_else_is_heard_and_concerns_nobody() {
+async fn an_unrelated_webhook_is_accepted_without_effect() {
     let fleet = fleet().await;
 
     let ping = say(&fleet, SECRET, &json!({ "zen": "Keep it simple.", "hook_id": 1 })).await;
@@ -108,7 +108,7 @@ async fn a_message_about_something_else_is_heard_and_concerns_nobody() {
     assert_eq!((ping.json(), other.json()), (json!({ "jobs": 0 }), json!({ "jobs": 0 })));
 }
 
-/// The head of a webhook that promises a long body; the body is not sent.
+/// The head of a webhook that announces a long body; the body is not sent.
 async fn begin(fleet: &Fleet, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(fleet.address).await.unwrap();
     let head = format!("POST /webhooks/github HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
@@ -122,7 +122,7 @@ async fn status(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&status).into_owned()
 }
 
-/// What anybody can send costs no memory before it could be signed (SECURITY, slow or greedy clients).
+/// An unauthenticated body uses no memory before its signature can be valid (SECURITY, slow or greedy clients).
 #[tokio::test]
 async fn an_unsigned_webhook_is_refused_before_its_body() {
     let fleet = fleet().await;
@@ -140,9 +140,9 @@ async fn an_unsigned_webhook_is_refused_before_its_body() {
     assert_eq!(status(&mut huge).await, "HTTP/1.1 413");
 }
 
-/// All bodies that are being read share one budget, and a network has only a few of them at one time.
+/// All bodies in progress share one budget, and a network has only a few of them at one time.
 #[tokio::test]
-async fn webhooks_that_are_never_finished_do_not_pile_up() {
+async fn unfinished_webhooks_do_not_accumulate() {
     let fleet = fleet().await;
     let wrong = signature("guessed", "");
     let head = format!("Content-Length: 26214400\r\nX-Hub-Signature-256: {wrong}\r\nExpect: 100-continue\r\n");

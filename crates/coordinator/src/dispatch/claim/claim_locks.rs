@@ -1,4 +1,4 @@
-//! One claim of a factory at a time, and the nonces that have won.
+//! One claim per factory at a time, and the nonces that have won.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use parking_lot::Mutex;
 use protocol::ClaimRequest;
 use tokio::sync::Mutex as AsyncMutex;
 
-/// A request that is still on its way after its process has won this often since is not coming any more.
+/// Nonces kept per factory: a request delayed for longer than this many wins is not expected any more.
 const WON_MAX: usize = 64;
 
-/// The lanes of all factories.
+/// The claim locks of all factories.
 #[derive(Default)]
 pub(crate) struct ClaimLocks {
     by_factory: Mutex<HashMap<FactoryId, Arc<AsyncMutex<ClaimLock>>>>,
 }
 
-/// What one factory's claims have won. In memory only: after a restart a request that comes late costs at most the time
-/// until its process leaves what it was granted out of its lists.
+/// The claims that one factory has won. In memory only: after a restart a late request costs at most the time until its
+/// process omits the grant from its renewals.
 #[derive(Default)]
 pub(crate) struct ClaimLock {
     instance: Option<InstanceId>,
@@ -27,7 +27,7 @@ pub(crate) struct ClaimLock {
 }
 
 impl ClaimLocks {
-    /// The lane of a factory.
+    /// The claim lock of a factory.
     pub(crate) fn of(&self, factory: &FactoryId) -> Arc<AsyncMutex<ClaimLock>> {
         let mut lanes = self.by_factory.lock();
         match lanes.get(factory) {
@@ -36,7 +36,7 @@ impl ClaimLocks {
         }
     }
 
-    /// Forgets a factory.
+    /// Removes a factory.
     pub(crate) fn forget(&self, factory: &FactoryId) {
         self.by_factory.lock().remove(factory);
     }
@@ -48,7 +48,7 @@ impl ClaimLock {
         self.instance == Some(claim.instance) && self.won.contains(&claim.claim_nonce)
     }
 
-    /// A claim has won: its nonce never wins anything else.
+    /// Records that a claim has won: its nonce never wins another job.
     pub(crate) fn won(&mut self, claim: &ClaimRequest) {
         if self.instance != Some(claim.instance) {
             self.instance = Some(claim.instance);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_has_an_end() {
+    fn won_nonces_are_bounded() {
         let mut lane = ClaimLock::default();
 
         for nonce in 0..=255 {

@@ -1,4 +1,4 @@
-//! What a claim would be given, and why not more. Nothing is written, and nobody else notices.
+//! Dry run of a claim: what it would be granted, and why not more. Nothing is written or reserved.
 
 use domain::{FactoryId, ProductId};
 use protocol::{ClaimRequest, ClaimResponse, NotGranted, WouldGrant};
@@ -9,11 +9,11 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 
-/// More reasons than this are not read.
+/// The limit of listed reasons.
 const REASONS_MAX: usize = 20;
 
 impl Coordinator {
-    /// What a claim would be given now. `granted` shows what its nonce has won before.
+    /// What a claim would be granted now. `granted` shows what its nonce has already won.
     pub async fn claim_dry_run(&self, who: &Principal, request: &ClaimRequest) -> Result<ClaimResponse, Error> {
         let factory = claimant(who, request)?;
         check(request)?;
@@ -40,10 +40,10 @@ impl Coordinator {
         Ok(answer)
     }
 
-    /// The picks of a claim, put back before anybody else can look.
+    /// Selects the jobs of a claim and returns them to the queue under one lock.
     fn imagine(&self, who: &Principal, factory: &FactoryId, request: &ClaimRequest) -> (Vec<Pick>, Vec<NotGranted>) {
         let now = self.steady();
-        // What the token does not cover does not exist for its factory.
+        // A product outside the token's scope does not exist for the factory.
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
         let mut desk = self.state.lock();
         let mut picks = Vec::new();

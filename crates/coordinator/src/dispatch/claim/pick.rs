@@ -1,5 +1,4 @@
-//! Which jobs a claim takes: the scheduler's choice, with everything checked again that may have changed since they were
-//! queued [I6].
+//! Selects the jobs of a claim: the scheduler's choice, with every precondition checked again [I6].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +14,14 @@ use crate::state::FleetState;
 use crate::state::leases::Process;
 use crate::submit::deps::DepsVerdict;
 
-/// Jobs that a claim sets aside. More of them at the head of a queue means that somebody re-opened a dependency of them
-/// all; the next claim gets further.
+/// Jobs that a claim sets aside. More at the head of a queue means that an operator re-opened a dependency of all of
+/// them; the next claim gets further.
 const SET_ASIDE_MAX: usize = 32;
 
-/// Jobs of one claim: as many as one request of operations carries.
+/// Jobs of one claim: as many as one batch of operations has.
 const LIMIT_MAX: u32 = 1_000;
 
-/// One job that a claim takes.
+/// One job that a claim selected.
 pub(super) struct Pick {
     pub(super) job: Versioned<Arc<Job>>,
     pub(super) placement: Placement,
@@ -30,24 +29,24 @@ pub(super) struct Pick {
     pub(super) waited: Duration,
 }
 
-/// Jobs that a claim takes, with the seats that are kept for them.
+/// Jobs that a claim selected, with the seats reserved for them.
 pub(super) struct ClaimSelection<'a> {
     pub(super) picks: Vec<Pick>,
     pub(super) held: ClaimReservation<'a>,
 }
 
-/// Jobs out of the queue and seats taken, for a claim on its way. By the time it is dropped the leases themselves count, or
-/// everything is put back.
+/// Jobs out of the queue and seats reserved, for a claim that is being written. When it is dropped, the leases
+/// themselves count, or everything is returned.
 pub(super) struct ClaimReservation<'a> {
     coordinator: &'a Coordinator,
     process: Process,
     jobs: Vec<JobId>,
-    /// Those whose seat is kept.
+    /// Jobs with a reserved seat.
     seated: Vec<JobId>,
 }
 
 impl ClaimReservation<'_> {
-    /// A job cannot be had by anybody yet: its seat is free again, and it is out of the way.
+    /// Sets aside a job that cannot be granted yet: its seat is free again, and it leaves the queue.
     fn set_aside(&mut self, id: JobId) {
         let until = self.coordinator.steady().after(self.coordinator.settings.sweep_every);
         let mut desk = self.coordinator.state.lock();
@@ -73,14 +72,14 @@ impl Drop for ClaimReservation<'_> {
             }
         }
         if is_back {
-            // Somebody may have planned in the meantime, and not have seen what was put back.
+            // A concurrent plan may have missed the jobs that were returned.
             self.coordinator.work.notify_one();
         }
     }
 }
 
 impl Coordinator {
-    /// Takes the jobs that a factory should have next out of the queue.
+    /// Takes the jobs that a factory should get next out of the queue.
     pub(super) async fn pick<'a>(
         &'a self,
         who: &Principal,
@@ -111,7 +110,7 @@ impl Coordinator {
         let pick = self.next_pick(&mut desk, factory, is_asked)?;
         held.jobs.push(pick.placement.job);
         let seats = desk.factories.get(factory).map_or(0, |known| known.value.seat_limit);
-        // The scheduler counts offers and leases; this one counts what accepts have under way.
+        // The scheduler counts offers and leases; this also counts accepts that are being written.
         if !desk.leases.reserve(pick.placement.job, &held.process, seats as usize) {
             return None;
         }
@@ -133,7 +132,7 @@ impl Coordinator {
         Some(Pick { job, placement, waited })
     }
 
-    /// What a job waits for after all: somebody re-opened it since the job was queued.
+    /// The unmet dependency of a queued job: an operator re-opened it since the job was queued.
     pub(super) async fn unmet(&self, job: &Job) -> Result<Option<String>, Error> {
         Ok(match self.weigh(job.spec(), &job.submission().deps).await? {
             DepsVerdict::Met => None,
@@ -146,7 +145,7 @@ impl Coordinator {
     }
 }
 
-/// Jobs at most; the scheduler stops at the last free seat.
+/// The maximum number of jobs; the scheduler stops at the last free seat.
 pub(super) fn limit_of(request: &ClaimRequest) -> usize {
     request.limit.unwrap_or(1).clamp(1, LIMIT_MAX) as usize
 }
