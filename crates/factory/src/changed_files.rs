@@ -1,4 +1,4 @@
-//! Which files of a worktree an agent has touched so far, for people who wait for it.
+//! The files of a worktree that an agent has changed so far, for the live view.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::workspace::{FOR_THE_FACTORY, Worktree};
 
-/// So many are put in order. Nobody reads a list of more.
+/// At most this many are sorted and listed.
 const ORDERED_MAX: usize = 2_000;
 
 impl Mirror {
@@ -29,7 +29,7 @@ impl Mirror {
         let changed = call("diff-files").args(changed).output().await?;
         let untracked = call("ls-files").args(["--others", "--exclude-standard", "-z"]).output().await?;
         let names: BTreeSet<&[u8]> = changed.split(is_end).chain(untracked.split(is_end)).filter(is_work).collect();
-        // Files that were given to an account look changed although nobody wrote to them.
+        // Files that were given to another account look changed although they were not written.
         let handed_over_at = match &self.host.account {
             Some(_) => modified(&index).map_err(Error::disk("read", &index))?,
             None => SystemTime::UNIX_EPOCH,

@@ -1,4 +1,4 @@
-//! What a factory is told about its host. Plain values; whoever wires the factory reads them from somewhere.
+//! Host configuration of a factory. Plain values; the caller reads them from its configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,8 +37,8 @@ pub struct RepoConfig {
     /// Checks submodules out too, for reading.
     #[serde(default)]
     pub submodules: bool,
-    /// Folders that outlive worktrees, by the variable that tells programs where each is: `CARGO_TARGET_DIR = "target"`.
-    /// Each product has its own.
+    /// Directories that outlive worktrees, by the variable that tells programs where each is: `CARGO_TARGET_DIR =
+    /// "target"`. Each product has its own.
     #[serde(default)]
     pub caches: BTreeMap<String, String>,
 }
@@ -97,7 +97,7 @@ pub struct CacheError {
 const NOT_FOR_CACHES: [&str; 7] = ["PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "TERM"];
 
 impl RepoConfig {
-    /// Refuses caches whose folder would lie elsewhere, or whose variable means something else.
+    /// Refuses caches whose directory would lie elsewhere, or whose variable means something else.
     pub(crate) fn check(&self) -> Result<(), CacheError> {
         let plain = |text: &str, more: fn(char) -> bool| {
             !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more(c))
@@ -253,7 +253,7 @@ pub struct Price {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct EnvironmentConfig {
-    /// The home folder; an empty one of the factory's own when absent.
+    /// The home directory; an empty one of the factory's own when absent.
     #[serde(default)]
     pub home: Option<PathBuf>,
     /// Names of variables that are passed on from the factory's own environment, such as an engine's credential.

@@ -1,4 +1,4 @@
-//! What this machine can do, found by looking [F1].
+//! Detects the capabilities of this machine [F1].
 
 mod memory;
 mod tools;
@@ -32,7 +32,7 @@ use tools::{TOOLS, Tool, VersionPattern};
 pub struct DetectConfig {
     /// Repositories that are configured.
     pub repos: BTreeMap<RepoName, RepoConfig>,
-    /// A folder whose repositories are offered too (`AQ_FLEET_REPO_BASE`).
+    /// A directory whose repositories are offered too (`AQ_FLEET_REPO_BASE`).
     pub repo_base: Option<PathBuf>,
     /// Tokens that an operator adds: `gpu:l4`, `site:berlin`, …
     pub custom: BTreeSet<Capability>,
@@ -48,9 +48,10 @@ pub struct Capabilities {
     pub capabilities: BTreeSet<Capability>,
     /// All repositories that can be worked on.
     pub repos: BTreeSet<RepoName>,
-    /// Where those are that were found under the base folder.
+    /// Where those are that were found under the base directory.
     pub found_repos: BTreeMap<RepoName, PathBuf>,
-    /// Those that are configured as folders of this machine and not there, with the folders: they are not offered.
+    /// Those that are configured as directories of this machine and not there, with the directories: they are not
+    /// offered.
     pub absent_repos: BTreeMap<RepoName, PathBuf>,
     /// Those whose remote cannot be used as it is configured, with the reason: they are not offered.
     pub unusable_repos: BTreeMap<RepoName, String>,
@@ -143,7 +144,7 @@ fn repositories(
     found.chain(configured.iter().map(|(repo, config)| (repo.clone(), Repository::of(config)))).collect()
 }
 
-/// The repositories that are configured as folders of this machine.
+/// The repositories that are configured as directories of this machine.
 pub(crate) fn local_repos(repos: &BTreeMap<RepoName, RepoConfig>) -> BTreeMap<RepoName, PathBuf> {
     let local = |(repo, config): (&RepoName, &RepoConfig)| {
         let remote = Remote::parse(&config.url).ok()?;
@@ -158,12 +159,12 @@ fn absent(repos: &BTreeMap<RepoName, RepoConfig>) -> BTreeMap<RepoName, PathBuf>
     local
 }
 
-/// Those of the folders that are not there.
+/// Those of the directories that are not there.
 pub(crate) fn absent_among(folders: &[PathBuf]) -> BTreeSet<PathBuf> {
     folders.iter().filter(|folder| is_absent(folder)).cloned().collect()
 }
 
-/// Whether a folder is not there. One of which that cannot be told is for git to judge.
+/// Whether a directory is not there. One of which that cannot be told is for git to judge.
 fn is_absent(folder: &Path) -> bool {
     match fs::metadata(folder) {
         Ok(found) => !found.is_dir(),
@@ -217,14 +218,14 @@ pub(crate) fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
     repos
 }
 
-/// Whether a folder is a repository, bare or not.
+/// Whether a directory is a repository, bare or not.
 pub(crate) fn is_repo(folder: &Path) -> bool {
     let is_bare = folder.join("HEAD").is_file() && folder.join("objects").is_dir();
     is_bare || folder.join(".git").exists()
 }
 
-/// What can be said about an engine that is there. One that nobody is signed in to is offered all the same: the scheduler
-/// leaves it alone and says why.
+/// What is known about an engine that is present. One that is not signed in is advertised all the same: the scheduler
+/// skips it and explains why.
 async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     let credential = engine.credential().map(str::to_owned);
     let known =

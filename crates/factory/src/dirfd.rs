@@ -1,7 +1,7 @@
-//! A folder in which somebody else may change things while we work there.
+//! A directory that another account may change concurrently.
 //!
-//! The factory may be root, and its agents own the folders that they work in. A path means what it says only until
-//! somebody puts a link into it, so every step here is taken on a descriptor, one name at a time, and no link is followed.
+//! The factory may be root, and its agents own their working directories. A path may lead elsewhere once an agent puts
+//! a link into it, so every step here uses a descriptor, one name at a time, and follows no link.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,14 +18,14 @@ use rustix::io::Errno;
 
 use crate::process::Account;
 
-/// An open folder.
+/// An open directory.
 #[derive(Debug)]
 pub(crate) struct DirFd(OwnedFd);
 
-/// A program that makes folders inside each other without end does not take us along.
+/// A program that makes directories inside each other without end does not take us along.
 const DEPTH_MAX: u32 = 256;
 
-/// A folder on the way to another has to be passed, not read.
+/// A directory on the way to another has to be passed, not read.
 #[cfg(target_os = "linux")]
 const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
@@ -38,12 +38,12 @@ const TO_MAKE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl DirFd {
-    /// Opens a folder the way to which only we can change. The folder itself is not reached through a link.
+    /// Opens a directory the way to which only we can change. The directory itself is not reached through a link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
     }
 
-    /// Opens a folder by a whole path of which no part is a link, also while somebody changes it.
+    /// Opens a directory by a whole path without any link, also under concurrent changes.
     pub(crate) fn open_straight(path: &Path) -> io::Result<Self> {
         let (Some(parent), Some(name), true) = (path.parent(), path.file_name(), path.is_absolute()) else {
             return Err(refusal("it is no whole path to a folder"));
@@ -56,17 +56,17 @@ impl DirFd {
         Ok(Self(openat(&way, name, FOLDER, Mode::empty())?))
     }
 
-    /// Opens a folder that an operator names, who may name it by a link.
+    /// Opens a directory that an operator names, who may name it by a link.
     pub(crate) fn open_named(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())?))
     }
 
-    /// The folder of this name in it.
+    /// The directory of this name in it.
     pub(crate) fn enter(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         Ok(Self(openat(&self.0, name.as_ref(), FOLDER, Mode::empty())?))
     }
 
-    /// The folder of this name in it, made if it is not there.
+    /// The directory of this name in it, made if it is not there.
     pub(crate) fn make(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         match mkdirat(&self.0, name.as_ref(), Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => self.enter(name),
@@ -148,7 +148,7 @@ impl DirFd {
         }
     }
 
-    /// Whether there is a folder of this name in it.
+    /// Whether there is a directory of this name in it.
     pub(crate) fn is_folder(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
         match statat(&self.0, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(kind(&found) == FileType::Directory),
@@ -162,7 +162,7 @@ impl DirFd {
         Ok(renameat(&self.0, from.as_ref(), &self.0, to.as_ref())?)
     }
 
-    /// Looks at every file below it, at most `depth` folders deep, together with the folder that it is in.
+    /// Looks at every file below it, at most `depth` directories deep, together with the directory that it is in.
     pub(crate) fn each_file(&self, depth: u32, look: &mut dyn FnMut(&Self, &OsStr)) {
         for name in self.names().unwrap_or_default() {
             match statat(&self.0, &name, AtFlags::SYMLINK_NOFOLLOW).map(|found| kind(&found)) {
@@ -177,8 +177,8 @@ impl DirFd {
         }
     }
 
-    /// Gives it to an account, with the folders and files in it. Links stay whose they are: whoever has the folder can
-    /// read and replace them. A file of somebody else's with a second name is not given away, and says so.
+    /// Gives it to an account, with the directories and files in it. Links keep their owner: the directory's owner can
+    /// read and replace them. Another account's file with a second hard link is not given away, and is reported.
     pub(crate) fn give(&self, account: &Account) -> io::Result<()> {
         self.give_within(account, DEPTH_MAX)
     }
@@ -207,7 +207,7 @@ impl DirFd {
         self.own(account.uid(), account.gid())
     }
 
-    /// Gives the folder alone to a user and a group.
+    /// Gives the directory alone to a user and a group.
     pub(crate) fn own(&self, uid: u32, gid: u32) -> io::Result<()> {
         let found = fstat(&self.0)?;
         if (found.st_uid, found.st_gid) != (uid, gid) {
@@ -216,12 +216,12 @@ impl DirFd {
         Ok(())
     }
 
-    /// Says who may do what with the folder itself.
+    /// Says who may do what with the directory itself.
     pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(fchmod(&self.0, Mode::from_raw_mode(mode))?)
     }
 
-    /// Gives us back the right to change it and every folder below it.
+    /// Gives us back the right to change it and every directory below it.
     pub(crate) fn open_up(&self) -> io::Result<()> {
         self.open_up_within(DEPTH_MAX)
     }

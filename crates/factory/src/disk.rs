@@ -1,4 +1,4 @@
-//! Files that are whole or absent, whatever dies in between, and folders that are gone when we say so.
+//! Files that are whole or absent, whatever dies in between, and directories that are gone when we say so.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::dirfd::DirFd;
 
-/// Marks a file that is being written; a crash may leave one behind and nobody reads it.
+/// Marks a file that is being written. A crash may leave one behind; readers ignore it.
 pub(crate) const UNFINISHED_SUFFIX: &str = ".unfinished";
 
-/// Makes a folder, and those above it, that only our user can enter.
+/// Makes a directory, and those above it, that only our user can enter.
 pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
@@ -21,7 +21,8 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_through(UNFINISHED_SUFFIX, path, bytes)
 }
 
-/// The same where others may replace that file at the same moment: the last one wins, and nobody sees half of it.
+/// The same where other writers may replace that file concurrently: the last writer wins and readers never see a
+/// partial file.
 pub(crate) fn replace_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +57,8 @@ pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a folder and all that is in it, also what a tool made read-only. One that is not there is already removed.
+/// Removes a directory and all that is in it, also what a tool made read-only. One that is not there is already
+/// removed.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path).or_else(|error| match error.kind() {
@@ -75,7 +77,7 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The space that a folder and all that is in it take. Links are not followed; what vanishes meanwhile takes none.
+/// The space that a directory and all that is in it take. Links are not followed; what vanishes meanwhile takes none.
 pub(crate) fn folder_bytes(path: &Path) -> u64 {
     const BLOCK_BYTES: u64 = 512;
     let Ok(found) = fs::symlink_metadata(path) else { return 0 };
@@ -99,7 +101,7 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Gives us back the right to change every folder below `path`. Links are not followed.
+/// Gives us back the right to change every directory below `path`. Links are not followed.
 fn open_up(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
     DirFd::open(path)?.open_up()

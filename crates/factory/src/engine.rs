@@ -63,18 +63,18 @@ pub trait Engine: Send + Sync {
     fn window_key(&self) -> &str {
         self.credential().unwrap_or(self.name().as_str())
     }
-    /// The files that hold its login, there or not: when one of them changes, somebody may have signed in or out.
+    /// The files that hold its credential, present or not: a change of one may be a sign-in or a sign-out.
     fn login_files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
-    /// A fingerprint of the key or login that it uses, where it has one: it changes when they do.
+    /// A fingerprint of the key or credential that it uses, where it has one: it changes when they do.
     fn login_fingerprint(&self) -> Option<String> {
         None
     }
     /// Whether it could run here, in the environment that it would get.
     async fn detect(&self) -> Presence;
-    /// What a run of a job has used up that nobody followed to its end, by what the engine left on disk. Told once: whoever
-    /// asks again, or goes on with the session, does not pay for it a second time.
+    /// What an interrupted run of a job used, according to the files that the engine left. Reported once: a second
+    /// call, or a run that resumes the session, does not count it again.
     fn left_behind(&self, _job: JobId, _session: &str) -> Option<RunInsights> {
         None
     }
@@ -135,7 +135,7 @@ pub enum Presence {
     Ready {
         /// The version it prints, where asking is cheap.
         version: Option<String>,
-        /// Whether somebody is signed in.
+        /// Whether the engine is signed in.
         login: LoginState,
     },
     /// It is not.
@@ -145,7 +145,7 @@ pub enum Presence {
     },
 }
 
-/// Whether an engine has somebody to pay for it [B9].
+/// Whether an engine has a paying account [B9].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginState {
     /// It cannot be told without spending something.

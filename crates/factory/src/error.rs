@@ -103,7 +103,7 @@ pub enum Error {
     /// A worktree holds what cannot be saved elsewhere.
     #[error("{0}, and cannot be saved elsewhere")]
     OnlyHere(UnsavedFile),
-    /// The worktree is not the folder that we made.
+    /// The worktree is not the directory that we made.
     #[error("the worktree {path} was replaced by something else")]
     NotOurWorktree {
         /// Where it should be.

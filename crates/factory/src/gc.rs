@@ -1,9 +1,9 @@
-//! Cleaning up: refs on the remotes, and worktrees, mirrors and leftovers on this host [F7].
+//! Clean-up: refs on the remotes, and worktrees, mirrors and leftovers on this host [F7].
 //!
-//! Nothing is removed that could be somebody's only copy [I11]. First everything is proved: what the coordinator says of
-//! the job, what git says of the commits, what the disk says of the run. Then, one after the other, each proof is made
-//! again and the thing removed. A ref goes only if the remote still shows the commit of the proof, and comes back if its
-//! job woke up meanwhile. What cannot be proved stays, and the report says why.
+//! Nothing is removed that could be an only copy [I11]. First everything is proved: by the coordinator's state of the
+//! job, by git's commits, by the run's records on disk. Then, one after the other, each proof is made again and the
+//! thing removed. A ref is deleted only if the remote still has it at the commit of the proof, and is restored if its
+//! job became active meanwhile. What cannot be proved stays, and the report gives the reason.
 
 mod job_status;
 mod leftovers;
@@ -115,7 +115,7 @@ impl Gc {
         for doomed in mirrors {
             self.tidy_mirror(doomed, &mut report).await;
         }
-        // A room that goes may hold the only copy of a login that its engine has refreshed.
+        // A room that goes may hold the only copy of a credential that its engine has refreshed.
         settle_rooms(&self.host.state.sessions(), &self.host.clock);
         for doomed in leftovers {
             self.remove_leftover(&doomed, &mut report);
@@ -123,11 +123,11 @@ impl Gc {
         Ok(report)
     }
 
-    /// How long ago the last clean-up of a folder was; since its first start if there was none.
+    /// How long ago the last clean-up of a directory was; since its first start if there was none.
     pub(crate) fn last_was(state: &StateDir, now: Timestamp) -> Duration {
         let path = state.gc_lock();
         if !path.exists() {
-            // Nothing is left in a new folder. A disk that refuses shows when there is something to clean up.
+            // Nothing is left in a new directory. A disk that refuses shows when there is something to clean up.
             let _ = FileLock::try_take(&path);
         }
         let now = Duration::from_millis(u64::try_from(now.as_millis()).unwrap_or(0));

@@ -55,7 +55,7 @@ const SYSTEM: [&str; 13] = [
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
 impl Git {
-    /// Git as found on `path`, with `empty_home` as its home folder unless the configuration names another.
+    /// Git as found on `path`, with `empty_home` as its home directory unless the configuration names another.
     pub fn new(path: &OsStr, empty_home: &Path, access: GitConfig, identity: Identity, limits: &Limits) -> Self {
         Self {
             path: absolute_entries(path),
@@ -75,7 +75,7 @@ impl Git {
         self
     }
 
-    /// The same git with commits by somebody else.
+    /// The same git with another commit author.
     #[must_use]
     pub(crate) fn by(mut self, identity: Identity) -> Self {
         self.identity = identity;
@@ -100,7 +100,7 @@ impl Git {
     /// What its programs are made of, and nothing else of this machine.
     pub(crate) fn enclosure(&self) -> Sandbox {
         let program = find_program("git", Some(&self.path)).and_then(|program| program.canonicalize().ok());
-        // Where it is not installed with the system it brings its own helpers, beside the folder that it is in.
+        // Where it is not installed with the system it brings its own helpers, beside the directory that it is in.
         let own = program.and_then(|program| program.ancestors().nth(2).map(Path::to_owned));
         let own = own.filter(|folder| folder.components().count() > 2);
         let large_files = find_program("git-lfs", Some(&self.path)).and_then(|program| program.canonicalize().ok());

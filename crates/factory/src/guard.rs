@@ -476,7 +476,7 @@ async fn end(child: &mut Child, group: Option<Pid>, grace: Duration) -> io::Resu
     Ok(code(exit_code(status?)))
 }
 
-/// Whoever below us loses its parent becomes our child, also after `setsid`: nobody slips away.
+/// Orphans below us become our children, also after `setsid`: no process escapes.
 fn adopt_orphans() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
@@ -496,7 +496,7 @@ fn end_descendants() {
         for pid in below.into_iter().skip(1).filter_map(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }
-        // Without /proc nobody was killed, and the factory ends the group; waiting could take for ever.
+        // Without /proc no process was killed, and the factory ends the group; waiting could take forever.
         let options = if processes.is_empty() {
             rustix::process::WaitOptions::NOHANG
         } else {

@@ -1,4 +1,4 @@
-//! One machine's share of the fleet: a state folder, a git, and the worktrees in it.
+//! A worker host: a state directory, a git, and the worktrees in it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::run_key::RunKey;
 use crate::state::{MirrorName, StateDir};
 use crate::workspace::Worktree;
 
-/// The folder for temporary files in a home.
+/// The directory for temporary files in a home.
 const TEMPORARY: &str = "tmp";
 
 /// What mirrors and worktrees of this machine have in common. Cheap to clone.
@@ -33,7 +33,7 @@ pub struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     /// Who works in the worktrees, when it is not us.
     pub(crate) account: Option<Account>,
-    /// Whether our own git reads worktrees from inside of an enclosure.
+    /// Whether our own git reads worktrees from inside of a sandbox.
     encloses: bool,
 }
 
@@ -80,7 +80,7 @@ impl Host {
         Worktree::open(&self.state, run)
     }
 
-    /// An empty folder for a run without a repository. It is removed like a worktree.
+    /// An empty directory for a run without a repository. It is removed like a worktree.
     pub fn scratch(&self, run: RunKey) -> Result<PathBuf, Error> {
         let folder = self.state.worktree(run);
         crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
@@ -88,7 +88,7 @@ impl Host {
         Ok(folder)
     }
 
-    /// A home folder for one run, which goes with its worktree.
+    /// A home directory for one run, which goes with its worktree.
     pub(crate) fn home(&self, run: RunKey) -> Result<PathBuf, Error> {
         let folder = self.state.home(run);
         crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
@@ -96,7 +96,7 @@ impl Host {
         Ok(folder)
     }
 
-    /// A folder for temporary files in a run's home.
+    /// A directory for temporary files in a run's home.
     pub(crate) fn own_temporary(&self, run: RunKey) -> Result<PathBuf, Error> {
         let home = self.state.home(run);
         let made = DirFd::open(&home).and_then(|home| home.make(TEMPORARY));
@@ -105,7 +105,7 @@ impl Host {
         Ok(home.join(TEMPORARY))
     }
 
-    /// A folder that outlives worktrees, of one product's work on one repository.
+    /// A directory that outlives worktrees, of one product's work on one repository.
     pub(crate) fn cache(&self, product: &ProductId, repo: &RepoName, name: &str) -> Result<PathBuf, Error> {
         let folder = self.state.cache(product, repo, name);
         if self.account.is_none() {
@@ -117,7 +117,7 @@ impl Host {
         Ok(folder)
     }
 
-    /// Gives a folder to whoever works in it.
+    /// Gives a directory to the account that agents run under.
     pub(crate) fn hand_over(&self, folder: &Path) -> Result<(), Error> {
         match &self.account {
             Some(account) => account.give(folder).map_err(Error::disk("hand over", folder)),

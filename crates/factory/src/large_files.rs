@@ -1,7 +1,7 @@
 //! Large file storage: files of which a repository holds only pointers [F3].
 //!
-//! Git asks `git-lfs` for the contents when it checks out, and gives it the contents when it takes files in. Which server
-//! it talks to is our word: a repository's own `.lfsconfig` could send our login anywhere.
+//! Git asks `git-lfs` for the contents when it checks out, and gives it the contents when it takes files in. Which
+//! server it talks to is our word: a repository's own `.lfsconfig` could send our credential anywhere.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Mirror {
         Ok(is_here)
     }
 
-    /// Gives the remote the contents of files that the work changed, before anybody is shown a pointer to them.
+    /// Uploads the contents of files that the work changed, before any ref shows a pointer to them.
     pub(crate) async fn push_large_files(&self, worktree: &Worktree, sha: &CommitSha) -> Result<(), Error> {
         if !worktree.has_large_files() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A worker host: mirrors, worktrees, engines, verification, what must survive a crash, and the station that ties them
+//! A worker host: mirrors, worktrees, engines, verification, what must survive a crash, and the worker that ties them
 //! to a coordinator.
 //!
 //! The order of a run is `Host::mirror` → `Mirror::refresh` → `Mirror::create` → an engine through `Launcher` →

@@ -19,7 +19,7 @@ pub(crate) struct FileLock {
 const RETRY_EVERY: Duration = Duration::from_millis(50);
 
 impl FileLock {
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     pub(crate) fn try_take(path: &Path) -> Result<Option<Self>, Error> {
         // Every holder opens the file for itself: the lock belongs to that opening, so it also excludes within a process.
         let file = OpenOptions::new()
@@ -46,7 +46,7 @@ impl FileLock {
         self.file.try_clone()
     }
 
-    /// Takes the lock as soon as it is free, without holding up the threads that run everybody's tasks.
+    /// Waits for the lock without blocking the async threads.
     pub(crate) async fn take(path: &Path, clock: &dyn Clock, patience: Duration) -> Result<Self, Error> {
         let asked_at = clock.monotonic();
         loop {

@@ -38,7 +38,7 @@ pub struct Mirror {
     branch: Option<BranchTemplate>,
     /// Whether contents of files are fetched when they are needed, where that is configured.
     pub(crate) partial: Option<bool>,
-    /// How large the repository is, where somebody knows.
+    /// The size of the repository, if known.
     pub(crate) size_bytes: Option<u64>,
     /// Contents of files in large file storage are fetched too.
     pub(crate) large_files: bool,
@@ -49,11 +49,11 @@ pub struct Mirror {
 /// A mirror's whole configuration. It names no remote and no program, so there is nothing in it to trust.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n";
 
-/// The same where another account reads its objects: its group does, and nobody else.
+/// The same where another account reads its objects: only its group gains access.
 const SHARED_CONFIG: &str =
     "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n\tsharedRepository = 0640\n";
 
-/// Files that would change what git does in a mirror. We make none of them, so whoever did is not one of us.
+/// Files that would change what git does in a mirror. The factory makes none of them, so they are hostile.
 const FOREIGN: [&str; 7] =
     ["config.worktree", "commondir", "gitdir", "hooks", "info", "shallow", "objects/info/alternates"];
 
@@ -133,7 +133,7 @@ impl Mirror {
         &self.path
     }
 
-    /// A git command on this mirror that talks to nobody.
+    /// A git command on this mirror that contacts no remote.
     pub(crate) fn call(&self, verb: &'static str) -> GitCommand<'_> {
         let call = self.host.git.call(&self.path, verb);
         if self.is_partial() { call.lazily(&self.remote) } else { call }
@@ -172,7 +172,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Lets whoever works in the worktrees read the objects that they borrow.
+    /// Lets the account that agents run under read the objects that worktrees borrow.
     pub(crate) fn share(&self) -> Result<(), Error> {
         let Some(account) = &self.host.account else { return Ok(()) };
         account.let_read(&self.path).map_err(Error::disk("share", &self.path))

@@ -24,7 +24,7 @@ pub struct Outbox {
 pub struct OutboxEntry {
     /// Its place in the queue; later reports have higher ones.
     pub number: u64,
-    /// The report, which is nobody's business here.
+    /// The report, opaque to the outbox.
     pub report: Value,
 }
 
@@ -38,7 +38,7 @@ pub struct OutboxListing {
 }
 
 impl Outbox {
-    /// The outbox under a factory's state folder, with what an earlier process left in it.
+    /// The outbox under a factory's state directory, with what an earlier process left in it.
     pub fn open(state: &StateDir) -> Result<Self, Error> {
         let folder = state.outbox();
         let last = files_in(&folder)?.iter().filter_map(|path| number_of(path)).max();

@@ -1,8 +1,8 @@
 //! Which repositories are mirrored without the contents of old files [F3].
 //!
-//! The rule: what a repository's configuration says; else, when its mirror is first made, whether it is larger than
-//! `partial_above_mib`, as far as its forge or this machine's disk tells. Nobody knows the size of any other remote before
-//! it was fetched: that is fetched whole. A remote that cannot leave contents out sends everything all the same.
+//! The rule: the repository's configuration; else, when its mirror is first made, whether it is larger than
+//! `partial_above_mib`, according to its forge or this machine's disk. The size of any other remote is unknown before
+//! the fetch: it is fetched whole. A remote that does not support filters sends everything all the same.
 
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ impl Mirror {
         replace_file(&mark, b"").map_err(Error::disk("write", &mark))
     }
 
-    /// The size of a repository in a folder of this machine.
+    /// The size of a repository in a directory of this machine.
     fn size_on_disk(&self) -> Option<u64> {
         if self.remote().transport() != Transport::Folder {
             return None;

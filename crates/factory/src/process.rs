@@ -1,4 +1,4 @@
-//! Runs programs that we do not trust to end: in a group of their own, within limits, and never left behind.
+//! Runs untrusted programs: in a process group of their own, within limits, and never left behind.
 
 mod account;
 mod environment;
@@ -42,7 +42,7 @@ use lines::OutputReader;
 pub struct Program {
     /// The program and its arguments. No shell ever sees them.
     pub argv: Vec<OsString>,
-    /// The working folder.
+    /// The working directory.
     pub dir: PathBuf,
     /// All it finds in its environment.
     pub environment: Environment,
@@ -115,7 +115,7 @@ pub struct Launcher {
     lease: Option<LeaseWatch>,
 }
 
-/// A home folder in the place of another.
+/// A home directory in the place of another.
 #[derive(Clone)]
 struct Home {
     shared: PathBuf,
@@ -124,7 +124,7 @@ struct Home {
 
 /// A guard may need this long beyond the grace to end what its program left.
 const GUARD_MARGIN: Duration = Duration::from_secs(2);
-/// After the group is dead its pipes are closed; somebody who fled with one of them is not waited for.
+/// After the group is dead its pipes are closed; a process that escaped with one of them is not awaited.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
 impl Bounds {
@@ -183,7 +183,7 @@ impl Launcher {
         self
     }
 
-    /// The same, with a home folder of its own for every program that would have the `shared` one.
+    /// The same, with a home directory of its own for every program that would have the `shared` one.
     #[must_use]
     pub fn at_home(mut self, shared: PathBuf, own: PathBuf) -> Self {
         self.home = Some(Home { shared, own });
@@ -197,14 +197,14 @@ impl Launcher {
         self
     }
 
-    /// The same, inside of an enclosure.
+    /// The same, inside of a sandbox.
     #[must_use]
     pub(crate) fn enclosed(mut self, enclosure: Option<Sandbox>) -> Self {
         self.enclosure = enclosure;
         self
     }
 
-    /// The same, with more inside of the enclosure, if there is one.
+    /// The same, with more inside of the sandbox, if there is one.
     #[must_use]
     pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, PathAccess)>) -> Self {
         for (path, reach) in more {
@@ -213,24 +213,24 @@ impl Launcher {
         self
     }
 
-    /// The same, with another enclosure in the place of the one that there is.
+    /// The same, with another sandbox in the place of the one that there is.
     #[must_use]
     pub(crate) fn enclosed_by(mut self, change: impl FnOnce(Sandbox) -> Sandbox) -> Self {
         self.enclosure = self.enclosure.map(change);
         self
     }
 
-    /// Whether its programs run inside of an enclosure.
+    /// Whether its programs run inside of a sandbox.
     pub(crate) fn is_enclosed(&self) -> bool {
         self.enclosure.is_some()
     }
 
-    /// Whether its programs can read a path at all, as far as the enclosure goes.
+    /// Whether its programs can read a path at all, as far as the sandbox goes.
     pub(crate) fn reaches(&self, path: &Path) -> bool {
         self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != PathAccess::Nothing)
     }
 
-    /// Whether its programs cannot put anything into a folder that they otherwise could.
+    /// Whether its programs cannot put anything into a directory that they otherwise could.
     pub(crate) fn narrows(&self, folder: &Path) -> bool {
         self.enclosure.as_ref().is_some_and(|enclosure| enclosure.narrows(folder))
     }
@@ -349,7 +349,7 @@ enum Reader {
     Guard,
 }
 
-/// The group dies with whoever waits for it.
+/// Kills the group when dropped.
 struct GroupKillOnDrop(Group);
 
 impl Drop for GroupKillOnDrop {
@@ -359,7 +359,7 @@ impl Drop for GroupKillOnDrop {
 }
 
 impl RunningProgram {
-    /// What names the process after a restart of the factory, when its number may be somebody else's.
+    /// Identifies the process after a restart of the factory, when its pid may have been reused.
     pub fn mark(&self) -> ProcessMark {
         self.leash.0.mark()
     }
@@ -423,7 +423,7 @@ impl RunningProgram {
                 }
             }
         }
-        // Whatever is left of the group goes now; the leader is reaped, whoever ended it.
+        // Kill the rest of the group now; the leader is reaped, whatever ended it.
         drop(leash);
         let _ = child.wait().await;
         if streaming {
@@ -535,6 +535,6 @@ async fn first_limit(
 }
 
 fn ended(status: io::Result<ExitStatus>) -> End {
-    // A process that cannot be waited for was reaped by somebody else; its code is lost.
+    // A process that cannot be waited for was reaped elsewhere; its exit code is lost.
     End::Exited(status.map_or(-1, exit_code))
 }

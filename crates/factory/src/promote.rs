@@ -1,4 +1,4 @@
-//! Moving the pull request's branch, which nobody but a granted promotion may do [F3].
+//! Moves the pull request's branch. Only a granted promotion may do so [F3].
 
 use domain::{CommitSha, JobId};
 
@@ -25,7 +25,7 @@ impl ObservedBranch {
 pub enum AcceptableBranch<'a> {
     /// Nothing, because no promotion is known to have succeeded; or one of these, because one may have.
     FirstTime(&'a [CommitSha]),
-    /// One of these. A branch that is gone was deleted by somebody, perhaps because its job has shipped.
+    /// One of these. A missing branch was deleted, perhaps because its job has shipped.
     OneOf(&'a [CommitSha]),
 }
 
@@ -34,8 +34,8 @@ pub enum AcceptableBranch<'a> {
 pub enum Promotion {
     /// The branch shows the commit, by this call or an earlier one.
     Promoted,
-    /// There was no branch, and now there is one that shows the commit. A branch that was deleted looks like one that
-    /// never was, so whoever made it has to make sure that its job is not over.
+    /// There was no branch, and now there is one at the commit. A deleted branch looks like one that never existed, so
+    /// the caller must check that the job is not finished.
     Created,
     /// The branch shows a commit that this promotion was not granted to replace. Nothing was changed.
     Moved {
@@ -45,8 +45,8 @@ pub enum Promotion {
 }
 
 impl Mirror {
-    /// Looks at a job's branch on the remote. Whoever is to move it asks after this whether he still may: whatever moves
-    /// it from here on makes his push fail.
+    /// Reads a job's branch on the remote. The caller checks its promotion after this: any later move of the branch
+    /// makes the push fail.
     pub async fn look_at_branch(&self, job: JobId) -> Result<ObservedBranch, Error> {
         let name = self.pr_branch(job);
         let shows = self.remote_ref(&name).await?;
@@ -123,7 +123,7 @@ impl AcceptableBranch<'_> {
 pub(crate) enum LeasedPush {
     /// The ref shows the new value.
     Done,
-    /// Somebody else moved it first.
+    /// Another process moved it first.
     Lost {
         /// What it shows now.
         found: Option<CommitSha>,

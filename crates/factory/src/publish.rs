@@ -134,7 +134,7 @@ impl Mirror {
             return Ok(pushed(last.sha));
         }
         let message = with_trailers("Work in progress", run);
-        // The first parent is the agent's last commit: whoever resumes finds both what was committed and what was not. The
+        // The first parent is the agent's last commit: the next run finds both what was committed and what was not. The
         // others are what it left on other branches.
         let parents: Vec<CommitSha> = std::iter::once(&snapshot.head).chain(&strays).cloned().collect();
         let sha = self.commit_tree(&snapshot.tree, &parents, &message).await?;

@@ -86,7 +86,7 @@ impl RefNames {
         ["run", "wip", "job"].map(|family| format!("refs/heads/{}/{family}/*", self.prefix))
     }
 
-    /// Which of our refs a name is. One that we would spell otherwise is somebody else's.
+    /// Which of our refs a name is. One in another spelling is not ours.
     pub(crate) fn parse(&self, name: &str) -> Option<(OurRef, RefName)> {
         let rest = name.strip_prefix(&format!("refs/heads/{}/", self.prefix))?;
         let (family, rest) = rest.split_once('/')?;
@@ -109,7 +109,7 @@ impl RefNames {
         (made.as_str() == name).then_some((ours, made))
     }
 
-    /// Patterns of refs that a general fetch leaves out: there is one per run, and nobody needs them all.
+    /// Patterns of refs that a general fetch excludes: there is one per run, and they are not all needed.
     pub(crate) fn per_run_patterns(&self) -> [String; 2] {
         [format!("refs/heads/{}/run/*", self.prefix), format!("refs/heads/{}/wip/*", self.prefix)]
     }

@@ -30,7 +30,7 @@ pub(crate) enum Transport {
     None,
     /// https or ssh.
     Network,
-    /// Another folder of this machine.
+    /// Another directory of this machine.
     Folder,
 }
 
@@ -86,7 +86,7 @@ impl Remote {
         shown().unwrap_or_else(|| self.url.clone())
     }
 
-    /// The remote at a relative address, `../other.git`, with the same login.
+    /// The remote at a relative address, `../other.git`, with the same credential.
     pub(crate) fn beside(&self, relative: &str) -> Option<Self> {
         let mut base = self.url.trim_end_matches('/').to_owned();
         let mut rest = relative;

@@ -71,7 +71,7 @@ impl Repository {
         Ok(Self { url, remote, identity, checkout, clones })
     }
 
-    /// The address of its remote as it was configured, with a login if it has one.
+    /// The address of its remote as it was configured, with a credential if it has one.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -96,7 +96,7 @@ impl Repository {
         self.clones.iter().map(PathBuf::as_path).chain(self.remote.folder())
     }
 
-    /// The settings of the clones that it was found through, if its address holds a login.
+    /// The settings of the clones that it was found through, if its address holds a credential.
     pub(crate) fn files_with_login(&self) -> Vec<PathBuf> {
         if self.remote.login().is_none() && self.remote.shown() == self.remote.url() {
             return Vec::new();

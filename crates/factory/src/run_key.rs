@@ -1,4 +1,4 @@
-//! One run, as the name of its folders and files.
+//! One run, as the name of its directories and files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,7 @@ impl FromStr for RunKey {
         let parsed = text
             .rsplit_once("-e")
             .and_then(|(job, epoch)| Some(Self { job: job.parse().ok()?, epoch: Epoch(epoch.parse().ok()?) }));
-        // `e007` and `e7` would be two folders for one run: only the spelling that we write counts.
+        // `e007` and `e7` would be two directories for one run: only the spelling that we write counts.
         parsed.filter(|key| key.to_string() == text).ok_or_else(|| RunKeyError(domain::escape_for_terminal(text)))
     }
 }

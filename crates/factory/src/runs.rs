@@ -87,7 +87,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The records under a factory's state folder.
+    /// The records under a factory's state directory.
     pub fn under(state: &StateDir) -> Self {
         Self { folder: state.runs() }
     }
@@ -127,7 +127,7 @@ impl Runs {
     }
 }
 
-/// Finished files of a folder, in the order of their names.
+/// Finished files of a directory, in the order of their names.
 pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::disk("list", folder))? {

@@ -1,4 +1,4 @@
-//! Takes secrets out of what programs print, before anybody else sees it [T8].
+//! Removes secrets from program output before it leaves the factory [T8].
 //!
 //! Two kinds are known: values that this factory was given (its token, credentials that it passes to engines), in the
 //! spellings in which they travel, and shapes that only secrets have. A stream may be cut anywhere: whatever could still

@@ -113,7 +113,8 @@ impl Mirror {
         }
     }
 
-    /// Notes which repositories lie in a worktree before its agent begins: what setup commands fetched is nobody's work.
+    /// Records which repositories are in a worktree before its agent starts: what setup commands fetched is not the
+    /// agent's work.
     pub(crate) async fn remember_given(&self, worktree: &Worktree) -> Result<(), Error> {
         self.seal()?;
         let index = ScratchIndex::copied(worktree)?;
@@ -158,7 +159,7 @@ impl Mirror {
         let index = ScratchIndex::copied(worktree)?;
         let call = |verb| self.call_on_files(worktree, &index, verb);
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
-        // Repositories inside the worktree are not entered: they show as folders here, and are left out.
+        // Repositories inside the worktree are not entered: they show as directories here, and are left out.
         let changed =
             call("diff-files").args(["--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all"]).output().await?;
         let untracked = call("ls-files").args(UNTRACKED).output().await?;
@@ -182,7 +183,7 @@ impl Mirror {
         Ok((tree, left_out))
     }
 
-    /// A git command on a worktree's files. Large ones go into the mirror's own storage, for which nobody need be asked.
+    /// A git command on a worktree's files. Large files go into the mirror's own storage, without a remote.
     fn call_on_files<'a>(
         &'a self,
         worktree: &'a Worktree,

@@ -1,4 +1,4 @@
-//! Where a factory keeps its things on disk.
+//! The layout of a factory's state directory.
 
 use std::path::{Path, PathBuf};
 
@@ -10,20 +10,20 @@ use crate::lock::FileLock;
 use crate::process::{Account, AccountError};
 use crate::run_key::RunKey;
 
-/// The folder that belongs to one factory, and the one place that knows what is where in it.
+/// The directory that belongs to one factory, and the one place that knows what is where in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDir {
     root: PathBuf,
 }
 
-/// Proof that no other process uses the same folder. Dropping it, or dying, lets go.
+/// Proof that no other process uses the same directory. Dropping it, or dying, lets go.
 #[derive(Debug)]
 pub struct StateHold {
     _lock: FileLock,
 }
 
 impl StateDir {
-    /// The folder `root`, made if it is not there.
+    /// The directory `root`, made if it is not there.
     pub fn new(root: &Path) -> Result<Self, Error> {
         let root = std::path::absolute(root).map_err(Error::disk("find", root))?;
         let state = Self { root };
@@ -78,7 +78,7 @@ impl StateDir {
         account.let_through(&self.root, &folders)
     }
 
-    /// Takes the folder for this process, or `None` if another process has it.
+    /// Takes the directory for this process, or `None` if another process has it.
     pub fn hold(&self) -> Result<Option<StateHold>, Error> {
         let path = self.lock_file();
         let Some(lock) = FileLock::try_take(&path)? else { return Ok(None) };
@@ -86,12 +86,12 @@ impl StateDir {
         Ok(Some(StateHold { _lock: lock }))
     }
 
-    /// The folder of all worktrees.
+    /// The directory of all worktrees.
     pub fn worktrees(&self) -> PathBuf {
         self.root.join("worktrees")
     }
 
-    /// A home folder that stays empty, for programs that must not find anybody's settings.
+    /// A home directory that stays empty, for programs that must not find user settings.
     pub fn empty_home(&self) -> PathBuf {
         self.root.join("home")
     }
@@ -111,12 +111,12 @@ impl StateDir {
         self.sessions().join(engine.as_str()).join(format!("{job}.session"))
     }
 
-    /// The home folders of runs.
+    /// The home directories of runs.
     pub(crate) fn homes(&self) -> PathBuf {
         self.root.join("homes")
     }
 
-    /// The home folder of one run, so that what its agent leaves there waits for nobody else's.
+    /// The home directory of one run, isolated from those of other runs.
     pub(crate) fn home(&self, run: RunKey) -> PathBuf {
         self.homes().join(run.to_string())
     }
@@ -125,7 +125,7 @@ impl StateDir {
         &self.root
     }
 
-    /// Folders that outlive worktrees.
+    /// Directories that outlive worktrees.
     pub(crate) fn caches(&self) -> PathBuf {
         self.root.join("caches")
     }
@@ -135,7 +135,7 @@ impl StateDir {
         self.caches().join(product.as_str()).join(flat(repo)).join(name)
     }
 
-    /// Held by whoever cleans up.
+    /// Locked during a clean-up.
     pub(crate) fn gc_lock(&self) -> PathBuf {
         self.root.join("gc.lock")
     }

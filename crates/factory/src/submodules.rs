@@ -106,8 +106,8 @@ impl Mirror {
 }
 
 impl Remote {
-    /// The remote of a submodule with this address. Relative ones are beside this one, and known by the same login; a
-    /// folder of this machine can only be named by a repository that is one itself.
+    /// The remote of a submodule with this address. Relative ones are beside this one, and known by the same
+    /// credential; a directory of this machine can only be named by a repository that is one itself.
     fn submodule(&self, url: &str) -> Option<Self> {
         let is_relative = url.starts_with("./") || url.starts_with("../");
         let remote = if is_relative { self.beside(url)? } else { Self::parse(url).ok()? };
@@ -123,7 +123,7 @@ fn link(entry: &str) -> Option<(String, CommitSha)> {
     Some((path.to_owned(), sha.parse().ok()?))
 }
 
-/// The folder of a submodule, if its path stays inside the worktree: no `..`, no repository, no link on the way.
+/// The directory of a submodule, if its path stays inside the worktree: no `..`, no repository, no link on the way.
 fn place(worktree: &Path, path: &str) -> Option<PathBuf> {
     let mut folder = worktree.to_owned();
     for component in Path::new(path).components() {

@@ -1,4 +1,4 @@
-//! What lies in a worktree and can be in no commit: it is nowhere else, however often the work is saved [I11].
+//! Files of a worktree that no commit can hold: they exist nowhere else, however often the work is saved [I11].
 
 use std::fmt;
 use std::fs;
@@ -57,8 +57,8 @@ impl fmt::Display for UnsavedFile {
 }
 
 impl Mirror {
-    /// The repositories inside a worktree that hold files: those among the `untracked` names that were not there before the
-    /// agent, and those that it committed as a link to a commit which nobody else has.
+    /// The repositories inside a worktree that hold files: those among the `untracked` names that the agent added, and
+    /// those that it committed as a link to a commit that exists nowhere else.
     pub(crate) async fn own_repositories(
         &self,
         worktree: &Worktree,
@@ -110,7 +110,7 @@ mod lossy_path {
     }
 }
 
-/// Git shows a repository that it does not look into as a folder, and nothing else.
+/// Git shows a repository that it does not look into as a directory, and nothing else.
 fn repositories_among(names: &[u8]) -> impl Iterator<Item = &[u8]> {
     names.split(|byte| *byte == 0).filter(|name| name.ends_with(b"/"))
 }

@@ -55,7 +55,7 @@ pub(crate) struct Commands<'a> {
 }
 
 impl Commands<'_> {
-    /// Like [`run_commands`], with somebody who hears each line of output at once, as it was printed.
+    /// Like [`run_commands`], with a listener that receives each line of output as it is printed.
     pub(crate) async fn run(
         &self,
         bounds: &Bounds,
@@ -65,7 +65,7 @@ impl Commands<'_> {
         self.run_announced(bounds, cancel, |_| (), hear).await
     }
 
-    /// Like [`Commands::run`], with somebody who is told of each command when it begins.
+    /// Like [`Commands::run`], with a listener that is notified when each command starts.
     pub(crate) async fn run_announced(
         &self,
         bounds: &Bounds,

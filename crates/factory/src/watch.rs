@@ -1,4 +1,4 @@
-//! Notices that something in a folder has changed, without asking again and again where the system can tell.
+//! Reports changes in a directory, without polling where the system supports it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use domain::Clock;
 #[cfg(target_os = "linux")]
 use self::inotify::Inotify;
 
-/// How often folders are looked at where the system does not tell.
+/// How often directories are looked at where the system does not tell.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Folders that are watched, each by itself and not what is below it. What happened before [`FolderWatch::changed`] is
-/// awaited is not missed; several changes may be told as one. A hint: whoever relies on it looks by himself now and then.
+/// Watched directories, each without its subdirectories. Changes before [`DirectoryWatch::changed`] is awaited are not
+/// missed; several changes may be reported as one. A hint: a caller that relies on it also polls now and then.
 pub struct DirectoryWatch {
     means: WatchBackend,
     clock: Arc<dyn Clock>,
@@ -27,7 +27,7 @@ enum WatchBackend {
 }
 
 impl DirectoryWatch {
-    /// Watches these folders; one that is not there is watched for nothing.
+    /// Watches these directories; one that is not there is watched for nothing.
     pub fn on<P: AsRef<Path>>(folders: impl IntoIterator<Item = P>, clock: Arc<dyn Clock>) -> Self {
         let folders: Vec<PathBuf> = folders.into_iter().map(|folder| folder.as_ref().to_owned()).collect();
         #[cfg(target_os = "linux")]
@@ -41,7 +41,7 @@ impl DirectoryWatch {
         Self { means: WatchBackend::Looking(times), clock }
     }
 
-    /// Resolves once something was made, written, moved or removed in one of the folders.
+    /// Resolves once something was made, written, moved or removed in one of the directories.
     pub async fn changed(&mut self) {
         match &mut self.means {
             #[cfg(target_os = "linux")]
@@ -106,7 +106,7 @@ mod inotify {
 
         pub(super) async fn changed(&mut self, clock: &dyn Clock) {
             let Ok(mut ready) = self.0.readable().await else {
-                // It cannot tell any more; whoever waits has a timer of his own.
+                // It cannot report any more; the caller has a timer of its own.
                 clock.sleep(super::LOOK_EVERY).await;
                 return;
             };

@@ -100,7 +100,7 @@ pub struct Worker {
     forges: Forges,
     ledger: RunJournal,
     detected: parking_lot::Mutex<Capabilities>,
-    /// Whoever looks around, and whoever tells of it, is the only one.
+    /// Only one task detects and reports capabilities at a time.
     looking: tokio::sync::Mutex<()>,
     speaking: tokio::sync::Mutex<()>,
     /// What tools answered last.
@@ -145,7 +145,7 @@ pub enum WorkerError {
     /// The forge is not configured so that it can be used.
     #[error(transparent)]
     Forge(#[from] ForgesError),
-    /// Another process works in the same folder.
+    /// Another process works in the same directory.
     #[error("another factory process uses this state folder: stop it, or give this one another with `state`")]
     StateTaken,
     /// A newer process works under the same name.
@@ -364,7 +364,7 @@ impl Worker {
             Some(config) => config,
             None => {
                 let detected = self.detected.lock();
-                // It may be gone, and nobody has looked again yet.
+                // It may be gone, and was not detected again yet.
                 let path = detected.found_repos.get(repo).filter(|path| is_repo(path));
                 let path = path.ok_or_else(|| NoRepo::NotHere(repo.clone()))?;
                 let base = self.settings.default_base.clone();

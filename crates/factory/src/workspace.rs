@@ -1,8 +1,8 @@
 //! A worktree per job and epoch [F3].
 //!
-//! A worktree is a repository of its own that borrows the mirror's objects. Its agent may do to it what it likes: it has
-//! no remote to push to, shares no configuration with anybody, and the factory never runs git with what it says. What
-//! the factory must remember about it (where it started, an index) lies on its *desk*, outside of the worktree.
+//! A worktree is a repository of its own that borrows the mirror's objects. Its agent may change everything in it: it
+//! has no remote to push to, shares no configuration, and the factory never runs git with its settings. The factory
+//! keeps its own data about it (the start commit, an index) in a metadata directory (`desk`), outside of the worktree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ const GIVEN: &str = "given";
 /// The snapshot of a worktree that commands may write to without changing the work.
 const FROZEN: &str = "frozen.json";
 
-/// Whoever has the lock of a desk reads one repository of this machine, which git gives up after less.
+/// The holder of a metadata directory's lock reads one local repository, for which git times out sooner.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3 * 60);
 
 /// Written last: a worktree without it was never finished.
@@ -274,7 +274,7 @@ impl Mirror {
                 let shown = self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
                 let sha = match (self.require(&saved.sha).await, shown) {
                     (Ok(()), _) => saved.sha.clone(),
-                    // The run saved once more and died before it could say so. Nobody else writes to its ref.
+                    // The run saved once more and died before it reported that. No other run writes to its ref.
                     (Err(Error::NoSuchCommit { .. }), Some(later)) => later,
                     (Err(error), _) => return Err(error),
                 };
@@ -292,7 +292,7 @@ impl Mirror {
         Ok(Layout { base_head, head, content, fork })
     }
 
-    /// Fills the folder, and keeps on the desk the index that knows these very files.
+    /// Fills the directory, and keeps on the desk the index that knows these very files.
     async fn check_out(&self, worktree: &Worktree, content: &CommitSha) -> Result<(), Error> {
         let index = worktree.index();
         let check_out = self.call("read-tree").work_tree(&worktree.path).index(&index);
@@ -337,8 +337,8 @@ impl Mirror {
 }
 
 impl Mirror {
-    /// Gives the worktree to whoever works in it, and writes down that we may still read it: git reads no repository of
-    /// another account unless a file of our own says so.
+    /// Gives the worktree to the account that agents run under, and records that the factory may still read it: git
+    /// reads no repository of another account unless a file of the factory's own allows it.
     fn move_in(&self, worktree: &Worktree) -> Result<(), Error> {
         if self.host.account.is_none() {
             return Ok(());

@@ -34,13 +34,13 @@ pub struct ClaudeEngine {
     bench: EngineContext,
 }
 
-/// The tool that waits for a person. Nobody is there.
+/// The tool that waits for a person. None is present.
 const ASKS_A_PERSON: &str = "AskUserQuestion";
 
 /// The tools that read web pages. A tool that is disallowed is not offered to the model, so that no call of it is refused.
 const WEB: &str = "WebFetch,WebSearch";
 
-/// How somebody signs in to it.
+/// How it signs in.
 pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
     variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],
     keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],

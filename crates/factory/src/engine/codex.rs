@@ -38,7 +38,7 @@ pub struct CodexEngine {
 const USUAL_SANDBOX: &str = "workspace-write";
 const NO_SANDBOX: &str = "danger-full-access";
 
-/// How somebody signs in to it.
+/// How it signs in.
 pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
     variables: &["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"],
     keys: &["CODEX_API_KEY", "OPENAI_API_KEY"],
@@ -103,7 +103,8 @@ impl CodexEngine {
         })
     }
 
-    /// Its own sandbox mounts things, which nobody inside an enclosure can. The enclosure allows no more than the usual one.
+    /// Its own sandbox needs mounts, which the factory's sandbox prevents. The factory's sandbox allows no more than
+    /// Codex's default one.
     fn sandbox(&self) -> &str {
         match self.config.sandbox.as_deref().unwrap_or(USUAL_SANDBOX) {
             USUAL_SANDBOX if self.bench.launcher.is_enclosed() => NO_SANDBOX,

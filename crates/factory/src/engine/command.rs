@@ -175,7 +175,7 @@ impl Session for CommandSession {
                     last => format!("{}: {last}", exit_words(code)),
                 };
                 match &self.retryable {
-                    // Whoever lists some says that the others mean the same thing every time.
+                    // A list of retryable exit codes implies that all others are permanent.
                     Some(listed) if !listed.contains(&code) => RunVerdict::stays(FailureReason::EngineError, message),
                     _ => RunVerdict::may_pass(FailureReason::EngineError, message),
                 }

@@ -40,7 +40,7 @@ pub struct DevinEngine {
 /// The program, unless another is configured.
 const PROGRAM: &str = "devin";
 
-/// Nobody is there to be asked; the fence is around the agent, not in it.
+/// No person answers prompts; the sandbox restricts the agent, not its own permission mode.
 const PERMISSION_MODE: &str = "dangerous";
 
 impl DevinEngine {
@@ -216,7 +216,7 @@ impl Session for DevinSession {
     fn insights(&self) -> RunInsights {
         match self.memory {
             Memory::New => self.trajectory.insights.clone(),
-            // A session's sums are of all its runs, and nobody says which part is this one's.
+            // A session's totals include all its runs, and the export does not separate this run's share.
             Memory::Resumed => RunInsights::default(),
         }
     }

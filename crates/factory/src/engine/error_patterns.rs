@@ -1,4 +1,4 @@
-//! What engines say in words where their stream has no field for it.
+//! Error messages of engines whose stream has no field for the error.
 
 /// Whether a text speaks of a usage window that is used up. For the last words of an engine that failed: an agent that
 /// talks about limits says nothing about its own.
@@ -80,7 +80,7 @@ pub(super) fn says_outage(text: &str) -> bool {
     contains_any(text, &WORDS)
 }
 
-/// Whether a text says that nobody is signed in, or that the login is no longer taken.
+/// Whether a text reports that the engine is not signed in, or that its credential was rejected.
 pub(super) fn says_signed_out(text: &str) -> bool {
     const WORDS: [&str; 10] = [
         "401 unauthorized",

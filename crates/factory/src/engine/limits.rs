@@ -165,7 +165,7 @@ impl DiskWatch {
     }
 }
 
-/// What the files below a folder take, links not followed. What vanishes meanwhile takes nothing.
+/// What the files below a directory take, links not followed. What vanishes meanwhile takes nothing.
 fn bytes_under(folder: &Path) -> u64 {
     let mut total = 0_u64;
     let mut folders = vec![folder.to_owned()];

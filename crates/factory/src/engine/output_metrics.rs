@@ -1,4 +1,4 @@
-//! Figures in the output of a command, found where its configuration says.
+//! Metrics in the output of a command, found by its configured patterns.
 
 use domain::RunInsights;
 use regex_automata::nfa::thompson::pikevm::PikeVM;
@@ -22,7 +22,7 @@ enum MetricFinder {
     Pointer(String),
 }
 
-/// Nobody writes a figure behind this much text; a regular expression takes its time over every byte.
+/// Longer lines are not searched for metrics: a regular expression is slow on them.
 const SEARCHED_BYTES_MAX: usize = 16 * 1024;
 
 impl OutputMetrics {

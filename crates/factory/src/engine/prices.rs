@@ -1,4 +1,4 @@
-//! What tokens cost, for engines that tell tokens only.
+//! Prices of tokens, for engines that report tokens only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::price_list::LIST;
 use crate::config::Price;
 
-/// Prices by model: those that are configured, then the vendors' own. A model that is in neither costs nobody knows how
-/// much, which is not nothing.
+/// Prices by model: the configured ones, then the vendors' list prices. The cost of a model in neither is unknown, not
+/// zero.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prices(Arc<BTreeMap<String, Price>>);
 

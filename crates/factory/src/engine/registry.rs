@@ -1,4 +1,4 @@
-//! What engines are made with, and the engines that need no configuration.
+//! What engines are created with, and the engines that need no configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -30,13 +30,13 @@ pub struct EngineContext {
     pub launcher: Launcher,
     /// What a usage window's reset is counted by.
     pub clock: Arc<dyn Clock>,
-    /// The folder that engines keep their sessions below.
+    /// The directory that engines keep their sessions below.
     pub sessions: PathBuf,
     /// What tokens cost.
     pub prices: Prices,
     /// The home that stays empty.
     pub empty_home: PathBuf,
-    /// Folders that agents can write to, whichever engine's they are.
+    /// Directories that agents can write to, whichever engine's they are.
     pub open: Vec<PathBuf>,
 }
 
@@ -44,8 +44,8 @@ pub struct EngineContext {
 const ASK_MAX: Duration = Duration::from_secs(20);
 const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
-/// All engines of a factory, in the order in which a job that names none gets them: the configured ones first, then those
-/// that are offered wherever their program is found and somebody is signed in.
+/// All engines of a factory, in the order of preference for a job that names none: the configured ones first, then
+/// those whose program is found and signed in.
 pub(crate) fn make_all(
     configured: &BTreeMap<EngineName, EngineConfig>,
     variables: &[(OsString, OsString)],
@@ -105,8 +105,8 @@ fn make(
     })
 }
 
-/// An engine that somebody signs in to: its login may come and go while the factory runs, so that it is made anew each
-/// time it is looked for.
+/// An engine with a sign-in: its credential may appear and disappear while the factory runs, so it is created again at
+/// each detection.
 struct SignInEngine {
     name: EngineName,
     config: EngineConfig,
@@ -133,7 +133,7 @@ impl SignInEngine {
     }
 }
 
-/// The engine with the login that is there now.
+/// The engine with the credential that is there now.
 fn signed_in(
     name: &EngineName,
     config: &EngineConfig,
@@ -215,7 +215,7 @@ fn login_of(kind: EngineKind) -> Option<&'static SignInMethod> {
     }
 }
 
-/// The folders that hold somebody's login, as far as they are not where the user who runs the factory has them by custom.
+/// The directories that hold a credential, except those at the default place of the factory's user.
 pub(crate) fn login_folders(
     configured: &BTreeMap<EngineName, EngineConfig>,
     variables: &[(OsString, OsString)],
@@ -233,7 +233,7 @@ pub(crate) fn login_folders(
     own.chain(named).collect()
 }
 
-/// An engine that nobody configured: without a login it is not there.
+/// An engine that is not configured: without a credential it is not offered.
 struct DetectedEngine(Arc<dyn Engine>);
 
 #[async_trait]
@@ -272,8 +272,7 @@ impl Engine for DetectedEngine {
     }
 }
 
-/// An engine is given its own login and nobody else's: the variables that hold one, or the folder of the user who runs
-/// the factory.
+/// An engine is given only its own credential: the variables that hold one, or the directory of the factory's user.
 fn environment(
     kind: EngineKind,
     config: &EnvironmentConfig,
@@ -287,7 +286,7 @@ fn environment(
     config.pass.extend(login.variables.iter().map(|name| (*name).to_owned()));
     let cleared = Environment::cleared(variables.iter().cloned(), empty_home, &config);
     let own = variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home).join(login.folder));
-    // Where no variable holds a login, a folder that does not tell may have the only one: whoever looks into it says so.
+    // Without a variable, an unreadable directory may have the only credential: the sign-in check reports it.
     let has = |file: PathBuf| if login.is_in(&cleared) { file.is_file() } else { may_be_there(&file) };
     match own.filter(|folder| login.files().any(|file| has(folder.join(file)))) {
         Some(folder) if config.home.is_none() && !is_set(&cleared, login.folder_variable) => {
@@ -297,30 +296,30 @@ fn environment(
     }
 }
 
-/// How somebody signs in to an engine.
+/// How an engine signs in.
 pub(super) struct SignInMethod {
     /// Variables that hold a credential, or say where it is for.
     pub(super) variables: &'static [&'static str],
     /// Those of them that are a credential.
     pub(super) keys: &'static [&'static str],
-    /// The variable that names the engine's folder.
+    /// The variable that names the engine's directory.
     pub(super) folder_variable: &'static str,
-    /// That folder in a home.
+    /// That directory in a home.
     pub(super) folder: &'static str,
-    /// The file in it that holds a login.
+    /// The file in it that holds a credential.
     pub(super) file: &'static str,
     /// The files in it that say how the engine shall work.
     pub(super) settings: &'static [&'static str],
     /// What of such a file, by its name, is fit for a job.
     pub(super) fit: fn(&str, Vec<u8>) -> Option<Vec<u8>>,
-    /// What of the login the engine changes by itself.
+    /// What of the credential the engine changes by itself.
     pub(super) refreshes: Refreshes,
-    /// What else is in the login's file and of no use to a job.
+    /// What else is in the credential's file and of no use to a job.
     pub(super) withheld: &'static [&'static str],
 }
 
 impl SignInMethod {
-    /// The login that is kept in a file of this name.
+    /// The credential that is kept in a file of this name.
     pub(super) fn in_file(name: &str) -> Option<&'static Self> {
         [&super::claude::LOGIN, &super::codex::LOGIN].into_iter().find(|login| login.file == name)
     }
@@ -330,7 +329,7 @@ impl SignInMethod {
         self.keys.iter().any(|key| is_set(environment, key))
     }
 
-    /// Whether somebody has named the folder of the login on purpose.
+    /// Whether the directory of the credential is configured explicitly.
     pub(super) fn is_named_by(&self, config: &EnvironmentConfig) -> bool {
         config.set.contains_key(self.folder_variable) || config.pass.iter().any(|name| name == self.folder_variable)
     }
@@ -351,8 +350,8 @@ fn is_set(environment: &Environment, name: &str) -> bool {
 }
 
 impl EngineContext {
-    /// The way to a folder if agents can change what is in it, or where the way leads: without the operator's links, and with
-    /// all that is within the agents' reach as it is named. `None` for one that is the operator's alone.
+    /// The way to a directory if agents can change what is in it, or where the way leads: without the operator's links,
+    /// and with all that is within the agents' reach as it is named. `None` for one that is the operator's alone.
     pub(super) fn open_way(&self, folder: &Path) -> Option<PathBuf> {
         let parent = folder.parent().filter(|_| self.is_open(folder))?;
         let is_within = |path: &&Path| self.open.iter().any(|open| real(path).starts_with(real(open)));
@@ -368,7 +367,7 @@ impl EngineContext {
         self.open.iter().any(is_below) || is_theirs()
     }
 
-    /// The same, with folders that a look at the program may read.
+    /// The same, with directories that a look at the program may read.
     pub(super) fn opening(&self, folders: Vec<PathBuf>) -> Self {
         let own = folders.into_iter().map(|folder| (folder, PathAccess::Read));
         Self { launcher: self.launcher.clone().reaching(own), ..self.clone() }

@@ -73,7 +73,7 @@ pub struct EngineRun {
     clock: Arc<dyn Clock>,
 }
 
-/// Lines on their way from the program to whoever listens. More would only hide that the listener is slow, and each can be
+/// Lines buffered between the program and the listener. More would only hide that the listener is slow, and each can be
 /// as long as lines may be.
 const LINES_IN_FLIGHT_MAX: usize = 2;
 
@@ -244,7 +244,7 @@ impl OutputListener<'_> {
         } else if let Some(limit) = Limit::reached(self.allowance, &output.insights) {
             self.stop.at(limit);
         }
-        // Nobody need listen; what it means still counts.
+        // The receiver may be gone; the event still counts.
         let _ = self.output.send(output).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a stream of JSON, one object a line, from a program that may print anything.
+//! Reads a stream of JSON, one object a line, from a program that may print anything.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) enum StreamLine {
     Nothing,
 }
 
-/// A text that somebody keeps is cut to this: the log has the rest.
+/// A stored text is truncated to this: the log has the rest.
 pub(super) const KEPT_CHARS_MAX: usize = 2_000;
 
 /// Reads a line of a stream. Only standard output is one.
@@ -39,7 +39,7 @@ pub(super) fn for_people(text: &str) -> Vec<EngineEvent> {
     vec![EngineEvent::Output { text: text.to_owned() }]
 }
 
-/// A text below an object, cut to what somebody keeps.
+/// A text below an object, truncated for storage.
 pub(super) fn text_at(object: &Value, pointer: &str) -> Option<String> {
     let text = object.pointer(pointer)?.as_str()?;
     Some(text.chars().take(KEPT_CHARS_MAX).collect())

@@ -1,8 +1,8 @@
-//! What a run of an engine came to.
+//! The outcome of an engine's run.
 
 use domain::{FailureReason, Retryability, Timestamp};
 
-/// How an engine's program ended, when no limit of ours and nobody's order ended it.
+/// How an engine's program ended, when neither a limit nor a stop request ended it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// By itself, with this code; 128 + n after signal n.
@@ -44,7 +44,7 @@ pub enum RunVerdict {
         /// What the engine said.
         message: String,
     },
-    /// Its login was not taken: the engine is of no use here until somebody signs in. Nothing was done.
+    /// The provider rejected its credential: the engine is unusable here until the operator signs in. Nothing was done.
     SignedOut {
         /// What the engine said.
         message: String,
@@ -64,7 +64,7 @@ pub enum RunVerdict {
 }
 
 impl RunVerdict {
-    /// Whether the engine got to work and came to an end that nobody ordered.
+    /// Whether the engine started work and ended by itself.
     pub(crate) fn is_the_engines_own(&self) -> bool {
         match self {
             Self::EndedWell

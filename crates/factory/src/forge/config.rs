@@ -1,4 +1,4 @@
-//! What a factory is told about its forge and the pull requests on it.
+//! Configuration of a factory's forge and its pull requests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct ForgeConfig {
     pub token_file: Option<PathBuf>,
     /// A variable of the factory's own environment that holds the token.
     pub token_env: Option<String>,
-    /// The program `gh`, and the home folder that its login is in.
+    /// The program `gh`, and the home directory that its credential is in.
     pub gh: GhConfig,
     /// Names on the forge of repositories whose address does not tell.
     pub slugs: BTreeMap<RepoName, Slug>,
@@ -32,8 +32,8 @@ pub struct ForgeConfig {
     pub products: BTreeMap<ProductId, PullRequestConfig>,
     /// The same for a repository, which counts most.
     pub repos: BTreeMap<RepoName, PullRequestConfig>,
-    /// Whose comments send a job back, by how the forge says they belong to the repository; owners, members and
-    /// collaborators when absent. Whoever is not in it cannot tell an agent what to do.
+    /// Whose comments return a job to an agent, by the forge's author association; owners, members and collaborators
+    /// when absent. Other authors cannot instruct an agent.
     pub listen_to: Option<Vec<String>>,
     /// What a comment outside of a review begins with when it is meant for the agent; `/giga` when absent.
     pub mention: Option<String>,
@@ -58,7 +58,7 @@ pub enum ForgeKind {
 pub struct GhConfig {
     /// The program; `gh` when absent.
     pub program: Option<PathBuf>,
-    /// The home folder that its login is in.
+    /// The home directory that its credential is in.
     pub home: Option<PathBuf>,
 }
 
@@ -152,7 +152,7 @@ impl std::str::FromStr for BranchTemplate {
         let refused = || BranchTemplateError(domain::escape_for_terminal(text));
         let before = text.strip_suffix("{id}").ok_or_else(refused)?;
         let tried: Result<BranchName, _> = format!("{before}0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a").parse();
-        // A branch without a folder of its own could be anybody's.
+        // A branch without a prefix of its own could be any user's.
         if tried.is_err() || before.is_empty() {
             return Err(refused());
         }

@@ -1,4 +1,4 @@
-//! Why a forge did not do what it was asked for.
+//! Errors of a forge.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum ForgeError {
         /// Its words.
         message: String,
     },
-    /// Nobody answered: it is not known whether it was done.
+    /// No answer: it is not known whether it was done.
     #[error("no answer from the forge to {what}: {why}")]
     Away {
         /// What was asked.

@@ -19,10 +19,10 @@ use super::token::TokenSource;
 /// Where GitHub's own interface is.
 const GITHUB_API: &str = "https://api.github.com";
 
-/// Whose comments count unless somebody says otherwise.
+/// Default: whose comments count.
 const LISTEN_TO: [&str; 3] = ["OWNER", "MEMBER", "COLLABORATOR"];
 
-/// What a comment that is meant for an agent begins with unless somebody says otherwise.
+/// Default: the prefix of a comment for an agent.
 const MENTION: &str = "/giga";
 
 /// The forge of a factory, if it has one.

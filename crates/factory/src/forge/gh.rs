@@ -1,4 +1,4 @@
-//! GitHub through the program `gh`, with the login that it has.
+//! GitHub through the program `gh`, with the credential that it has.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::process::Group;
 /// How long one call of the program may take.
 const CALL_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// GitHub through `gh`. Its login is in its own home folder and never seen here.
+/// GitHub through `gh`. Its credential is in its own home directory and never seen here.
 pub(super) struct Gh {
     program: PathBuf,
     home: PathBuf,

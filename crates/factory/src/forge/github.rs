@@ -1,4 +1,4 @@
-//! GitHub: what we ask of it, whoever carries the question.
+//! The GitHub API, independent of its transport.
 
 mod api;
 mod comments;
@@ -31,7 +31,7 @@ pub(super) struct GitHub {
 /// Whose words count.
 #[derive(Debug)]
 pub(super) struct TrustedAuthors {
-    /// How somebody has to belong to the repository.
+    /// The required associations of a comment's author with the repository.
     pub(super) to: Vec<String>,
     /// What a comment outside of a review begins with when it is meant for the agent.
     pub(super) mention: String,

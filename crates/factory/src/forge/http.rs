@@ -1,4 +1,4 @@
-//! One exchange with GitHub, whoever carries it.
+//! One HTTP exchange with GitHub, independent of its transport.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -29,9 +29,9 @@ pub(super) struct ForgeReply {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ForgeUnreachable {
-    /// There is no token to show.
+    /// There is no token.
     NoToken(String),
-    /// Nobody answered; it may have been done.
+    /// No answer; it may have been done.
     Away(String),
 }
 
@@ -40,6 +40,6 @@ pub(super) enum ForgeUnreachable {
 pub(super) trait ForgeTransport: Send + Sync {
     async fn carry(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeUnreachable>;
 
-    /// Follows an address that an answer led to. It may be anybody's, so that no token is shown there.
+    /// Follows a redirect. It may lead to any server, so no token is sent.
     async fn follow(&self, address: &str) -> Result<ForgeReply, ForgeUnreachable>;
 }

@@ -94,7 +94,7 @@ impl ForgeTransport for Rest {
     async fn follow(&self, address: &str) -> Result<ForgeReply, ForgeUnreachable> {
         let away = |why: &str| ForgeUnreachable::Away(why.to_owned());
         let address: Uri = address.parse().map_err(|_| away("the forge leads to no address"))?;
-        // The operator chose where the forge is; where else it leads is the choice of whoever wrote the answer.
+        // The operator chose the forge's address; a redirect is chosen by the server.
         let network = if self.is_own(&address) { &self.network } else { &self.elsewhere };
         let request = Request::builder().uri(address).header(header::USER_AGENT, "gigafactory");
         let request = request.body(Full::default()).map_err(|error| away(&error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What pull requests and comments say.
+//! Texts of pull requests and comments.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) fn request_text(
     format!("{BEGIN}\n{}\n\n{evidence}{END}", told.trim_end())
 }
 
-/// The text of a pull request for work that was completed by somebody who knew of no forge.
+/// The text of a pull request for work that was completed by a factory without a forge.
 pub(crate) fn bare_text(title: &str) -> String {
     format!("{BEGIN}\n{title}\n{END}")
 }
@@ -55,7 +55,7 @@ pub(super) fn merged_body(there: &str, ours: &str) -> String {
     let ours_there = there.find(BEGIN).zip(there.find(END)).filter(|(begin, end)| begin < end);
     match ours_there {
         Some((begin, end)) => format!("{}{ours}{}", &there[..begin], &there[end + END.len()..]),
-        // Somebody wrote another text, or took the marks out: it is his now.
+        // A person replaced the text, or removed the marks: it is left unchanged.
         None if !there.trim().is_empty() => there.to_owned(),
         None => ours.to_owned(),
     }
@@ -92,7 +92,7 @@ fn filled(form: &str, own: &str) -> String {
     }
 }
 
-/// A form without what it says to whoever fills it.
+/// A template without its instructions to the author.
 fn without_remarks(form: &str) -> String {
     let mut kept = String::new();
     let mut rest = form;

@@ -1,4 +1,4 @@
-//! The forge's token: read when it is needed, shown to nobody but the forge.
+//! The forge's token: read when it is needed, sent only to the forge.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What the coordinator says of a job.
+//! The coordinator's state of a job.
 
 use domain::{Epoch, JobId, Revision, Run, RunOutcome, StageName};
 use protocol::{ClientError, JobDetail, JobView};
@@ -25,7 +25,7 @@ pub(super) struct JobRecord {
 }
 
 impl JobRecord {
-    /// Whether somebody works on it, or may do so without being asked again.
+    /// Whether a run is active, or may start without a new request.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.job.stage, StageName::Shipped | StageName::Failed | StageName::DeadLetter)
     }

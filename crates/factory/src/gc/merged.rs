@@ -1,4 +1,4 @@
-//! Whether work is in a branch, however it came there.
+//! Whether work is in a branch, by merge, rebase or squash.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) enum Merged {
     No,
 }
 
-/// A change of more files is compared by nobody; whoever squashed it deletes its branches.
+/// A change of more files is not compared; the author of the squash deletes its branches.
 const FILES_MAX: usize = 500;
 /// How many commits of the branch are compared, those that touch the same files only.
 const CANDIDATES_MAX: &str = "--max-count=64";

@@ -1,4 +1,4 @@
-//! Local copies of repositories: those that nobody works on any more, and those that need packing.
+//! Mirrors: those of repositories that are not in use, and those that need packing.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,7 @@ pub(super) struct IdleMirror {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// Nobody works on the repository here any more.
+    /// The repository is no longer in use here.
     Remove,
     /// It holds many single objects.
     Pack,
@@ -57,7 +57,7 @@ impl Gc {
         Ok(())
     }
 
-    /// Removes or packs a mirror, while nobody else uses it.
+    /// Removes or packs a mirror under its exclusive lock.
     pub(super) async fn tidy_mirror(&self, idle: IdleMirror, report: &mut GcReport) {
         let (item, name) = (idle.item(), &idle.name);
         let state = &self.host.state;
@@ -79,7 +79,7 @@ impl Gc {
             return report.spared(item, format!("it cannot be tidied: {error}"));
         }
         if idle.fate == Fate::Remove {
-            // Whoever waits for it holds it open, and makes the mirror again.
+            // A waiting process holds it open, and makes the mirror again.
             let _ = remove_file(&state.mirror_lock(name));
         }
         let bytes = idle.bytes.saturating_sub(folder_bytes(&path));

@@ -1,4 +1,4 @@
-//! Our branches on the remotes.
+//! The fleet's branches on the remotes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::refs::{OurRef, RefName};
 
-/// A branch that nobody needs any more.
+/// A branch that is no longer needed.
 #[derive(Debug, Clone)]
 pub(super) struct DoomedRef {
     repo: RepoName,
@@ -105,8 +105,8 @@ impl Gc {
         }
     }
 
-    /// Those that the remote, the base branch and the coordinator speak of as before: somebody may have taken a merge out
-    /// again meanwhile.
+    /// Those for which the remote, the base branch and the coordinator still give the same answer: a merge may have
+    /// been reverted meanwhile.
     async fn still_proved(
         &self,
         mirror: &Mirror,
@@ -164,7 +164,7 @@ impl Gc {
         }
     }
 
-    /// Jobs that are not as they were when the proof was made, or of which nobody can tell.
+    /// Jobs that changed since the proof was made, or whose state is unknown.
     async fn changed_jobs(&self, doomed: &[DoomedRef]) -> BTreeSet<JobId> {
         let jobs: BTreeMap<JobId, Revision> = doomed.iter().map(|it| (it.job, it.rev)).collect();
         let mut changed = BTreeSet::new();

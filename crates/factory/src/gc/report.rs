@@ -34,13 +34,13 @@ pub struct GcItem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GcKind {
-    /// The folder of a run.
+    /// The directory of a run.
     Worktree,
     /// A branch of ours on a remote.
     Ref,
     /// A local copy of a repository.
     Mirror,
-    /// A folder that outlives worktrees.
+    /// A directory that outlives worktrees.
     Cache,
     /// What an engine remembers of a job.
     Conversation,

@@ -1,4 +1,4 @@
-//! Folders of runs that are over.
+//! Directories of runs that are over.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::run_key::RunKey;
 use crate::runs::{LocalStage, RunRecord, Runs};
 use crate::unsaved_files::UnsavedFile;
 
-/// The folder of a run that nobody needs any more.
+/// The directory of a run that is no longer needed.
 #[derive(Debug)]
 pub(super) struct DoomedWorktree {
     run: RunKey,
@@ -35,7 +35,7 @@ enum Rescue {
     First,
 }
 
-/// Everything that decides about a run's folder.
+/// Everything that decides about a run's directory.
 #[derive(Debug)]
 struct WorktreeFacts<'a> {
     run: RunKey,
@@ -47,7 +47,7 @@ struct WorktreeFacts<'a> {
     holdings: WorktreeContents,
 }
 
-/// What a run's folder holds.
+/// What a run's directory holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum WorktreeContents {
     /// Nothing that is not elsewhere.
@@ -56,7 +56,7 @@ enum WorktreeContents {
     Work,
     /// Something that can be saved nowhere else.
     Unsavable(UnsavedFile),
-    /// Nobody can tell: its repository is not configured, or cannot be reached.
+    /// Unknown: its repository is not configured, or unavailable.
     Unknown,
 }
 
@@ -75,8 +75,8 @@ impl DoomedWorktree {
 
 impl Gc {
     pub(super) async fn plan_worktrees(&self, plan: &mut GcPlan) -> Result<(), Error> {
-        // In this order: a run is written down before it has a folder, so whoever is found here and still runs is
-        // found there too.
+        // In this order: a run is recorded before it has a directory, so a live run that is found here is found there
+        // too.
         for run in self.host.worktrees()? {
             match self.judge_run(run).await? {
                 WorktreeDecision::Keep(why) => plan.keep(GcKind::Worktree, run.to_string(), why),
@@ -151,7 +151,7 @@ impl Gc {
 
     async fn holdings(&self, run: RunKey) -> Result<WorktreeContents, Error> {
         let Some(worktree) = self.host.worktree(run)? else {
-            // Without notes nothing ran in it but a job that has no repository, whose files nobody asked for.
+            // Without metadata only a job without a repository ran in it, whose files are not kept.
             return Ok(WorktreeContents::Nothing);
         };
         let Some(mirror) = self.mirror_of(&worktree) else { return Ok(WorktreeContents::Unknown) };
@@ -171,7 +171,7 @@ impl Gc {
         Ok(WorktreeContents::Work)
     }
 
-    /// Saves what a folder holds where the next one finds it: under the run's own ref, which nothing ships from.
+    /// Saves what a directory holds where the next one finds it: under the run's own ref, which nothing ships from.
     async fn rescue(&self, run: RunKey) -> Result<(), Error> {
         let Some(worktree) = self.host.worktree(run)? else { return Ok(()) };
         let Some(mirror) = self.mirror_of(&worktree) else {

@@ -1,4 +1,4 @@
-//! One git command: put together, run, bounded in time, and ended with all that it started.
+//! One git command: built, run, bounded in time, and ended with all its child processes.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -31,7 +31,7 @@ pub(crate) struct GitCommand<'a> {
     pub(super) trusted: Option<&'a Path>,
     pub(super) large_files: Option<&'a Remote>,
     lock: Option<&'a FileLock>,
-    /// It touches what an agent could have edited, and asks nobody for anything.
+    /// It touches what an agent could have edited, and contacts no remote.
     pub(super) is_alone: bool,
     enclosure: Option<Sandbox>,
     args: Vec<OsString>,
@@ -69,7 +69,7 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Talks to `remote`, with its transport and its login.
+    /// Talks to `remote`, with its transport and its credential.
     pub(crate) fn talking_to(mut self, remote: &'a Remote) -> Self {
         self.remote = Some(remote);
         self.transport(remote.transport())
@@ -98,9 +98,9 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Touches what an agent could have edited: asks nobody for contents that a partial mirror does not have, knows no
-    /// login, and runs inside of an enclosure if there is one. A setting of the agent's that runs a program after all finds
-    /// nothing there.
+    /// Touches what an agent could have edited: fetches no missing contents of a partial mirror, has no credential, and
+    /// runs inside the sandbox if there is one. A setting of the agent's that runs a program after all finds nothing
+    /// there.
     pub(crate) fn on_agents_files(mut self, enclosure: Option<Sandbox>) -> Self {
         self.is_alone = true;
         self.enclosure = enclosure;
@@ -117,8 +117,8 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Works on what `lock` is about. Git holds it too, as its standard input: should this process die, or let go of git,
-    /// nobody else has the lock before git is gone. Not together with [`Call::stdin`].
+    /// Works on what `lock` protects. Git holds the lock too, as its standard input: if this process dies, or abandons
+    /// git, the lock stays held until git is gone. Not together with [`Call::stdin`].
     pub(crate) fn under(mut self, lock: &'a FileLock) -> Self {
         self.lock = Some(lock);
         self
@@ -237,7 +237,7 @@ impl<'a> GitCommand<'a> {
     }
 }
 
-/// Ends a git and all that it started, unless it ended by itself: whoever stops waiting leaves nothing running.
+/// Kills a git and all that it started, unless it ended by itself: a dropped command leaves nothing running.
 struct KillOnDrop(Option<Group>);
 
 impl KillOnDrop {

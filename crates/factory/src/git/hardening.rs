@@ -1,4 +1,4 @@
-//! Settings that win over whatever a repository says, and the login that a remote wants.
+//! Settings that override a repository's own, and the credential for a remote.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,8 +7,8 @@ use super::{GitCommand, OperatorAccess};
 use crate::large_files;
 use crate::remote::{Remote, Transport};
 
-/// Whatever a configuration file says, these win. Most of them could otherwise name a program. A remote that has fallen
-/// silent is given up after a minute, also by a git that nobody waits for any more: it may hold a lock.
+/// These override every configuration file. Most of them could otherwise name a program. A silent remote times out
+/// after a minute, also for an abandoned git: it may hold a lock.
 const HARDENING: [&str; 18] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -41,7 +41,7 @@ pub(crate) const PROMISOR: &str = "origin";
 const PROMISED: &str = "remote.origin.promisor=true";
 const PROMISED_LATER: &str = "remote.origin.partialCloneFilter=blob:none";
 
-/// A login travels by environment, never by command line, which everybody on the machine can read.
+/// A credential is passed by environment, never by command line, which every user of the machine can read.
 const LOGIN_USER: &str = "GIGAFACTORY_GIT_USER";
 const LOGIN_PASSWORD: &str = "GIGAFACTORY_GIT_PASSWORD";
 const LOGIN_HELPER: &str = "credential.helper=!printf 'username=%s\\npassword=%s\\n' \"$GIGAFACTORY_GIT_USER\" \"$GIGAFACTORY_GIT_PASSWORD\" #";
@@ -53,7 +53,7 @@ impl GitCommand<'_> {
         let operator = self.operator();
         let ssh = operator.and_then(OperatorAccess::ssh_command).unwrap_or("ssh");
         settings.push(format!("core.sshCommand={ssh} {SSH}"));
-        // A login in the address goes before whatever the operator's helpers know.
+        // A credential in the address goes before whatever the operator's helpers know.
         if operator.is_none() || self.login().is_some() {
             settings.push(NO_HELPERS.to_owned());
         }

@@ -1,13 +1,13 @@
-//! Whether waiting helps: what git says when a remote did not do as asked.
+//! Whether a failed git command is worth a retry.
 //!
-//! Git tells by words alone, and those of a remote are among them. What is not known to last is worth another try: whoever
-//! tries again does so within bounds.
+//! Git reports failures as text only, mixed with the text of the remote. A failure that is not known to be permanent is
+//! retryable, within the caller's bounds.
 
 use std::io;
 
 use super::GitError;
 
-/// What becomes of a failure that nobody does anything about.
+/// Whether a failure passes by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outlook {
     /// Time may heal it: a network that is away, a server that restarts.
@@ -30,7 +30,7 @@ const ASKED_A_REMOTE: [&str; 4] =
 /// No such repository, in the words of git, its servers and large file storage.
 const MISSING: [&str; 3] = ["does not appear to be a git repository", "epository not found", "' not found"];
 
-/// A refused push that another one may get through all the same: somebody else had the ref, or the server is in trouble.
+/// A rejected push that may succeed when repeated: another process had locked the ref, or the server has a problem.
 const PASSING_REJECTIONS: [&str; 4] =
     ["cannot lock ref", "failed to update ref", "Internal Server Error", "internal server error"];
 

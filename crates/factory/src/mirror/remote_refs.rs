@@ -1,4 +1,4 @@
-//! The refs of the remote: looked at, deleted and put back.
+//! The refs of the remote: listed, deleted and restored.
 
 use std::collections::BTreeSet;
 
@@ -100,7 +100,7 @@ impl Mirror {
         Ok(left)
     }
 
-    /// Shows a commit under a ref again, unless somebody else has made it meanwhile.
+    /// Restores a ref to a commit, unless it was created again meanwhile.
     pub(crate) async fn put_back(&self, name: &RefName, sha: &CommitSha) -> Result<(), Error> {
         self.push_leased(name, None, Some(sha)).await.map(drop)
     }

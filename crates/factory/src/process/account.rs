@@ -28,12 +28,12 @@ pub enum AccountError {
     /// Only root may run programs under another account.
     #[error("`run_as` needs a factory that runs as root: this one cannot become `{0}`")]
     NotRoot(String),
-    /// It could not even enter the folder that it works in.
+    /// It could not even enter the directory that it works in.
     #[error("account `{name}` cannot reach {path}: keep the factory's `state` elsewhere, or `chmod o+x` it")]
     Unreachable {
         /// The account.
         name: String,
-        /// The first folder that it cannot enter.
+        /// The first directory that it cannot enter.
         path: PathBuf,
     },
     /// The disk refused.
@@ -86,7 +86,7 @@ impl Account {
         self.gid
     }
 
-    /// Lets it walk through `folders`, which lie in `root`, without listing them. Whoever else could not still cannot.
+    /// Lets the account traverse `folders`, which are in `root`, without listing them. No other account gains access.
     pub(crate) fn let_through(&self, root: &Path, folders: &[PathBuf]) -> Result<(), AccountError> {
         for folder in std::iter::once(root).chain(folders.iter().map(PathBuf::as_path)) {
             let opened = chown(folder, None, Some(self.gid))
@@ -100,13 +100,13 @@ impl Account {
         }
     }
 
-    /// Gives it a folder, the way to which only we can change, with all that is in it.
+    /// Gives it a directory, the way to which only we can change, with all that is in it.
     pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
         DirFd::open(path)?.give(self)
     }
 
-    /// Gives it the folder that `names` lead to from `root`, all made if need be. Those on the way stay ours, and are
-    /// ours again if they were not: it walks through them without a say in where they lead.
+    /// Gives it the directory that `names` lead to from `root`, all made if need be. Those on the way stay ours, and
+    /// are ours again if they were not: it walks through them without a say in where they lead.
     pub(crate) fn give_below<'n>(&self, root: &Path, names: impl IntoIterator<Item = &'n OsStr>) -> io::Result<()> {
         let mut folder = DirFd::open(root)?;
         for name in names {
@@ -117,7 +117,7 @@ impl Account {
         folder.own(self.uid, self.gid)
     }
 
-    /// Lets it read a folder of ours with all that is in it, and what is put there later. Only its group changes.
+    /// Lets it read a directory of ours with all that is in it, and what is put there later. Only its group changes.
     pub(crate) fn let_read(&self, path: &Path) -> io::Result<()> {
         let found = fs::symlink_metadata(path)?;
         if found.is_symlink() {
@@ -156,7 +156,7 @@ impl Account {
     }
 }
 
-/// The homes of whoever runs this program, as the machine knows them: `HOME` may lead elsewhere.
+/// The home directories of the current account according to the user database: `HOME` may differ.
 pub(crate) fn own_homes() -> Vec<PathBuf> {
     let passwd = fs::read_to_string(PASSWD).unwrap_or_default();
     homes_of(&passwd, rustix::process::geteuid().as_raw())

@@ -1,4 +1,4 @@
-//! Process groups, and the marks by which we know our own after a restart.
+//! Process groups, and the marks by which a restarted factory recognises its own.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -52,8 +52,8 @@ impl Group {
     }
 }
 
-/// Ends what a run left behind when its factory died: its group if the guard still leads it, and whoever carries the
-/// run's name in its environment. Gives how many processes were killed.
+/// Kills what a run left behind when its factory died: its group if the guard still leads it, and every process with
+/// the run's name in its environment. Returns how many processes were killed.
 pub fn kill_leftovers(run: RunKey, guard: Option<ProcessMark>) -> usize {
     let led = guard.filter(ProcessMark::is_running).and_then(|mark| Pid::from_raw(mark.pid));
     if let Some(leader) = led {
@@ -67,7 +67,7 @@ pub fn kill_leftovers(run: RunKey, guard: Option<ProcessMark>) -> usize {
 }
 
 impl ProcessMark {
-    /// Whether this very process still runs, dead ones that nobody reaped not counted.
+    /// Whether this very process still runs. Zombies do not count.
     pub fn is_running(&self) -> bool {
         self.started.is_some()
             && process(self.pid).is_some_and(|found| Some(found.started) == self.started && !found.dead)

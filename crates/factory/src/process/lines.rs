@@ -109,7 +109,7 @@ impl<'a> OutputReader<'a> {
         let text = String::from_utf8_lossy(line);
         let text = text.strip_suffix('\n').unwrap_or(&text);
         let text = text.strip_suffix('\r').unwrap_or(text).to_owned();
-        // Nobody need listen; the program runs all the same.
+        // The receiver may be gone; the program runs all the same.
         let _ = self.output.send(Line { source, text }).await;
     }
 

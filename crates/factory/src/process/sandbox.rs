@@ -1,8 +1,8 @@
-//! What the programs of a factory cannot reach, though they run under its own account [T8].
+//! What the programs of a factory cannot reach, although they run under its own account [T8].
 //!
 //! The kernel lets a thread give up rights for itself and for all that it starts, on Linux by Landlock. Such rights are
-//! given by folder and can only be added on the way down: to hide one folder, every other one has to be named. So an enclosure
-//! is kept as a few marks, and turned into the long list right before a program starts.
+//! given by directory and can only be added on the way down: to hide one directory, every other one has to be named. So
+//! a sandbox is kept as a few marks, and turned into the long list right before a program starts.
 
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -50,7 +50,7 @@ pub enum SandboxSummary {
 pub struct SandboxBackend {
     /// What it is, and in which version.
     pub name: String,
-    /// What it should hold back and does not, and what to do about it. Nobody who requires confinement takes that.
+    /// What it should restrict and does not, and the remedy. A configuration that requires a sandbox rejects it.
     pub gap: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum PathAccess {
 pub(crate) struct Sandbox {
     marks: BTreeMap<PathBuf, PathAccess>,
     /// What marks led to when they were made. Those with an entry hold only while they still lead there: a program that
-    /// puts a link in the place of an open folder opens nothing else by it.
+    /// puts a link in the place of an open directory opens nothing else by it.
     places: BTreeMap<PathBuf, PathBuf>,
 }
 
@@ -128,8 +128,8 @@ impl PathAccess {
 }
 
 impl Sandbox {
-    /// The same with one more mark, which holds for all that is below it and has no mark of its own. Whoever reads it may
-    /// be in another folder by then.
+    /// The same with one more mark, which applies to everything below it that has no mark of its own. The working
+    /// directory may differ when the mark is resolved.
     #[must_use]
     pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: PathAccess) -> Self {
         let path = path.into();
@@ -138,8 +138,8 @@ impl Sandbox {
         self
     }
 
-    /// The same with a mark that [`Enclosure::options`] told of. It has no links in it, or somebody has made one since.
-    /// Two names of one folder come as the same mark, of which the narrower holds.
+    /// The same with a mark that [`Sandbox::options`] returned. It contains no links unless one was made since. Two
+    /// names of one directory become one mark, of which the narrower applies.
     #[must_use]
     pub(crate) fn told(mut self, path: PathBuf, reach: PathAccess) -> Self {
         let reach = self.marks.get(&path).map_or(reach, |other| reach.min(*other));
@@ -185,8 +185,8 @@ impl Sandbox {
         self.with(path, PathAccess::Nothing)
     }
 
-    /// The same, for as long as no link takes the place of what is there: hiding what that leads to would be up to whoever
-    /// made it.
+    /// The same, for as long as no link replaces the path: otherwise the author of that link would choose what is
+    /// hidden.
     #[must_use]
     pub(crate) fn hiding_in_place(mut self, path: &Path) -> Self {
         let path = resolved(path);
@@ -207,8 +207,8 @@ impl Sandbox {
         kernel::keeps_from_sockets()
     }
 
-    /// Whether a program finds a folder and may not put anything into it, because something below is hidden: there the
-    /// kernel only lets it have the folders and files that are there when it starts.
+    /// Whether a program finds a directory and may not put anything into it, because something below is hidden: there
+    /// the kernel only lets it have the directories and files that are there when it starts.
     pub(crate) fn narrows(&self, folder: &Path) -> bool {
         let folder = resolved(folder);
         self.resolved()

@@ -1,4 +1,4 @@
-//! Logins of engines: one that was refused or cannot be brought to a run rests, and one that changes is noticed at once [B9].
+//! Credentials of engines: a rejected or unusable one is paused, and a change of one is noticed at once [B9].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,17 +11,17 @@ use tokio::sync::Notify;
 
 use crate::engine::Engine;
 
-/// How long a refused login rests when nobody changes it; doubled each time it is refused again. Some logins are where
-/// nobody sees them change, and some services err.
+/// How long a rejected credential is paused if it does not change; doubled with each rejection. Some credentials change
+/// unnoticed, and some services err.
 const REFUSED_RESTS: Duration = Duration::from_mins(15);
-/// The same where the disk was in the way: nobody says when it is not any more. And where the login has changed while the old
-/// one was tried: somebody may have signed in, or the engine has refreshed it, and was refused all the same.
+/// The same after an I/O error, whose end is not reported, and after a credential that changed while the old one was
+/// tried: the operator may have signed in, or the engine has refreshed it and was rejected all the same.
 const UNSURE_RESTS: Duration = Duration::from_mins(1);
 /// The first pause of an engine whose provider is not available.
 const OUTAGE_PAUSES: Duration = Duration::from_secs(30);
 const REST_DOUBLED_MAX: u32 = 4;
 
-/// The logins that engines cannot work with for now.
+/// The credentials that engines cannot work with for now.
 #[derive(Default)]
 pub(super) struct CredentialStates {
     resting: Mutex<BTreeMap<EngineName, PausedCredential>>,
@@ -29,14 +29,14 @@ pub(super) struct CredentialStates {
     pub(super) news: Notify,
 }
 
-/// Why the login of an engine rests.
+/// Why the credential of an engine rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PauseCause {
     /// The engine said that it is not taken.
     Refused,
     /// It, or what else the engine needs on this disk, could not be brought to a run.
     Unready,
-    /// The engine's provider is not available. The login is not at fault.
+    /// The engine's provider is not available. The credential is not at fault.
     Outage,
 }
 
@@ -51,14 +51,14 @@ struct PausedCredential {
 /// What tells a file from what it was before: when it was written, and how long it is.
 pub(super) type FileMarks = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
 
-/// A login when a run began with it and when the run ended.
+/// A credential when a run began with it and when the run ended.
 pub(super) struct CredentialTrial {
     pub(super) began: FileMarks,
     pub(super) ended: FileMarks,
 }
 
 impl CredentialStates {
-    /// An engine cannot work with its login: it rests until somebody changes it, or for a while.
+    /// An engine cannot use its credential: it is paused until the credential changes, or for a while.
     pub(super) fn rest(
         &self,
         engine: &EngineName,
@@ -78,12 +78,12 @@ impl CredentialStates {
         resting.insert(engine.clone(), PausedCredential { cause, why, marks: tried.ended, until, times: times + 1 });
     }
 
-    /// An engine has worked: its login is good.
+    /// An engine has worked: its credential is good.
     pub(super) fn trust(&self, engine: &EngineName) {
         self.resting.lock().remove(engine);
     }
 
-    /// Lets those work again whose logins have changed since.
+    /// Lets those work again whose credentials have changed since.
     pub(super) fn review(&self, engines: &[Arc<dyn Engine>]) {
         for engine in engines {
             self.review_of(engine.name(), &marks(&engine.login_files()));

@@ -66,7 +66,7 @@ impl Worker {
     pub(super) async fn promote_late(&self, run: RunKey, order: &PromoteOrder) {
         let records = self.ledger.records().await.map(|listing| listing.records).unwrap_or_default();
         let repo = records.into_iter().find(|record| record.is_of(run)).and_then(|record| record.repo);
-        // Without the record somebody else is asked after a while: the coordinator's errand has a deadline.
+        // Without the record the coordinator asks another factory: its errand has a deadline.
         let Some(repo) = repo else { return };
         let Ok((mirror, config)) = self.mirror(&repo) else { return };
         let Ok(job) = self.job(run.job).await else { return };

@@ -14,7 +14,7 @@ use crate::runs::{LocalStage, RunRecord};
 
 /// How often the answer to an accept is asked for again; the nonce makes each asking the same.
 const ACCEPT_TRIES_MAX: u32 = 8;
-/// The same once the factory stops: what was granted is given back, and nobody waits long for a coordinator that is away.
+/// The same once the factory stops: granted work is released, without a long wait for an unavailable coordinator.
 const LAST_TRIES_MAX: u32 = 3;
 
 impl Worker {

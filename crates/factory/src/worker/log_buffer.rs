@@ -1,4 +1,4 @@
-//! Output on its way to the coordinator: bounded, and what does not fit leaves a mark [J9].
+//! Output waiting to be sent to the coordinator: bounded, with a mark where lines were dropped [J9].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What stands where a log ends before its engine did.
 const CUT: &str = "[the rest is not shown: the limit `factory.limits.output` is reached]";
 
-/// What an engine said and nobody has taken yet. Taking lines never waits: an engine is not held up by its log.
+/// Engine output that was not read yet. Adding lines never waits: the log does not slow an engine down.
 #[derive(Default)]
 pub(super) struct LogBuffer {
     state: Mutex<State>,
@@ -88,7 +88,7 @@ impl LogWriter {
         Some(String::from_utf8_lossy(&state.last.whole).into_owned()).filter(|line| !line.is_empty())
     }
 
-    /// Somebody else writes from here on.
+    /// Another writer takes over.
     pub(super) fn forget_last_line(&self) {
         self.backlog.state.lock().last.whole.clear();
     }

@@ -35,7 +35,7 @@ pub(super) struct Lookout {
     surroundings: Vicinity,
     /// Files that say who is signed in, and whether a daemon is there.
     signs: SignWatch<FileMarks>,
-    /// Folders that are repositories, or hold some.
+    /// Directories that are repositories, or hold some.
     repos: SignWatch<BTreeSet<PathBuf>>,
 }
 
@@ -67,8 +67,8 @@ impl Worker {
         }
     }
 
-    /// Looks around whenever something changes where programs or repositories are, about a login or about docker's daemon.
-    /// The timer finds the rest.
+    /// Looks around whenever something changes where programs or repositories are, about a credential or about docker's
+    /// daemon. The timer finds the rest.
     pub(super) async fn look_out_for_ever(&self, lookout: Lookout) -> Result<(), WorkerError> {
         let Lookout { surroundings: mut watch, mut signs, mut repos } = lookout;
         let mut declared = self.declared.subscribe();
@@ -113,23 +113,23 @@ impl Worker {
         engines
     }
 
-    /// An engine said that its login is not taken. The coordinator hears of it before the job goes back, so that neither
-    /// this job nor another comes here for it.
+    /// An engine said that its credential is not taken. The coordinator hears of it before the job goes back, so that
+    /// neither this job nor another comes here for it.
     pub(super) async fn rest_login(&self, engine: &dyn Engine, began: FileMarks, message: &str) {
         warn!("Engine `{}` rests until somebody signs in: its login was refused", engine.name());
         self.rest(engine, began, PauseCause::Refused, &format!("its login was refused: {message}")).await;
     }
 
-    /// What an engine needs on this disk could not be made ready: the next run would end in the same way. Otherwise as with
-    /// a login that was refused.
+    /// What an engine needs on this disk could not be made ready: the next run would end in the same way. Otherwise as
+    /// with a credential that was refused.
     pub(super) async fn rest_unready(&self, engine: &dyn Engine, error: &EngineError) {
         let why = chain(error);
         warn!("Engine `{}` rests for a while: {why}", engine.name());
         self.rest(engine, marks(&engine.login_files()), PauseCause::Unready, &why).await;
     }
 
-    /// The provider of an engine is not available: it gets no work here for a while, and other engines and factories may
-    /// take the job. Reported before the job goes back, as with a login that was refused.
+    /// The provider of an engine is not available: it gets no work here for a while, and other engines and factories
+    /// may take the job. Reported before the job goes back, as with a credential that was refused.
     pub(super) async fn pause_for_outage(&self, engine: &dyn Engine, message: &str) {
         warn!("Engine `{}` pauses: its provider is not available: {message}", engine.name());
         let why = format!("its provider is not available: {message}");
@@ -144,7 +144,7 @@ impl Worker {
         self.logins.news.notify_one();
     }
 
-    /// The folders whose content says what this machine can do.
+    /// The directories whose content says what this machine can do.
     fn surroundings(&self) -> BTreeSet<PathBuf> {
         let path = self.environment.variable("PATH").unwrap_or_default();
         let mut folders: BTreeSet<PathBuf> =

@@ -119,7 +119,7 @@ impl Worker {
         }
     }
 
-    /// The branch of a job whose pull request somebody merged on the forge.
+    /// The branch of a job whose pull request was merged on the forge.
     pub(super) async fn end_shipped_branch(&self, order: &PollPullRequest) {
         let Ok((mirror, _)) = self.mirror(&order.repo) else { return };
         let after = self.after_ship(&order.repo, &order.product_id);

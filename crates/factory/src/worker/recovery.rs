@@ -14,8 +14,8 @@ use crate::runs::{LocalStage, RunRecord};
 use crate::unsaved_files::UnsavedFile;
 
 impl Worker {
-    /// Ends what still runs, delivers what was not, saves what was begun, and gives the jobs back, so that nobody has
-    /// to wait for a lease to expire. Done before this process registers: registering revokes whatever is left.
+    /// Kills what still runs, delivers pending reports, saves partial work and releases the jobs, so that no job waits
+    /// for its lease to expire. Done before this process registers: registering revokes whatever is left.
     pub(super) async fn recover(&self) {
         self.replay().await;
         let listing = match self.ledger.records().await {
@@ -32,7 +32,8 @@ impl Worker {
         for record in listing.records {
             let run = record.epoch.map(|epoch| RunKey { job: record.job, epoch });
             if run.is_some_and(|run| reports::is_reported(&waiting, run)) {
-                // It ended, and nobody knows yet: its report needs the worktree and the record, not another report.
+                // It ended, and the coordinator does not know yet: its report needs the worktree and the record, not
+                // another report.
                 self.ledger.remember(&quarantined(record)).await;
             } else if record.stage != LocalStage::Quarantined {
                 self.give_back(record).await;
@@ -104,7 +105,7 @@ impl Worker {
         Ok(saved?)
     }
 
-    /// Removes a run's folder. What cannot be removed now is left for the next clean-up.
+    /// Removes a run's directory. What cannot be removed now is left for the next clean-up.
     pub(super) async fn clear(&self, run: RunKey) {
         if let Err(error) = self.host.remove_worktree(run).await {
             warn!(job.id = %run.job, %error, "Cannot remove the worktree of job {}", self.titles.label(run.job));

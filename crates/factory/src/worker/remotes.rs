@@ -39,7 +39,7 @@ struct Unavailable {
     /// What the remote is asked for.
     name: RefName,
     base: BranchName,
-    /// When it is probed next, on the station's clock.
+    /// When it is probed next, on the worker's clock.
     next: Duration,
     pause: Duration,
 }

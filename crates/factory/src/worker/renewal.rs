@@ -1,4 +1,4 @@
-//! Renewing everything that is held, in one call, and stopping what could not be renewed [I7].
+//! Renews all leases in one call, and stops the runs whose lease could not be renewed [I7].
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::run_key::RunKey;
 /// How often the coordinator is told at most what agents are doing, beyond the renewals that are due.
 pub(super) const PROGRESS_EVERY: Duration = Duration::from_secs(3);
 
-/// What a coordinator answers to somebody who holds nothing: another has the job, or a restored store never heard of it.
+/// The coordinator's answers to a factory without the lease: another has the job, or a restored store does not have it.
 const NOT_OURS: [&str; 2] = ["fenced", "no_such_job"];
 
 /// When a request was sent, on the clock of this process and on the one that it shares with its guards.
@@ -52,8 +52,7 @@ impl Worker {
         }
     }
 
-    /// A renewal is due, or somebody may want to know what an agent is doing. That can wait a little: an agent does
-    /// many things in a second.
+    /// A renewal is due, or an agent's activity changed. Activity can wait a little: it changes many times in a second.
     async fn until_next_renewal(&self, due: Duration) {
         let news = async {
             self.clock.sleep(PROGRESS_EVERY).await;
@@ -119,8 +118,8 @@ impl Worker {
         }
     }
 
-    /// Until when a lease is good, counted from before the request for it was sent. The margin leaves time to end a
-    /// process group politely before anybody else may start; the guards kill what is left of it before the margin is over.
+    /// The lease's deadline, counted from before the request for it was sent. The margin leaves time to end a process
+    /// group with SIGTERM before another factory may start; the guards kill the rest before the margin is over.
     pub(super) fn lease_term(&self, sent_at: SentAt, lease_ttl_ms: u64) -> LeaseTerm {
         let ttl = Duration::from_millis(lease_ttl_ms);
         let margin = (Duration::from_millis(self.settings.limits.grace_ms) + ttl / 10).min(ttl / 3);

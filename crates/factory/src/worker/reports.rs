@@ -1,4 +1,4 @@
-//! Reports: each is on disk before it is sent, and stays there until it was answered [F6].
+//! Reports: each is on disk before it is sent, and stays there until the coordinator answered it [F6].
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ pub(super) enum ReportResponse {
     Taken,
     /// It was refused: fenced, or not allowed any more. Asking again gives the same.
     Refused(String),
-    /// Nobody answered; it waits in the outbox.
+    /// The coordinator did not answer; the report waits in the outbox.
     Waiting,
 }
 
@@ -102,8 +102,8 @@ impl Worker {
         serde_json::from_value(document).unwrap_or(operation)
     }
 
-    /// The job's older reports first, then this one: a completion that overtakes its start is refused. Only for whoever
-    /// has the job's lane.
+    /// The job's older reports first, then this one: a completion that overtakes its start is refused. The caller must
+    /// hold the job's lane.
     async fn deliver_in_order(
         &self,
         number: Option<u64>,
@@ -120,7 +120,7 @@ impl Worker {
         (late, answered)
     }
 
-    /// Delivers what a job's runs reported before `number`, in order, up to the first that nobody answers.
+    /// Delivers what a job's runs reported before `number`, in order, up to the first that is not answered.
     async fn deliver_older(&self, job: JobId, number: u64) -> (Vec<LateReport>, QueueState) {
         let mut late = Vec::new();
         // A disk that does not tell is no reason to keep the newest report from being sent.
@@ -182,7 +182,7 @@ impl Worker {
         self.client.post(&format!("/jobs/{job}/{step}"), request).await
     }
 
-    /// Delivers what waits in the outbox whenever there is something and somebody to take it.
+    /// Delivers the outbox whenever it has reports and the coordinator is available.
     pub(super) async fn replay_for_ever(&self) {
         loop {
             self.replay().await;
@@ -196,7 +196,7 @@ impl Worker {
         let jobs: BTreeSet<JobId> = waiting.iter().map(|report| job_of(&report.operation)).collect();
         for job in jobs {
             let lane = self.ledger.lane(job);
-            // Whoever has the lane delivers what is in it.
+            // The holder of the lane delivers what is in it.
             let Ok(turn) = lane.try_lock() else { continue };
             let (late, _) = self.deliver_older(job, u64::MAX).await;
             drop(turn);
@@ -209,7 +209,7 @@ impl Worker {
         self.ledger.waiting().await.map_or(true, |waiting| waiting.is_empty())
     }
 
-    /// Whether somebody still waits for the answer. A run cleans up after its last report before anybody else may.
+    /// Whether a caller still waits for the answer. A run cleans up after its last report before any other task may.
     fn is_in_hand(&self, report: &PendingReport) -> bool {
         let is_last = ends_a_run(&report.operation);
         let is_held = || epoch_of(&report.operation).is_some_and(|e| self.holdings.holds(job_of(&report.operation), e));
@@ -278,7 +278,7 @@ fn taken<A>(_: A) -> ReportResponse {
     ReportResponse::Taken
 }
 
-/// The answer, unless nobody gave one.
+/// The answer, if the coordinator gave one.
 fn settled(answer: Result<ReportResponse, ClientError>) -> Option<ReportResponse> {
     match answer {
         Ok(answered) => Some(answered),

@@ -49,7 +49,7 @@ struct Run {
     deadline: LeaseWatch,
     /// What still ships the output of setup and engine.
     log: Option<JoinHandle<()>>,
-    /// Where that output goes in while nobody writes to it.
+    /// Buffers that output while it is not being sent.
     log_writer: Option<LogWriter>,
     /// The engine, once it was chosen.
     engine: Option<EngineName>,
@@ -127,11 +127,11 @@ enum RunResult {
     Done { sha: Option<CommitSha>, insights: RunInsights, evidence: Vec<Evidence>, handover: Handover },
     /// It failed.
     Failed { failure: RunFailure, insights: RunInsights, evidence: Vec<Evidence> },
-    /// A usage window of its engine's credential is used up: nobody failed [B1].
+    /// A usage window of its engine's credential is exhausted: not a failed attempt [B1].
     Quota { engine: EngineName, credential: String, window: ExhaustedWindow, insights: RunInsights },
     /// The agent wants to know something from a person [B6].
     Asked { question: String, insights: RunInsights },
-    /// This host cannot do it now, and nobody failed: another may, or this one later.
+    /// This host cannot do it now: another may, or this one later. Not a failed attempt.
     NotHere { message: String, insights: RunInsights },
     /// It was stopped.
     Stopped,
@@ -183,7 +183,7 @@ pub(super) enum StartFailure {
     Setup(String),
     #[error("the engine could not be started")]
     Engine(#[from] EngineError),
-    /// This disk is in the way, not the job: nobody has failed.
+    /// This disk failed, not the job: not a failed attempt.
     #[error("engine `{engine}` cannot be made ready here")]
     NotReady {
         engine: EngineName,

@@ -1,4 +1,4 @@
-//! What the station writes down: its runs and its reports. Disks take their time, so every call leaves the async threads.
+//! The worker's records on disk: its runs and its reports. Disks are slow, so every call leaves the async threads.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct RunJournal {
     runs: Runs,
     outbox: Outbox,
     branches: BranchIntents,
-    /// Reports whose maker still waits for the answer: nobody else may deliver them.
+    /// Reports whose caller still waits for the answer: no other task may deliver them.
     in_hand: Mutex<HashSet<u64>>,
     lanes: Mutex<HashMap<JobId, DeliveryLane>>,
     /// Records that the disk did not take, as they should be; `None` for those that should be gone.
@@ -30,7 +30,7 @@ pub(super) struct RunJournal {
 /// The right to deliver reports of one job. Those of other jobs go their own way meanwhile.
 pub(super) type DeliveryLane = Arc<AsyncMutex<()>>;
 
-/// A report that nobody answered yet.
+/// A report that was not answered yet.
 #[derive(Debug)]
 pub(super) struct PendingReport {
     pub(super) number: u64,
@@ -81,8 +81,8 @@ impl RunJournal {
         off_thread(move || runs.remove(job, seq)).await
     }
 
-    /// Writes and removes the records that the disk did not take: one that still says that its run goes on would keep its
-    /// worktree for ever. Idempotent.
+    /// Writes and removes the records that the disk did not take: one that still says that its run goes on would keep
+    /// its worktree forever. Idempotent.
     pub(super) async fn settle(&self) {
         let unsettled: Vec<_> = self.unsettled.lock().iter().map(|(key, record)| (*key, record.clone())).collect();
         for ((job, seq), record) in unsettled {
@@ -175,7 +175,7 @@ impl RunJournal {
         self.in_hand.lock().contains(&number)
     }
 
-    /// The lane of a job. Lanes that nobody uses are taken down on the way.
+    /// The lane of a job. Unused lanes are removed on the way.
     pub(super) fn lane(&self, job: JobId) -> DeliveryLane {
         let mut lanes = self.lanes.lock();
         lanes.retain(|_, lane| Arc::strong_count(lane) > 1);

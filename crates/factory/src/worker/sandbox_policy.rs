@@ -1,4 +1,4 @@
-//! What the programs of a factory are kept from [T8].
+//! Which paths the programs of a factory cannot access [T8].
 
 mod caches;
 mod opening;
@@ -19,7 +19,7 @@ use crate::process::{PathAccess, Sandbox, SandboxMode, SandboxSummary, own_homes
 use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
-/// Where people and programs keep credentials in a home folder, for homes that cannot be hidden as a whole.
+/// Where people and programs keep credentials in a home directory, for homes that cannot be hidden as a whole.
 const CREDENTIALS: [&str; 14] = [
     ".ssh",
     ".gnupg",
@@ -37,10 +37,10 @@ const CREDENTIALS: [&str; 14] = [
     ".config/gigafactory",
 ];
 
-/// Where everybody's programs are.
+/// System-wide program directories.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/etc", "/dev"];
 
-/// Variables that name a folder for temporary files.
+/// Variables that name a directory for temporary files.
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
 impl WorkerSettings {
@@ -82,8 +82,8 @@ impl WorkerSettings {
         }
     }
 
-    /// What every program reaches, whatever run it belongs to: the machine, without what is secret, with what somebody
-    /// opened on purpose, and without changes to programs.
+    /// What every program can access, whatever run it belongs to: the machine, without secrets, with what the operator
+    /// opened, and without changes to programs.
     fn marks(&self, state: &StateDir) -> Sandbox {
         let (logins, own) = (self.closed_logins(), [state.root().to_owned()]);
         let enclosure = logins.iter().fold(self.machine(), |enclosure, path| enclosure.hiding_in_place(path));
@@ -114,7 +114,7 @@ impl WorkerSettings {
         enclosure.with(state.empty_home(), PathAccess::Everything)
     }
 
-    /// The machine as everybody finds it, without homes.
+    /// The machine without home directories.
     fn machine(&self) -> Sandbox {
         let homes = self.homes();
         // An agent that could write to a repository on this disk could move any branch of it.
@@ -126,8 +126,8 @@ impl WorkerSettings {
         marks.fold(Sandbox::default(), |enclosure, (path, reach)| enclosure.with(path, reach))
     }
 
-    /// The homes of whoever runs the factory and of its git, which programs have no business with, unless they were given
-    /// one of them on purpose.
+    /// The home directories of the factory's account and of its git: hidden from programs unless the configuration
+    /// opens one.
     fn homes(&self) -> Vec<PathBuf> {
         let own = operators_homes().into_iter().chain(self.git.home.clone()).filter(|home| is_place(home));
         let homes: BTreeSet<PathBuf> = own.map(|home| real(&home)).collect();
@@ -152,7 +152,7 @@ impl WorkerSettings {
         folders.chain(self.repo_base.clone())
     }
 
-    /// The folders that programs are looked for in, by the factory and by what it runs.
+    /// The directories that programs are looked for in, by the factory and by what it runs.
     fn path(&self) -> Vec<PathBuf> {
         let set = self.environments().filter_map(|environment| environment.set.get("PATH").map(Into::into));
         let paths = std::env::var_os("PATH").into_iter().chain(set);
@@ -210,14 +210,15 @@ impl WorkerSettings {
         Ok(())
     }
 
-    /// What the configuration opens and nobody has made, with the setting that names it.
+    /// What the configuration opens and does not exist, with the setting that names it.
     fn opened_but_missing(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
         let named = self.readable.iter().map(|path| ("read", path));
         let named = named.chain(self.writable.iter().map(|path| ("write", path)));
         named.filter(|(_, path)| !path.exists())
     }
 
-    /// Where something is hidden below a folder, programs can make nothing in it that was not there when they started.
+    /// Where something is hidden below a directory, programs can make nothing in it that was not there when they
+    /// started.
     fn say_what_is_narrow(&self, enclosure: &Sandbox) {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
         let folders: Vec<PathBuf> = homes.chain([std::env::temp_dir()]).chain(self.writable.iter().cloned()).collect();
@@ -270,8 +271,8 @@ impl WorkerSettings {
     }
 }
 
-/// The homes of whoever runs the factory: the one that its environment names, and the account's own. A service, or
-/// somebody with `sudo`, has two.
+/// The home directories of the factory's account: the one in its environment, and the account's own. They differ for a
+/// service and with `sudo`.
 fn operators_homes() -> Vec<PathBuf> {
     // Accounts without a home name one that is not there.
     let own = own_homes().into_iter().filter(|home| home.is_dir());

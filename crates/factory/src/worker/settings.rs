@@ -1,4 +1,4 @@
-//! What a factory is told.
+//! The settings of a factory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ use crate::scrub::{Secrets, secret_variables};
 use crate::ship::AfterShip;
 use crate::state::StateDir;
 
-/// What a factory is told. Whoever wires it reads these from somewhere.
+/// The settings of a factory, as plain values. The caller reads them from its configuration.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
     /// Its name, as its token says it.
@@ -33,11 +33,11 @@ pub struct WorkerSettings {
     pub engine_seats: BTreeMap<EngineName, u32>,
     /// Relative cost of a seat, 0 to 100.
     pub cost: u8,
-    /// The folder that belongs to it.
+    /// The directory that belongs to it.
     pub state: PathBuf,
     /// The repositories it works on.
     pub repos: BTreeMap<RepoName, RepoConfig>,
-    /// A folder whose repositories it works on too.
+    /// A directory whose repositories it works on too.
     pub repo_base: Option<PathBuf>,
     /// The base branch of repositories found there.
     pub default_base: BranchName,
@@ -75,11 +75,11 @@ pub struct WorkerSettings {
     pub run_as: Option<String>,
     /// Whether the kernel keeps these programs from the factory's own files.
     pub confine: SandboxMode,
-    /// What they are kept from beyond what it knows by itself: folders and files of whoever wires the factory.
+    /// Directories and files of the caller that agents cannot access, in addition to the built-in ones.
     pub hidden: Vec<PathBuf>,
-    /// What they can read beyond what is everybody's, such as a folder in the home of whoever runs the factory.
+    /// What agents can read in addition to shared paths, such as a directory in the home of the factory's account.
     pub readable: Vec<PathBuf>,
-    /// What they can write to beyond their run's own and temporary folders.
+    /// What they can write to beyond their run's own and temporary directories.
     pub writable: Vec<PathBuf>,
     /// What they cannot change, whatever else they can write to.
     pub fixed: Vec<PathBuf>,
@@ -89,7 +89,7 @@ pub struct WorkerSettings {
     pub guard: Option<Vec<OsString>>,
 }
 
-/// How often a factory that has to ask for work does so, unless somebody says otherwise.
+/// The default interval between polls of a factory that polls for work.
 const POLL_EVERY: Duration = Duration::from_secs(15);
 
 /// A day's leftovers are few, and looking for them costs a question per job.

@@ -1,4 +1,4 @@
-//! Folders whose content says what this machine can do, those included that are not there yet.
+//! Directories whose content says what this machine can do, those included that are not there yet.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use domain::Clock;
 use super::sign_watch::nearest_folder;
 use crate::watch::DirectoryWatch;
 
-/// Notices what changes in folders, and when one of them appears or goes. Around one that is not there much may change that
-/// means nothing.
+/// Notices what changes in directories, and when one of them appears or goes. Around one that is not there much may
+/// change that means nothing.
 pub(super) struct Vicinity {
     wanted: BTreeSet<PathBuf>,
     sight: Sight,
     here: DirectoryWatch,
-    /// The nearest folders around those that are not there.
+    /// The nearest directories around those that are not there.
     around: Option<DirectoryWatch>,
     clock: Arc<dyn Clock>,
 }
@@ -33,7 +33,7 @@ impl Vicinity {
         Self { wanted, sight, here, around, clock }
     }
 
-    /// Resolves once something has changed in one of the folders, or one of them has appeared or gone.
+    /// Resolves once something has changed in one of the directories, or one of them has appeared or gone.
     pub(super) async fn changed(&mut self) {
         loop {
             let is_news = tokio::select! {

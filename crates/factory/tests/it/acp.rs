@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::{PATIENCE, clock, environment, eventually, job, myself_as, roomy, run};
 
-/// A folder to work in, with a file in it, and a secret beside it.
+/// A directory to work in, with a file in it, and a secret beside it.
 struct Place {
     folder: tempfile::TempDir,
 }

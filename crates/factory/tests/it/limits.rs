@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::golden;
 use crate::stage::{PATIENCE, becomes_so, clock, environment, guarded, job, myself_as, pid_in, roomy, run, runs};
 
-/// A folder with a program in it that plays an engine.
+/// A directory with a program in it that plays an engine.
 struct Play {
     folder: TempDir,
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// How long a test waits for something that should happen soon, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A folder with a bare remote in it.
+/// A directory with a bare remote in it.
 pub(crate) struct Forge {
     folder: TempDir,
 }

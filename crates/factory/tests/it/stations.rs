@@ -1,4 +1,4 @@
-//! Stations at work for a real coordinator: what they hold, what they report, and what they leave behind.
+//! Workers at work for a real coordinator: what they hold, what they report, and what they leave behind.
 
 mod agents;
 mod cleaning;

@@ -1,4 +1,4 @@
-//! What the agent asks of us while it works.
+//! Answers the agent's requests.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) struct RequestHandler {
     denied: Vec<String>,
 }
 
-/// What is remembered of refusals; more would tell nobody more.
+/// Refusals that are remembered; more would add no information.
 const DENIED_MAX: usize = 8;
 
 impl RequestHandler {

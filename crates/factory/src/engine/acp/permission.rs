@@ -1,11 +1,11 @@
-//! What an agent may do when it asks first.
+//! The permission policy for agents that ask first.
 
 use agent_client_protocol_schema::v1::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, SelectedPermissionOutcome, ToolKind,
 };
 use serde::Deserialize;
 
-/// How an agent's requests for permission are answered; nobody is there to be asked.
+/// How an agent's permission requests are answered; no person is present.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permissions {

@@ -1,4 +1,4 @@
-//! What the agent tells about its work.
+//! Translates the agent's session updates.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ struct TrackedCall {
 /// Money is told as the sum over a session, earlier runs included.
 #[derive(Default)]
 enum SessionCost {
-    /// Nobody knows yet what the session had cost before.
+    /// The earlier cost of the session is not known yet.
     #[default]
     Unknown,
     /// It had cost this much before the run.

@@ -1,4 +1,4 @@
-//! What Claude Code says, and what it comes to.
+//! Translates Claude Code's stream and judges its end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -264,7 +264,7 @@ impl ClaudeSession {
                 _ if says_unknown_model(&text) => RunVerdict::unknown_model(&text),
                 Some(401) => RunVerdict::SignedOut { message: text },
                 Some(403) if says_signed_out(&text) => RunVerdict::SignedOut { message: text },
-                // The login is good, and what the job wants of it is not allowed to it.
+                // The credential is good, and what the job wants of it is not allowed to it.
                 Some(403) => RunVerdict::stays(FailureReason::EngineError, format!("the API answered 403: {text}")),
                 Some(status @ 500..) => RunVerdict::Outage { message: format!("the API answered {status}: {text}") },
                 Some(status) => failed(FailureReason::EngineError, format!("the API answered {status}: {text}")),
@@ -281,7 +281,7 @@ impl ClaudeSession {
         if let Some(question) = &self.question {
             return RunVerdict::Asked { question: question.clone() };
         }
-        // It was told that nobody answers, and went on without.
+        // It was told that no person answers, and went on without.
         let refused = closing.refused.iter().filter(|refused| refused.tool != ASKS_A_PERSON);
         let refused: Vec<String> = refused.map(|refused| format!("{} ({})", refused.tool, refused.on)).collect();
         match exit {

@@ -1,4 +1,4 @@
-//! The files in which Claude Code keeps its conversations, by the folder that it worked in.
+//! The files in which Claude Code keeps its conversations, by the directory that it worked in.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,7 +22,7 @@ pub(super) fn carry(folder: &Path, session: &str, worktree: &Path) -> bool {
     is_plain(session) && copy(folder, session, worktree).unwrap_or(false)
 }
 
-/// The folder is one that an agent works in, and we may be root: see [`Folder`].
+/// The directory is one that an agent works in, and we may be root: see [`Folder`].
 fn copy(folder: &Path, session: &str, worktree: &Path) -> io::Result<bool> {
     let home = key(&fs::canonicalize(worktree)?);
     let name = format!("{session}.jsonl");
@@ -71,7 +71,7 @@ fn cost_record(line: &[u8], session: &str) -> Option<CostState> {
     (is("type", "cost-state") && is("sessionId", session)).then(|| CostState::read(&record))
 }
 
-/// How a working folder is written in the name of its conversations' folder.
+/// How a working directory is written in the name of its conversations' directory.
 pub(super) fn key(folder: &Path) -> String {
     folder.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

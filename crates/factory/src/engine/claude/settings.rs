@@ -10,7 +10,7 @@ use tracing::warn;
 use super::LOGIN;
 use crate::scrub::is_secret_name;
 
-/// Settings that name programs, or things that are installed in the operator's folder.
+/// Settings that name programs, or things that are installed in the operator's directory.
 const OF_THE_MACHINE: [&str; 13] = [
     "apiKeyHelper",
     "awsAuthRefresh",
@@ -27,7 +27,7 @@ const OF_THE_MACHINE: [&str; 13] = [
     "subagentStatusLine",
 ];
 
-/// Variables by which a run knows its own folders.
+/// Variables by which a run knows its own directories.
 const OF_THE_RUN: [&str; 3] = ["HOME", "TMPDIR", LOGIN.folder_variable];
 
 /// The headers of the engine's own service. Those of others hold their credentials.

@@ -1,5 +1,5 @@
-//! Codex's own record of a thread, which tells what it has used up while a turn is still going on, how often the model has
-//! answered, and what it was not allowed to do: none of it is in the stream.
+//! Codex's own record of a thread. It has what the stream lacks: usage during a turn, the number of model answers, and
+//! rejected calls.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,7 +12,7 @@ use super::threads::file_of;
 use crate::engine::prices::Tokens;
 use crate::engine::stream::{number_at, text_at};
 
-/// The records below one engine folder.
+/// The records below one engine directory.
 pub(super) struct Rollout {
     folder: PathBuf,
     followed: Option<OpenRollout>,
@@ -81,7 +81,7 @@ impl Rollout {
         last_total(&tail)
     }
 
-    /// The model that a thread began with, where nobody asked for one.
+    /// The model that a thread started with, if the job named none.
     pub(super) fn model_of(&self, thread: &str) -> Option<String> {
         let head = part_of(file_of(&self.folder, thread)?, |_| 0)?;
         let mut lines = head.lines().filter(|line| line.contains("\"turn_context\""));

@@ -1,4 +1,4 @@
-//! What Codex says, and what it comes to.
+//! Translates Codex's stream and judges its end.
 
 use std::sync::Arc;
 
@@ -260,7 +260,7 @@ impl CodexSession {
         if says_unknown_model(&message) {
             return RunVerdict::unknown_model(&message);
         }
-        // The login is good, and what the job wants of it is not allowed to it.
+        // The credential is good, and what the job wants of it is not allowed to it.
         if message.contains("403 Forbidden") {
             return RunVerdict::stays(FailureReason::EngineError, format!("its turn failed: {message}"));
         }
@@ -352,7 +352,7 @@ impl Session for CodexSession {
                 None => {}
             }
         }
-        // Not before the end: until then a factory that dies leaves the run's whole share to whoever looks after it.
+        // Not before the end: until then a factory that dies leaves the run's whole share to recovery.
         if let Some(total) = self.total {
             self.threads.remember(&self.thread, total);
         }

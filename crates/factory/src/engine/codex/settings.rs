@@ -1,4 +1,4 @@
-//! What of an operator's `config.toml` is fit for a job.
+//! The part of an operator's `config.toml` that applies to a job.
 //!
 //! It is written for the operator's own machine and home, which a job does not have. What names a program or a file there
 //! would only fail, or run in the agent's place with the agent's rights; what holds a secret that is not the engine's own
@@ -10,7 +10,7 @@ use tracing::warn;
 use super::LOGIN;
 use crate::scrub::is_secret_name;
 
-/// Settings that name programs, folders of the operator's, or services with credentials of their own.
+/// Settings that name programs, directories of the operator's, or services with credentials of their own.
 const OF_THE_MACHINE: [&str; 12] = [
     "hooks",
     "js_repl_node_path",
@@ -29,7 +29,7 @@ const OF_THE_MACHINE: [&str; 12] = [
 /// What makes the setting that it is part of one of the operator's machine.
 const OF_A_PROGRAM: [&str; 2] = ["command", "config_file"];
 
-/// Variables by which a run knows its own folders.
+/// Variables by which a run knows its own directories.
 const OF_THE_RUN: [&str; 3] = ["HOME", "TMPDIR", LOGIN.folder_variable];
 
 /// Settings that sound like secrets and only name the variables that hold them.
@@ -52,7 +52,7 @@ pub(super) fn fit(name: &str, file: Vec<u8>) -> Option<Vec<u8>> {
     toml::to_string(&settings).ok().map(String::into_bytes)
 }
 
-/// Whether settings have somebody else than the usual service pay.
+/// Whether settings select another provider than the default.
 pub(super) fn name_a_provider(file: &[u8]) -> bool {
     let settings = parsed(file).unwrap_or_default();
     let profiles = settings.get("profiles").and_then(Value::as_table).into_iter().flat_map(Table::values);

@@ -1,4 +1,4 @@
-//! The manners of a client: it asks again politely, remembers what it was told, and stays away when it is asked to.
+//! The HTTP client's policy: retries, ETag caching and rate limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ const TRIES_MAX: u32 = 4;
 /// The first pause between two tries; each further one is three times as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 
-/// A rate limit that ends sooner is waited for; a longer one is somebody else's to wait for.
+/// A rate limit that ends sooner is awaited; a longer one is returned to the caller.
 const WAIT_MAX: Duration = Duration::from_secs(8);
 
 /// How long GitHub wants to be left alone when it does not say how long.
 const SECONDARY_WAIT: Duration = Duration::from_secs(60);
 
-/// No limit lasts longer than its hour, whatever somebody's clock says.
+/// No limit lasts longer than its hour, whatever the server's clock says.
 const RESET_MAX: Duration = Duration::from_secs(3_600);
 
 /// Whether something may be done twice.
@@ -36,7 +36,7 @@ const RESET_MAX: Duration = Duration::from_secs(3_600);
 pub(super) enum Repeat {
     /// Doing it again changes nothing.
     Harmless,
-    /// Whoever asks has to look first whether it was done.
+    /// The caller must check first whether it was done.
     Never,
 }
 
@@ -90,7 +90,7 @@ impl Api {
         parsed(&what(&call), &reply.body)
     }
 
-    /// A text that the forge may keep elsewhere: it leads there, and no token is shown to whoever has it.
+    /// A text that the forge may store elsewhere: the redirect is followed without a token.
     pub(super) async fn text(&self, path: &str) -> Result<String, ForgeError> {
         let call = ForgeCall { method: Method::GET, path: path.to_owned(), body: None, etag: None };
         let what = what(&call);

@@ -47,7 +47,7 @@ impl GitHub {
     }
 }
 
-/// Whether a comment was written by a fleet, and is therefore nobody's wish.
+/// Whether a comment was written by a fleet, and is therefore not feedback.
 pub(super) fn is_by_a_fleet(comment: &Comment) -> bool {
     comment.body.as_deref().is_some_and(is_ours)
 }

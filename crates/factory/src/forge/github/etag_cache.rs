@@ -1,4 +1,4 @@
-//! Answers that are remembered, so that asking again costs nothing.
+//! Cached answers by ETag, so that a repeated request costs no rate limit.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(super) struct EtagCache {
     turn: u64,
 }
 
-/// One answer, as it was marked by whoever gave it.
+/// One answer with the server's ETag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CachedResponse {
     pub(super) etag: String,

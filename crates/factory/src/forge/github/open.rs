@@ -1,4 +1,4 @@
-//! Opening a pull request once, however often it is asked for.
+//! Opens a pull request once, however often it is requested.
 
 use domain::PullRequest;
 use http::Method;
@@ -36,7 +36,7 @@ impl GitHub {
         Ok(found.into_iter().next())
     }
 
-    /// Makes the pull request. Whoever is not told what came of it looks before he leaps again.
+    /// Creates the pull request. Without an answer, the caller looks for an existing one before it tries again.
     async fn make(&self, proposal: &PullRequestDraft) -> Result<GhPullRequest, ForgeError> {
         let mut draft = proposal.draft;
         loop {

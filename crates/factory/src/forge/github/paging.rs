@@ -1,4 +1,4 @@
-//! Listings, read to their end within bounds.
+//! Paged listings, read within bounds.
 
 use http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
@@ -10,8 +10,8 @@ use crate::forge::ForgeError;
 /// Things on one page, which is all that GitHub gives.
 const PAGE: usize = 100;
 
-/// Pages that are read of one listing: the first, where our own comment is, and the last, where the news is. Two thousand
-/// remarks are more than anybody works through.
+/// Pages that are read of one listing: the first, where our own comment is, and the last, where new comments are. More
+/// than two thousand comments are not read.
 const PAGES_MAX: usize = 20;
 
 impl GitHub {

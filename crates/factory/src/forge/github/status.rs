@@ -1,4 +1,4 @@
-//! What is to be seen on a pull request.
+//! Reads the state of a pull request.
 
 use domain::CommitSha;
 use protocol::{PullRequestReport, PullRequestState, ReviewComment, ReviewCommentKind};
@@ -42,7 +42,7 @@ impl GitHub {
         Ok(PullRequestReport { number, pull_request: standing, head: request.head.sha, comments: remarks })
     }
 
-    /// Checks of a commit that failed, once none of them runs any more: whoever mends them mends them together.
+    /// Failed checks of a commit, once none of them runs any more, so that one run fixes them together.
     async fn failed_checks(&self, sha: &CommitSha) -> Result<Vec<ReviewComment>, ForgeError> {
         let checks = self.checks(sha).await?;
         if checks.iter().any(|check| check.state == CheckState::Running) {
@@ -132,7 +132,7 @@ impl GitHub {
         let in_general = in_general.filter_map(|comment| {
             let called = comment.body.as_deref().unwrap_or_default().trim_start();
             let rest = called.strip_prefix(&self.listening.mention)?;
-            // `/gigantic` calls nobody.
+            // `/gigantic` is not a command.
             if rest.starts_with(|c: char| c.is_alphanumeric()) {
                 return None;
             }

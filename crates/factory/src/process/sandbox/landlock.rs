@@ -1,4 +1,4 @@
-//! An enclosure by Landlock.
+//! A sandbox by Landlock.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,15 +16,15 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 
 use super::{PathAccess, SandboxBackend};
 
-/// Everything that reads or changes files. Listing a folder is not among it: names are no secret, and programs look
-/// around more than one would think. Devices are made by nobody inside.
+/// All rights to read or change files. Listing a directory is not among them: names are no secret, and programs list
+/// directories often. No program in the sandbox may create devices.
 const HANDLED: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     Execute | ReadFile | WriteFile | Truncate | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSock | MakeFifo | MakeSym
         | MakeChar | MakeBlock | Refer | ResolveUnix
 });
 const DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile});
-/// The only ones that a file, rather than a folder, can have.
+/// The only ones that a file, rather than a directory, can have.
 const OF_FILES: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{Execute | ReadFile | WriteFile | Truncate | ResolveUnix});
 
@@ -41,13 +41,14 @@ const POWERS: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::MAC_ADMIN)
     .union(CapabilitySet::MAC_OVERRIDE);
 
-/// Before this one nothing can be moved or linked from one folder to another, which git and build tools do all the time.
+/// Before this one nothing can be moved or linked from one directory to another, which git and build tools do all the
+/// time.
 const ABI_MIN: ABI = ABI::V2;
 /// Before this one a program inside can empty files that it cannot write to.
 const ABI_OF_TRUNCATE: ABI = ABI::V3;
 /// Before this one it can send signals to processes outside.
 const ABI_OF_SIGNALS: ABI = ABI::V6;
-/// Before this one it can speak to whoever listens at a socket outside.
+/// Before this ABI the program can connect to sockets outside.
 const ABI_OF_SOCKETS: ABI = ABI::V9;
 
 /// Whether it works here, tried by a thread that ends at once.
@@ -126,7 +127,7 @@ fn enter(marks: BTreeMap<PathBuf, PathAccess>) -> io::Result<LandlockStatus> {
     Ok(status.landlock)
 }
 
-/// Root looks past the enclosure with some of its powers: into other processes, at raw memory, through the kernel itself.
+/// Root looks past the sandbox with some of its powers: into other processes, at raw memory, through the kernel itself.
 /// The kernel was told that nothing started here gets new ones.
 fn give_up_powers() -> io::Result<()> {
     let had = capabilities(None)?;
@@ -138,7 +139,7 @@ fn give_up_powers() -> io::Result<()> {
     Ok(())
 }
 
-/// The list while it is made. Folders are walked on descriptors: a link leads to what has a place of its own.
+/// The list while it is made. Directories are walked on descriptors: a link leads to what has a place of its own.
 struct Rules {
     ruleset: RulesetCreated,
     marks: BTreeMap<PathBuf, PathAccess>,
@@ -203,7 +204,7 @@ fn topmost(marks: Vec<(PathBuf, PathAccess)>) -> Vec<(PathBuf, PathAccess)> {
     top
 }
 
-/// What is in a folder; of one that cannot be listed only what is marked.
+/// What is in a directory; of one that cannot be listed only what is marked.
 fn names(folder: &OwnedFd, path: &Path, below: &[(PathBuf, PathAccess)]) -> io::Result<Vec<OsString>> {
     let listing = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let Ok(entries) = listing.and_then(Dir::new) else {

@@ -7,9 +7,9 @@ use protocol::Assignment;
 use super::StartFailure;
 use crate::engine::Allowance;
 
-/// What the next run may use up. What nobody knows of runs that ended by themselves may be all that there was: money and
-/// tokens that cannot be counted on are not spent, and a person decides whether to start over. A run that was interrupted
-/// holds nothing up: nobody failed, and the job goes on with what is known to be left.
+/// What the next run may use. Unknown usage of runs that ended by themselves may be the whole budget: uncertain money
+/// and tokens are not spent, and a person decides whether to start over. An interrupted run blocks nothing: it is no
+/// failure, and the job goes on with what is known to be left.
 pub(super) fn budget_left(assignment: &Assignment) -> Result<Allowance, StartFailure> {
     let (budget, spent) = (&assignment.spec.budget, &assignment.spent);
     let wall = budget.wall_ms.map(|ms| Duration::from_millis(ms.saturating_sub(spent.engine_ms.unwrap_or(0))));

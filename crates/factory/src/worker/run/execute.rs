@@ -1,4 +1,4 @@
-//! The engine at work, followed, saved now and then, and judged.
+//! Runs the engine: follows its output, saves checkpoints, and judges its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::publish::SaveOutcome;
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
-/// What an engine said and nobody has looked at yet. Few, because each can be as long as lines may be.
+/// Engine events that wait to be processed. Few, because each can be as long as lines may be.
 const OUTPUTS_IN_FLIGHT_MAX: usize = 2;
 
 /// How long another engine is preferred when a used-up window does not say when it opens again.
@@ -145,7 +145,7 @@ impl Worker {
             None => launcher,
         };
         let engine_run = match EngineRun::start(engine, &request, &launcher, bounds) {
-            // What an agent of this job left in its own folder is the job's business, and counts.
+            // What an agent of this job left in its own directory is the job's business, and counts.
             Err(why @ EngineError::Disk(_)) if !has_been_here => {
                 // So that the next run finds it as new as this one did.
                 let _ = std::fs::remove_dir_all(&conversation);
@@ -314,7 +314,7 @@ fn command_failed(run: &Run, insights: RunInsights, evidence: Vec<Evidence>) -> 
     RunResult::Failed { failure, insights, evidence }
 }
 
-/// What a login that is not taken has cost where nobody says otherwise, and an engine that did not begin: nothing.
+/// The cost of a rejected credential, unless the engine reports one, and of an engine that did not start: nothing.
 pub(super) fn spent_nothing_more(mut insights: RunInsights) -> RunInsights {
     insights.tokens_in.get_or_insert(0);
     insights.tokens_out.get_or_insert(0);

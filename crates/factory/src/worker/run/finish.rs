@@ -76,10 +76,10 @@ impl Worker {
         self.clean_up(run, answered).await;
     }
 
-    /// The last report of a run: after it nobody takes its output or its evidence any more, so that these go first. It is
-    /// worth waiting for as long as the lease lasts: whoever lets go of it loses the work.
+    /// The last report of a run. The coordinator rejects output and evidence after it, so these go first. It is retried
+    /// for as long as the lease lasts: a factory that gives up loses the work.
     pub(super) async fn report_end(&self, run: &mut Run, operation: WorkOperation) -> ReportResponse {
-        // Nobody writes to it any more, also where no engine was started.
+        // No task writes to it any more, also where no engine was started.
         run.log_writer = None;
         let (log, evidence) = (run.log.take(), run.evidence.take());
         let last_lines = async {

@@ -108,8 +108,8 @@ impl Worker {
         Ok(launcher.at_home(self.host.state.empty_home(), own))
     }
 
-    /// The folders that outlive worktrees, by the variables that name them: those that are configured, and those of tools
-    /// that would otherwise download everything again in each run.
+    /// The directories that outlive worktrees, by the variables that name them: those that are configured, and those of
+    /// tools that would otherwise download everything again in each run.
     fn caches(&self, run: &Run, repo: &RepoName, config: &RepoConfig) -> Result<Vec<(String, OsString)>, StartFailure> {
         let product = &run.assignment.product_id;
         let mut caches = config.caches.clone();

@@ -1,4 +1,4 @@
-//! Waiting for a repository's remote that is away for a while: a cut of the network costs time, not the work.
+//! Waits for a repository's remote that is unavailable: a network failure costs time, not the work.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 
 impl Worker {
     /// Tries something with a remote until it is done, for as long as the run goes on and what came in its way may pass.
-    /// All waiting of one run together is bounded. Whoever stops the run does not wait for it.
+    /// All waiting of one run together is bounded. A stop request interrupts it.
     pub(super) async fn patiently<T, F>(
         &self,
         run: &Run,
@@ -79,7 +79,7 @@ impl Worker {
         let may_pass = match error {
             Error::Git(error) => match error.outlook() {
                 Outlook::MayPass => true,
-                // A folder that this run has worked from is perhaps on a disk that is away; a server's word stands.
+                // A directory that this run has worked from is perhaps on a disk that is away; a server's word stands.
                 Outlook::Missing => run.record.worktree.is_some() && mirror.remote().transport() == Transport::Folder,
                 Outlook::Refused | Outlook::Lasts => false,
             },

@@ -25,7 +25,7 @@ use crate::workspace::Worktree;
 /// The agent's own text for its pull request. More is not read by people.
 const REQUEST_TEXT_BYTES_MAX: usize = 20_000;
 
-/// How long somebody has to take the evidence before it is sent again.
+/// How long one attempt to send the evidence may take.
 const EVIDENCE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long it is sent again before the run goes on without: longer than a coordinator takes to restart.
@@ -207,7 +207,8 @@ impl Worker {
         work
     }
 
-    /// Gives the evidence to the coordinator, for a while also to one that is away: nobody takes it after the outcome.
+    /// Sends the evidence to the coordinator, with retries while it is unavailable: it rejects evidence after the
+    /// outcome.
     pub(super) async fn send_evidence(&self, run: &Run, evidence: &EvidenceReport) {
         let job = run.key.job;
         let path = format!("/jobs/{job}/runs/evidence");

@@ -1,4 +1,4 @@
-//! What an operator opens for agents, and what stays closed inside of it.
+//! What the operator opens for agents, and what stays closed inside of it.
 
 use std::path::{Path, PathBuf};
 
@@ -74,8 +74,8 @@ impl WorkerSettings {
         programs.chain(linked).chain(guard).chain(self.fixed.iter().cloned()).collect()
     }
 
-    /// Folders with logins that no agent is to find, other than those in closed homes. One inside of what agents can write
-    /// to is as open as that: closing it would keep them from making files around it.
+    /// Directories with credentials that no agent is to find, other than those in closed homes. One inside of what
+    /// agents can write to is as open as that: closing it would keep them from making files around it.
     pub(super) fn closed_logins(&self) -> Vec<PathBuf> {
         let written: Vec<PathBuf> = self.written().filter(|open| !self.is_led_by_agents(open)).collect();
         let is_open = |folder: &PathBuf| written.iter().any(|open| folder.starts_with(real(open)));
@@ -86,7 +86,7 @@ impl WorkerSettings {
     fn login_folders(&self) -> Vec<PathBuf> {
         let variables: Vec<_> = std::env::vars_os().collect();
         let folders = login_folders(&self.engines, &variables).into_iter();
-        // Hiding one hides all that is below it, for everybody: what an agent's link leads to is not hidden.
+        // Hiding a directory hides all that is below it, in every run: the target of an agent's link is not hidden.
         let folders = folders.filter(|folder| folder.is_absolute() && !self.is_led_by_agents(folder));
         folders.map(|folder| real(&folder)).filter(|folder| is_place(folder)).collect()
     }

@@ -1,4 +1,4 @@
-//! Whole lives of jobs with pull requests: stations at work, a real coordinator, and GitHub's stand-in.
+//! Whole lives of jobs with pull requests: workers at work, a real coordinator, and GitHub's stand-in.
 
 use std::time::Duration;
 
@@ -250,7 +250,7 @@ async fn an_engine_that_looks_everywhere_does_not_find_the_forges_token() {
     }
 }
 
-/// Whether any file below a folder holds the token: its name, if so.
+/// Whether any file below a directory holds the token: its name, if so.
 fn grep(folder: &std::path::Path) -> String {
     let found = std::process::Command::new("grep").args(["-rl", TOKEN]).arg(folder).output().unwrap();
     let found = String::from_utf8(found.stdout).unwrap();

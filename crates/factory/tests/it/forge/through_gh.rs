@@ -13,7 +13,7 @@ use super::fake_github::TOKEN;
 use super::{Scene, proposal};
 use crate::stage::{clock, job, myself_as, notes, role_arguments};
 
-/// A script that stands for `gh`, with a home in which its login is.
+/// A script that stands for `gh`, with a home in which its credential is.
 fn gh(scene: &Scene) -> GhConfig {
     let home = scene.remote.path("gh-home");
     fs::create_dir(&home).unwrap();

@@ -1,4 +1,5 @@
-//! Stations with an engine that plays Claude Code: windows that are used up, conversations that go on, and what people see.
+//! Workers with an engine that plays Claude Code: windows that are used up, conversations that go on, and what people
+//! see.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +15,7 @@ use super::{LONG, pr_branch};
 use crate::golden;
 use crate::stage::{Forge, PATIENCE, clock, eventually};
 
-/// A station whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
+/// A worker whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
 pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-claude"));
     let opening = "[ \"$1\" = --version ] && { echo '2.1.197 (Claude Code)'; exit 0; }\n\

@@ -43,7 +43,7 @@ fn with_secrets(forge: &Forge, mut settings: WorkerSettings) -> WorkerSettings {
     settings
 }
 
-/// Programs and settings where somebody could plant others, and a folder that is open among others that are not.
+/// Programs and settings where somebody could plant others, and a directory that is open among others that are not.
 fn with_plants(forge: &Forge, elsewhere: &Path, mut settings: WorkerSettings) -> WorkerSettings {
     for folder in [forge.path("bin"), elsewhere.join("open")] {
         fs::create_dir_all(folder).unwrap();

@@ -38,7 +38,7 @@ fn let_others_in(forge: &Forge) {
 }
 
 /// An engine that prints and keeps everything that it can read of the factory: its own environment, those of the
-/// processes above it, its home, the factory's folder, git's settings, open files.
+/// processes above it, its home, the factory's directory, git's settings, open files.
 fn dump(forge: &Forge) -> String {
     format!(
         "{{ env; above=$$\n\

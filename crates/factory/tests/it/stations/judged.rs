@@ -30,17 +30,17 @@ async fn until_signed_in(fleet: &Fleet, factory: &str, is_signed_in: bool) -> Op
     }
 }
 
-/// A login with a token.
+/// A credential with a token.
 fn login_with(token: &str) -> String {
     format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}"}}}}"#)
 }
 
-/// An engine that takes a login only if it is `good`.
+/// An engine that takes a credential only if it is `good`.
 fn with_login(forge: &Forge, name: &str) -> WorkerSettings {
     with_login_or(forge, name, "real-bad-key")
 }
 
-/// The same, with what it prints for any other login.
+/// The same, with what it prints for any other credential.
 fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> WorkerSettings {
     let home = forge.path("home");
     fs::create_dir_all(home.join(".claude")).unwrap();
@@ -184,7 +184,7 @@ async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_en
     let settings = with_login(&forge, "walled-in");
     let login = forge.path("home/.claude/.credentials.json");
     fs::write(&login, login_with("good")).unwrap();
-    // A folder in the place of a file that has to be written, as a disk that can only be read would have it.
+    // A directory in the place of a file that has to be written, as a disk that can only be read would have it.
     let obstacle = settings.state.join("logins.lock");
     fs::create_dir_all(&obstacle).unwrap();
     let plant = Plant::start(settings, fleet.enrol("walled-in", &line).await);

@@ -1,4 +1,4 @@
-//! A station in a runtime of its own, so that it can die without a farewell.
+//! A worker in a runtime of its own, so that it can die without a farewell.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::{Forge, PATIENCE, clock, eventually, main, notes};
 
-/// What the programs of a station get between the polite and the sure end.
+/// What the programs of a worker get between the polite and the sure end.
 pub(crate) const GRACE_MS: u64 = 200;
 
-/// A station at work.
+/// A worker at work.
 pub(crate) struct Plant {
     state: PathBuf,
     stop: CancellationToken,
@@ -51,7 +51,7 @@ impl Plant {
         self.kill().await;
     }
 
-    /// Ends it where it stands. Nothing of it has the state folder any more when this returns.
+    /// Ends it where it stands. Nothing of it has the state directory any more when this returns.
     pub(crate) async fn kill(mut self) {
         let runtime = self.runtime.take().unwrap();
         tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE)).await.unwrap();
@@ -64,7 +64,7 @@ impl Plant {
         eventually("a report that waits", || waiting() == reports).await;
     }
 
-    /// Its state folder.
+    /// Its state directory.
     pub(crate) fn path(&self) -> &Path {
         &self.state
     }
@@ -93,7 +93,7 @@ fn is_whole(file: &std::fs::DirEntry) -> bool {
     file.path().extension().is_some_and(|extension| extension == "json")
 }
 
-/// A station with one seat that works on the forge's repository, with a shell script for an engine.
+/// A worker with one seat that works on the forge's repository, with a shell script for an engine.
 pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> WorkerSettings {
     let url = forge.remote().to_str().unwrap().to_owned();
     let engine = EngineConfig { argv: ["sh", "-c", engine].map(str::to_owned).to_vec(), ..EngineConfig::default() };
@@ -122,7 +122,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> WorkerSetting
         polling: Polling::default(),
         housekeeping: Housekeeping { every: None, disk_floor_bytes: 0, ..Housekeeping::default() },
         run_as: None,
-        // Engines of these tests put files beside the state folder, for the tests to find.
+        // Engines of these tests put files beside the state directory, for the tests to find.
         confine: SandboxMode::Off,
         hidden: Vec::new(),
         readable: Vec::new(),
