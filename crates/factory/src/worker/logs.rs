@@ -9,14 +9,14 @@ use super::Worker;
 use super::log_buffer::{LogBuffer, MoreLines};
 use crate::run_key::RunKey;
 
-/// A chunk is sent when it has this much, or when something in it has waited this long.
+/// A chunk is sent when it has this size, or when its oldest line has waited this long.
 const CHUNK_BYTES: usize = 64 * 1024;
 const CHUNK_WAIT: Duration = Duration::from_millis(200);
 
 /// The pause after a chunk that was not accepted.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the last lines are tried once the engine has ended: longer than a coordinator takes to restart.
+/// How long the last lines are retried once the engine has ended: longer than a coordinator takes to restart.
 pub(super) const LAST_LINES_MAX: Duration = Duration::from_secs(10);
 
 impl Worker {
@@ -62,7 +62,7 @@ impl Worker {
         }
     }
 
-    /// Lets a chunk grow for a moment: many lines travel as cheaply as one.
+    /// Lets a chunk grow for a moment: many lines cost as little as one.
     async fn gather(&self, backlog: &LogBuffer) {
         let enough = async {
             loop {

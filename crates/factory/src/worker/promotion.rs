@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::promote::{AcceptableBranch, Promotion};
 
-/// When a coordinator that is away is asked once more whether a branch was made too late.
+/// When an unavailable coordinator is asked again whether a branch was made too late.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl Worker {
@@ -106,7 +106,7 @@ impl Worker {
         }
     }
 
-    /// Judges the branches that an earlier process was about to make, in a task of its own: a remote may take its time.
+    /// Judges the branches that an earlier process was about to make, in a task of its own: a remote may be slow.
     pub(super) async fn settle_branches(self: &Arc<Self>) {
         let notes = self.ledger.branches().await.unwrap_or_else(|error| {
             warn!(%error, "Cannot read which branches an earlier process was about to make");
@@ -120,7 +120,7 @@ impl Worker {
         });
     }
 
-    /// What cannot be settled now is left for the next process.
+    /// What cannot be settled now is left to the next process.
     async fn settle_branch(&self, note: &BranchIntent) {
         let job = note.job;
         let Ok((mirror, _)) = self.mirror(&note.repo) else { return };
@@ -138,7 +138,7 @@ impl Worker {
     }
 }
 
-/// Whether a branch that shows this is what its job has come to.
+/// Whether a branch at this commit is the result of its job.
 fn is_wanted(job: &JobView, note: &BranchIntent) -> bool {
     let is_done = matches!(job.stage, StageName::Review | StageName::Testing);
     let is_completed = is_done && job.completed_sha.as_ref() == Some(&note.sha);

@@ -10,7 +10,7 @@ use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, WorkerError};
 use crate::process::{BootInstant, LeaseDeadline};
 use crate::run_key::RunKey;
 
-/// How often the coordinator is told at most what agents are doing, beyond the renewals that are due.
+/// The shortest interval between reports of agents' activity, beyond the renewals that are due.
 pub(super) const PROGRESS_EVERY: Duration = Duration::from_secs(3);
 
 /// The coordinator's answers to a factory without the lease: another has the job, or a restored store does not have it.
@@ -24,7 +24,7 @@ pub(super) struct SentAt {
 }
 
 impl Worker {
-    /// Renews and gives signs of life until the coordinator no longer wants this process.
+    /// Renews leases and sends heartbeats until the coordinator rejects this process.
     pub(super) async fn renew_for_ever(&self, mut terms: HeartbeatResponse) -> Result<(), WorkerError> {
         let mut trouble = None;
         loop {
@@ -93,8 +93,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Stops a run that the coordinator no longer knows as ours, whichever request it said so to: its next renewal may be
-    /// far away.
+    /// Stops a run whose lease the coordinator no longer knows, whichever request reported that: its next renewal may
+    /// be far away.
     pub(super) fn stop_if_not_ours(&self, run: RunKey, error: &ClientError) {
         let RunKey { job, epoch } = run;
         if let ClientError::Refused(problem) = error
@@ -105,15 +105,15 @@ impl Worker {
         }
     }
 
-    /// Does what the coordinator asks.
+    /// Executes the coordinator's orders.
     pub(super) fn obey(&self, directive: &Directive) {
         match directive {
             Directive::Cancel { job_id, lease_epoch } => self.holdings.stop(*job_id, *lease_epoch, StopCause::Lost),
             Directive::Preempt { job_id, lease_epoch } => {
                 self.holdings.stop(*job_id, *lease_epoch, StopCause::Preempted);
             }
-            // The coordinator offers nothing more to a draining factory; what runs goes on to its end.
-            // Looks come through the inbox only: each is asked for again after a while.
+            // The coordinator offers nothing more to a draining factory; running jobs continue. Pull request polls come
+            // through the inbox only: the coordinator repeats each after a while.
             Directive::Drain | Directive::Resume | Directive::Look(_) => debug!(?directive, "The coordinator says so"),
         }
     }
@@ -146,7 +146,7 @@ impl Worker {
         }
     }
 
-    /// Registers again if the machine can do something else than before.
+    /// Registers again if the machine's capabilities have changed.
     pub(super) async fn look_again(&self) -> Result<(), WorkerError> {
         if !self.finds_something_new().await {
             return Ok(());
@@ -155,7 +155,7 @@ impl Worker {
         self.register().await.map(drop)
     }
 
-    /// Looks around. One at a time: what was seen earlier must not be taken for what is there now.
+    /// Detects capabilities. One at a time: an older result must not replace a newer one.
     async fn finds_something_new(&self) -> bool {
         let _turn = self.looking.lock().await;
         let found = self.look_around().await;

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::outbox::{Outbox, OutboxEntry};
 use crate::runs::{RunListing, RunRecord, Runs};
 
-/// The records of runs and the reports on their way, for async callers.
+/// The records of runs and the pending reports, for async callers.
 pub(super) struct RunJournal {
     runs: Runs,
     outbox: Outbox,
@@ -23,11 +23,11 @@ pub(super) struct RunJournal {
     /// Reports whose caller still waits for the answer: no other task may deliver them.
     in_hand: Mutex<HashSet<u64>>,
     lanes: Mutex<HashMap<JobId, DeliveryLane>>,
-    /// Records that the disk did not take, as they should be; `None` for those that should be gone.
+    /// Records that could not be written, as they should be; `None` for those that should be removed.
     unsettled: Mutex<HashMap<(JobId, DispatchSeq), Option<RunRecord>>>,
 }
 
-/// The right to deliver reports of one job. Those of other jobs go their own way meanwhile.
+/// The right to deliver reports of one job. Other jobs' reports are delivered concurrently.
 pub(super) type DeliveryLane = Arc<AsyncMutex<()>>;
 
 /// A report that was not answered yet.
@@ -81,8 +81,8 @@ impl RunJournal {
         off_thread(move || runs.remove(job, seq)).await
     }
 
-    /// Writes and removes the records that the disk did not take: one that still says that its run goes on would keep
-    /// its worktree forever. Idempotent.
+    /// Writes and removes the records that failed before: a stale record of an active run would keep its worktree
+    /// forever. Idempotent.
     pub(super) async fn settle(&self) {
         let unsettled: Vec<_> = self.unsettled.lock().iter().map(|(key, record)| (*key, record.clone())).collect();
         for ((job, seq), record) in unsettled {
@@ -91,7 +91,7 @@ impl RunJournal {
                 None => self.remove(job, seq).await,
             };
             let mut unsettled = self.unsettled.lock();
-            // The run may have gone on meanwhile.
+            // The run may have continued meanwhile.
             if settled.is_ok() && unsettled.get(&(job, seq)) == Some(&record) {
                 unsettled.remove(&(job, seq));
                 info!(job.id = %job, "The run record of job {} is written after all", job.short());
@@ -104,13 +104,13 @@ impl RunJournal {
         off_thread(move || runs.list()).await
     }
 
-    /// Writes down that a branch is about to be made.
+    /// Records that a branch is about to be made.
     pub(super) async fn about_to_make(&self, note: &BranchIntent) -> Result<(), Error> {
         let (branches, note) = (self.branches.clone(), note.clone());
         off_thread(move || branches.save(&note)).await
     }
 
-    /// Nothing need be taken away any more.
+    /// No branch needs to be removed any more.
     pub(super) async fn branch_is_settled(&self, note: &BranchIntent) {
         let (branches, copy) = (self.branches.clone(), note.clone());
         if let Err(error) = off_thread(move || branches.remove(&copy)).await {
@@ -140,7 +140,7 @@ impl RunJournal {
         }
     }
 
-    /// What waits, oldest first. A report that cannot be read any more is given up here.
+    /// Pending reports, oldest first. An unreadable report is dropped here.
     pub(super) async fn waiting(&self) -> Result<Vec<PendingReport>, Error> {
         let outbox = self.outbox.clone();
         let listing = off_thread(move || outbox.list()).await?;
@@ -166,7 +166,7 @@ impl RunJournal {
         self.hand_over(number);
     }
 
-    /// The maker of a report no longer waits for its answer.
+    /// The caller of a report no longer waits for its answer.
     pub(super) fn hand_over(&self, number: u64) {
         self.in_hand.lock().remove(&number);
     }
@@ -189,7 +189,7 @@ pub(super) async fn off_thread<T: Send + 'static>(
 ) -> Result<T, Error> {
     match spawn_blocking(work).await {
         Ok(done) => done,
-        // Only a panic of the work, or the end of the runtime, comes here.
+        // Only a panic of the work, or the end of the runtime, leads here.
         Err(gone) => Err(Error::disk("reach", "the state folder")(std::io::Error::other(gone))),
     }
 }

@@ -8,8 +8,8 @@ use domain::Clock;
 
 use crate::watch::DirectoryWatch;
 
-/// Watches the directories in which the paths are, or will appear. Much changes there that means nothing: what counts
-/// is what `read` makes of the paths.
+/// Watches the directories in which the paths are, or will appear. Unrelated changes are frequent there: only a changed
+/// result of `read` counts.
 pub(super) struct SignWatch<T> {
     paths: Vec<PathBuf>,
     read: fn(&[PathBuf]) -> T,
@@ -25,7 +25,7 @@ impl<T: PartialEq> SignWatch<T> {
         Self { seen: read(&paths), paths, read, folders, watch, clock }
     }
 
-    /// Resolves once something else is read than before.
+    /// Resolves once `read` returns another result than before.
     pub(super) async fn changed(&mut self) {
         loop {
             self.watch.changed().await;
@@ -41,7 +41,7 @@ impl<T: PartialEq> SignWatch<T> {
     }
 }
 
-/// Watches the directories around the paths: those that are there once the watch has begun.
+/// Watches the directories around the paths: those that exist once the watch has started.
 fn watched(paths: &[PathBuf], clock: &Arc<dyn Clock>) -> (BTreeSet<PathBuf>, DirectoryWatch) {
     loop {
         let folders = folders_of(paths);

@@ -1,4 +1,4 @@
-//! Directories whose content says what this machine can do, those included that are not there yet.
+//! Directories whose content determines this machine's capabilities, missing ones included.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use domain::Clock;
 use super::sign_watch::nearest_folder;
 use crate::watch::DirectoryWatch;
 
-/// Notices what changes in directories, and when one of them appears or goes. Around one that is not there much may
-/// change that means nothing.
+/// Reports changes in directories, and when one of them appears or disappears. Unrelated changes around a missing one
+/// are frequent.
 pub(super) struct Vicinity {
     wanted: BTreeSet<PathBuf>,
     sight: Sight,
     here: DirectoryWatch,
-    /// The nearest directories around those that are not there.
+    /// The nearest existing ancestors of the missing ones.
     around: Option<DirectoryWatch>,
     clock: Arc<dyn Clock>,
 }
@@ -33,7 +33,7 @@ impl Vicinity {
         Self { wanted, sight, here, around, clock }
     }
 
-    /// Resolves once something has changed in one of the directories, or one of them has appeared or gone.
+    /// Resolves once something has changed in one of the directories, or one of them has appeared or disappeared.
     pub(super) async fn changed(&mut self) {
         loop {
             let is_news = tokio::select! {
@@ -68,7 +68,7 @@ impl Sight {
     }
 }
 
-/// Watches what is there once the watch has begun.
+/// Watches what exists once the watch has started.
 fn watched(wanted: &BTreeSet<PathBuf>, clock: &Arc<dyn Clock>) -> (Sight, DirectoryWatch, Option<DirectoryWatch>) {
     loop {
         let sight = Sight::of(wanted);

@@ -34,7 +34,7 @@ pub(super) fn budget_left(assignment: &Assignment) -> Result<Allowance, StartFai
     Ok(Allowance { wall, usd, tokens, ..Allowance::default() })
 }
 
-/// What people should know about that allowance: that interrupted runs may have used up some of it.
+/// A note on that allowance: interrupted runs may have used some of it.
 pub(super) fn left_uncounted(assignment: &Assignment) -> Option<String> {
     let (budget, spent) = (&assignment.spec.budget, &assignment.spent);
     let cost = budget.usd.map(|_| (spent.interrupted_without_cost, "budget.usd"));

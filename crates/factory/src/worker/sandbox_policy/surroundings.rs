@@ -11,10 +11,10 @@ const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Devices that hold no user data, and those of shared machines: graphics cards, virtual machines.
 const DEVICES: [&str; 13] =
     ["null", "zero", "full", "random", "urandom", "ptmx", "pts", "shm", "mqueue", "dri", "kfd", "dxg", "kvm"];
-/// What the names of a maker's graphics cards begin with.
+/// The prefix of a vendor's graphics cards.
 const NUMBERED: &str = "nvidia";
 
-/// Whether programs are whom everything on a machine obeys.
+/// Whether programs run as root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Programs {
     OfRoot,

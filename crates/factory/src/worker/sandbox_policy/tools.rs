@@ -48,10 +48,10 @@ const TOOLCHAINS: [&str; 40] = [
     "miniconda3",
 ];
 
-/// What programs look for beside the directory that they are in.
+/// What programs look for beside their own directory.
 const BESIDE: [&str; 4] = ["lib", "lib64", "libexec", "include"];
 
-/// Where node's programs keep all that they are made of.
+/// Where node's programs keep their modules.
 const PACKAGES: &str = "node_modules";
 
 /// What is readable in `home` for a program with this `PATH`. It may not exist.
@@ -75,7 +75,7 @@ pub(super) fn of_program(home: &Path, program: &Path) -> Vec<PathBuf> {
     all.chain(beside.into_iter().flatten()).filter(|path| is_inside(home, path)).collect()
 }
 
-/// A directory of programs with what belongs to them. Beside one in a hidden directory there may be more than that.
+/// A directory of programs with their data. Beside one in a hidden directory there may be more than that.
 fn around(home: &Path, folder: &Path) -> Vec<PathBuf> {
     let mut all = linked_from(home, folder);
     all.push(folder.to_owned());
