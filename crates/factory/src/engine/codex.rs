@@ -57,11 +57,11 @@ pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
 };
 
 impl CodexEngine {
-    /// The engine `name`, whose programs find `environment`.
+    /// The engine `name`, whose programs get `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let below = bench.sessions.join(name.as_str());
         let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
-        // Words about a usage window give a clock time in the zone of this variable.
+        // Messages about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC");
         let bench = bench.opening(room.operators());
         Self { name, config: config.clone(), environment, room, bench }
@@ -76,7 +76,7 @@ impl CodexEngine {
     }
 
     fn login_found(&self) -> io::Result<LoginState> {
-        // Looked at in any case: without them no run begins.
+        // Checked in any case: without them no run starts.
         let settings = self.room.operators_file("config.toml")?.unwrap_or_default();
         // A provider with a key of its own uses no other.
         if let Some((provider, key)) = settings::provider_key(&settings, &self.config.args) {
@@ -112,7 +112,7 @@ impl CodexEngine {
         }
     }
 
-    /// Its settings about the web. Its own sandbox keeps commands from the network unless told otherwise.
+    /// Its settings about the web. Its own sandbox blocks the network for commands by default.
     fn web(&self) -> &'static [&'static str] {
         match self.config.web {
             true => &["web_search=\"live\"", "sandbox_workspace_write.network_access=true"],

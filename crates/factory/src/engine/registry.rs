@@ -26,21 +26,21 @@ use crate::process::{Account, Bounds, End, Environment, FinishedProgram, Launche
 /// What all engines of a factory have in common.
 #[derive(Clone)]
 pub struct EngineContext {
-    /// Starts the programs that say whether an engine is there.
+    /// Starts the programs that detect engines.
     pub launcher: Launcher,
-    /// What a usage window's reset is counted by.
+    /// The clock for a usage window's reset.
     pub clock: Arc<dyn Clock>,
-    /// The directory that engines keep their sessions below.
+    /// The directory of the engines' sessions.
     pub sessions: PathBuf,
-    /// What tokens cost.
+    /// Prices of tokens.
     pub prices: Prices,
     /// The home that stays empty.
     pub empty_home: PathBuf,
-    /// Directories that agents can write to, whichever engine's they are.
+    /// Directories that agents of any engine can write to.
     pub open: Vec<PathBuf>,
 }
 
-/// A program says its version at once, or it is broken. The first start of a big one takes a while on a busy machine.
+/// A program prints its version at once, or it is broken. The first start of a big one is slow on a busy machine.
 const ASK_MAX: Duration = Duration::from_secs(20);
 const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
@@ -88,7 +88,7 @@ pub async fn presences(
     Ok(found)
 }
 
-/// The engine that a configuration describes, in an environment made from the factory's own `variables`.
+/// The engine of a configuration, in an environment made from the factory's own `variables`.
 fn make(
     name: &EngineName,
     config: &EngineConfig,
@@ -133,7 +133,7 @@ impl SignInEngine {
     }
 }
 
-/// The engine with the credential that is there now.
+/// The engine with the present credential.
 fn signed_in(
     name: &EngineName,
     config: &EngineConfig,
@@ -194,7 +194,7 @@ impl Engine for SignInEngine {
     }
 }
 
-/// Tells apart what these variables and files hold. Of a file its time and its length count, not its content.
+/// A fingerprint of these variables and files. Of a file its time and its length count, not its content.
 fn fingerprint(environment: &Environment, names: &BTreeSet<String>, files: &[PathBuf]) -> String {
     let mut hash = Sha256::new();
     for (name, value) in names.iter().filter_map(|name| Some((name, environment.variable(name)?))) {
@@ -298,7 +298,7 @@ fn environment(
 
 /// How an engine signs in.
 pub(super) struct SignInMethod {
-    /// Variables that hold a credential, or say where it is for.
+    /// Variables that hold a credential, or name its service.
     pub(super) variables: &'static [&'static str],
     /// Those of them that are a credential.
     pub(super) keys: &'static [&'static str],
@@ -306,20 +306,20 @@ pub(super) struct SignInMethod {
     pub(super) folder_variable: &'static str,
     /// That directory in a home.
     pub(super) folder: &'static str,
-    /// The file in it that holds a credential.
+    /// The credential file in it.
     pub(super) file: &'static str,
-    /// The files in it that say how the engine shall work.
+    /// The settings files in it.
     pub(super) settings: &'static [&'static str],
-    /// What of such a file, by its name, is fit for a job.
+    /// The part of such a file, by its name, that applies to a job.
     pub(super) fit: fn(&str, Vec<u8>) -> Option<Vec<u8>>,
-    /// What of the credential the engine changes by itself.
+    /// The part of the credential that the engine refreshes.
     pub(super) refreshes: Refreshes,
-    /// What else is in the credential's file and of no use to a job.
+    /// The other content of the credential's file, useless to a job.
     pub(super) withheld: &'static [&'static str],
 }
 
 impl SignInMethod {
-    /// The credential that is kept in a file of this name.
+    /// The credential in a file of this name.
     pub(super) fn in_file(name: &str) -> Option<&'static Self> {
         [&super::claude::LOGIN, &super::codex::LOGIN].into_iter().find(|login| login.file == name)
     }
@@ -334,13 +334,13 @@ impl SignInMethod {
         config.set.contains_key(self.folder_variable) || config.pass.iter().any(|name| name == self.folder_variable)
     }
 
-    /// The files that a job gets something of.
+    /// The files of which a job gets a part.
     fn files(&self) -> impl Iterator<Item = &'static str> {
         self.settings.iter().copied().chain([self.file])
     }
 }
 
-/// A path without links in it, if it is there.
+/// A path without links in it, if it exists.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -350,8 +350,8 @@ fn is_set(environment: &Environment, name: &str) -> bool {
 }
 
 impl EngineContext {
-    /// The way to a directory if agents can change what is in it, or where the way leads: without the operator's links,
-    /// and with all that is within the agents' reach as it is named. `None` for one that is the operator's alone.
+    /// The path to a directory if agents can change its content or redirect the path: without the operator's links, and
+    /// with the agent-writable part as it is named. `None` for one that only the operator can change.
     pub(super) fn open_way(&self, folder: &Path) -> Option<PathBuf> {
         let parent = folder.parent().filter(|_| self.is_open(folder))?;
         let is_within = |path: &&Path| self.open.iter().any(|open| real(path).starts_with(real(open)));
@@ -367,13 +367,13 @@ impl EngineContext {
         self.open.iter().any(is_below) || is_theirs()
     }
 
-    /// The same, with directories that a look at the program may read.
+    /// The same, with directories that the detection of the program may read.
     pub(super) fn opening(&self, folders: Vec<PathBuf>) -> Self {
         let own = folders.into_iter().map(|folder| (folder, PathAccess::Read));
         Self { launcher: self.launcher.clone().reaching(own), ..self.clone() }
     }
 
-    /// What a program says that it is, or why it cannot be used.
+    /// A program's version, or why it cannot be used.
     pub(super) async fn version(&self, program: &str, environment: &Environment) -> Result<String, String> {
         let shown = domain::escape_for_terminal(program);
         match self.ask(program, &["--version"], environment).await {
@@ -383,7 +383,7 @@ impl EngineContext {
         }
     }
 
-    /// What a program answered and how it ended, if it is there at all. It is asked in the environment that it works in.
+    /// A program's answer and exit, if it exists. It runs in the environment of its runs.
     async fn ask(&self, program: &str, args: &[&str], environment: &Environment) -> Option<(FinishedProgram, String)> {
         let file = find_program(program, environment.variable("PATH"))?;
         let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();

@@ -5,14 +5,14 @@ use serde_json::Value;
 use super::EngineEvent;
 use crate::process::{Line, Source};
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Debug, PartialEq)]
 pub(super) enum StreamLine {
     /// An object of the stream.
     Object(Value),
-    /// A line that is for people.
+    /// A line for people.
     Text(String),
-    /// Nothing to speak of.
+    /// Nothing relevant.
     Nothing,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn read(line: &Line) -> StreamLine {
     StreamLine::Text(line.text.clone())
 }
 
-/// The events of a line that is for people.
+/// The events of a line for people.
 pub(super) fn for_people(text: &str) -> Vec<EngineEvent> {
     vec![EngineEvent::Output { text: text.to_owned() }]
 }
@@ -50,7 +50,7 @@ pub(super) fn number_at(object: &Value, pointer: &str) -> u64 {
     object.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// A text on one line, without anything that could harm a terminal, and not too long.
+/// A text on one line, without terminal escapes, and truncated.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split(|c: char| c.is_whitespace() || !domain::is_terminal_safe(c)).filter(|word| !word.is_empty())

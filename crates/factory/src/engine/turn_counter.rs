@@ -9,7 +9,7 @@ pub(super) struct TurnCounter {
 }
 
 impl TurnCounter {
-    /// The model says something, or calls a tool.
+    /// The model writes text, or calls a tool.
     pub(super) fn speaks(&mut self) {
         if !self.is_open {
             self.begun = self.begun.saturating_add(1);
@@ -17,7 +17,7 @@ impl TurnCounter {
         }
     }
 
-    /// The result of a tool came: the model speaks anew.
+    /// A tool returned its result: the model's next answer follows.
     pub(super) fn hears(&mut self) {
         self.is_open = false;
     }

@@ -30,12 +30,12 @@ impl RequestHandler {
         Self { files: Files::below(worktree), permissions, denied: Vec::new() }
     }
 
-    /// What the agent was not allowed to do, if anything.
+    /// What was refused to the agent, if anything.
     pub(super) fn denied(&self) -> &[String] {
         &self.denied
     }
 
-    /// The answer to a request, and what it tells those who watch.
+    /// The answer to a request, and its event.
     pub(super) fn answer(
         &mut self,
         method: &str,
