@@ -377,8 +377,8 @@ impl RunningProgram {
         self.converse(output, nothing_more, cancel).await
     }
 
-    /// Like [`Running::wait`], but what comes through `more` goes to the program after its first input, until there is
-    /// no more.
+    /// Like [`RunningProgram::wait`], but also writes the messages of `more` to the program after its first input,
+    /// until there are no more.
     pub async fn converse(
         self,
         output: mpsc::Sender<Line>,

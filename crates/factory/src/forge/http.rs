@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-/// No answer that we ask for is longer; a longer one is not read.
+/// The longest answer; a longer one is not read.
 pub(super) const ANSWER_LEN_MAX: usize = 8 * 1024 * 1024;
 
 /// A request.
@@ -14,7 +14,7 @@ pub(super) struct ForgeCall {
     /// Below the base address, with a leading `/`.
     pub(super) path: String,
     pub(super) body: Option<Bytes>,
-    /// What the answer was marked with the last time.
+    /// The ETag of the last answer.
     pub(super) etag: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum ForgeUnreachable {
     Away(String),
 }
 
-/// What carries requests to GitHub.
+/// The transport of requests to GitHub.
 #[async_trait]
 pub(super) trait ForgeTransport: Send + Sync {
     async fn carry(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeUnreachable>;

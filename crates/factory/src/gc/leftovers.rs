@@ -22,7 +22,7 @@ pub(super) struct Leftover {
     bytes: u64,
 }
 
-/// A file that is being written is done long before.
+/// A write in progress is complete long before.
 const UNFINISHED_FOR: Duration = Duration::from_hours(1);
 
 impl Leftover {
@@ -48,7 +48,7 @@ impl Gc {
             }
         }
         for engine in entries(&state.sessions())? {
-            // A note of a credential goes when that is settled.
+            // A note about a credential is removed when that is settled.
             let rooms = entries(&engine)?.into_iter().filter(|path| !is_note(path));
             let idle = rooms.filter(|path| self.is_idle(GcKind::Conversation, path));
             plan.leftovers.extend(idle.map(|path| self.leftover(GcKind::Conversation, path)));
@@ -87,7 +87,7 @@ impl Gc {
         }
     }
 
-    /// Whether a run of the job whose conversation this is goes on, or cannot be ruled out.
+    /// Whether a run of the conversation's job is active, or cannot be ruled out.
     fn is_at_work(&self, conversation: &Path) -> bool {
         let name = conversation.file_name().unwrap_or_default().to_string_lossy();
         match Runs::under(&self.host.state).list() {
@@ -116,7 +116,7 @@ impl Gc {
     }
 }
 
-/// When something in a directory was written to last. Links are not followed.
+/// The last modification in a directory. Links are not followed.
 fn last_written(path: &Path) -> Option<Duration> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let inside = if is_folder { entries(path).unwrap_or_default() } else { Vec::new() };

@@ -26,16 +26,16 @@ pub(super) struct DoomedWorktree {
     rescue: Rescue,
 }
 
-/// Whether something is only there.
+/// Whether it is the only copy of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rescue {
-    /// What it holds is on the remote, or nothing.
+    /// Its content is on the remote, or empty.
     Needless,
-    /// What it holds goes to the remote first.
+    /// Its content is pushed first.
     First,
 }
 
-/// Everything that decides about a run's directory.
+/// All facts that decide about a run's directory.
 #[derive(Debug)]
 struct WorktreeFacts<'a> {
     run: RunKey,
@@ -47,7 +47,7 @@ struct WorktreeFacts<'a> {
     holdings: WorktreeContents,
 }
 
-/// What a run's directory holds.
+/// The content of a run's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum WorktreeContents {
     /// Nothing that is not elsewhere.
@@ -119,7 +119,7 @@ impl Gc {
         let stage = record.as_ref().map(|record| record.stage);
         let is_report_waiting = self.is_report_waiting(run)?;
         if stage.is_some_and(|stage| stage != LocalStage::Quarantined) || is_report_waiting {
-            // Not worth a question, and its files may change while they are read.
+            // Not worth a request, and its files may change while they are read.
             let word = JobStatus::Unknown;
             let (age, retention, holdings) = (Duration::ZERO, self.retention, WorktreeContents::Unknown);
             return Ok(judge(&WorktreeFacts {
@@ -171,7 +171,7 @@ impl Gc {
         Ok(WorktreeContents::Work)
     }
 
-    /// Saves what a directory holds where the next one finds it: under the run's own ref, which nothing ships from.
+    /// Saves a directory's content where the next run finds it: under the run's own ref, which never ships.
     async fn rescue(&self, run: RunKey) -> Result<(), Error> {
         let Some(worktree) = self.host.worktree(run)? else { return Ok(()) };
         let Some(mirror) = self.mirror_of(&worktree) else {
@@ -201,7 +201,7 @@ impl Gc {
         Ok(waiting.entries.iter().any(|entry| entry.report["jobId"] == job && entry.report["leaseEpoch"] == epoch))
     }
 
-    /// How long nothing was written down about a run.
+    /// How long ago a run's record was last written.
     fn age(&self, run: RunKey) -> Duration {
         let state = &self.host.state;
         let record = self.records_of(run).ok().and_then(|records| records.into_iter().next());
@@ -210,7 +210,7 @@ impl Gc {
         let paths = [Some(state.worktree(run)), Some(desk.join("start.json")), record];
         let now = Duration::from_millis(u64::try_from(self.host.clock.now().as_millis()).unwrap_or(0));
         let latest = paths.iter().flatten().filter_map(|path| modified(path)).max();
-        // What cannot be dated is as young as can be.
+        // What cannot be dated counts as new.
         latest.map_or(Duration::ZERO, |latest| now.saturating_sub(latest))
     }
 }
@@ -220,7 +220,7 @@ pub(super) fn modified(path: &Path) -> Option<Duration> {
     fs::symlink_metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()
 }
 
-/// The rule. Whatever it does not name stays.
+/// The rule. Everything else stays.
 fn judge(facts: &WorktreeFacts<'_>) -> WorktreeDecision {
     let keep = |why: &str| WorktreeDecision::Keep(why.to_owned());
     if facts.is_report_waiting {

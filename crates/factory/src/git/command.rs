@@ -17,7 +17,7 @@ use crate::lock::FileLock;
 use crate::process::{Group, Sandbox};
 use crate::remote::{Remote, Transport};
 
-/// One git command being put together.
+/// A builder of one git command.
 #[derive(Debug)]
 pub(crate) struct GitCommand<'a> {
     pub(super) git: &'a Git,
@@ -80,19 +80,19 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Lets git ask `remote` for contents that a partial mirror does not have yet.
+    /// Lets git fetch missing contents of a partial mirror from `remote`.
     pub(crate) fn lazily(mut self, remote: &'a Remote) -> Self {
         self.promisor = Some(remote);
         self.transport(remote.transport())
     }
 
-    /// Reads a repository of another account as a stranger; `settings` is the one file that says so.
+    /// Reads a repository of another account as untrusted; `settings` is the one file that allows it.
     pub(crate) fn trusting(mut self, settings: &'a Path) -> Self {
         self.trusted = Some(settings);
         self
     }
 
-    /// Lets git ask the large file storage of `remote` for contents, and give it some.
+    /// Lets git fetch and push contents of large file storage at `remote`.
     pub(crate) fn large_files(mut self, remote: &'a Remote) -> Self {
         self.large_files = Some(remote);
         self
@@ -129,13 +129,13 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Runs it and wants exit code 0; gives what it printed.
+    /// Runs it, expects exit code 0, and returns its output.
     pub(crate) async fn output(self) -> Result<Vec<u8>, GitError> {
         let answer = self.run().await?;
         if answer.is_success() { Ok(answer.into_stdout()) } else { Err(answer.failure()) }
     }
 
-    /// Runs it and wants exit code 0.
+    /// Runs it and expects exit code 0.
     pub(crate) async fn done(self) -> Result<(), GitError> {
         self.output().await.map(drop)
     }
@@ -169,8 +169,8 @@ impl<'a> GitCommand<'a> {
         }
     }
 
-    /// Runs it for the first `bytes_max` bytes of what it prints, and ends it there. Wants exit code 0 of one that ends by
-    /// itself.
+    /// Runs it for the first `bytes_max` bytes of its output, and kills it there. Expects exit code 0 of one that ends
+    /// by itself.
     pub(crate) async fn beginning(self, bytes_max: usize) -> Result<GitOutputHead, GitError> {
         let verb = self.verb;
         match self.listen(OutputPart::First(bytes_max)).await? {
@@ -194,7 +194,7 @@ impl<'a> GitCommand<'a> {
         let everything = async {
             let feed = async {
                 if let Some(mut pipe) = stdin {
-                    // A git that stops reading says why by its exit code.
+                    // A git that stops reading reports the reason by its exit code.
                     let _ = pipe.write_all(&self.stdin).await;
                 }
             };
@@ -231,7 +231,7 @@ impl<'a> GitCommand<'a> {
             None => Stdio::piped(),
         };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own, so that the ssh or pack process below it ends with it.
+        // A process group of its own, so that the ssh or pack process below it ends with it.
         command.process_group(0).kill_on_drop(true);
         Ok(command)
     }

@@ -3,10 +3,10 @@
 //! Git makes `<file>.lock` beside a file that it rewrites, and fails if one exists. A killed git leaves it forever, and
 //! nothing in the file names its owner. These rules decide:
 //!
-//! - An agent never writes into a mirror. It works in a repository of its own that only borrows objects, so what its git
-//!   leaves (`.git/index.lock`) is in its own way alone; the factory keeps an index outside and never takes the agent's.
-//! - Whatever of ours writes what a mirror shares (`packed-refs`, `refs/remotes/…`, the files of a packing) holds the
-//!   mirror's lock, and so does the git that does it, even when the factory that started it is dead.
+//! - An agent never writes into a mirror. It works in a repository of its own that only borrows objects, so a lock file
+//!   of its git (`.git/index.lock`) blocks only itself; the factory keeps an index outside and never uses the agent's.
+//! - Every factory process that writes shared files of a mirror (`packed-refs`, `refs/remotes/…`, packs) holds the
+//!   mirror's lock, and so does its git, even when the factory that started it is dead.
 //! - `refs/gigafactory/<run>` belongs to one run. It is written under the lock of that run's metadata directory.
 //!
 //! So a process that has just taken one of these locks knows that the lock files in its scope are stale.
@@ -20,14 +20,14 @@ use crate::disk::remove_file;
 /// The directory of refs that belong to single runs.
 const OF_RUNS: &str = "gigafactory";
 
-/// How far below a directory lock files are looked for.
+/// How deep below a directory lock files are searched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Here,
     Everywhere,
 }
 
-/// Removes the lock files of what a mirror shares, and gives how many. Only for the holder of the mirror's lock.
+/// Removes the lock files of a mirror's shared files, and returns how many. The caller must hold the mirror's lock.
 pub(crate) fn clear_locks(mirror: &Path) -> io::Result<usize> {
     let mut cleared = usize::from(clear_lock(&mirror.join("gc.pid"))?);
     for (folder, depth) in [
@@ -42,7 +42,7 @@ pub(crate) fn clear_locks(mirror: &Path) -> io::Result<usize> {
     Ok(cleared)
 }
 
-/// Removes one lock file; whether it was there.
+/// Removes one lock file; returns whether it existed.
 pub(crate) fn clear_lock(path: &Path) -> io::Result<bool> {
     let is_there = fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir());
     if is_there {

@@ -48,8 +48,8 @@ impl RunJournal {
         off_thread(move || runs.save(&copy)).await
     }
 
-    /// [`Ledger::save`]; `false` if the disk refuses, which ends the run before it does harm. What it did not take is
-    /// written by [`Ledger::settle`].
+    /// [`RunJournal::save`]; `false` on an I/O error, which ends the run before it does harm. [`RunJournal::settle`]
+    /// writes the missing record later.
     pub(super) async fn remember(&self, record: &RunRecord) -> bool {
         let key = (record.job, record.dispatch_seq);
         match self.save(record).await {
@@ -124,7 +124,7 @@ impl RunJournal {
         off_thread(move || branches.list()).await
     }
 
-    /// Writes a report down; it is in the maker's hand until [`Ledger::hand_over`].
+    /// Records a report on disk; only its caller delivers it until [`RunJournal::hand_over`].
     pub(super) async fn append(&self, operation: &WorkOperation) -> Option<u64> {
         let outbox = self.outbox.clone();
         let report = serde_json::to_value(operation).ok()?;
