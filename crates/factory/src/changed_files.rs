@@ -16,8 +16,8 @@ use crate::workspace::{FOR_THE_FACTORY, Worktree};
 const ORDERED_MAX: usize = 2_000;
 
 impl Mirror {
-    /// The files that differ from what was checked out, committed or not, the latest last: at most `count_max` of them. Safe
-    /// while the agent works. Contents are not compared: a file that was written anew as it was counts as well.
+    /// The files that differ from the checkout, committed or not, the latest last: at most `count_max`. Safe while the
+    /// agent works. Contents are not compared: a file that was rewritten with the same content counts as well.
     pub(crate) async fn touched(&self, worktree: &Worktree, count_max: usize) -> Result<Vec<PathBuf>, Error> {
         self.seal()?;
         let index = worktree.index();
@@ -46,13 +46,13 @@ fn is_end(byte: &u8) -> bool {
     *byte == 0
 }
 
-/// Whether a name is of a file that the work is about: neither a nested repository nor what is for the factory alone.
+/// Whether a file is part of the work: neither a nested repository nor a file for the factory alone.
 fn is_work(name: &&[u8]) -> bool {
     let is_for_us = FOR_THE_FACTORY.iter().any(|file| file.as_bytes() == *name);
     !name.is_empty() && !name.ends_with(b"/") && !is_for_us
 }
 
-/// A file, and when it was touched: not known of one that is gone.
+/// A file and its modification time, which is unknown for a deleted one.
 fn touch(worktree: &Worktree, name: &[u8]) -> (Option<SystemTime>, PathBuf) {
     let file = PathBuf::from(OsStr::from_bytes(name));
     (modified(&worktree.path().join(&file)).ok(), file)

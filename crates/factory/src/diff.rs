@@ -9,7 +9,7 @@ use crate::mirror::Mirror;
 /// At most this many commits of one run are listed.
 const COMMITS_MAX: &str = "--max-count=200";
 
-/// A change as people read it.
+/// A diff for people.
 pub(crate) struct Diff {
     pub(crate) text: String,
     pub(crate) is_cut: bool,

@@ -1,4 +1,4 @@
-//! The names of our refs, in one place [F3].
+//! The names of the fleet's refs, in one place [F3].
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use domain::{BranchName, Epoch, JobId};
 
 use crate::run_key::RunKey;
 
-/// A full ref name that we made ourselves, so it needs no quoting and cannot be an option.
+/// A full ref name made by the factory, so it needs no quoting and cannot be an option.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RefName(String);
 
@@ -33,7 +33,7 @@ impl fmt::Display for RefName {
     }
 }
 
-/// One of our refs, and whose it is.
+/// One of the fleet's refs, and its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OurRef {
     /// What a run made.
@@ -66,7 +66,7 @@ impl RefNames {
         Self { prefix }
     }
 
-    /// Where a worker pushes what it made: one ref per epoch, so a stale worker can only reach its own.
+    /// Where a worker pushes its result: one ref per epoch, so a stale worker can only reach its own.
     pub fn run(&self, run: RunKey) -> RefName {
         RefName(format!("refs/heads/{}/run/{}/e{}", self.prefix, run.job, run.epoch))
     }

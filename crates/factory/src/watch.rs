@@ -10,7 +10,7 @@ use domain::Clock;
 #[cfg(target_os = "linux")]
 use self::inotify::Inotify;
 
-/// How often directories are looked at where the system does not tell.
+/// How often directories are polled where the system reports no changes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Watched directories, each without its subdirectories. Changes before [`DirectoryWatch::changed`] is awaited are not
@@ -27,7 +27,7 @@ enum WatchBackend {
 }
 
 impl DirectoryWatch {
-    /// Watches these directories; one that is not there is watched for nothing.
+    /// Watches these directories; a missing one is ignored.
     pub fn on<P: AsRef<Path>>(folders: impl IntoIterator<Item = P>, clock: Arc<dyn Clock>) -> Self {
         let folders: Vec<PathBuf> = folders.into_iter().map(|folder| folder.as_ref().to_owned()).collect();
         #[cfg(target_os = "linux")]
@@ -41,7 +41,7 @@ impl DirectoryWatch {
         Self { means: WatchBackend::Looking(times), clock }
     }
 
-    /// Resolves once something was made, written, moved or removed in one of the directories.
+    /// Resolves once something was created, written, moved or removed in one of the directories.
     pub async fn changed(&mut self) {
         match &mut self.means {
             #[cfg(target_os = "linux")]
@@ -76,7 +76,7 @@ mod inotify {
     use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
     use tokio::io::unix::AsyncFd;
 
-    /// What was queued is read and thrown away: that there was something is all that matters.
+    /// Queued events are discarded: only their presence matters.
     const QUEUED_BYTES: usize = 16 * 1024;
 
     pub(super) struct Inotify(AsyncFd<OwnedFd>);
@@ -88,7 +88,7 @@ mod inotify {
         )]
         pub(super) fn on(folders: &[PathBuf]) -> io::Result<Self> {
             let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-            // Not that a file was opened: every program that starts would wake us.
+            // Not opening a file: every program start would wake us.
             let changes = WatchFlags::CREATE
                 | WatchFlags::DELETE
                 | WatchFlags::MOVED_FROM

@@ -118,7 +118,7 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Works on what `lock` protects. Git holds the lock too, as its standard input: if this process dies, or abandons
-    /// git, the lock stays held until git is gone. Not together with [`Call::stdin`].
+    /// git, the lock stays held until git is gone. Not together with [`GitCommand::stdin`].
     pub(crate) fn under(mut self, lock: &'a FileLock) -> Self {
         self.lock = Some(lock);
         self

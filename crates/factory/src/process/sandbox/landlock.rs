@@ -24,7 +24,7 @@ const HANDLED: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 });
 const DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile});
-/// The only ones that a file, rather than a directory, can have.
+/// The rights that a file, rather than a directory, can have.
 const OF_FILES: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{Execute | ReadFile | WriteFile | Truncate | ResolveUnix});
 
@@ -41,12 +41,12 @@ const POWERS: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::MAC_ADMIN)
     .union(CapabilitySet::MAC_OVERRIDE);
 
-/// Before this one nothing can be moved or linked from one directory to another, which git and build tools do all the
+/// Before this ABI nothing can be moved or linked from one directory to another, which git and build tools do all the
 /// time.
 const ABI_MIN: ABI = ABI::V2;
-/// Before this one a program inside can empty files that it cannot write to.
+/// Before this ABI a program can truncate files that it cannot write to.
 const ABI_OF_TRUNCATE: ABI = ABI::V3;
-/// Before this one it can send signals to processes outside.
+/// Before this ABI it can send signals to processes outside.
 const ABI_OF_SIGNALS: ABI = ABI::V6;
 /// Before this ABI the program can connect to sockets outside.
 const ABI_OF_SOCKETS: ABI = ABI::V9;
@@ -59,7 +59,7 @@ pub(super) fn try_out() -> Result<SandboxBackend, String> {
     in_words(status)
 }
 
-/// Whether those inside cannot speak to a socket outside that they cannot write to.
+/// Whether programs inside cannot connect to a socket outside that they cannot write to.
 pub(super) fn keeps_from_sockets() -> bool {
     matches!(tried(), Ok(LandlockStatus::Available { effective_abi, .. }) if effective_abi >= ABI_OF_SOCKETS)
 }
@@ -102,7 +102,7 @@ impl SandboxBackend {
     }
 }
 
-/// Takes the rights from this thread and all that it starts, for good.
+/// Restricts this thread and its children permanently.
 pub(super) fn go_inside(marks: BTreeMap<PathBuf, PathAccess>) -> io::Result<()> {
     match enter(marks)? {
         LandlockStatus::Available { effective_abi, .. } if effective_abi >= ABI_MIN => give_up_powers(),
@@ -127,8 +127,8 @@ fn enter(marks: BTreeMap<PathBuf, PathAccess>) -> io::Result<LandlockStatus> {
     Ok(status.landlock)
 }
 
-/// Root looks past the sandbox with some of its powers: into other processes, at raw memory, through the kernel itself.
-/// The kernel was told that nothing started here gets new ones.
+/// Root bypasses the sandbox with some of its capabilities: into other processes, raw memory, the kernel itself.
+/// `no_new_privs` is set, so that nothing started here gains others.
 fn give_up_powers() -> io::Result<()> {
     let had = capabilities(None)?;
     let left = |set: CapabilitySet| set.difference(POWERS);
@@ -139,7 +139,7 @@ fn give_up_powers() -> io::Result<()> {
     Ok(())
 }
 
-/// The list while it is made. Directories are walked on descriptors: a link leads to what has a place of its own.
+/// The list under construction. Directories are walked on descriptors: the target of a link has a path of its own.
 struct Rules {
     ruleset: RulesetCreated,
     marks: BTreeMap<PathBuf, PathAccess>,
@@ -159,7 +159,7 @@ impl Rules {
         }
         for name in names(folder, path, &below)? {
             let path = path.join(&name);
-            // What has vanished needs no right.
+            // A vanished path needs no right.
             let Ok(found) = look(folder, Path::new(&name)) else { continue };
             match self.marks.get(&path) {
                 Some(mark) => self.walk(&found, &path, *mark)?,
@@ -185,7 +185,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The marks inside of `path`.
+    /// The marks below `path`.
     fn below(&self, path: &Path) -> Vec<(PathBuf, PathAccess)> {
         let after = (std::ops::Bound::Excluded(path.to_owned()), std::ops::Bound::Unbounded);
         let marks = self.marks.range(after).take_while(|(marked, _)| marked.starts_with(path));
@@ -193,7 +193,7 @@ impl Rules {
     }
 }
 
-/// Those that are inside of no other.
+/// Those that are below no other.
 fn topmost(marks: Vec<(PathBuf, PathAccess)>) -> Vec<(PathBuf, PathAccess)> {
     let mut top: Vec<(PathBuf, PathAccess)> = Vec::new();
     for (path, reach) in marks {
@@ -204,7 +204,7 @@ fn topmost(marks: Vec<(PathBuf, PathAccess)>) -> Vec<(PathBuf, PathAccess)> {
     top
 }
 
-/// What is in a directory; of one that cannot be listed only what is marked.
+/// The entries of a directory; of an unreadable one only what is marked.
 fn names(folder: &OwnedFd, path: &Path, below: &[(PathBuf, PathAccess)]) -> io::Result<Vec<OsString>> {
     let listing = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let Ok(entries) = listing.and_then(Dir::new) else {
@@ -222,7 +222,7 @@ fn names(folder: &OwnedFd, path: &Path, below: &[(PathBuf, PathAccess)]) -> io::
     Ok(names)
 }
 
-/// Opens something to point at, not to read.
+/// Opens a path as a reference, not for reading.
 fn look(folder: impl AsFd, name: &Path) -> rustix::io::Result<OwnedFd> {
     openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
