@@ -1,4 +1,4 @@
-//! The command engine, from its template to its judgement.
+//! The command engine, from its template to its verdict.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What a git that was killed leaves behind, and one that nobody waits for.
+//! Leftovers of a killed git, and a git that was abandoned.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,7 +16,7 @@ use crate::stage::{
     Forge, PATIENCE, clock, eventually, git, main, myself_as, notes, pid_in, role_arguments, run, runs,
 };
 
-/// A directory whose `git` does something of its own before a fetch.
+/// A directory whose `git` runs a script before a fetch.
 fn tools(forge: &Forge, before_fetch: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let real = std::env::split_paths(&path).map(|folder| folder.join("git")).find(|git| git.is_file()).unwrap();

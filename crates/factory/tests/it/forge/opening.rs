@@ -1,4 +1,4 @@
-//! Opening a pull request and speaking on it.
+//! Opening a pull request and commenting on it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::fake_github::{Fault, TOKEN};
 use super::{Scene, proposal};
 use crate::stage::{clock, job};
 
-/// Where the one pull request of these tests is.
+/// The path of these tests' only pull request.
 fn first() -> PullRequest {
     PullRequest { number: 1, url: "https://github.example/acme/notes/pull/1".to_owned() }
 }

@@ -1,5 +1,4 @@
-//! Workers with an engine that plays Claude Code: windows that are used up, conversations that go on, and what people
-//! see.
+//! Workers with an engine that plays Claude Code: exhausted usage windows, resumed conversations, and the live view.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -160,7 +159,7 @@ async fn a_file_that_was_only_given_to_the_account_of_a_command_is_not_shown_as_
     assert_eq!((progress.doing, progress.files), (None, vec!["new.md".to_owned()]));
 }
 
-/// Keeps its conversation as Claude Code does, and says whether it found it again.
+/// Keeps its conversation as Claude Code does, and reports whether it found it again.
 const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^a-zA-Z0-9]/-/g')\"\n\
     [ $how = resumed ] && { echo \"$id\" | cmp -s - \"$project/$id.jsonl\" || { echo 'no conversation' >&2; exit 9; }; }\n\
     mkdir -p \"$project\"; echo \"$id\" > \"$project/$id.jsonl\"\n\

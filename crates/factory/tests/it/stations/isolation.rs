@@ -1,4 +1,4 @@
-//! What an agent can reach: under the factory's own account, and under another [T8].
+//! What an agent can access: under the factory's own account, and under another [T8].
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,7 +13,7 @@ use super::plant::{Plant, settings, with_setup};
 use crate::stage::{Forge, eventually, finish, guarded, myself_as, roomy, shell};
 use tokio_util::sync::CancellationToken;
 
-/// An account that every machine has and nobody uses.
+/// An account that exists on every machine and is unused.
 const STRANGER: &str = "nobody";
 
 /// Secrets in the places where a factory has some.
@@ -21,7 +21,7 @@ const TOKEN: &str = "canary-of-the-coordinator-5f1c";
 const PASSWORD: &str = "canary-of-the-forge-77aa";
 const CREDENTIAL: &str = "canary-of-another-product-91be";
 
-/// The other account, or `None` with a loud word where this user cannot become another.
+/// The other account, or `None` with a warning where this user cannot switch accounts.
 fn stranger() -> Option<Account> {
     match Account::named(STRANGER) {
         Ok(account) => Some(account),

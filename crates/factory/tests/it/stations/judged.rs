@@ -1,4 +1,5 @@
-//! What becomes of a job when its engine fails for good, is not signed in, asks, talks too much or dies with its factory.
+//! The outcome of a job when its engine fails permanently, is not signed in, asks, prints too much or dies with its
+//! factory.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +18,7 @@ async fn until_promoted(fleet: &Fleet, job: JobId) {
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
 }
 
-/// Waits until the coordinator knows whether somebody is signed in.
+/// Waits until the coordinator knows whether the engine is signed in.
 async fn until_signed_in(fleet: &Fleet, factory: &str, is_signed_in: bool) -> Option<String> {
     let clock = clock();
     loop {
@@ -35,12 +36,12 @@ fn login_with(token: &str) -> String {
     format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}"}}}}"#)
 }
 
-/// An engine that takes a credential only if it is `good`.
+/// An engine that accepts a credential only if it is `good`.
 fn with_login(forge: &Forge, name: &str) -> WorkerSettings {
     with_login_or(forge, name, "real-bad-key")
 }
 
-/// The same, with what it prints for any other credential.
+/// The same, with its output for any other credential.
 fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> WorkerSettings {
     let home = forge.path("home");
     fs::create_dir_all(home.join(".claude")).unwrap();
@@ -184,7 +185,7 @@ async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_en
     let settings = with_login(&forge, "walled-in");
     let login = forge.path("home/.claude/.credentials.json");
     fs::write(&login, login_with("good")).unwrap();
-    // A directory in the place of a file that has to be written, as a disk that can only be read would have it.
+    // A directory in the place of a file that has to be written, as a read-only disk would have it.
     let obstacle = settings.state.join("logins.lock");
     fs::create_dir_all(&obstacle).unwrap();
     let plant = Plant::start(settings, fleet.enrol("walled-in", &line).await);

@@ -1,4 +1,4 @@
-//! Engines with an operator's credential: what of it a job gets, and what comes back.
+//! Engines with an operator's credential: the part that a job gets, and what is copied back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,7 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
     let plant = Plant::start(own.clone(), client.clone());
     let job = fleet.submit("").await;
     eventually("the run", || up.exists()).await;
-    // What is on the disk of a host that stops at this moment, once its engine has refreshed the credential.
+    // The disk of a host that stops at this moment, once its engine has refreshed the credential.
     let image = |name: &str| {
         let state = forge.path(name);
         fs::create_dir(&state).unwrap();

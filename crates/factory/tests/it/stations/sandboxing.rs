@@ -39,7 +39,7 @@ async fn codex_gives_up_its_own_sandbox_only_for_one_that_keeps_it_from_writing_
     }
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    // Everybody may write to temporary directories, so that the prey is somewhere else.
+    // Temporary directories are writable for all accounts, so that the target file is elsewhere.
     let outside = closed_place();
     fs::write(outside.path().join("profile"), "untouched").unwrap();
     let script = format!(
