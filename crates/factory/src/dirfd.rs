@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_away_is_no_file_of_somebody_elses_under_a_second_name() {
+    fn a_hard_link_to_another_accounts_file_is_not_given_away() {
         let Ok(account) = Account::named("nobody") else {
             eprintln!("SKIPPED: only root can give files away, and only where there is an account `nobody`");
             return;

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_only_read_wakes_nobody_and_a_folder_that_is_not_there_is_no_trouble() {
+    async fn reading_a_file_is_no_change_and_a_missing_directory_no_error() {
         let folder = tempfile::tempdir().unwrap();
         let (file, absent) = (folder.path().join("there"), folder.path().join("absent"));
         std::fs::write(&file, "x").unwrap();

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_that_nobody_configured_is_there_as_soon_as_somebody_has_signed_in() {
+    async fn an_unconfigured_engine_is_offered_once_it_is_signed_in() {
         use std::os::unix::fs::PermissionsExt;
 
         let home = tempfile::tempdir().unwrap();
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_whoever_runs_the_factory_is_used_as_soon_as_it_holds_something_for_a_job() {
+    fn the_users_engine_directory_is_used_once_it_has_job_files() {
         let home = tempfile::tempdir().unwrap();
         let own = [(OsString::from("HOME"), home.path().as_os_str().to_owned())];
         let folder = |variables: &[(OsString, OsString)]| {

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_shows_itself_to_nobody_who_prints_it() {
+    fn debug_output_does_not_show_the_token() {
         let token = Token("ghp_canary".to_owned());
 
         assert_eq!(format!("{token:?}"), "Token(…)");

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_asks_nobody_fails_for_good() {
+    fn a_local_command_fails_permanently() {
         let lazily = "fatal: could not fetch 0190f3a4 from promisor remote";
 
         assert_eq!(

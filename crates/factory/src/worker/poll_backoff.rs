@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_keeps_moving_without_anything_for_us_makes_nobody_busy() {
+    fn a_moving_version_without_work_causes_few_claims() {
         let mut pace = PollBackoff::new(EVERY);
         let mut now = Duration::ZERO;
         let mut claims = 0;

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_that_appears_is_watched_from_then_on_and_what_happens_around_it_is_nobodys_business() {
+    async fn a_directory_is_watched_once_it_appears_its_siblings_are_not() {
         let home = tempfile::tempdir().unwrap();
         let bin = home.path().join(".local/bin");
         let mut vicinity = Vicinity::on([bin.clone()].into(), Arc::new(SystemClock::new()));

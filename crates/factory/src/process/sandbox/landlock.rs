@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_lets_files_be_emptied_confines_with_a_gap_that_is_told_and_one_without_moves_nobody() {
+    fn an_abi_without_moves_fails_and_without_truncate_has_a_gap() {
         assert!(words(ABI::V1).is_err_and(|why| why.contains("move files")));
         let gaps = [ABI::V2, ABI::V3, ABI::V6].map(|abi| words(abi).unwrap().gap);
         assert!(gaps[0].as_ref().is_some_and(|gap| gap.contains("empty")), "{gaps:?}");

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn money_of_which_nobody_knows_what_is_left_is_not_spent() {
+    fn money_is_not_spent_when_the_remainder_is_unknown() {
         let unknown = TotalSpend { runs_without_cost: 1, ..TotalSpend::default() };
         let with_money = Budget { usd: Some(5.0), ..Budget::default() };
 

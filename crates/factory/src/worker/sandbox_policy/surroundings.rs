@@ -52,7 +52,7 @@ mod tests {
     use crate::process::Sandbox;
 
     #[test]
-    fn a_machine_can_be_read_and_only_what_is_everybodys_can_be_written_to() {
+    fn a_machine_is_readable_and_only_shared_paths_are_writable() {
         let reached = |programs| {
             let none = Sandbox::default();
             let enclosure = marks(programs).into_iter().fold(none, |all, (path, reach)| all.with(path, reach));

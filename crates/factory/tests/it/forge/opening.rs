@@ -114,7 +114,7 @@ async fn a_rate_limit_that_ends_soon_is_waited_out() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_that_lasts_is_told_and_nobody_is_asked_meanwhile() {
+async fn a_long_rate_limit_is_returned_and_stops_requests() {
     let scene = Scene::new().await;
     let headers = &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "99999999999")];
     scene.github.fail(Method::GET, "/pulls", Fault::Instead(403, headers, r#"{"message":"API rate limit exceeded"}"#));

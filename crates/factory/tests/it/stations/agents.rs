@@ -312,7 +312,7 @@ async fn a_conversation_belongs_to_the_account_that_the_engine_runs_under() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_cleaned_up_once_nobody_goes_on_with_it() {
+async fn a_conversation_is_cleaned_up_once_it_is_no_longer_needed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("tidy", &line).await;

@@ -419,7 +419,7 @@ async fn nothing_goes_while_the_coordinator_cannot_be_asked_or_does_not_know_the
 }
 
 #[tokio::test]
-async fn mirrors_and_caches_of_repositories_that_nobody_configured_go_once_they_are_idle() {
+async fn idle_mirrors_and_caches_of_unconfigured_repositories_go() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("mover", &line).await;

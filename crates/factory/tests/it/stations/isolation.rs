@@ -71,7 +71,7 @@ fn canaries(text: &str) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn what_an_engine_prints_of_the_factorys_secrets_reaches_nobody() {
+async fn the_factorys_secrets_are_scrubbed_from_engine_output() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     // Cut in the middle of each secret, with pauses, and across lines of another stream.

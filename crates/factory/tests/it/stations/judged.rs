@@ -208,7 +208,7 @@ async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_en
 }
 
 #[tokio::test]
-async fn an_agent_that_spoils_its_own_folder_fails_its_own_job_and_rests_nobody() {
+async fn an_agent_that_breaks_its_home_fails_only_its_own_job() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let home = forge.path("home");
@@ -311,7 +311,7 @@ async fn an_exit_code_that_is_not_listed_fails_the_job_at_once_and_a_listed_one_
 }
 
 #[tokio::test]
-async fn a_question_parks_the_job_until_somebody_answers_and_the_agent_hears_it() {
+async fn a_question_parks_the_job_until_it_is_answered() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!(
@@ -399,7 +399,7 @@ async fn what_a_run_had_cost_when_its_factory_was_killed_is_reported_by_the_next
 }
 
 #[tokio::test]
-async fn a_run_whose_proof_fails_shows_what_it_changed_and_nobody_elses_words_as_its_ending() {
+async fn a_run_that_fails_verification_shows_its_diff_and_own_ending() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant =

@@ -135,7 +135,7 @@ async fn a_killed_station_that_comes_back_keeps_what_cannot_be_saved() {
 }
 
 #[tokio::test]
-async fn a_repository_that_setup_fetched_is_nobodys_work() {
+async fn a_repository_fetched_by_setup_is_not_work() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let own = with_setup(settings("ready", &forge, "echo done > done.md"), &[TEMPLATE]);
