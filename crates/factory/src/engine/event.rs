@@ -10,7 +10,7 @@ pub enum EngineEvent {
         /// The engine's own name for it.
         session: String,
     },
-    /// The agent says something.
+    /// A message of the agent.
     Message {
         /// The text.
         text: String,
@@ -24,7 +24,7 @@ pub enum EngineEvent {
     },
     /// A tool call failed.
     ToolFailed {
-        /// What it said.
+        /// Its output.
         text: String,
     },
     /// The usage of the run so far.
@@ -38,7 +38,7 @@ pub enum EngineEvent {
     },
     /// The engine's result message. The program should end now; otherwise it is killed.
     Ended {
-        /// In the engine's own words.
+        /// The engine's own text.
         why: String,
     },
     /// A line for people, unchanged. It may hold anything, escape sequences included.

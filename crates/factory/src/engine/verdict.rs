@@ -41,23 +41,23 @@ pub enum RunVerdict {
         window: Option<String>,
         /// When the window resets, if the engine reports it.
         resets_at: Option<Timestamp>,
-        /// What the engine said.
+        /// The engine's message.
         message: String,
     },
     /// The provider rejected its credential: the engine is unusable here until the operator signs in. Nothing was done.
     SignedOut {
-        /// What the engine said.
+        /// The engine's message.
         message: String,
     },
     /// The credential's account has no credit left: the engine works again once the operator has added some. Not a
     /// failure.
     CreditExhausted {
-        /// What the engine said.
+        /// The engine's message.
         message: String,
     },
     /// The model's provider was unavailable: not a failure of the job.
     Outage {
-        /// What the engine said.
+        /// The engine's message.
         message: String,
     },
     /// A stop request ended it.

@@ -21,7 +21,7 @@ pub enum ForgeError {
         what: String,
         /// Its status.
         status: u16,
-        /// Its words.
+        /// Its message.
         message: String,
     },
     /// No answer: it is not known whether it was done.

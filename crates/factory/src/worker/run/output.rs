@@ -22,7 +22,7 @@ const FILES_EVERY: Duration = PROGRESS_EVERY;
 const FILES_SHARE: u32 = 20;
 
 impl Worker {
-    /// Logs what the engine says, and keeps its session and its metrics on disk: after a kill the factory releases the
+    /// Logs the engine's output, and keeps its session and its metrics on disk: after a kill the factory releases the
     /// job with its conversation and its cost.
     pub(super) async fn listen(&self, run: &Run, mut outputs: mpsc::Receiver<EngineOutput>, log: &LogWriter) {
         let mut written = run.record.clone();
