@@ -88,8 +88,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     code
 }
 
-/// The outer guard: starts the inner one, forwards what the factory writes, and waits for its end. A program that is
-/// still there after its deadline is killed here, by the caller, together with the inner guard.
+/// The outer guard: starts the inner one, forwards what the factory writes, and waits for its end. The caller kills a
+/// program that outlives its deadline or its factory, together with the inner guard.
 async fn oversee(args: &[OsString], order: &Order) -> io::Result<u8> {
     adopt_orphans()?;
     let mut told_to_end = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
@@ -118,8 +118,8 @@ async fn oversee(args: &[OsString], order: &Order) -> io::Result<u8> {
     }
 }
 
-/// Forwards to the inner guard what the factory writes, and reads the deadlines in it. Resolves when the kill deadline
-/// passes.
+/// Forwards to the inner guard what the factory writes, and reads the deadlines in it. Resolves when the program must
+/// be killed: its deadline has passed, or its factory is gone.
 async fn forward(mut lifeline: pipe::Receiver, mut inner: Option<ChildStdin>, order: &Order) {
     // Only the deadlines matter here.
     let mut messages = Messages { is_ended: true, ..Messages::default() };

@@ -49,7 +49,7 @@ struct Run {
     deadline: LeaseWatch,
     /// The task that ships the output of setup and engine.
     log: Option<JoinHandle<()>>,
-    /// Buffers that output while it is not being sent.
+    /// The writing end of its log, while no step writes to it.
     log_writer: Option<LogWriter>,
     /// The engine, once chosen.
     engine: Option<EngineName>,

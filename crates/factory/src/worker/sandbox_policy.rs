@@ -217,7 +217,8 @@ impl WorkerSettings {
         named.filter(|(_, path)| !path.exists())
     }
 
-    /// If something below a directory is hidden, programs can create nothing directly in it.
+    /// Warns about directories that are not opened, and about those in which programs can create nothing directly, because
+    /// something below is hidden.
     fn say_what_is_narrow(&self, enclosure: &Sandbox) {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
         let folders: Vec<PathBuf> = homes.chain([std::env::temp_dir()]).chain(self.writable.iter().cloned()).collect();
@@ -289,7 +290,7 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The result of an option, unless it has no effect and is required.
+/// The detected sandbox; an error if there is none and the mode requires one.
 pub(super) fn settle(wish: SandboxMode, found: SandboxSummary) -> Result<SandboxSummary, WorkerError> {
     match found {
         SandboxSummary::None(why) if wish == SandboxMode::Required => Err(WorkerError::NotConfined(why)),

@@ -39,7 +39,7 @@ pub(super) struct CodexSession {
     running: u32,
     end: TurnEnd,
     error: Option<String>,
-    /// What the turn continued after, if known.
+    /// The last error that the turn continued after, if any.
     warning: Option<String>,
     last_words: String,
     on_standard_error: String,

@@ -34,7 +34,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// A coordinator with leases of this length, and with other timeouts as short.
+    /// A coordinator with leases of this length, and short timeouts otherwise.
     pub(crate) async fn start(lease_ttl: Duration) -> Self {
         Self::start_with(lease_ttl, |_| {}).await
     }
